@@ -1,0 +1,1 @@
+"""Trace to numbers: pure functions, one module per question."""

@@ -1,0 +1,48 @@
+"""Computing, communication and free time, from the profiler's own Overlap Analysis lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npu_tui.trace.model import Trace
+
+COMPUTING = "Computing"
+COMMUNICATION = "Communication"
+NOT_OVERLAPPED = "Communication(Not Overlapped)"
+FREE = "Free"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Sums over the Overlap Analysis lanes of one device, ns."""
+
+    device: int | None
+    computing: int
+    communication: int
+    not_overlapped: int
+    free: int
+
+    @property
+    def total(self) -> int:
+        """Computing, communication that is not overlapped, and free, together."""
+        return self.computing + self.not_overlapped + self.free
+
+    def ratio(self, part: int) -> float:
+        """``part`` of the total, 0 to 1."""
+        return part / self.total if self.total else 0.0
+
+
+def overlap(trace: Trace) -> list[Overlap]:
+    """The overlap of every device whose lane the file has, in layer order."""
+    found = []
+    for layer in trace.layers:
+        if layer.kind != "overlap":
+            continue
+        sums = dict.fromkeys((COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE), 0)
+        for index in layer.lanes:
+            lane = trace.lanes[index]
+            if lane.name in sums:
+                own = slice(lane.first, lane.last)
+                sums[lane.name] += int((trace.slices.end[own] - trace.slices.start[own]).sum())
+        found.append(Overlap(layer.device, sums[COMPUTING], sums[COMMUNICATION], sums[NOT_OVERLAPPED], sums[FREE]))
+    return found

@@ -1,0 +1,243 @@
+"""Decoded events taken apart into packed columns, chunk by chunk."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.ingest.events import Event, decode_args, decode_slice_args
+from npu_tui.ingest.times import INVALID, nanoseconds, parse_times
+from npu_tui.trace.model import Chunks
+
+K = TypeVar("K", bound=Hashable)
+
+_FLUSH = 1 << 16
+_INSTANCE_KEYS = frozenset({"acc_id", "die", "die_id", "acc id", "die id"})
+"""Keys of counter args that tell samples apart and are no curve of their own (msprof's Acc PMU and multi-die chips)."""
+
+_samples = msgspec.json.Decoder(list[dict[str, float]]).decode
+
+
+class Codes(dict[K, int]):
+    """Numbers values in the order of their first appearance; the ``absent`` ones are -1."""
+
+    def __init__(self, *absent: K) -> None:
+        super().__init__(dict.fromkeys(absent, -1))
+        self._absent = len(absent)
+
+    def __missing__(self, key: K) -> int:
+        code = self[key] = len(self) - self._absent
+        return code
+
+    @property
+    def values_in_order(self) -> list[K]:
+        """The numbered values; code k is at index k."""
+        return list(self)[self._absent :]
+
+
+class Times:
+    """Time texts, parsed in bulk; ``array()`` is (n,) int64 ns with ``INVALID`` for what is no time."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._parsed: list[npt.NDArray[np.int64]] = []
+
+    def extend(self, texts: Sequence[str]) -> None:
+        """Append ``texts``."""
+        self._texts.extend(texts)
+        if len(self._texts) >= _FLUSH:
+            self._flush()
+
+    def array(self) -> npt.NDArray[np.int64]:
+        """All times so far."""
+        self._flush()
+        return np.concatenate(self._parsed) if self._parsed else np.zeros(0, np.int64)
+
+    def _flush(self) -> None:
+        if self._texts:
+            self._parsed.append(parse_times(self._texts))
+            self._texts = []
+
+
+@dataclass(slots=True)
+class Metadata:
+    """What ``M`` events say: names, labels and orders of processes, names and orders of threads."""
+
+    process_name: dict[int, str] = field(default_factory=dict)
+    process_label: dict[int, str] = field(default_factory=dict)
+    process_order: dict[int, int] = field(default_factory=dict)
+    thread_name: dict[tuple[int, int], str] = field(default_factory=dict)
+    thread_order: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        """Take in one ``M`` event; unknown ones and those without a value are ignored."""
+        try:
+            args = decode_args(bytes(event.args))
+        except ValueError:
+            return
+        thread = (event.pid, event.tid)
+        if event.name == "process_name":
+            self.process_name[event.pid] = str(args.get("name", ""))
+        elif event.name == "process_labels":
+            self.process_label[event.pid] = str(args.get("labels", ""))
+        elif event.name == "process_sort_index" and isinstance(args.get("sort_index"), int):
+            self.process_order[event.pid] = args["sort_index"]
+        elif event.name == "thread_name":
+            self.thread_name[thread] = str(args.get("name", ""))
+        elif event.name == "thread_sort_index" and isinstance(args.get("sort_index"), int):
+            self.thread_order[thread] = args["sort_index"]
+
+
+class Columns:
+    """The events read so far. ``x_*`` belong to slices, ``c_*`` to counter samples, ``l_*`` to link ends."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.phases: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.metadata = Metadata()
+        self.threads: Codes[tuple[int, int]] = Codes()
+        self.names: Codes[str] = Codes()
+        self.categories: Codes[str] = Codes()
+        self.task_types: Codes[str] = Codes("")
+        self.stacks: Codes[str] = Codes("")
+        self.x_time = Times()
+        self.x_duration = array("d")
+        self.x_thread = array("i")
+        self.x_name = array("i")
+        self.x_category = array("i")
+        self.x_task_type = array("i")
+        self.x_stream = array("q")
+        self.x_connection = array("q")
+        self.x_correlation = array("q")
+        self.x_stack = array("i")
+        self.x_event = array("q")
+        self.series: Codes[tuple[int, str, str, str]] = Codes()
+        self.c_time = Times()
+        self.c_series = array("i")
+        self.c_value = array("d")
+        self.l_categories: Codes[str] = Codes()
+        self.l_keys: Codes[tuple[str, str]] = Codes()
+        self.l_time = Times()
+        self.l_phase = array("b")
+        self.l_category = array("i")
+        self.l_key = array("i")
+        self.l_thread = array("i")
+        self.l_event = array("q")
+        self._chunk_offset = array("q")
+        self._chunk_length = array("q")
+        self._chunk_first = array("q")
+
+    @property
+    def chunks(self) -> Chunks:
+        """Where the events so far lie in the file."""
+        return Chunks(
+            np.array(self._chunk_offset, np.int64),
+            np.array(self._chunk_length, np.int64),
+            np.array(self._chunk_first, np.int64),
+        )
+
+    def add(self, offset: int, length: int, events: list[Event]) -> None:
+        """Take in the events of one chunk of ``length`` bytes at ``offset`` of the file."""
+        self._chunk_offset.append(offset)
+        self._chunk_length.append(length)
+        self._chunk_first.append(self.count)
+        phases = [event.ph for event in events]
+        counted = Counter(phases)
+        self.phases.update(counted)
+        if "X" in counted:
+            self._add_slices([(i, event) for i, event in enumerate(events) if event.ph == "X"])
+        if "C" in counted:
+            self._add_samples([event for event in events if event.ph == "C"])
+        if "s" in counted or "f" in counted or "t" in counted:
+            self._add_link_ends([(i, event) for i, event in enumerate(events) if event.ph in _LINK_PHASES])
+        if "M" in counted:
+            for event in events:
+                if event.ph == "M":
+                    self.metadata.add(event)
+        for phase, number in counted.items():
+            if phase not in _KNOWN:
+                self.skipped[f"phase {phase!r} is not shown" if phase else "not an event"] += number
+        self.count += len(events)
+
+    def _add_slices(self, numbered: list[tuple[int, Event]]) -> None:
+        base, threads, names, categories = self.count, self.threads, self.names, self.categories
+        events = [event for _, event in numbered]
+        self.x_event.extend([base + i for i, _ in numbered])
+        self.x_time.extend([event.ts for event in events])
+        self.x_duration.extend([event.dur for event in events])
+        self.x_thread.extend([threads[event.pid, event.tid] for event in events])
+        self.x_name.extend([names[event.name] for event in events])
+        self.x_category.extend([categories[event.cat] for event in events])
+        task_types, stacks = self.task_types, self.stacks
+        args = decode_slice_args([event.args for event in events])
+        self.x_task_type.extend([task_types[arg.task_type] for arg in args])
+        self.x_stream.extend([arg.stream if arg.stream >= 0 else arg.physic_stream for arg in args])
+        self.x_connection.extend([arg.connection for arg in args])
+        self.x_correlation.extend([arg.correlation for arg in args])
+        self.x_stack.extend([stacks[arg.stack] for arg in args])
+
+    def _add_samples(self, events: list[Event]) -> None:
+        try:
+            joined = b"[%b]" % b",".join([event.args or b"{}" for event in events])
+            decoded: list[dict[str, Any]] = list(_samples(joined))
+        except msgspec.ValidationError:
+            decoded = [decode_args(bytes(event.args)) for event in events]
+        series, values = self.series, self.c_value
+        for event, args in zip(events, decoded, strict=True):
+            instance = ""
+            if len(args) > 1 and not _INSTANCE_KEYS.isdisjoint(args):
+                instance = " ".join(f"{key} {_plain(args[key])}" for key in args if key in _INSTANCE_KEYS)
+            for key, value in args.items():
+                if instance and key in _INSTANCE_KEYS:
+                    continue
+                if not isinstance(value, int | float):
+                    self.skipped["counter value is not a number"] += 1
+                    continue
+                self.c_series.append(series[event.pid, event.name, key, instance])
+                self.c_time.extend((event.ts,))
+                values.append(value)
+
+    def _add_link_ends(self, numbered: list[tuple[int, Event]]) -> None:
+        threads, categories, keys = self.threads, self.l_categories, self.l_keys
+        without_id = 0
+        for i, event in numbered:
+            if event.id is None:
+                without_id += 1
+                continue
+            self.l_event.append(self.count + i)
+            self.l_phase.append(_LINK_PHASES[event.ph])
+            self.l_category.append(categories[event.cat])
+            self.l_key.append(keys[event.cat, str(event.id)])
+            self.l_thread.append(threads[event.pid, event.tid])
+            self.l_time.extend((event.ts,))
+        if without_id:
+            self.skipped["link end without id"] += without_id
+
+    def slice_times(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Absolute start and duration of every slice, ns, and which of them are usable; (n,) each.
+
+        Slices without a time or with a negative or endless duration are counted in ``skipped``.
+        """
+        start = self.x_time.array()
+        raw = np.array(self.x_duration, np.float64)
+        timed = start != INVALID
+        lasting = np.isfinite(raw) & (raw >= 0)
+        self.skipped["slice without a usable time"] += int(np.count_nonzero(~timed))
+        self.skipped["slice with a negative or endless duration"] += int(np.count_nonzero(timed & ~lasting))
+        return start, nanoseconds(np.where(lasting, raw, 0.0)), timed & lasting
+
+
+_LINK_PHASES = {"s": 0, "t": 1, "f": 2}
+_KNOWN = frozenset({"X", "C", "M", *_LINK_PHASES})
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)

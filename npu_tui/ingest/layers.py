@@ -1,0 +1,77 @@
+"""Processes and threads of the file as layers and lanes in the profiler's order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npu_tui.ingest.columns import Metadata
+from npu_tui.trace.model import LayerKind
+
+_KINDS: dict[str, LayerKind] = {
+    "Python": "python",
+    "CANN": "cann",
+    "Ascend Hardware": "hardware",
+    "HCCL": "communication",
+    "Communication": "communication",
+    "COMMUNICATION": "communication",
+    "Overlap Analysis": "overlap",
+}
+_UNORDERED = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPlan:
+    """One process to become a layer; ``threads`` are the tids that carry slices, in order."""
+
+    pid: int
+    name: str
+    kind: LayerKind
+    device: int | None
+    threads: list[int]
+
+
+def plan_layers(
+    metadata: Metadata, slice_threads: set[tuple[int, int]], counter_pids: set[int], link_pids: set[int]
+) -> list[ProcessPlan]:
+    """The processes with a slice, a counter or a link end, ordered by sort index, then name, then pid.
+
+    A process without a name that only carries link ends is CANN, whose slices and name torch_npu leaves out at
+    Level0. Threads follow their own sort index (the thread id where there is none).
+    """
+    threads_of: dict[int, list[int]] = {}
+    for pid, tid in slice_threads:
+        threads_of.setdefault(pid, []).append(tid)
+    plans = []
+    for pid in set(threads_of) | counter_pids | link_pids:
+        tids = threads_of.get(pid, [])
+        name = metadata.process_name.get(pid, "")
+        kind: LayerKind
+        if not name and not tids and pid in link_pids:
+            name, kind = "CANN", "cann"
+        elif name in _KINDS:
+            kind = _KINDS[name]
+        else:
+            kind = "other" if tids or pid not in counter_pids else "counter"
+        tids.sort(key=lambda tid: (metadata.thread_order.get((pid, tid), tid), tid))
+        plans.append(ProcessPlan(pid, name or f"Process {pid}", kind, _device(metadata, pid, kind), tids))
+    plans.sort(key=lambda plan: (metadata.process_order.get(plan.pid, _UNORDERED), plan.name, plan.pid))
+    return plans
+
+
+def _device(metadata: Metadata, pid: int, kind: LayerKind) -> int | None:
+    """The device of a process: from a label such as ``NPU 3``, else from msprof's packed pid, else unknown.
+
+    Packed pids are ``os_pid << 10 | sort_index << 5 | device``.
+    """
+    if kind in ("python", "cann"):
+        return None
+    digits = metadata.process_label.get(pid, "").removeprefix("NPU").strip()
+    if digits.isdecimal():
+        return int(digits)
+    order = metadata.process_order.get(pid)
+    return pid & 31 if order is not None and (pid >> 5) & 31 == order and pid >> 10 else None
+
+
+def thread_label(metadata: Metadata, pid: int, tid: int) -> str:
+    """The name of a thread, or a name made of its number."""
+    return metadata.thread_name.get((pid, tid)) or f"Thread {tid}"

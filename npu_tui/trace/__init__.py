@@ -1,0 +1,1 @@
+"""What a trace is: layers, lanes, slices, rows, links, counters and their times (numpy only)."""

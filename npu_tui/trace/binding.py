@@ -1,0 +1,105 @@
+"""Which slice a point in time on a lane belongs to.
+
+The rule binds every link end of the profiler's own files: a slice that starts exactly there (ties: the one with the
+same connection id, then the deeper), else the innermost slice around the time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+
+
+class LaneIndex:
+    """Finds slices by lane and time over the sorted columns of slices, all queries at once."""
+
+    def __init__(self, first: I64, last: I64, start: I64, end: I64) -> None:
+        """``first`` and ``last`` bound each lane's slices; ``start`` and ``end`` are those of all slices, ns."""
+        self._first = first
+        self._last = last
+        self._start = start
+        self._end = end
+        self._latest_end: list[I64] = [end]
+        while len(self._latest_end[-1]) > 1:
+            level = self._latest_end[-1]
+            padded = np.append(level, level[-1]) if len(level) % 2 else level
+            self._latest_end.append(padded.reshape(-1, 2).max(axis=1))
+
+    def started(self, lane: npt.NDArray[np.int32], time: I64) -> I64:
+        """The last slice of ``lane`` that starts at or before ``time``, -1 without one; (n,)."""
+        found = np.full(len(time), -1, np.int64)
+        if not len(time):
+            return found
+        order = np.lexsort((time, lane))
+        bounds = np.flatnonzero(np.diff(lane[order])) + 1
+        for run in np.split(order, bounds):
+            code = int(lane[run[0]])
+            if code < 0:
+                continue
+            first, last = int(self._first[code]), int(self._last[code])
+            at = first + np.searchsorted(self._start[first:last], time[run], "right") - 1
+            found[run] = np.where(at >= first, at, -1)
+        return found
+
+    def exact(self, lane: npt.NDArray[np.int32], time: I64, connection: I64, connections: I64) -> I64:
+        """The slice of ``lane`` that starts exactly at ``time``, else -1; (n,).
+
+        Among several, one whose ``connections`` entry equals the query's ``connection`` (-1: none wanted) is preferred,
+        then the deepest, which is the last in order.
+        """
+        found = self.started(lane, time)
+        hit = found >= 0
+        hit[hit] = self._start[found[hit]] == time[hit]
+        found[~hit] = -1
+        for query in np.flatnonzero(hit & (connection >= 0)):
+            at = int(found[query])
+            first = int(self._first[lane[query]])
+            while at >= first and self._start[at] == time[query]:
+                if connections[at] == connection[query]:
+                    found[query] = at
+                    break
+                at -= 1
+        return found
+
+    def innermost(self, lane: npt.NDArray[np.int32], time: I64) -> I64:
+        """The slice of ``lane`` that started last of those around ``time``, else -1; (n,).
+
+        A slice that ends exactly at ``time`` counts only if no other is open.
+        """
+        begun = self.started(lane, time)
+        found = self._last_reaching(begun, lane, time + 1)
+        missing = np.flatnonzero((found < 0) & (begun >= 0))
+        if len(missing):
+            found[missing] = self._last_reaching(begun[missing], lane[missing], time[missing])
+        return found
+
+    def _last_reaching(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
+        """The last slice at or before ``begun`` on its lane whose end is at least ``until``, else -1.
+
+        Climbs a binary tree over the latest ends until a left neighbour reaches far enough, then descends into it.
+        """
+        found = np.full(len(begun), -1, np.int64)
+        active = np.flatnonzero(begun >= 0)
+        node = begun[active]
+        for level, ends in enumerate(self._latest_end):
+            even = node % 2 == 0
+            enough = even & (ends[node] >= until[active])
+            found[active[enough]] = self._descend(node[enough], level, until[active[enough]])
+            node = node - even  # a left child failed: everything to its left is next, as a right child
+            rest = ~enough & (node >= 0)
+            active, node = active[rest], node[rest] >> 1
+            if not len(active):
+                break
+        first = self._first[np.maximum(lane, 0)]
+        found[found < first] = -1
+        return found
+
+    def _descend(self, position: I64, level: int, goal: I64) -> I64:
+        while level:
+            level -= 1
+            ends = self._latest_end[level]
+            right = np.minimum(position * 2 + 1, len(ends) - 1)
+            position = np.where(ends[right] >= goal, right, position * 2)
+        return position

@@ -1,0 +1,211 @@
+"""The columns of one rank's trace.
+
+All times are int64 nanoseconds relative to the start of the first kept slice (``Trace.start_ns`` is the absolute
+epoch time of that instant). Codes are indices into the lists of the ``Trace``; -1 stands for "absent".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.trace.rows import Rows
+
+I8 = npt.NDArray[np.int8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+LayerKind = Literal["python", "cann", "hardware", "communication", "overlap", "counter", "other"]
+
+HOST_TO_DEVICE = "HostToDevice"
+ASYNC_NPU = "async_npu"
+TASK_QUEUE = "async_task_queue"
+FORWARD_BACKWARD = "fwdbwd"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A process of the trace, such as Python, CANN or Ascend Hardware; lanes are in the profiler's order."""
+
+    index: int
+    pid: int
+    name: str
+    kind: LayerKind
+    rank: int | None
+    device: int | None
+    lanes: tuple[int, ...]
+    series: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A thread or stream of a layer.
+
+    Its slices are ``[first, last)`` of ``Slices``, its rows ``[first_row, first_row + rows)`` of ``Rows``. A derived
+    lane (Steps) shows slices of other lanes again: it has rows but ``first == last``.
+    """
+
+    index: int
+    layer: int
+    tid: int
+    name: str
+    rank: int | None
+    first: int
+    last: int
+    first_row: int
+    rows: int
+    derived: bool = False
+
+
+@dataclass(slots=True)
+class Slices:
+    """The ``X`` events, sorted by (lane, start, -end, order in the file); every array has one entry per slice."""
+
+    start: I64
+    end: I64
+    lane: I32
+    depth: I32
+    name: I32
+    category: I32
+    op_class: I8
+    task_type: I32
+    stream: I64
+    connection: I64
+    correlation: I64
+    stack: I32
+    event: I64
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(slots=True)
+class Links:
+    """(source, target) pairs sorted by target time; ``*_slice`` is -1 where an end is bound to no slice.
+
+    ``key`` numbers the distinct (category, id text): pairs that share a key are the 1-to-N links of one launch.
+    ``*_event`` are ordinals in the file, ``*_lane`` the lane of the bound slice or, unbound, of the point itself
+    (-1 where that thread carries no slice).
+    """
+
+    category: I32
+    key: I32
+    source_time: I64
+    target_time: I64
+    source_slice: I32
+    target_slice: I32
+    source_lane: I32
+    target_lane: I32
+    source_event: I64
+    target_event: I64
+
+    def __len__(self) -> int:
+        return len(self.source_time)
+
+    @property
+    def latency(self) -> I64:
+        """Raw target start minus source time, ns; negative where the clocks of host and device differ."""
+        return self.target_time - self.source_time
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One curve of a counter layer: counter name, the key of its value and, where several share both, an id."""
+
+    index: int
+    layer: int
+    name: str
+    key: str
+    instance: str
+
+
+@dataclass(slots=True)
+class Counters:
+    """Samples sorted by (series, time): those of series k are ``[offset[k], offset[k + 1])``."""
+
+    time: I64
+    value: F64
+    offset: I64
+    series: list[Series]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Where the events lie in the file: each chunk is ``length`` bytes of whole events, separated by commas.
+
+    ``offset`` is in bytes, ``first_event`` the ordinal of the chunk's first event; all three ascend together.
+    """
+
+    offset: I64
+    length: I64
+    first_event: I64
+
+
+@dataclass(slots=True)
+class Health:
+    """What could not be placed: ``skipped`` counts events by reason, ``warnings`` are whole sentences."""
+
+    skipped: dict[str, int] = field(default_factory=dict)
+    truncated: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    def skip(self, reason: str, count: int = 1) -> None:
+        """Count ``count`` events (nothing for 0) that were skipped for ``reason``."""
+        if count:
+            self.skipped[reason] = self.skipped.get(reason, 0) + count
+
+
+@dataclass(slots=True)
+class Trace:
+    """One rank's events as columns, with everything that was counted while reading them.
+
+    ``events`` counts the complete elements of the file by phase (``X``, ``C``, ``s``, ``f``, ``M``, ...) and ``end`` is
+    the end of the last slice.
+    """
+
+    path: str
+    size: int
+    rank: int | None
+    start_ns: int
+    end: int
+    names: list[str]
+    categories: list[str]
+    task_types: list[str]
+    stacks: list[str]
+    layers: list[Layer]
+    lanes: list[Lane]
+    slices: Slices
+    rows: Rows
+    links: Links
+    link_categories: list[str]
+    counters: Counters
+    events: dict[str, int]
+    chunks: Chunks
+    health: Health
+
+    @property
+    def file_lanes(self) -> list[Lane]:
+        """The lanes of the file itself, without derived ones."""
+        return [lane for lane in self.lanes if not lane.derived]
+
+    def layer_of(self, lane: int) -> Layer:
+        """The layer that lane ``lane`` belongs to."""
+        return self.layers[self.lanes[lane].layer]
+
+    def name_of(self, item: int) -> str:
+        """The name of slice ``item``."""
+        return self.names[int(self.slices.name[item])]
+
+    def links_of(self, category: str) -> I64:
+        """Indices of the links of ``category`` (none if the trace has no such category), in target-time order."""
+        if category not in self.link_categories:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(self.links.category == self.link_categories.index(category))

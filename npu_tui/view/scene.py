@@ -1,0 +1,103 @@
+"""What is on screen: the traces, how their lanes are folded, and where the user looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.trace.model import Trace
+from npu_tui.trace.rows import Rows
+from npu_tui.view.viewport import Viewport
+
+RowKind = Literal["layer", "slices", "leaf", "counter"]
+LinkMode = Literal["off", "selection", "all"]
+
+
+class LinkShape(IntEnum):
+    """The shape of a link's line; PLAIN where the category has no dispatch classes."""
+
+    PLAIN = 0
+    NEAR_VERTICAL = 1
+    SHALLOW = 2
+    QUEUED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LinkMarks:
+    """Per link of one trace (same order as ``Trace.links``): its shape, lost time in ns, and whether it starved."""
+
+    shape: npt.NDArray[np.int8]
+    lost: npt.NDArray[np.int64]
+    starved: npt.NDArray[np.bool_]
+
+    @classmethod
+    def plain(cls, count: int) -> LinkMarks:
+        """Marks of ``count`` links without classes."""
+        return cls(np.zeros(count, np.int8), np.zeros(count, np.int64), np.zeros(count, np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenRow:
+    """One text row of the lane area.
+
+    ``layer``: head of a layer. ``slices``: one depth row of a lane. ``leaf``: a folded lane, the deepest active slice
+    at every instant. ``counter``: one series. ``row`` is the row of ``rows`` that holds its slices (-1 without).
+    ``opener`` marks the first row of a lane or layer, which carries its name and fold mark.
+    """
+
+    kind: RowKind
+    trace: int
+    layer: int
+    lane: int = -1
+    depth: int = 0
+    series: int = -1
+    rows: Rows | None = None
+    row: int = -1
+    name: str = ""
+    opener: bool = True
+    foldable: bool = False
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A slice of a trace of the scene."""
+
+    trace: int
+    item: int
+
+
+@dataclass(slots=True)
+class ViewState:
+    """Where the user looks: cursor (time and row), selection (one slice) and range (two times) are separate things.
+
+    ``viewport`` covers the columns right of the gutter. ``focus`` and ``top`` are indices of screen rows: the cursor's
+    row, and the first row shown. ``hits`` are the start times of search hits, ascending.
+    """
+
+    viewport: Viewport
+    cursor: int = 0
+    focus: int = 0
+    top: int = 0
+    selection: Selected | None = None
+    range: tuple[int, int] | None = None
+    link_mode: LinkMode = "selection"
+    link_category: str = "HostToDevice"
+    hits: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(slots=True)
+class Scene:
+    """The traces on screen with the marks of their links, one entry each."""
+
+    traces: list[Trace]
+    marks: list[LinkMarks]
+
+    @property
+    def end(self) -> int:
+        """End of the last slice of any trace, ns."""
+        return max((trace.end for trace in self.traces), default=0)

@@ -1,0 +1,67 @@
+"""The visible time window: exact integer edges of screen columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Viewport:
+    """``width`` columns over ``span`` ns; column i covers ``[edge(i), edge(i + 1))``.
+
+    Edges lie on one grid of ``span / width`` ns through time 0, so that panning by whole columns never changes what a
+    column sums up (no shimmer). ``first`` is the grid index of the left edge and may be negative.
+    """
+
+    first: int
+    span: int
+    width: int
+
+    @classmethod
+    def around(cls, start: int, end: int, width: int) -> Viewport:
+        """The viewport of ``width`` columns whose left edge is the grid point at or before ``start``."""
+        span = max(end - start, width, 1)
+        return cls(start * width // span, span, width)
+
+    def edge(self, column: int) -> int:
+        """Left edge of ``column``, ns."""
+        return (self.first + column) * self.span // self.width
+
+    @property
+    def start(self) -> int:
+        """Left edge of the first column, ns."""
+        return self.edge(0)
+
+    @property
+    def end(self) -> int:
+        """Right edge of the last column, ns."""
+        return self.edge(self.width)
+
+    def edges(self) -> npt.NDArray[np.int64]:
+        """All ``width + 1`` edges, ns, strictly ascending."""
+        grid = np.arange(self.first, self.first + self.width + 1, dtype=np.int64)
+        return grid * self.span // self.width
+
+    def column(self, time: int) -> int:
+        """The column that holds ``time``; below 0 or at least ``width`` when it is outside."""
+        column = time * self.width // self.span - self.first
+        while self.edge(column + 1) <= time:
+            column += 1
+        while self.edge(column) > time:
+            column -= 1
+        return column
+
+    def columns(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The columns of ``times``; -1 left of the viewport, ``width`` at or right of its end."""
+        return np.searchsorted(self.edges(), times, "right") - 1
+
+    def panned(self, columns: int) -> Viewport:
+        """The viewport moved right by ``columns`` (left if negative)."""
+        return Viewport(self.first + columns, self.span, self.width)
+
+    def resized(self, width: int) -> Viewport:
+        """The same times over ``width`` columns."""
+        return Viewport.around(self.start, self.start + self.span, width)
