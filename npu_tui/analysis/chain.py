@@ -1,0 +1,131 @@
+"""How one kernel came to run: Python op, enqueue, queue, dequeue, launch, wait, run.
+
+The stages are those of MindStudio Insight's Kernel E2E table, split at the launch point of the HostToDevice link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, TASK_QUEUE, Trace
+
+StageName = Literal["op", "enqueue", "queue", "dequeue", "launch", "wait", "run"]
+
+_HOPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage from ``start`` to ``end`` (ns; a wait can be negative) in slice ``item``, -1 between slices."""
+
+    name: StageName
+    item: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The stages of the device slice ``kernel`` in the order of time, and its HostToDevice link."""
+
+    kernel: int
+    link: int
+    stages: tuple[Stage, ...]
+
+    @property
+    def start(self) -> int:
+        """Start of the first stage, ns."""
+        return min(stage.start for stage in self.stages)
+
+    @property
+    def end(self) -> int:
+        """End of the kernel, ns."""
+        return max(stage.end for stage in self.stages)
+
+
+def chain_of(trace: Trace, item: int) -> Chain | None:
+    """The chain of the kernel that ``item`` is, launches or encloses the launch of; None where no link tells."""
+    link = _launch_link(trace, item)
+    if link is None:
+        return None
+    slices, links = trace.slices, trace.links
+    kernel, launch, point = int(links.target_slice[link]), int(links.source_slice[link]), int(links.source_time[link])
+    dequeue = _dequeue_around(trace, launch, point)
+    enqueue = _source_of(trace, dequeue, TASK_QUEUE) if dequeue >= 0 else -1
+    op = _source_of(trace, kernel, ASYNC_NPU)
+    stages: list[Stage] = []
+    mark: int | None = None
+    if op >= 0:
+        mark = int(slices.start[op])
+        following = enqueue if enqueue >= 0 else dequeue if dequeue >= 0 else launch
+        until = int(slices.start[following]) if following >= 0 else point
+        if until >= mark:
+            stages.append(Stage("op", op, mark, until))
+    if enqueue >= 0:
+        stages.append(Stage("enqueue", enqueue, int(slices.start[enqueue]), int(slices.end[enqueue])))
+        stages.append(Stage("queue", -1, int(slices.end[enqueue]), int(slices.start[dequeue])))
+    launched = int(slices.start[launch]) if launch >= 0 and launch != dequeue else point
+    if dequeue >= 0:
+        stages.append(Stage("dequeue", dequeue, int(slices.start[dequeue]), launched))
+    if launch >= 0 and launch != dequeue:
+        stages.append(Stage("launch", launch, launched, point))
+    stages.append(Stage("wait", -1, point, int(slices.start[kernel])))
+    stages.append(Stage("run", kernel, int(slices.start[kernel]), int(slices.end[kernel])))
+    return Chain(kernel, link, tuple(stages))
+
+
+def _launch_link(trace: Trace, item: int) -> int | None:
+    """The first HostToDevice link that ends in ``item`` or, hop by hop, begins in what it launches or encloses."""
+    links, slices = trace.links, trace.slices
+    launches = trace.links_of(HOST_TO_DEVICE)
+    launches = launches[links.target_slice[launches] >= 0]
+    arriving = launches[links.target_slice[launches] == item]
+    if len(arriving):
+        return int(arriving[0])
+    tid_of = np.array([lane.tid for lane in trace.lanes] + [-1], np.int64)
+    for _ in range(_HOPS):
+        start, end, tid = int(slices.start[item]), int(slices.end[item]), int(tid_of[slices.lane[item]])
+        same = tid_of[links.source_lane[launches]] == tid
+        inside = launches[same & (links.source_time[launches] >= start) & (links.source_time[launches] < end)]
+        if len(inside):
+            return int(inside[np.argmin(links.source_time[inside])])
+        on_lane = (links.source_lane == slices.lane[item]) & (links.target_slice >= 0)
+        out = np.flatnonzero(on_lane & (links.source_time >= start) & (links.source_time < end))
+        if not len(out):
+            return None
+        item = int(links.target_slice[out[np.argmin(links.source_time[out])]])
+        arriving = launches[links.target_slice[launches] == item]
+        if len(arriving):
+            return int(arriving[0])
+    return None
+
+
+def _dequeue_around(trace: Trace, launch: int, point: int) -> int:
+    """The ``Dequeue`` slice on the launching thread's Python lane around ``point``, -1 without a task queue."""
+    slices = trace.slices
+    if launch < 0 or "dequeue" not in trace.categories:
+        return -1
+    category = trace.categories.index("dequeue")
+    tid = trace.lanes[int(slices.lane[launch])].tid
+    for layer in trace.layers:
+        if layer.kind != "python":
+            continue
+        for lane in (trace.lanes[index] for index in layer.lanes):
+            if lane.tid != tid:
+                continue
+            own = slice(lane.first, lane.last)
+            around = (slices.start[own] <= point) & (slices.end[own] >= point) & (slices.category[own] == category)
+            found = np.flatnonzero(around)
+            if len(found):
+                return lane.first + int(found[-1])
+    return -1
+
+
+def _source_of(trace: Trace, item: int, category: str) -> int:
+    """The slice at the source of the ``category`` link into ``item``, -1 without one."""
+    ways = trace.links_of(category)
+    ways = ways[trace.links.target_slice[ways] == item]
+    return int(trace.links.source_slice[ways[0]]) if len(ways) else -1

@@ -1,0 +1,108 @@
+"""Commands and exit codes; nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from npu_tui import __version__
+from npu_tui.strings import say
+
+DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
+_COMMANDS = ("demo", "screenshot")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run ``npu-tui`` with ``argv`` (the process's own if None); returns the exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        command = words[0] if words and words[0] in _COMMANDS else ""
+        if command == "demo":
+            return _demo(words[1:])
+        if command == "screenshot":
+            return _screenshot(words[1:])
+        return _open(words)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _open(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="npu-tui",
+        description=say("cli.description"),
+        epilog=say("cli.epilog"),
+        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui screenshot PATH -o OUT.svg",
+    )
+    parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
+    parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
+    return _explore(Path(parser.parse_args(words).path))
+
+
+def _demo(words: list[str]) -> int:
+    from npu_tui.demo import DEFAULT, demos
+
+    found = demos()
+    parser = argparse.ArgumentParser(prog="npu-tui demo", description=say("cli.demo"))
+    help_text = say("cli.demo_name", names=", ".join(found))
+    parser.add_argument("name", nargs="?", default=DEFAULT, metavar="NAME", help=help_text)
+    name = parser.parse_args(words).name
+    if name not in found:
+        parser.error(say("cli.no_demo", name=name, names=", ".join(found)))
+    return _explore(found[name])
+
+
+def _explore(path: Path) -> int:
+    """The explorer on ``path``, or its summary where stdout is no terminal."""
+    from npu_tui.ingest.errors import InputError
+
+    if not sys.stdout.isatty():
+        from npu_tui.ingest.load import load
+        from npu_tui.report.summary import summary
+
+        try:
+            sys.stdout.write(summary(load(path)))
+        except InputError as error:
+            return _refuse(error)
+        return DONE
+
+    from npu_tui.ingest.profile import find_trace
+
+    try:
+        find_trace(path)
+    except InputError as error:
+        return _refuse(error)
+    from npu_tui.tui.app import NpuTui
+
+    app = NpuTui(path)
+    failure = app.run()
+    if failure is not None:
+        return _refuse(failure)
+    return app.return_code or DONE
+
+
+def _screenshot(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="npu-tui screenshot", description=say("cli.screenshot"))
+    parser.add_argument("path", metavar="PATH", help=say("cli.path"))
+    parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
+    parser.add_argument("--size", default="120x40", help=say("cli.size"))
+    parser.add_argument("--keys", default="", help=say("cli.keys"))
+    options = parser.parse_args(words)
+    columns, _, rows = options.size.partition("x")
+    if not (columns.isdecimal() and rows.isdecimal() and int(columns) >= 20 and int(rows) >= 6):
+        parser.error(say("cli.bad_size"))
+    from npu_tui.ingest.errors import InputError
+    from npu_tui.ingest.load import load
+    from npu_tui.tui.picture import picture
+
+    try:
+        trace = load(options.path)
+    except InputError as error:
+        return _refuse(error)
+    Path(options.output).write_text(picture(trace, int(columns), int(rows), options.keys.split()), encoding="utf-8")
+    return DONE
+
+
+def _refuse(error: Exception) -> int:
+    print(f"npu-tui: {error}", file=sys.stderr)
+    return UNREADABLE

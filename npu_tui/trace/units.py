@@ -1,0 +1,36 @@
+"""Times as people write and read them; inside everything is whole nanoseconds."""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_HALF_UP, Decimal
+
+_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "": 1_000_000}
+_TIME = re.compile(r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*(ns|us|µs|μs|ms|s|)\s*", re.IGNORECASE)
+_SCALES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+
+
+def parse_duration(text: str) -> int | None:
+    """Nanoseconds of a text such as ``12.3ms``, ``40 us`` or ``1.5s`` (a bare number is in ms); None if it is none."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    return int((Decimal(match[1]) * _UNITS[match[2].lower()]).to_integral_value(ROUND_HALF_UP))
+
+
+def duration_text(ns: float, digits: int = 4) -> str:
+    """A duration in the unit that suits it with about ``digits`` significant digits: ``16.80 µs``, ``173.5 ms``."""
+    size = abs(ns)
+    for scale, unit in _SCALES:
+        if size >= scale * 0.99995:
+            value = ns / scale
+            whole = len(str(int(abs(value) + 0.5)))
+            return f"{value:.{max(digits - whole, 0)}f} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def exact_text(ns: int) -> str:
+    """A time in milliseconds with all its digits: ``54.904512 ms``."""
+    sign = "-" if ns < 0 else ""
+    whole, rest = divmod(abs(ns), 1_000_000)
+    return f"{sign}{whole}.{rest:06d} ms"

@@ -1,0 +1,42 @@
+"""The application: load, then explore."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+from textual.app import App
+
+from npu_tui.ingest.errors import InputError
+from npu_tui.tui.loading import LoadingScreen
+from npu_tui.tui.main import MainScreen
+from npu_tui.tui.session import Session
+
+
+class NpuTui(App[InputError | None]):
+    """Opens ``path``, or a session that is loaded already. The result is the error that kept it from opening."""
+
+    TITLE = "npu-tui"
+    BINDINGS = []  # noqa: RUF012 - Textual's own declaration
+    CSS = "Screen { background: #101116; }"
+
+    def __init__(self, path: Path | None = None, session: Session | None = None) -> None:
+        super().__init__()
+        self._path = path
+        self._session = session
+
+    def on_mount(self) -> None:
+        """Show the session, or load it first."""
+        if self._session is not None:
+            self.push_screen(MainScreen(self._session))
+        elif self._path is not None:
+            self.push_screen(LoadingScreen(self._path), self._loaded)
+
+    def _loaded(self, result: Session | InputError | None) -> None:
+        if isinstance(result, Session):
+            gc.collect()
+            gc.freeze()  # the columns stay: no later collection needs to walk them
+            gc.set_threshold(10_000, 20, 100)
+            self.push_screen(MainScreen(result))
+        else:
+            self.exit(result, return_code=3 if result else 130)

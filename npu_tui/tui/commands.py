@@ -1,0 +1,133 @@
+"""The registry of commands: the one source of bindings, palette, help, footer and the README's key table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from npu_tui.strings import say
+
+Group = Literal["time", "rows", "slices", "links", "range", "search", "panel", "program"]
+GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "panel", "program")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something the user can do. ``keys`` are Textual key names, or two of them with a blank for a sequence.
+
+    ``footer`` commands are named in the footer, by their first key.
+    """
+
+    id: str
+    group: Group
+    keys: tuple[str, ...]
+    footer: bool = False
+
+    @property
+    def title(self) -> str:
+        """What the command does, in a few words."""
+        return say(f"command.{self.id}")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("zoom_in", "time", ("w",), footer=True),
+    Command("zoom_out", "time", ("s",), footer=True),
+    Command("zoom_in_fast", "time", ("W",)),
+    Command("zoom_out_fast", "time", ("S",)),
+    Command("pan_left", "time", ("a", "left"), footer=True),
+    Command("pan_right", "time", ("d", "right"), footer=True),
+    Command("pan_left_fast", "time", ("A",)),
+    Command("pan_right_fast", "time", ("D",)),
+    Command("cursor_left", "time", ("shift+left",)),
+    Command("cursor_right", "time", ("shift+right",)),
+    Command("home", "time", ("0", "home", "ctrl+0")),
+    Command("fit", "time", ("f",), footer=True),
+    Command("undo", "time", ("backspace", "u")),
+    Command("redo", "time", ("U", "ctrl+r")),
+    Command("row_up", "rows", ("up", "k")),
+    Command("row_down", "rows", ("down", "j")),
+    Command("layer_up", "rows", ("pageup",)),
+    Command("layer_down", "rows", ("pagedown",)),
+    Command("row_first", "rows", ("g g",)),
+    Command("row_last", "rows", ("G",)),
+    Command("fold", "rows", ("space",), footer=True),
+    Command("slice_previous", "slices", ("h", "comma")),
+    Command("slice_next", "slices", ("l", "full_stop"), footer=True),
+    Command("starved_next", "slices", ("x",), footer=True),
+    Command("starved_previous", "slices", ("X",)),
+    Command("link_forward", "links", ("right_square_bracket",), footer=True),
+    Command("link_back", "links", ("left_square_bracket",)),
+    Command("chain", "links", ("c",), footer=True),
+    Command("link_mode", "links", ("t",), footer=True),
+    Command("range_selection", "range", ("m",)),
+    Command("range_clear", "range", ("M",)),
+    Command("range_mark", "range", ("v",), footer=True),
+    Command("range_zoom", "range", ("z", "Z", "shift+z", "shift+Z")),
+    Command("search", "search", ("slash",), footer=True),
+    Command("hit_next", "search", ("n",)),
+    Command("hit_previous", "search", ("N",)),
+    Command("panel", "panel", ("q", "Q"), footer=True),
+    Command("tab_details", "panel", ("1",)),
+    Command("tab_links", "panel", ("2",)),
+    Command("tab_range", "panel", ("3",)),
+    Command("tab_search", "panel", ("4",)),
+    Command("go", "panel", ("enter",)),
+    Command("escape", "panel", ("escape",)),
+    Command("focus_next", "panel", ("tab",)),
+    Command("command", "program", ("colon",)),
+    Command("palette", "program", ("ctrl+p",)),
+    Command("help", "program", ("question_mark",), footer=True),
+    Command("quit", "program", ("ctrl+q",)),
+)
+
+BY_ID: dict[str, Command] = {command.id: command for command in COMMANDS}
+
+_KEY_NAMES = {
+    "left": "←",
+    "right": "→",
+    "up": "↑",
+    "down": "↓",
+    "shift+left": "Shift+←",
+    "shift+right": "Shift+→",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "home": "Home",
+    "backspace": "Backspace",
+    "space": "Space",
+    "enter": "Enter",
+    "escape": "Esc",
+    "tab": "Tab",
+    "comma": ",",
+    "full_stop": ".",
+    "slash": "/",
+    "colon": ":",
+    "question_mark": "?",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "ctrl+0": "Ctrl+0",
+    "ctrl+p": "Ctrl+P",
+    "ctrl+q": "Ctrl+Q",
+    "ctrl+r": "Ctrl+R",
+    "g g": "gg",
+}
+_SAME_KEY = frozenset({"shift+z", "shift+Z"})
+"""Names under which some terminals deliver a key that another name of the command already shows."""
+
+
+def key_label(key: str) -> str:
+    """A key as people write it."""
+    return _KEY_NAMES.get(key, key)
+
+
+def keys_label(command: Command) -> str:
+    """All keys of a command as people write them."""
+    return " ".join(key_label(key) for key in command.keys if key not in _SAME_KEY)
+
+
+def markdown_table() -> str:
+    """The key table of the README."""
+    lines = ["| keys | what they do |", "|---|---|"]
+    for command in COMMANDS:
+        keys = " ".join(f"`{key_label(key)}`" for key in command.keys if key not in _SAME_KEY)
+        lines.append(f"| {keys} | {command.title} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,100 @@
+"""The Details tab: everything about the selected slice."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from npu_tui.analysis.chain import Chain, chain_of
+from npu_tui.analysis.ranges import self_time
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.fetch import fetch_event
+from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.model import Trace
+from npu_tui.trace.text import printable
+from npu_tui.trace.units import duration_text, exact_text
+
+_STACK = "Call stack"
+
+
+def details(trace: Trace, item: int) -> RenderableType:
+    """Name, times, chain, args and call stack of slice ``item``."""
+    slices = trace.slices
+    parts: list[RenderableType] = [
+        Text(printable(trace.name_of(item)), style="bold", overflow="fold"),
+        _facts(trace, item),
+    ]
+    chain = chain_of(trace, item)
+    if chain is not None:
+        parts.append(_chain(trace, chain))
+    try:
+        args = fetch_event(trace, int(slices.event[item])).get("args", {})
+    except InputError as error:
+        parts.append(Text(say("details.gone", why=error), style="dim"))
+        return Group(*parts)
+    if isinstance(args, dict):
+        parts += _args(args)
+    return Group(*parts)
+
+
+def _facts(trace: Trace, item: int) -> Text:
+    slices = trace.slices
+    start, end, lane = int(slices.start[item]), int(slices.end[item]), trace.lanes[int(slices.lane[item])]
+    line = Text()
+    for label, value in (
+        (say("details.start"), exact_text(start)),
+        (say("details.duration"), duration_text(end - start)),
+        (say("details.end"), exact_text(end)),
+        (say("details.self"), duration_text(self_time(trace, item))),
+        ("", class_name(OpClass(int(slices.op_class[item])))),
+        (say("details.lane"), f"{trace.layers[lane.layer].name} / {lane.name}"),
+        (say("details.row"), str(int(slices.depth[item]))),
+        (say("details.raw"), f"{trace.start_ns + start} ns"),
+    ):
+        line.append(f"{label} " if label else "", style="dim")
+        line.append(f"{printable(value)}   ")
+    return line
+
+
+def class_name(op_class: OpClass) -> str:
+    """The word for a class of slices."""
+    return say(f"class.{op_class.name.lower()}")
+
+
+def _chain(trace: Trace, chain: Chain) -> Text:
+    line = Text(say("details.chain") + " ", style="dim")
+    for i, stage in enumerate(chain.stages):
+        if i:
+            line.append(" → ", style="dim")
+        line.append(say(f"stage.{stage.name}"), style="default")
+        if stage.item >= 0 and stage.name in ("op", "launch", "run"):
+            line.append(f" {printable(trace.name_of(stage.item))}", style="dim")
+        line.append(f" {duration_text(stage.end - stage.start, 3)}", style="bold")
+    return line
+
+
+def _args(args: dict[str, object]) -> list[RenderableType]:
+    table = Table.grid(padding=(0, 2))
+    parts: list[RenderableType] = []
+    short = [(key, _one_line(value)) for key, value in args.items() if key != _STACK]
+    line = Text()
+    for key, value in short:
+        line.append(f"{printable(key)} ", style="dim")
+        line.append(f"{value}   ")
+    if short:
+        parts.append(line)
+    stack = args.get(_STACK)
+    if isinstance(stack, str) and stack:
+        parts.append(Text(say("details.stack"), style="dim"))
+        for frame in stack.replace("\r\n", "\n").split("\n"):
+            table.add_row("", Text(printable(frame.rstrip(";")), overflow="fold"))
+        parts.append(table)
+    return parts
+
+
+def _one_line(value: object) -> str:
+    """An arg as one line: the profiler separates inputs by a semicolon and a line end."""
+    text = str(value).replace(";\r\n", "; ").replace("\r\n", " ").replace("\n", " ")
+    return printable(text)

@@ -1,0 +1,103 @@
+"""The top line: whose trace this is and what its launches cost, in words; and the bottom line of keys."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.widgets import Static
+
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.trace.units import duration_text
+from npu_tui.tui.commands import COMMANDS, key_label
+from npu_tui.tui.session import Session
+from npu_tui.tui.theme import ALERT
+
+_GAP = "  │  "
+_MESSAGE_SECONDS = 6.0
+
+
+def headline(session: Session, trace: int) -> list[Text]:
+    """The parts of the top line in the order of their worth: rank, dispatch, overlap, path."""
+    shown = session.scene.traces[trace]
+    rank = say("header.no_rank") if shown.rank is None else say("header.rank", rank=shown.rank)
+    parts = [Text(rank, style="bold")]
+    devices = session.dispatches[trace]
+    for device in devices:
+        line = Text()
+        if len(devices) > 1:
+            line.append(say("header.device", device=device.device) + " ")
+        words = say(
+            "header.dispatch",
+            near=int(device.near_vertical.sum()),
+            links=len(device.link),
+            starved=int(device.starved.sum()),
+            lost=duration_text(float(device.lost.sum()), 3),
+        )
+        line.append(f"┃ {words}", style=f"bold {ALERT}" if device.starved.any() else "")
+        parts.append(line)
+    if not devices:
+        parts.append(Text(say("header.no_dispatch"), style="dim"))
+    for share in session.overlaps[trace]:
+        if share.total:
+            shares = (("compute", share.computing), ("exposed", share.not_overlapped), ("free", share.free))
+            words = "  ".join(say(f"header.{key}", share=f"{share.ratio(part):.1%}") for key, part in shares)
+            parts.append(Text(words))
+    parts.append(Text(printable(shown.path), style="dim"))
+    return parts
+
+
+class Headline(Static):
+    """Shows as many parts of the headline as fit."""
+
+    DEFAULT_CSS = (
+        "Headline { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }"
+    )
+
+    def show(self, session: Session, trace: int, width: int) -> None:
+        """Fill the line for ``width`` columns; the path is cut at its beginning."""
+        line = Text(no_wrap=True)
+        parts = headline(session, trace)
+        for part in parts[:-1]:
+            gap = _GAP if line.plain else ""
+            if len(line.plain) + len(gap) + len(part.plain) > width - 2:
+                break
+            line.append(gap, style="dim")
+            line.append_text(part)
+        room = width - 2 - len(line.plain) - len(_GAP)
+        path = parts[-1].plain
+        if room >= 12:
+            line.append(_GAP, style="dim")
+            line.append(path if len(path) <= room else f"…{path[1 - room :]}", style="dim")
+        self.update(line, layout=False)
+
+
+class StatusLine(Static):
+    """The keys that matter, or for a few seconds what the last one did."""
+
+    DEFAULT_CSS = "StatusLine { height: 1; dock: bottom; padding: 0 1; color: $text-muted; text-wrap: nowrap; }"
+
+    def on_mount(self) -> None:
+        """Begin with the keys."""
+        self._until = 0
+        self.update(_keys(), layout=False)
+
+    def say(self, words: str) -> None:
+        """Show ``words`` for a while."""
+        self._until += 1
+        turn = self._until
+        self.update(Text(printable(words), style="bold"), layout=False)
+        self.set_timer(_MESSAGE_SECONDS, lambda: self._back(turn))
+
+    def _back(self, turn: int) -> None:
+        if turn == self._until:
+            self.update(_keys(), layout=False)
+
+
+def _keys() -> Text:
+    line = Text()
+    for command in COMMANDS:
+        if command.footer:
+            line.append(key_label(command.keys[0]), style="bold")
+            word = say(f"footer.{command.id}")
+            line.append(f" {word}  " if word else " ")
+    return line

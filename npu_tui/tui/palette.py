@@ -1,0 +1,45 @@
+"""What the command palette offers: all commands, and all lanes to go to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from npu_tui.tui.commands import COMMANDS, keys_label
+
+if TYPE_CHECKING:
+    from npu_tui.tui.main import MainScreen
+
+Entry = tuple[str, str, Callable[[], object]]
+
+
+class CommandProvider(Provider):
+    """Finds commands and lanes by any part of their names."""
+
+    async def search(self, query: str) -> Hits:
+        """Commands and lanes that match ``query``."""
+        matcher = self.matcher(query)
+        for title, keys, run in self._entries():
+            score = matcher.match(title)
+            if score > 0:
+                yield Hit(score, matcher.highlight(title), run, text=title, help=keys)
+
+    async def discover(self) -> Hits:
+        """All commands, before anything is typed."""
+        for title, keys, run in self._commands():
+            yield DiscoveryHit(title, run, text=title, help=keys)
+
+    def _commands(self) -> Iterable[Entry]:
+        main = cast("MainScreen", self.screen)
+        for command in COMMANDS:
+            if command.id != "palette":
+                yield command.title, keys_label(command), partial(main.run_command, command.id)
+
+    def _entries(self) -> Iterable[Entry]:
+        main = cast("MainScreen", self.screen)
+        yield from self._commands()
+        for name, row in main.lane_names():
+            yield name, "", partial(main.go_to_lane, row)

@@ -1,0 +1,217 @@
+"""The widget that paints the trace: minimap, ruler, link strip, gutter and lanes from one grid of cells."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from textual import events
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from npu_tui.tui.strips import AnsiStrip
+from npu_tui.view.ansi import Depth, Encoder
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.frame import Frame, Painter, gutter_width
+from npu_tui.view.palette import DARK
+
+FRAME_SECONDS = 1 / 60
+HEADS_FROM = 30
+"""Layers have rows of their own on terminals of at least this many rows."""
+
+_CLICK_COLUMNS = 1
+_WHEEL_ROWS = 3
+_WHEEL_ZOOM = 1.25
+_WHEEL_PAN = 0.1
+
+
+class Timeline(Widget, can_focus=True):
+    """Shows what an ``Explorer`` looks at. Call ``changed`` after every motion; only rows that differ are sent."""
+
+    DEFAULT_CSS = "Timeline { height: 1fr; width: 1fr; }"
+
+    class Moved(Message):
+        """The view, cursor, selection or range changed."""
+
+    def __init__(self, explorer: Explorer, painter: Painter) -> None:
+        super().__init__()
+        self.explorer = explorer
+        self.painter = painter
+        self.frame: Frame | None = None
+        self._encoder: Encoder | None = None
+        self._strips: list[Strip] = []
+        self._pending = False
+        self._painted = float("-inf")
+        self._press: tuple[int, int, int] | None = None
+        self._drag: str = ""
+
+    # --- painting
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the explorer to the new size."""
+        self._fit()
+        self.refresh()
+
+    def _fit(self) -> None:
+        width, height = self.size
+        heads = self.app.size.height >= HEADS_FROM
+        self.explorer.resize(max(width - gutter_width(width), 1), max(height - 3, 1), heads)
+        self._paint()
+
+    def changed(self) -> None:
+        """Paint soon: any number of calls within a frame make one picture."""
+        self.post_message(self.Moved())
+        if not self._pending:
+            self._pending = True
+            wait = FRAME_SECONDS - (time.monotonic() - self._painted)
+            if wait > 0.001:
+                self.set_timer(wait, self._flush)
+            else:
+                self.call_later(self._flush)
+
+    def _flush(self) -> None:
+        self._pending = False
+        rows = self._paint()
+        if rows:
+            self.refresh(*(Region(0, y, self.size.width, 1) for y in rows))
+
+    def _paint(self) -> list[int]:
+        """Compose the frame; returns the rows that differ from the one before."""
+        width, height = self.size
+        if not width or not height:
+            return []
+        self._painted = time.monotonic()
+        explorer = self.explorer
+        frame = self.painter.compose(explorer.rows, explorer.state, width, height)
+        before = self.frame
+        self.frame = frame
+        rows = list(range(height))
+        if before is not None and before.grid.char.shape == frame.grid.char.shape and len(self._strips) == height:
+            rows = frame.grid.changed(before.grid)
+        else:
+            self._strips = [Strip.blank(width)] * height
+        encoder = self._ensure_encoder()
+        for y, ansi in zip(rows, encoder.encode(frame.grid, rows), strict=True):
+            self._strips[y] = AnsiStrip(ansi, width, partial(encoder.runs, frame.grid, y))
+        return rows
+
+    def _ensure_encoder(self) -> Encoder:
+        if self._encoder is None:
+            depth: Depth = "truecolor" if self.app.console.color_system == "truecolor" else "256"
+            self._encoder = Encoder(DARK, depth)
+        return self._encoder
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The painted rows of ``crop``."""
+        if len(self._strips) != self.size.height:
+            self._fit()
+        strips = self._strips[crop.y : crop.bottom]
+        if crop.x == 0 and crop.width == self.size.width:
+            return strips
+        return [strip.crop(crop.x, crop.right) for strip in strips]
+
+    # --- mouse
+
+    def _trace_x(self, x: int) -> int:
+        return x - (self.frame.gutter if self.frame else 0)
+
+    def _time_at(self, x: int) -> int:
+        viewport = self.explorer.state.viewport
+        return viewport.edge(min(max(self._trace_x(x), 0), viewport.width))
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin a click or a drag."""
+        if self.frame is None:
+            return
+        self.capture_mouse()
+        self.focus()
+        self._press = (event.x, event.y, self._time_at(event.x))
+        on_lanes = event.y >= self.frame.lanes_top
+        zooming = event.button == 3 or event.meta
+        self._drag = ("zoom" if zooming else "range") if on_lanes else ("minimap" if event.y == 0 else "pan")
+        if self._drag == "minimap":
+            self._show_minimap(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Drag out a range, pan on the ruler, or move along the minimap."""
+        if self._press is None or self.frame is None:
+            return
+        x, _, pressed = self._press
+        if self._drag == "minimap":
+            self._show_minimap(event.x)
+        elif self._drag == "pan":
+            if event.x != x:
+                self.explorer.pan_columns(x - event.x)
+                self._press = (event.x, event.y, pressed)
+                self.changed()
+        elif abs(event.x - x) > _CLICK_COLUMNS:
+            self.explorer.set_range(pressed, self._time_at(event.x))
+            self.changed()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """End a drag; a press without motion selects."""
+        self.release_mouse()
+        press, drag = self._press, self._drag
+        self._press = None
+        if press is None or self.frame is None:
+            return
+        if abs(event.x - press[0]) > _CLICK_COLUMNS:
+            if drag == "zoom":
+                self.explorer.zoom_to_range()
+                self.changed()
+            return
+        if drag in ("range", "zoom"):
+            self._click(event.x, event.y)
+
+    def _click(self, x: int, y: int) -> None:
+        frame, state = self.frame, self.explorer.state
+        if frame is None or not frame.lanes_top <= y < frame.lanes_top + len(frame.lane_rows):
+            return
+        row = frame.lane_rows[y - frame.lanes_top]
+        if row < 0:
+            return
+        state.focus = row
+        if self._trace_x(x) < 0:
+            self.explorer.toggle_fold()
+        else:
+            left = self._time_at(x)
+            state.cursor = left + (self._time_at(x + 1) - left) // 2
+            if not self.explorer.select_under_cursor():
+                state.selection = None
+        self.changed()
+
+    def on_click(self, event: events.Click) -> None:
+        """A double click on a slice fits it."""
+        if event.chain == 2 and self._trace_x(event.x) >= 0 and self.explorer.fit(None):
+            self.changed()
+
+    def _show_minimap(self, x: int) -> None:
+        explorer = self.explorer
+        width = explorer.state.viewport.width
+        centre = max(self._trace_x(x), 0) * max(explorer.scene.end, 1) // max(width, 1)
+        span = explorer.state.viewport.span
+        explorer.show(centre - span // 2, centre - span // 2 + span)
+        explorer.state.cursor = (explorer.state.viewport.start + explorer.state.viewport.end) // 2
+        self.changed()
+
+    def _wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
+        event.prevent_default()
+        event.stop()
+        explorer = self.explorer
+        if event.ctrl or (self.frame is not None and event.y < self.frame.lanes_top and not event.shift):
+            explorer.zoom(_WHEEL_ZOOM**-direction, self._time_at(event.x))
+        elif event.shift:
+            explorer.pan(_WHEEL_PAN * direction)
+        else:
+            explorer.scroll(_WHEEL_ROWS * direction)
+        self.changed()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Rows up; with Ctrl zoom in at the pointer, with Shift pan left."""
+        self._wheel(event, -1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Rows down; with Ctrl zoom out at the pointer, with Shift pan right."""
+        self._wheel(event, 1)

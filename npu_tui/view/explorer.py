@@ -1,0 +1,447 @@
+"""Walking through a scene: every motion of the user as a method, without a screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.trace.model import Lane
+from npu_tui.trace.rows import Rows
+from npu_tui.view.history import History
+from npu_tui.view.leaf import leaf_row
+from npu_tui.view.outline import Folds, default_folds, is_plane, outline
+from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
+from npu_tui.view.viewport import Viewport
+
+_LEAD = 0.3
+"""Where a time that was off screen comes to lie, as a share of the width."""
+
+_SNAP_COLUMNS = 2
+_MODES: tuple[LinkMode, ...] = ("off", "selection", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A view to come back to."""
+
+    start: int
+    end: int
+    cursor: int
+    focus: tuple[int, int, int, int, int]
+    top: int
+    selection: Selected | None
+
+
+class Explorer:
+    """The state of one screen over ``scene`` and all its motions.
+
+    ``width`` is the number of columns right of the gutter, ``height`` the number of lane rows. ``rows`` is the outline
+    as folded now. Times are ns relative to the trace start.
+    """
+
+    def __init__(self, scene: Scene, width: int, height: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.scene = scene
+        self.folds: Folds = default_folds(scene)
+        self.heads = True
+        self.history: History[Place] = History()
+        self.anchor: int | None = None
+        self._clock = clock
+        self._height = max(height, 1)
+        self._leaf = lru_cache(maxsize=None)(self._make_leaf)
+        starts = [int(trace.counters.time.min()) for trace in scene.traces if len(trace.counters)]
+        ends = [int(trace.counters.time.max()) for trace in scene.traces if len(trace.counters)]
+        self._low = min([0, *starts])
+        self._high = max([scene.end, 1, *ends])
+        self.state = ViewState(Viewport.around(0, max(scene.end, 1), max(width, 1)))
+        self.rows: list[ScreenRow] = []
+        self._rebuild(None)
+        low, high = self.home_bounds()
+        self._show(low, high)
+        self.state.cursor = (low + high) // 2
+        self.state.focus = next((i for i, row in enumerate(self.rows) if row.kind in ("slices", "leaf")), 0)
+
+    def _make_leaf(self, trace: int, lane: int) -> Rows:
+        return leaf_row(self.scene.traces[trace], self.scene.traces[trace].lanes[lane])
+
+    # --- size, rows and folds
+
+    def resize(self, width: int, height: int, heads: bool) -> None:
+        """Fit the same times into ``width`` columns, and ``height`` lane rows; ``heads``: layers have their own rows."""
+        self._height = max(height, 1)
+        if width != self.state.viewport.width:
+            self.state.viewport = self.state.viewport.resized(max(width, 1))
+        if heads != self.heads:
+            self.heads = heads
+            self._rebuild(self.focused)
+        self._scroll_to_focus()
+
+    @property
+    def focused(self) -> ScreenRow | None:
+        """The row the cursor is on."""
+        return self.rows[self.state.focus] if 0 <= self.state.focus < len(self.rows) else None
+
+    def toggle_fold(self) -> bool:
+        """Fold or open the lane under the cursor, or its layer where the lane has nothing to fold."""
+        row = self.focused
+        if row is None:
+            return False
+        if row.kind in ("slices", "leaf") and (row.foldable or row.depth):
+            self.folds.lanes ^= {(row.trace, row.lane)}
+        elif row.layer >= 0 and not self.scene.traces[row.trace].lanes[row.lane].derived:
+            self.folds.layers ^= {(row.trace, row.layer)}
+        else:
+            return False
+        self._rebuild(row)
+        return True
+
+    def _rebuild(self, keep: ScreenRow | None) -> None:
+        self.rows = outline(self.scene, self.folds, self._leaf, self.heads)
+        if keep is not None:
+            self.state.focus = self._row_like(_key(keep))
+        self._scroll_to_focus()
+
+    def _row_like(self, key: tuple[int, int, int, int, int]) -> int:
+        """The row that shows what ``key`` named, else its lane, else its layer, else the first."""
+        trace, layer, lane, depth, series = key
+        best, score = 0, -1
+        for i, row in enumerate(self.rows):
+            if (row.trace, row.layer) != (trace, layer):
+                continue
+            near = 1 + 4 * (row.lane == lane and row.series == series) + 2 * (row.depth == depth) + row.opener
+            if near > score:
+                best, score = i, near
+        return best
+
+    def _scroll_to_focus(self) -> None:
+        state, last = self.state, max(len(self.rows) - 1, 0)
+        state.focus = min(max(state.focus, 0), last)
+        margin = min(2, (self._height - 1) // 2)
+        low = state.focus - self._height + 1 + margin
+        high = state.focus - margin
+        state.top = min(max(state.top, low), high)
+        state.top = min(max(state.top, 0), max(len(self.rows) - self._height, 0))
+
+    def scroll(self, rows: int) -> None:
+        """Move the visible rows down by ``rows``; the cursor's row stays on screen."""
+        state = self.state
+        state.top = min(max(state.top + rows, 0), max(len(self.rows) - self._height, 0))
+        state.focus = min(max(state.focus, state.top), state.top + self._height - 1, len(self.rows) - 1)
+
+    # --- time
+
+    def place(self) -> Place:
+        """The view as it is now."""
+        row = self.focused
+        state = self.state
+        key = _key(row) if row else (0, -1, -1, 0, -1)
+        return Place(state.viewport.start, state.viewport.end, state.cursor, key, state.top, state.selection)
+
+    def leave(self) -> None:
+        """Remember the present view for undo."""
+        self.history.leave(self.place(), self._clock())
+
+    def undo(self) -> bool:
+        """Back to the view before the last burst of moves."""
+        return self._go(self.history.undo(self.place()))
+
+    def redo(self) -> bool:
+        """Forward again after ``undo``."""
+        return self._go(self.history.redo(self.place()))
+
+    def _go(self, place: Place | None) -> bool:
+        if place is None:
+            return False
+        state = self.state
+        state.viewport = Viewport.around(place.start, place.end, state.viewport.width)
+        state.cursor, state.top, state.selection = place.cursor, place.top, place.selection
+        state.focus = self._row_like(place.focus)
+        self._scroll_to_focus()
+        return True
+
+    def zoom(self, factor: float, at: int | None = None) -> None:
+        """Show ``1 / factor`` of the time, keeping the cursor (or ``at``) in its column."""
+        self.leave()
+        viewport = self.state.viewport
+        point = self.state.cursor if at is None else at
+        if not viewport.start <= point < viewport.end:
+            point = (viewport.start + viewport.end) // 2
+        span = max(round(viewport.span / factor), viewport.width)
+        if span == viewport.span and factor < 1:
+            span += viewport.width
+        span = min(span, self._high - self._low)
+        start = point - (point - viewport.start) * span // viewport.span
+        self._show(start, start + span)
+
+    def pan(self, share: float) -> None:
+        """Move by ``share`` of the visible time; the cursor keeps its column, or moves where the view cannot."""
+        columns = round(self.state.viewport.width * share) or (1 if share > 0 else -1)
+        self.pan_columns(columns)
+
+    def pan_columns(self, columns: int) -> None:
+        """Move by whole columns; see ``pan``."""
+        self.leave()
+        state = self.state
+        column = min(max(state.viewport.column(state.cursor), 0), state.viewport.width - 1)
+        before = state.viewport.first
+        moved = state.viewport.panned(columns)
+        self._show(moved.start, moved.start + moved.span)
+        left = columns - (state.viewport.first - before)
+        column = min(max(column + left, 0), state.viewport.width - 1)
+        state.cursor = state.viewport.edge(column)
+        self._drag_range()
+
+    def move_cursor(self, columns: int) -> None:
+        """Move the cursor by whole columns, and the view with it at the edge."""
+        state = self.state
+        column = min(max(state.viewport.column(state.cursor), 0), state.viewport.width - 1) + columns
+        if 0 <= column < state.viewport.width:
+            state.cursor = state.viewport.edge(column)
+            self._drag_range()
+        else:
+            self.pan_columns(columns)
+
+    def _show(self, start: int, end: int) -> None:
+        """Make ``[start, end)`` the viewport, kept within the trace."""
+        width = self.state.viewport.width
+        span = min(max(end - start, width), max(self._high - self._low, width))
+        start = min(max(start, self._low), max(self._high - span, self._low))
+        self.state.viewport = Viewport.around(start, start + span, width)
+
+    def show(self, start: int, end: int, margin: float = 0.0) -> None:
+        """Fit ``[start, end)`` with ``margin`` of its length on either side; the cursor goes where it is visible."""
+        self.leave()
+        extra = round(max(end - start, 1) * margin)
+        self._show(start - extra, end + extra)
+        viewport = self.state.viewport
+        if not viewport.start <= self.state.cursor < viewport.end:
+            self.state.cursor = (start + end) // 2
+
+    def bring(self, when: int) -> None:
+        """Pan, if need be, until ``when`` is on screen."""
+        viewport = self.state.viewport
+        if not viewport.start <= when < viewport.end:
+            start = when - round(viewport.span * _LEAD)
+            self._show(start, start + viewport.span)
+
+    def step_at(self, when: int) -> tuple[int, int] | None:
+        """Start and end of the step around ``when``, else of the nearest one, or None without steps."""
+        best: tuple[int, int, int] | None = None
+        for trace in self.scene.traces:
+            for lane in trace.lanes:
+                if not lane.derived:
+                    continue
+                low, high = trace.rows.offset[lane.first_row], trace.rows.offset[lane.first_row + lane.rows]
+                for start, end in zip(
+                    trace.rows.start[low:high].tolist(), trace.rows.end[low:high].tolist(), strict=True
+                ):
+                    distance = max(start - when, when - end, 0)
+                    if best is None or distance < best[0]:
+                        best = (distance, start, end)
+        return None if best is None else best[1:]
+
+    def home_bounds(self) -> tuple[int, int]:
+        """What the opening screen fits: the first step, or the whole trace."""
+        return self.step_at(0) or (0, max(self.scene.end, 1))
+
+    def home(self) -> None:
+        """Fit the step around the cursor; when that is shown already, the whole trace."""
+        step = self.step_at(self.state.cursor)
+        whole = (0, max(self.scene.end, 1))
+        shown = self.state.viewport
+        fitted = replace(shown)
+        if step is not None:
+            self.show(*step)
+            fitted = self.state.viewport
+        if step is None or fitted == shown:
+            self.show(*whole)
+
+    # --- rows and slices
+
+    def move_row(self, rows: int) -> None:
+        """Move the cursor by ``rows`` rows and select what is under it."""
+        self.state.focus = min(max(self.state.focus + rows, 0), max(len(self.rows) - 1, 0))
+        self._scroll_to_focus()
+        self.select_under_cursor()
+
+    def move_layer(self, direction: int) -> None:
+        """Move to the first row of the next (1) or this or the previous (-1) layer."""
+        firsts = [i for i, row in enumerate(self.rows) if i == 0 or _layer_of(row) != _layer_of(self.rows[i - 1])]
+        focus = self.state.focus
+        if direction > 0:
+            target = next((i for i in firsts if i > focus), len(self.rows) - 1)
+        else:
+            target = next((i for i in reversed(firsts) if i < focus), 0)
+        self.move_row(target - focus)
+
+    def select_under_cursor(self) -> bool:
+        """Select the slice of the cursor's row that is under the cursor, or nearest within its column."""
+        found = self._under_cursor()
+        if found is None:
+            return False
+        self.state.selection = found
+        return True
+
+    def _under_cursor(self) -> Selected | None:
+        row, state = self.focused, self.state
+        if row is None or row.rows is None:
+            return None
+        rows, low, high = row.rows, int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
+        at = low + int(np.searchsorted(rows.start[low:high], state.cursor, "right")) - 1
+        if at >= low and rows.end[at] > state.cursor:
+            return Selected(row.trace, int(rows.item[at]))
+        column = state.viewport.column(state.cursor)
+        left, right = state.viewport.edge(column), state.viewport.edge(column + 1)
+        near = [i for i in (at, at + 1) if low <= i < high and rows.start[i] < right and rows.end[i] >= left]
+        if not near:
+            return None
+        best = min(near, key=lambda i: max(rows.start[i] - state.cursor, state.cursor - rows.end[i]))
+        return Selected(row.trace, int(rows.item[best]))
+
+    def move_slice(self, direction: int) -> bool:
+        """Select the next (1) or previous (-1) slice that starts in the cursor's row; the cursor goes to its start."""
+        row, state = self.focused, self.state
+        if row is None or row.rows is None:
+            return False
+        rows, low, high = row.rows, int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
+        found = next_in_time(rows.start[low:high], state.cursor, direction)
+        if found is None:
+            return False
+        at = low + found
+        self.leave()
+        state.selection = Selected(row.trace, int(rows.item[at]))
+        state.cursor = int(rows.start[at])
+        self.bring(state.cursor)
+        self._drag_range()
+        return True
+
+    def select(self, selected: Selected) -> None:
+        """Select a slice, opening the layer it is in, and bring it on screen."""
+        self.leave()
+        trace = self.scene.traces[selected.trace]
+        lane = trace.lanes[int(trace.slices.lane[selected.item])]
+        self._open(selected.trace, lane)
+        self.state.selection = selected
+        self.state.cursor = int(trace.slices.start[selected.item])
+        depth = int(trace.slices.depth[selected.item])
+        self.state.focus = self._row_like((selected.trace, lane.layer, lane.index, depth, -1))
+        self._scroll_to_focus()
+        self.bring(self.state.cursor)
+
+    def _open(self, index: int, lane: Lane) -> None:
+        trace = self.scene.traces[index]
+        hidden = (index, lane.layer) in self.folds.layers
+        self.folds.layers.discard((index, lane.layer))
+        if is_plane(trace, lane):
+            lanes = trace.layers[lane.layer].lanes
+            groups = [other for other in lanes if other < lane.index and not is_plane(trace, trace.lanes[other])]
+            if groups and (index, groups[-1]) in self.folds.lanes:
+                self.folds.lanes.discard((index, groups[-1]))
+                hidden = True
+        if hidden:
+            self._rebuild(self.focused)
+
+    def fit(self, ends: tuple[int, int] | None) -> bool:
+        """Fit the selection; when that is shown already, ``ends``: the span of its links."""
+        selected = self.state.selection
+        if selected is None:
+            return False
+        slices = self.scene.traces[selected.trace].slices
+        start, end = int(slices.start[selected.item]), int(slices.end[selected.item])
+        shown = self.state.viewport
+        self.show(start, max(end, start + 1), 0.05)
+        if self.state.viewport == shown and ends is not None:
+            self.show(min(start, ends[0]), max(end, ends[1]), 0.05)
+        return True
+
+    def deselect(self) -> bool:
+        """Drop, one per call, the range under way, the range, the hits, the selection."""
+        state = self.state
+        if self.anchor is not None:
+            self.anchor = None
+            state.range = None
+        elif state.range is not None:
+            state.range = None
+        elif len(state.hits):
+            state.hits = state.hits[:0]
+        elif state.selection is not None:
+            state.selection = None
+        else:
+            return False
+        return True
+
+    # --- range and link mode
+
+    def mark_selection(self) -> bool:
+        """Make the selected slice the range, or clear the range if it is that already."""
+        selected, state = self.state.selection, self.state
+        if selected is None:
+            return False
+        slices = self.scene.traces[selected.trace].slices
+        marked = (int(slices.start[selected.item]), int(slices.end[selected.item]))
+        state.range = None if state.range == marked else marked
+        self.anchor = None
+        return True
+
+    def mark(self) -> None:
+        """Begin a range at the cursor, or end the one under way; both snap to a slice edge nearby."""
+        at = self._snapped(self.state.cursor)
+        if self.anchor is None:
+            self.anchor = at
+            self.state.range = (at, at)
+        else:
+            self.state.range = (min(self.anchor, at), max(self.anchor, at))
+            self.anchor = None
+
+    def set_range(self, start: int, end: int) -> None:
+        """Make ``[start, end)`` (in either order) the range."""
+        self.anchor = None
+        self.state.range = (min(start, end), max(start, end))
+
+    def zoom_to_range(self) -> bool:
+        """Show exactly the range."""
+        if self.state.range is None or self.state.range[0] == self.state.range[1]:
+            return False
+        self.show(*self.state.range)
+        return True
+
+    def _drag_range(self) -> None:
+        if self.anchor is not None:
+            at = self.state.cursor
+            self.state.range = (min(self.anchor, at), max(self.anchor, at))
+
+    def _snapped(self, when: int) -> int:
+        row = self.focused
+        if row is None or row.rows is None:
+            return when
+        low, high = int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
+        reach = _SNAP_COLUMNS * max(self.state.viewport.span // self.state.viewport.width, 1)
+        edges: list[int] = []
+        for times in (row.rows.start[low:high], row.rows.end[low:high]):
+            at = int(np.searchsorted(times, when))
+            edges += [int(times[i]) for i in (at - 1, at) if 0 <= i < len(times)]
+        near = [edge for edge in edges if abs(edge - when) <= reach]
+        return min(near, key=lambda edge: abs(edge - when), default=when)
+
+    def cycle_links(self) -> LinkMode:
+        """The next way of showing links: off, of the selection, all in view."""
+        self.state.link_mode = _MODES[(_MODES.index(self.state.link_mode) + 1) % len(_MODES)]
+        return self.state.link_mode
+
+
+def next_in_time(times: npt.NDArray[np.int64], when: int, direction: int) -> int | None:
+    """Index of the first of the ascending ``times`` after ``when`` (direction 1) or the last before it (-1)."""
+    at = int(np.searchsorted(times, when, "right" if direction > 0 else "left")) - (direction < 0)
+    return at if 0 <= at < len(times) else None
+
+
+def _key(row: ScreenRow) -> tuple[int, int, int, int, int]:
+    return row.trace, row.layer, row.lane, row.depth, row.series
+
+
+def _layer_of(row: ScreenRow) -> tuple[int, int]:
+    return row.trace, row.layer

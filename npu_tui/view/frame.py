@@ -1,0 +1,262 @@
+"""One frame: minimap, ruler, link strip, gutter and lanes as a grid of cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.view.bars import Look, Painted, draw_bars
+from npu_tui.view.counters import curve_levels, draw_curve, value_text
+from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.gutter import draw_gutter_row, gutter_width, share_text
+from npu_tui.view.kept import Kept, valid_selection
+from npu_tui.view.labels import points
+from npu_tui.view.lines import draw_lines, joined
+from npu_tui.view.links import Window, selection_lines, view_lines
+from npu_tui.view.palette import Ink, layer_ink
+from npu_tui.view.raster import I32, Cells, rasterise
+from npu_tui.view.ruler import anchor_text, draw_ruler, duration_text, find_ticks, range_columns
+from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState
+from npu_tui.view.strip import StripCount, draw_strip
+from npu_tui.view.viewport import Viewport
+
+__all__ = ["LANES_TOP", "Frame", "Painter", "compose", "gutter_width"]
+
+LANES_TOP = 3
+"""Rows above the lanes: minimap, ruler, link strip."""
+
+_MINIMAP, _RULER, _STRIP = range(LANES_TOP)
+_GRID_LINE, _RULE = ord("┊"), ord("─")
+_RANK, _VIEW, _LINKS = "rank {rank}", "view {span}", "links {category}"
+_SHORT_CATEGORY = {
+    "HostToDevice": "H→D",
+    "async_npu": "op→NPU",
+    "async_task_queue": "queue",
+    "fwdbwd": "fwd→bwd",
+}
+
+
+@dataclass(slots=True)
+class Frame:
+    """A drawn frame.
+
+    ``gutter`` columns stand left of the lanes, ``lanes_top`` is the first row of the lanes, ``lane_rows`` the outline
+    index of every row from there on (-1 where none is), ``utilisation`` the busy share 0..1 of the lane of each of
+    these rows in view (None for rows that do not open a lane), ``items`` (rows, columns) the slice under each cell of
+    the lanes (-1: none).
+    """
+
+    grid: Grid
+    gutter: int
+    lanes_top: int
+    lane_rows: list[int]
+    utilisation: list[float | None]
+    viewport: Viewport
+    items: I32
+
+
+def compose(scene: Scene, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
+    """One frame without keeping anything; a ``Painter`` draws the next ones faster."""
+    return Painter(scene).compose(outline, state, width, height)
+
+
+class Painter:
+    """Draws frames of one scene."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._kept = Kept(scene)
+
+    def compose(self, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
+        """The frame of ``width`` x ``height`` cells; a viewport of another width is fitted to the same times."""
+        gutter = gutter_width(width)
+        columns = max(width - gutter, 1)
+        view = state.viewport if state.viewport.width == columns else state.viewport.resized(columns)
+        rows = max(height - LANES_TOP, 0)
+        shown = [index if 0 <= index < len(outline) else -1 for index in range(state.top, state.top + rows)]
+        # Even a screen that is too small for its parts is drawn in full and then cut.
+        grid = Grid.blank(max(height, LANES_TOP), gutter + columns, Ink.TEXT, Ink.LANE)
+        frame = Frame(grid, gutter, LANES_TOP, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
+        _Drawing(self._scene, self._kept, outline, state, frame).draw()
+        frame.grid = grid.part(0, 0, height, width)
+        return frame
+
+
+class _Drawing:
+    """The steps of one frame."""
+
+    def __init__(self, scene: Scene, kept: Kept, outline: list[ScreenRow], state: ViewState, frame: Frame) -> None:
+        self.scene, self.kept, self.outline, self.state, self.frame = scene, kept, outline, state, frame
+        self.view = frame.viewport
+        self.rows = [outline[index] if index >= 0 else None for index in frame.lane_rows]
+        self.lanes = frame.grid.part(LANES_TOP, frame.gutter, len(self.rows), self.view.width)
+        self.selection = valid_selection(scene, state.selection)
+        focus = outline[state.focus] if 0 <= state.focus < len(outline) else None
+        self.trace = focus.trace if focus is not None else 0
+        column = self.view.column(state.cursor)
+        self.cursor = column if 0 <= column < self.view.width else None
+        self.focus_y = state.focus - state.top if 0 <= state.focus - state.top < len(self.rows) else None
+        self.ticks = find_ticks(self.view)
+
+    def draw(self) -> None:
+        self._ground()
+        cells = rasterise(
+            [(row.rows, row.row) if row else (None, -1) for row in self.rows], self.view, self.kept.levels
+        )
+        self.frame.items = cells.item
+        painted = self._bars(cells)
+        self._background_lines(painted)
+        self._counters(painted)
+        self._links(painted)
+        self._gutter(cells)
+        self._top()
+
+    def _ground(self) -> None:
+        """Backgrounds first: every part of a cell that no bar fills shows them."""
+        bg, view = self.lanes.bg, self.view
+        edges = view.edges()
+        outside = (edges[1:] <= 0) | (edges[:-1] >= max(self.scene.end, 1))
+        bg[:, outside] = Ink.VOID
+        if self.focus_y is not None:
+            bg[self.focus_y] = Ink.FOCUS
+        if self.state.range is not None:
+            first, last = range_columns(view, self.state.range)
+            bg[:, first : last + 1] = Ink.RANGE
+            if self.focus_y is not None:
+                bg[self.focus_y, first : last + 1] = Ink.RANGE_FOCUS
+        if self.cursor is not None:
+            bg[:, self.cursor] = Ink.CURSOR
+
+    def _bars(self, cells: Cells) -> Painted:
+        traces = np.array([row.trace if row else 0 for row in self.rows], np.int64)
+        shape = cells.item.shape
+        kind, first, last = (np.zeros(shape, np.int8) for _ in range(3))
+        name = np.zeros(shape, np.int32)
+        selected, hit = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        for number, trace in enumerate(self.scene.traces):
+            mine = np.flatnonzero(traces == number) if len(self.scene.traces) > 1 else slice(None)
+            if not len(trace.slices):
+                continue
+            item = cells.item[mine]
+            slices = trace.slices
+            kind[mine], name[mine] = slices.op_class[item], slices.name[item]
+            first[mine] = slices.op_class[cells.first_item[mine]]
+            last[mine] = slices.op_class[cells.last_item[mine]]
+            if self.selection is not None and self.selection.trace == number:
+                selected[mine] = item == self.selection.item
+            if len(self.state.hits):
+                start = slices.start[item]
+                at = np.minimum(np.searchsorted(self.state.hits, start), len(self.state.hits) - 1)
+                hit[mine] = (self.state.hits[at] == start) & (item >= 0)
+        look = Look(kind, first, last, name, traces, selected, hit, self.cursor)
+        painted = draw_bars(cells, look, np.diff(self.view.edges()), self.kept.labels, self.lanes)
+        self._mark_selected(painted)
+        return painted
+
+    def _mark_selected(self, painted: Painted) -> None:
+        """A selected slice inside one cell is a diamond, also where others share the cell."""
+        if self.selection is None:
+            return
+        trace = self.scene.traces[self.selection.trace]
+        start, end = (int(times[self.selection.item]) for times in (trace.slices.start, trace.slices.end))
+        column = self.view.column(start)
+        if not 0 <= column < self.view.width or column != self.view.column(max(end - 1, start)):
+            return
+        y = self._place(self.selection) - self.state.top
+        if 0 <= y < len(self.rows):
+            self.lanes.char[y, column] = ord("◆")
+            self.lanes.fg[y, column] = Ink.SELECTED
+            self.lanes.attr[y, column] = int(Attr.BOLD)
+            painted.free[y, column] = painted.plain[y, column] = False
+
+    def _place(self, selection: Selected) -> int:
+        slices = self.scene.traces[selection.trace].slices
+        lane, depth = (np.array([values[selection.item]], np.int64) for values in (slices.lane, slices.depth))
+        return int(self.kept.places(self.outline).rows(selection.trace, lane, depth)[0])
+
+    def _background_lines(self, painted: Painted) -> None:
+        columns = self.ticks.columns[(self.ticks.columns >= 0) & (self.ticks.columns < self.view.width)]
+        mask = np.zeros_like(painted.free)
+        mask[:, columns] = painted.free[:, columns]
+        self.lanes.char[mask], self.lanes.fg[mask] = _GRID_LINE, Ink.GRID
+        for y, row in enumerate(self.rows):
+            if row is not None and row.kind == "layer":
+                free = painted.free[y]
+                self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
+
+    def _counters(self, painted: Painted) -> None:
+        for y, row in enumerate(self.rows):
+            if row is not None and row.kind == "counter":
+                curve = self.kept.curve(row.trace, row.series)
+                levels = curve_levels(curve, self.view, self.scene.end)
+                draw_curve(self.lanes, y, levels)
+                painted.free[y, levels > 0] = False
+
+    def _links(self, painted: Painted) -> None:
+        mode = self.state.link_mode
+        if mode == "off" or not self.rows:
+            return
+        window = Window(self.view, self.state.top, len(self.rows), self.kept.places(self.outline))
+        parts = []
+        if mode == "all":
+            for number, trace in enumerate(self.scene.traces):
+                index = self.kept.links(number, self.state.link_category)
+                if len(index):
+                    parts.append(view_lines(trace, number, self.scene.marks[number], index, window))
+        if self.selection is not None:
+            number = self.selection.trace
+            link = self.kept.selected_links(self.selection)
+            parts.append(selection_lines(self.scene.traces[number], number, self.scene.marks[number], link, window))
+        if parts:
+            draw_lines(joined(parts), self.lanes, painted)
+
+    def _gutter(self, cells: Cells) -> None:
+        gutter = self.frame.grid.part(LANES_TOP, 0, len(self.rows), self.frame.gutter)
+        for y, row in enumerate(self.rows):
+            if row is None:
+                continue
+            kind = self.scene.traces[row.trace].layers[row.layer].kind
+            value = ""
+            if row.kind == "counter":
+                current = self.kept.curve(row.trace, row.series).at(self.state.cursor)
+                value = "" if current is None else value_text(current)
+            elif row.opener and row.lane >= 0:
+                share = self.kept.busy_share(row.trace, row.lane, self.view.start, self.view.end)
+                self.frame.utilisation[y] = share
+                value = share_text(share)
+            draw_gutter_row(gutter, y, row, layer_ink(kind), value, y == self.focus_y)
+
+    def _top(self) -> None:
+        grid, gutter, view = self.frame.grid, self.frame.gutter, self.view
+        minimap, ruler, strip = (grid.part(y, gutter, 1, view.width) for y in (_MINIMAP, _RULER, _STRIP))
+        minimap.bg[:] = strip.bg[:] = Ink.BAND
+        if self.trace < len(self.scene.traces):
+            self.kept.minimap(self.trace, view.width).draw(minimap, view, self.state.hits)
+            count = draw_strip(strip, self.kept.links(self.trace, self.state.link_category), view)
+        else:
+            count = StripCount(0, 0, 0)
+        draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits)
+        if self.cursor is not None:
+            strip.bg[0, self.cursor] = Ink.CURSOR
+        self._heading(count)
+
+    def _heading(self, count: StripCount) -> None:
+        """The gutter's cells beside the top rows: rank and whole duration, length of the view, link counts."""
+        left = self.frame.grid.part(0, 0, LANES_TOP, self.frame.gutter)
+        rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
+        whole = duration_text(self.scene.end)
+        title = f"{_RANK.format(rank=rank)} · {whole}" if rank is not None else whole
+        left.write(_MINIMAP, 1, points(title if len(title) < left.width else whole), Ink.BRIGHT)
+        text = _VIEW.format(span=duration_text(self.view.end - self.view.start))
+        if self.ticks.anchor is not None and self.ticks.times.size:
+            text = anchor_text(self.ticks.anchor)
+        left.write(_RULER, 1, points(text), Ink.DIM)
+        category = _SHORT_CATEGORY.get(self.state.link_category, self.state.link_category)
+        x = left.write(_STRIP, 1, points(_LINKS.format(category=category)), Ink.DIM)
+        numbers = [(f" {count.links}", Ink.TEXT)]
+        numbers += [(f" ┃{count.near}", Ink.NEAR)] if count.near else []
+        numbers += [(f" !{count.starved}", Ink.ALERT)] if count.starved else []
+        for text, ink in numbers:
+            if x + len(text) < left.width:
+                x = left.write(_STRIP, x, points(text), ink)

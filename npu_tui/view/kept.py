@@ -1,0 +1,102 @@
+"""What is kept from frame to frame for one scene: label ladders, levels, link indices, minimaps, unions, curves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.trace.rows import Rows
+from npu_tui.view.counters import Curve, find_curve
+from npu_tui.view.cover import Cover
+from npu_tui.view.labels import Labels
+from npu_tui.view.levels import Levels
+from npu_tui.view.link_index import LinkIndex
+from npu_tui.view.links import links_of_slice
+from npu_tui.view.minimap import Minimap
+from npu_tui.view.places import Places
+from npu_tui.view.scene import Scene, ScreenRow, Selected
+from npu_tui.view.spans import I64
+
+_MOST_ROWS = 512
+
+
+class Kept:
+    """Everything about a scene that drawing computes once: each part is made when it is first needed."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.labels = [Labels(trace.names) for trace in scene.traces]
+        # The key is an identity, so the rows are held as well: a freed address may not be met again.
+        self._levels: dict[int, tuple[Rows, Levels]] = {}
+        self._links: dict[tuple[int, str], LinkIndex] = {}
+        self._minimaps: dict[tuple[int, int], Minimap] = {}
+        self._covers: dict[tuple[int, int], Cover] = {}
+        self._curves: dict[tuple[int, int], Curve] = {}
+        self._places: tuple[list[ScreenRow], int, Places] | None = None
+        self._selection: tuple[Selected, I64] | None = None
+
+    def levels(self, rows: Rows) -> Levels:
+        """The longest-slice queries of ``rows``."""
+        kept = self._levels.get(id(rows))
+        if kept is None:
+            if len(self._levels) >= _MOST_ROWS:
+                self._levels.clear()
+            kept = self._levels[id(rows)] = (rows, Levels(rows))
+        return kept[1]
+
+    def links(self, trace: int, category: str) -> LinkIndex:
+        """The index of the links of ``category`` in trace number ``trace``."""
+        key = (trace, category)
+        if key not in self._links:
+            self._links[key] = LinkIndex(self.scene.traces[trace], self.scene.marks[trace], category)
+        return self._links[key]
+
+    def minimap(self, trace: int, width: int) -> Minimap:
+        """The minimap of trace number ``trace`` over the whole scene, ``width`` columns wide."""
+        key = (trace, width)
+        if key not in self._minimaps:
+            self._minimaps[key] = Minimap(self.scene.traces[trace], self.scene.end, width, self.levels)
+        return self._minimaps[key]
+
+    def cover(self, trace: int, lane: int) -> Cover:
+        """The union of the slices of a lane."""
+        key = (trace, lane)
+        if key not in self._covers:
+            self._covers[key] = Cover(self.scene.traces[trace], lane)
+        return self._covers[key]
+
+    def curve(self, trace: int, series: int) -> Curve:
+        """The curve of a counter series."""
+        key = (trace, series)
+        if key not in self._curves:
+            self._curves[key] = find_curve(self.scene.traces[trace].counters, series)
+        return self._curves[key]
+
+    def places(self, outline: list[ScreenRow]) -> Places:
+        """Where slices stand in ``outline``; kept while the same list is drawn."""
+        if self._places is None or self._places[0] is not outline or self._places[1] != len(outline):
+            self._places = (outline, len(outline), Places(self.scene, outline))
+        return self._places[2]
+
+    def selected_links(self, selection: Selected) -> I64:
+        """Indices of the links of the selected slice, as ``links.links_of_slice`` gives them."""
+        if self._selection is None or self._selection[0] != selection:
+            found = links_of_slice(self.scene.traces[selection.trace], selection.item)
+            self._selection = (selection, found)
+        return self._selection[1]
+
+    def busy_share(self, trace: int, lane: int, start: int, end: int) -> float:
+        """Share of ``[start, end)`` ns, cut to the trace, in which any slice of the lane is active."""
+        low, high = max(start, 0), min(end, max(self.scene.end, 1))
+        return self.cover(trace, lane).busy(low, high) / (high - low) if high > low else 0.0
+
+
+def valid_selection(scene: Scene, selection: Selected | None) -> Selected | None:
+    """``selection`` if the scene has that slice, else None."""
+    if selection is None or not 0 <= selection.trace < len(scene.traces):
+        return None
+    return selection if 0 <= selection.item < len(scene.traces[selection.trace].slices) else None
+
+
+def slice_class(scene: Scene, trace: int, items: I64) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
+    """The operator classes of slices of one trace; of -1 any class."""
+    return scene.traces[trace].slices.op_class[items]

@@ -1,0 +1,135 @@
+"""What a bar is called: a ladder of ever shorter names, safe for a terminal, ready as code points."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.view.grid import U32
+from npu_tui.view.spans import I64
+
+RUNGS = 4
+ELLIPSIS = "…"
+_UNSAFE = "?"
+_LONGEST = 400
+_MISSING = -1
+
+_SOURCE = re.compile(r"^(?:.*/)?(?P<file>[^/()]+\.py)\((?P<line>\d+)\): (?P<function>.+)$")
+_BUILT_IN = re.compile(r"^<built-in (?:method|function) (?P<function>[^ >]+).*>$")
+_MODULE = re.compile(r"^nn\.Module: (?P<name>.+)$")
+_STEP = re.compile(r"^ProfilerStep(?P<number>#\d+)$")
+_QUEUED = re.compile(r"^(?:\w+)@(?P<name>.+)$")
+_GROUP = re.compile(r"^hcom_(?P<name>[A-Za-z0-9]+?)_?(?:__.*|_\d[\d_]*)?$")
+_KERNEL = re.compile(r"^(?:aclnn\w+?|aclop\w*?)_(?:\w+_)?(?P<kernel>[A-Za-z0-9]+)$")
+
+
+def safe(text: str) -> str:
+    """``text`` with every character that is not exactly one visible cell replaced by ``?``.
+
+    Names come from an untrusted file: control characters would act on the terminal, bidirectional marks reorder the
+    line, wide and zero-width ones shift every cell behind them.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if _one_cell(char) else _UNSAFE for char in text)
+
+
+def _one_cell(char: str) -> bool:
+    return (
+        char.isprintable()
+        and unicodedata.category(char) not in ("Mn", "Me", "Mc", "Cf")
+        and unicodedata.east_asian_width(char) not in ("W", "F")
+        and unicodedata.bidirectional(char) not in ("R", "AL", "AN")
+    )
+
+
+def ladder(name: str) -> list[str]:
+    """``name`` and its shorter forms, longest first, each safe to draw."""
+    steps = [safe(name)]
+    for shorter in _shorter(steps[0]):
+        if 0 < len(shorter) < len(steps[-1]):
+            steps.append(shorter)
+    return steps[:RUNGS]
+
+
+def _shorter(name: str) -> list[str]:
+    if match := _SOURCE.match(name):
+        return [f"{match['function']} {match['file']}:{match['line']}", match["function"]]
+    if match := _BUILT_IN.match(name):
+        return [match["function"]]
+    if match := _MODULE.match(name):
+        return [match["name"], re.sub(r"_\d+$", "", match["name"])]
+    if match := _STEP.match(name):
+        return [match["number"]]
+    if match := _GROUP.match(name):
+        return [match["name"]]
+    if match := _KERNEL.match(name):
+        return [match["kernel"]]
+    if match := _QUEUED.match(name):
+        return [match["name"], *_shorter(match["name"])]
+    if "::" in name:
+        tail = name.partition("::")[2] if name.startswith(("aten::", "c10d::", "npu::")) else name.rpartition("::")[2]
+        return [tail, tail.rpartition(": ")[2]]
+    if "#" in name:
+        return [name.rpartition("#")[2]]
+    return []
+
+
+def cut_middle(text: str, room: int) -> str:
+    """``text`` in at most ``room`` cells, the middle left out: names of threads and groups differ at their ends."""
+    if len(text) <= room:
+        return text
+    if room <= 1:
+        return ELLIPSIS[:room]
+    tail = min(room // 2 + 1, room - 1)
+    return text[: room - 1 - tail] + ELLIPSIS + text[len(text) - tail :]
+
+
+def points(text: str) -> U32:
+    """The code points of ``text``."""
+    return np.frombuffer(text.encode("utf-32-le"), np.uint32)
+
+
+class Labels:
+    """The ladders of one trace's names, made when a name first comes into view."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+        self._offset = np.zeros((len(names), RUNGS), np.int64)
+        self._length = np.full((len(names), RUNGS), _MISSING, np.int64)
+        self._text = np.zeros(1 << 12, np.uint32)
+        self._used = 0
+
+    @property
+    def text(self) -> U32:
+        """Code points of all labels made so far; ``fit`` answers with places in it."""
+        return self._text
+
+    def fit(self, names: I64, room: I64) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
+        """Place and length in ``text`` of the longest label that fits ``room`` cells, and whether it had to be cut.
+
+        A cut label is given in full room: its last cell is meant for the ellipsis.
+        """
+        for code in np.unique(names[self._length[names, 0] == _MISSING]).tolist():
+            self._make(code)
+        lengths = self._length[names]
+        fits = lengths <= room[:, None]
+        cut = ~fits[:, -1]
+        rung = np.where(cut, RUNGS - 1, fits.argmax(axis=1))
+        which = np.arange(len(names))
+        return self._offset[names, rung], np.minimum(lengths[which, rung], room), cut
+
+    def _make(self, code: int) -> None:
+        steps = ladder(self._names[code][:_LONGEST])
+        steps += [steps[-1]] * (RUNGS - len(steps))
+        for rung, label in enumerate(steps):
+            if self._used + len(label) > len(self._text):
+                larger = np.zeros(max(2 * len(self._text), self._used + len(label)), np.uint32)
+                larger[: self._used] = self._text[: self._used]
+                self._text = larger
+            self._text[self._used : self._used + len(label)] = points(label)
+            self._offset[code, rung], self._length[code, rung] = self._used, len(label)
+            self._used += len(label)

@@ -1,0 +1,80 @@
+"""A folded lane as one row: at every instant the deepest slice that is active there."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.trace.model import Lane, Trace
+from npu_tui.trace.rows import Rows, make_rows
+
+I64 = npt.NDArray[np.int64]
+
+# A float64 holds 53 bits exactly, so the highest set bit of a smaller word can be read from its exponent.
+_WORD = 52
+
+
+def leaf_row(trace: Trace, lane: Lane) -> Rows:
+    """One row with the deepest active slice of ``lane`` at every instant.
+
+    Slices are cut into pieces that do not overlap; neighbouring pieces of one slice are merged. A slice without
+    duration keeps a piece of its own. Times are ns, as in ``Trace.rows``.
+    """
+    rows = trace.rows
+    bounds = rows.offset[lane.first_row : lane.first_row + lane.rows + 1]
+    if lane.rows == 0 or bounds[0] == bounds[-1]:
+        empty = np.zeros(0, np.int64)
+        return make_rows(np.zeros(2, np.int64), empty.astype(np.int32), empty, empty)
+    low, high = int(bounds[0]), int(bounds[-1])
+    start, end, item = rows.start[low:high], rows.end[low:high], rows.item[low:high]
+    depth = np.repeat(np.arange(lane.rows), np.diff(bounds))
+
+    times = np.unique(np.concatenate([start, end]))
+    deepest = _deepest(times, start, end, depth)
+    piece = np.flatnonzero(deepest >= 0)
+    owner = _started_last(times[piece], deepest[piece], start, end, depth)
+
+    point = np.flatnonzero(start == end)
+    # A point stands before the piece that begins at the same time, so that starts and ends both ascend.
+    order = np.lexsort((np.repeat([1, 0], [len(piece), len(point)]), np.concatenate([times[piece], start[point]])))
+    who = np.concatenate([owner, point])[order]
+    begin = np.concatenate([times[piece], start[point]])[order]
+    stop = np.concatenate([times[np.minimum(piece + 1, len(times) - 1)], end[point]])[order]
+
+    fresh = np.ones(len(who), np.bool_)
+    fresh[1:] = (who[1:] != who[:-1]) | (begin[1:] != stop[:-1])
+    head = np.flatnonzero(fresh)
+    tail = np.append(head[1:], len(who)) - 1
+    return make_rows(np.array([0, len(head)], np.int64), item[who[head]], begin[head], stop[tail])
+
+
+def _deepest(times: I64, start: I64, end: I64, depth: I64) -> I64:
+    """The largest depth that is active in ``[times[k], times[k + 1])``, -1 where none is."""
+    lasting = end > start
+    begin = np.searchsorted(times, start[lasting])
+    stop = np.searchsorted(times, end[lasting])
+    level = depth[lasting]
+    deepest = np.full(len(times), -1, np.int64)
+    for word in range(int(depth[-1]) // _WORD + 1):
+        mine = level // _WORD == word
+        bit = np.left_shift(1, level[mine] - word * _WORD)
+        # Slices of one depth never overlap, so adding and removing their bit keeps it 0 or 1.
+        change = np.zeros(len(times), np.int64)
+        np.add.at(change, begin[mine], bit)
+        np.subtract.at(change, stop[mine], bit)
+        active = np.cumsum(change)
+        highest = np.frexp(active.astype(np.float64))[1].astype(np.int64) - 1
+        deepest = np.where(active > 0, highest + word * _WORD, deepest)
+    return deepest
+
+
+def _started_last(times: I64, wanted: I64, start: I64, end: I64, depth: I64) -> I64:
+    """For every time the index of the lasting slice of depth ``wanted`` that is active there."""
+    lasting = np.flatnonzero(end > start)
+    origin, span = int(start.min()), int(end.max() - start.min()) + 1
+    key = depth[lasting] * span + (start[lasting] - origin)
+    # Asked depth by depth the queries ascend, which keeps the search in the processor's cache.
+    order = np.argsort(wanted.astype(np.int16), kind="stable")
+    found = np.empty(len(times), np.int64)
+    found[order] = lasting[np.searchsorted(key, (wanted * span + (times - origin))[order], "right") - 1]
+    return found

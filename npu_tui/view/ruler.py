@@ -1,0 +1,129 @@
+"""The time axis: round steps, labels that never repeat, the range with its length, the cursor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.labels import points
+from npu_tui.view.palette import Ink
+from npu_tui.view.spans import I64
+from npu_tui.view.viewport import Viewport
+
+_UNITS = ((0, "ns"), (3, "µs"), (6, "ms"), (9, "s"))
+_WIDE_GAP, _NARROW_GAP, _WIDE = 14, 11, 100
+_TICK, _LINE, _CURSOR = "╷", "━", "▼"
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """``times`` ns of the ticks, their ``columns`` and ``labels``, which count from ``anchor`` ns unless it is None."""
+
+    times: I64
+    columns: I64
+    labels: list[str]
+    anchor: int | None
+
+
+def duration_text(ns: int) -> str:
+    """``ns`` with four digits in the unit that suits it: ``4.000ms``, ``173.5ms``, ``16.80µs``, ``250ns``."""
+    size = abs(ns)
+    exponent, unit = next(((e, u) for e, u in reversed(_UNITS) if size >= 10**e), _UNITS[0])
+    if exponent == 0:
+        return f"{ns}{unit}"
+    whole = len(str(size // 10**exponent))
+    text = f"{ns / 10**exponent:.{max(_DIGITS - whole, 0)}f}"
+    return f"{text}{unit}"
+
+
+def find_ticks(viewport: Viewport) -> Ticks:
+    """Ticks at multiples of 1, 2 or 5 x 10^k ns, as close as their labels allow without touching."""
+    gap = _WIDE_GAP if viewport.width >= _WIDE else _NARROW_GAP
+    exponent, factor = 0, 1
+    while True:
+        step = factor * 10**exponent
+        columns = step * viewport.width / viewport.span
+        if columns >= gap:
+            ticks = _ticks_at(viewport, step, exponent)
+            if max(map(len, ticks.labels), default=0) + 2 <= columns:
+                return ticks
+        exponent, factor = (exponent + 1, 1) if factor == 5 else (exponent, 5 if factor == 2 else 2)
+
+
+def _ticks_at(viewport: Viewport, step: int, exponent: int) -> Ticks:
+    first = -(-viewport.start // step)
+    last = (viewport.end - 1) // step
+    times = np.arange(first, last + 1, dtype=np.int64) * step
+    anchor = viewport.start // 1000 * 1000 if step < 1000 and viewport.end >= 10**5 else None
+    if anchor is None:
+        labels = [_time_text(time, viewport.end, exponent) for time in times.tolist()]
+    else:
+        labels = [f"{time - anchor:+d}ns" for time in times.tolist()]
+    return Ticks(times, viewport.columns(times), labels, anchor)
+
+
+def _time_text(time: int, end: int, exponent: int) -> str:
+    """``time`` with the decimals that a step of 10^``exponent`` ns needs, in a unit chosen by the view's ``end``."""
+    power, unit = _UNITS[3] if exponent >= 9 or end >= 10**10 else _UNITS[2] if end >= 10**6 else _UNITS[1]
+    decimals = max(power - exponent, 0)
+    digits = str(abs(time) // 10 ** (power - decimals)).rjust(decimals + 1, "0")
+    sign = "-" if time < 0 else ""
+    if not decimals:
+        return f"{sign}{digits}{unit}"
+    return f"{sign}{digits[:-decimals]}.{digits[-decimals:]}{unit}"
+
+
+def anchor_text(anchor: int) -> str:
+    """The time that the labels of a very close view count from, to the microsecond."""
+    return f"T+{_time_text(anchor, anchor, 3)}"
+
+
+def draw_ruler(
+    grid: Grid,
+    ticks: Ticks,
+    viewport: Viewport,
+    cursor: int | None,
+    span: tuple[int, int] | None,
+    hits: I64,
+) -> None:
+    """Draw the one-row ``grid``; ``cursor`` is a column, ``span`` the range in ns, ``hits`` times of search hits."""
+    width = grid.width
+    for column, label in zip(ticks.columns.tolist(), ticks.labels, strict=True):
+        if 0 <= column < width:
+            grid.write(0, column, points(_TICK), Ink.FAINT)
+            grid.write(0, column + 1, points(label), Ink.DIM)
+    if span is not None:
+        _draw_range(grid, viewport, span)
+    low, high = np.searchsorted(hits, [viewport.start, viewport.end])
+    found = np.unique(viewport.columns(hits[low:high]))
+    grid.attr[0, found] |= int(Attr.UNDERLINE)
+    grid.fg[0, found] = Ink.HIT
+    if cursor is not None:
+        grid.write(0, cursor, points(_CURSOR), Ink.ACCENT, attr=int(Attr.BOLD))
+
+
+def range_columns(viewport: Viewport, span: tuple[int, int]) -> tuple[int, int]:
+    """First and last column that ``span`` ns touches, cut to the screen (first > last if it is outside)."""
+    low, high = min(span), max(span)
+    if high < viewport.start or low >= viewport.end:
+        return 0, -1
+    first, last = viewport.columns(np.array([low, max(high - 1, low)], np.int64)).tolist()
+    return max(first, 0), min(last, viewport.width - 1)
+
+
+def _draw_range(grid: Grid, viewport: Viewport, span: tuple[int, int]) -> None:
+    first, last = range_columns(viewport, span)
+    if first > last:
+        return
+    grid.write(0, first, points(_LINE * (last - first + 1)), Ink.ACCENT)
+    label = f" {duration_text(abs(span[1] - span[0]))} "
+    room = last - first + 1
+    if len(label) + 2 <= room:
+        grid.write(0, first + (room - len(label)) // 2, points(label), Ink.ACCENT, attr=int(Attr.BOLD))
+    elif last + 1 + len(label) <= grid.width:
+        grid.write(0, last + 1, points(label), Ink.ACCENT, attr=int(Attr.BOLD))
+    elif first >= len(label):
+        grid.write(0, first - len(label), points(label), Ink.ACCENT, attr=int(Attr.BOLD))
