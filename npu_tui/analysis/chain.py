@@ -42,7 +42,7 @@ class Chain:
 
     @property
     def end(self) -> int:
-        """End of the kernel, ns."""
+        """The latest end of any stage, ns: that of the kernel, unless the device's clock is behind the host's."""
         return max(stage.end for stage in self.stages)
 
 

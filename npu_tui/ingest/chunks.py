@@ -89,17 +89,26 @@ class Chunk(Generic[T]):
 class ChunkReader(Generic[T]):
     """Iterates over the chunks of the array of events that begins at ``start`` of ``file``.
 
-    ``decode`` turns ``[...]`` of whole events into a list and raises ``ValueError`` on malformed JSON. While iterating,
-    ``offset`` is the file offset reached; afterwards ``malformed`` counts the elements that could not be decoded and
-    ``truncated`` says whether the array's end is missing.
+    ``decode`` turns ``[...]`` of whole events into a list and raises ``ValueError`` on malformed JSON; ``repair`` makes
+    one malformed element well-formed or raises it too. While iterating, ``offset`` is the file offset reached;
+    afterwards ``malformed`` counts the elements that could not be decoded and ``truncated`` says whether the array's
+    end is missing.
     """
 
-    def __init__(self, file: BinaryIO, start: int, decode: Callable[[bytes], list[T]], chunk_size: int = CHUNK) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        start: int,
+        decode: Callable[[bytes], list[T]],
+        repair: Callable[[bytes], bytes] = bytes,
+        chunk_size: int = CHUNK,
+    ) -> None:
         self.offset = start
         self.malformed = 0
         self.truncated = False
         self._file = file
         self._decode = decode
+        self._repair = repair
         self._chunk_size = chunk_size
         self._block = b""
         self._exhausted = False
@@ -146,6 +155,16 @@ class ChunkReader(Generic[T]):
         except ValueError:
             return None
 
+    def _one(self, data: bytes) -> list[T] | None:
+        try:
+            return self._decode(b"[%b]" % data)
+        except ValueError:
+            pass
+        try:
+            return self._decode(b"[%b]" % self._repair(data))
+        except ValueError:
+            return None
+
     def _last(self) -> Chunk[T] | None:
         """The rest of a well-formed file, or None."""
         rest = self._block.rstrip()
@@ -162,10 +181,10 @@ class ChunkReader(Generic[T]):
         else:
             base = self.offset
             for start, stop in spans:
-                data = self._block[start:stop]
-                try:
-                    yield Chunk(base + start, len(data), self._decode(b"[%b]" % data))
-                except ValueError:
+                events = self._one(self._block[start:stop])
+                if events is None:
                     self.malformed += 1
+                else:
+                    yield Chunk(base + start, stop - start, events)
         rest = _SEPARATOR.match(self._block, end)
         self._drop(rest.end() if rest else end)

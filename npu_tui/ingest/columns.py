@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -186,9 +187,10 @@ class Columns:
 
     def _add_samples(self, events: list[Event]) -> None:
         try:
-            joined = b"[%b]" % b",".join([event.args or b"{}" for event in events])
-            decoded: list[dict[str, Any]] = list(_samples(joined))
-        except msgspec.ValidationError:
+            decoded: list[dict[str, Any]] = list(
+                _samples(b"[%b]" % b",".join([event.args or b"{}" for event in events]))
+            )
+        except ValueError:
             decoded = [decode_args(bytes(event.args)) for event in events]
         series, values = self.series, self.c_value
         for event, args in zip(events, decoded, strict=True):
@@ -198,7 +200,7 @@ class Columns:
             for key, value in args.items():
                 if instance and key in _INSTANCE_KEYS:
                     continue
-                if not isinstance(value, int | float):
+                if not isinstance(value, int | float) or not abs(value) <= _LARGEST:
                     self.skipped["counter value is not a number"] += 1
                     continue
                 self.c_series.append(series[event.pid, event.name, key, instance])
@@ -227,17 +229,18 @@ class Columns:
         Slices without a time or with a negative or endless duration are counted in ``skipped``.
         """
         start = self.x_time.array()
-        raw = np.array(self.x_duration, np.float64)
+        duration = nanoseconds(np.array(self.x_duration, np.float64))
         timed = start != INVALID
-        lasting = np.isfinite(raw) & (raw >= 0)
+        lasting = duration >= 0
         self.skipped["slice without a usable time"] += int(np.count_nonzero(~timed))
         self.skipped["slice with a negative or endless duration"] += int(np.count_nonzero(timed & ~lasting))
-        return start, nanoseconds(np.where(lasting, raw, 0.0)), timed & lasting
+        return start, duration, timed & lasting
 
 
+_LARGEST = sys.float_info.max
 _LINK_PHASES = {"s": 0, "t": 1, "f": 2}
 _KNOWN = frozenset({"X", "C", "M", *_LINK_PHASES})
 
 
 def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

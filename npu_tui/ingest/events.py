@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from binascii import crc32
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from npu_tui.ingest.times import INVALID, parse_time
+from npu_tui.ingest.lenient import loose_value
+
+_BOUND = 2**62
+_Int64: TypeAlias = Annotated[int, msgspec.Meta(gt=-_BOUND, lt=_BOUND)]
 
 
 class Event(msgspec.Struct, gc=False):
@@ -14,8 +18,8 @@ class Event(msgspec.Struct, gc=False):
 
     ph: str = ""
     name: str = ""
-    pid: int = 0
-    tid: int = 0
+    pid: _Int64 = 0
+    tid: _Int64 = 0
     ts: str = ""
     dur: float = 0.0
     cat: str = ""
@@ -39,10 +43,10 @@ class SliceArgs(msgspec.Struct, gc=False):
     """The args of a slice that become columns; the others stay in the file."""
 
     task_type: str = msgspec.field(name="Task Type", default="")
-    stream: int = msgspec.field(name="Stream Id", default=-1)
-    physic_stream: int = msgspec.field(name="Physic Stream Id", default=-1)
-    connection: int = msgspec.field(name="connection_id", default=-1)
-    correlation: int = msgspec.field(name="correlation_id", default=-1)
+    stream: _Int64 = msgspec.field(name="Stream Id", default=-1)
+    physic_stream: _Int64 = msgspec.field(name="Physic Stream Id", default=-1)
+    connection: _Int64 = msgspec.field(name="connection_id", default=-1)
+    correlation: _Int64 = msgspec.field(name="correlation_id", default=-1)
     stack: str = msgspec.field(name="Call stack", default="")
 
 
@@ -63,6 +67,8 @@ def decode_events(data: bytes) -> list[Event]:
         return _strict(data)
     except msgspec.ValidationError:
         return [_tolerated(raw) for raw in _raws(data)]
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def _tolerated(raw: msgspec.Raw) -> Event:
@@ -73,13 +79,13 @@ def _tolerated(raw: msgspec.Raw) -> Event:
     return Event(
         ph=_text(loose.ph),
         name=_text(loose.name),
-        pid=_whole(loose.pid),
-        tid=_whole(loose.tid),
+        pid=_number(loose.pid),
+        tid=_number(loose.tid),
         ts=_literal(loose.ts),
         dur=_microseconds(_literal(loose.dur)),
         cat=_text(loose.cat),
-        id=_literal(loose.id) or None,
-        args=loose.args if bytes(loose.args[:1]) == b"{" else msgspec.Raw(b""),
+        id=None if bytes(loose.id) in (b"", b"null") else _literal(loose.id),
+        args=loose.args,
     )
 
 
@@ -92,7 +98,13 @@ def _whole(value: object) -> int:
         number = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
         return -1
-    return number if abs(number) < 2**62 else -1
+    return number if abs(number) < _BOUND else -1
+
+
+def _number(value: object) -> int:
+    """The number of a process or thread; one that is given as a name gets a negative number of its own."""
+    number = _whole(value)
+    return -2 - crc32(value.encode()) if number == -1 and isinstance(value, str) and value != "-1" else number
 
 
 def _literal(raw: msgspec.Raw) -> str:
@@ -106,8 +118,10 @@ def _literal(raw: msgspec.Raw) -> str:
 def _microseconds(text: str) -> float:
     if not text or text == "null":
         return 0.0
-    time = parse_time(text)
-    return float("nan") if time == INVALID else time / 1000
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def decode_slice_args(raws: list[msgspec.Raw]) -> list[SliceArgs]:
@@ -115,18 +129,16 @@ def decode_slice_args(raws: list[msgspec.Raw]) -> list[SliceArgs]:
     joined = b"[%b]" % b",".join([raw or b"{}" for raw in raws])
     try:
         return _slice_args(joined)
-    except msgspec.ValidationError:
+    except ValueError:
         return [_tolerated_args(raw) for raw in raws]
 
 
 def _tolerated_args(raw: msgspec.Raw) -> SliceArgs:
     try:
         return _one_slice_args(raw or b"{}")
-    except msgspec.ValidationError:
-        values = _any(raw)
-        if not isinstance(values, dict):
-            return SliceArgs()
+    except ValueError:
         found = SliceArgs()
+        values = decode_args(bytes(raw))
         for attribute, key in _COLUMNS.items():
             if key in values:
                 value = values[key]
@@ -139,5 +151,5 @@ _COLUMNS = {field.name: field.encode_name for field in msgspec.structs.fields(Sl
 
 def decode_args(raw: bytes) -> dict[str, Any]:
     """All args of one event; empty if there are none."""
-    values = _any(raw) if raw else {}
+    values = loose_value(raw) if raw else {}
     return values if isinstance(values, dict) else {}

@@ -12,6 +12,7 @@ from npu_tui.ingest.chunks import CHUNK, ChunkReader, array_start
 from npu_tui.ingest.columns import Columns
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.events import decode_events
+from npu_tui.ingest.lenient import strict_json
 from npu_tui.ingest.profile import find_trace, rank_of
 from npu_tui.trace.model import Health, Trace
 
@@ -32,7 +33,7 @@ def load(path: str | Path, progress: Progress | None = None, chunk_size: int = C
     try:
         return _load(file, progress, chunk_size)
     except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from error
+        raise InputError(f"{file}: {error.strerror or error}; give a file that can be read") from error
     finally:
         if collecting:
             gc.enable()
@@ -46,7 +47,7 @@ def _load(file: Path, progress: Progress | None, chunk_size: int) -> Trace:
         if start is None:
             raise InputError(_refusal(file, head))
         columns = Columns()
-        reader = ChunkReader(stream, start, decode_events, chunk_size)
+        reader = ChunkReader(stream, start, decode_events, strict_json, chunk_size)
         reported = 0
         for chunk in reader:
             columns.add(chunk.offset, chunk.length, chunk.events)
@@ -54,7 +55,7 @@ def _load(file: Path, progress: Progress | None, chunk_size: int) -> Trace:
                 reported = reader.offset
                 if not progress(reported, size, columns.count):
                     raise Cancelled
-    if not columns.count:
+    if columns.count == columns.phases[""]:
         raise InputError(f"{file}: byte {reader.offset}: the array holds no complete event; profile again")
     health = Health(truncated=reader.truncated)
     health.skip("malformed event", reader.malformed)
@@ -64,5 +65,5 @@ def _load(file: Path, progress: Progress | None, chunk_size: int) -> Trace:
 def _refusal(file: Path, head: bytes) -> str:
     if not head.strip():
         return f"{file}: byte 0: the file is empty; profile again, or let the analysis of the profile finish"
-    seen = head.lstrip()[:12].decode("utf-8", "replace")
-    return f"{file}: byte 0: expected a JSON array of trace events, found {seen!r}; give a trace_view.json"
+    seen = repr(head.lstrip()[:12]).removeprefix("b")
+    return f"{file}: byte 0: expected a JSON array of trace events, found {seen}; give a trace_view.json"

@@ -52,6 +52,9 @@ def pair_ends(key: npt.NDArray[np.int32], phase: npt.NDArray[np.int8]) -> Pairs:
     linked = source_count[of] > 0
     source = sources[(first_source[of] + at)[linked]]
     target = targets[linked]
+    apart = source != target  # a step with nothing before it would be its own source
+    linked[np.flatnonzero(linked)[~apart]] = False
+    source, target = source[apart], target[apart]
     return Pairs(
         source,
         target,

@@ -18,7 +18,7 @@ def find_trace(path: Path) -> Path:
     Raises ``InputError`` if nothing is there or a directory holds no or several traces.
     """
     if not path.exists():
-        raise InputError(f"{path}: no such file or directory")
+        raise InputError(f"{path}: no such file or directory; give a trace_view.json or a profile directory")
     if not path.is_dir():
         return path
     for known in (path / _OUTPUT / _TRACE, path / _TRACE):

@@ -7,7 +7,7 @@ grid of 0.25 us at epoch microseconds.
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,21 +18,20 @@ INVALID = np.iinfo(np.int64).min
 _WIDTH = 20
 _POINT = 16
 _WEIGHTS = np.array([10 ** (18 - i) for i in range(16)] + [0] + [100, 10, 1], np.int64)
-_LIMIT = Decimal(2**62)
+_EARLIEST, _LATEST, _LONGEST = -(2**60), 2**62, 2**61  # so that no sum or difference leaves int64
+_NANOSECOND = Decimal("0.001")
 
 
 def parse_time(text: str) -> int:
     """Nanoseconds of a decimal text in microseconds, rounded half up; ``INVALID`` if it is no finite number."""
     whole, _, fraction = text.partition(".")
-    if whole.isdecimal() and whole.isascii() and len(whole) <= 16 and len(fraction) == 3 and fraction.isdecimal():
+    if whole.isdecimal() and whole.isascii() and len(whole) <= 15 and len(fraction) == 3 and fraction.isdecimal():
         return int(whole) * 1000 + int(fraction)
     try:
-        value = Decimal(text) * 1000
-        if not value.is_finite() or abs(value) > _LIMIT:
-            return INVALID
-        return int(value.to_integral_value(ROUND_HALF_UP))
-    except (InvalidOperation, ValueError):
+        time = int(Decimal(text).quantize(_NANOSECOND, ROUND_HALF_UP).scaleb(3))
+    except (ArithmeticError, ValueError):
         return INVALID
+    return time if _EARLIEST <= time <= _LATEST else INVALID
 
 
 def parse_times(texts: list[str]) -> npt.NDArray[np.int64]:
@@ -45,11 +44,15 @@ def parse_times(texts: list[str]) -> npt.NDArray[np.int64]:
         digits[:, _POINT] = 0
         if regular.all() and (digits <= 9).all():
             times: npt.NDArray[np.int64] = digits.astype(np.int64) @ _WEIGHTS
-            return times
+            return np.where((times >= 0) & (times <= _LATEST), times, INVALID)
     return np.fromiter((parse_time(text) for text in texts), np.int64, len(texts))
 
 
 def nanoseconds(microseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Durations in us to the nearest ns; (n,) int64. Durations carry noise below a nanosecond in real files."""
+    """Durations in us to the nearest ns, ``INVALID`` for endless ones; (n,) int64.
+
+    Durations carry noise below a nanosecond in real files.
+    """
     scaled = np.rint(microseconds * 1000.0)
-    return np.where(np.abs(scaled) < 2.0**62, scaled, 0).astype(np.int64)
+    lasting = np.abs(scaled) <= _LONGEST
+    return np.where(lasting, np.where(lasting, scaled, 0.0).astype(np.int64), INVALID)

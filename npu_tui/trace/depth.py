@@ -48,12 +48,11 @@ def first_fit(lane: npt.NDArray[np.int32], start: I64, end: I64) -> npt.NDArray[
 def _crowds(lane: npt.NDArray[np.int32], start: I64, until: I64) -> tuple[I64, I64]:
     """[first, last) of the runs of two or more slices of one lane that are not separated by an idle instant."""
     count = len(start)
-    low = int(start.min())
-    width = int(until.max()) - low + 1
-    shift = lane.astype(np.int64) * width  # lanes follow each other on one axis
-    reach = np.maximum.accumulate(until - low + shift)
     opens = np.ones(count, np.bool_)
-    opens[1:] = (start[1:] - low + shift[1:]) >= reach[:-1]
+    bounds = np.flatnonzero(np.diff(lane)) + 1
+    for first, last in zip([0, *bounds.tolist()], [*bounds.tolist(), count], strict=True):
+        reach = np.maximum.accumulate(until[first:last])
+        opens[first + 1 : last] = start[first + 1 : last] >= reach[:-1]
     firsts = np.flatnonzero(opens)
     lasts = np.append(firsts[1:], count)
     crowded = lasts - firsts > 1

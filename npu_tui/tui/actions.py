@@ -119,7 +119,7 @@ class Actions:
         starts = np.array([launch.start for launch in launches], np.int64)
         at = next_in_time(starts, self._explorer.state.cursor, direction)
         if at is None:
-            return say("starved.last")
+            at = 0 if direction > 0 else len(launches) - 1  # round the end
         launch = launches[at]
         self._explorer.select(Selected(launch.trace, launch.item))
         name = self._session.scene.traces[launch.trace].name_of(launch.item)

@@ -11,6 +11,7 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
 from npu_tui.tui.session import Session
+from npu_tui.tui.theme import THEME
 
 
 class NpuTui(App[InputError | None]):
@@ -18,12 +19,13 @@ class NpuTui(App[InputError | None]):
 
     TITLE = "npu-tui"
     BINDINGS = []  # noqa: RUF012 - Textual's own declaration
-    CSS = "Screen { background: #101116; }"
 
     def __init__(self, path: Path | None = None, session: Session | None = None) -> None:
         super().__init__()
         self._path = path
         self._session = session
+        self.register_theme(THEME)
+        self.theme = THEME.name
 
     def on_mount(self) -> None:
         """Show the session, or load it first."""

@@ -15,8 +15,30 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text, exact_text
+from npu_tui.tui.links import shape_text
+from npu_tui.tui.theme import class_style
+from npu_tui.view.scene import LinkShape
 
 _STACK = "Call stack"
+
+
+def legend() -> RenderableType:
+    """What colours and lines mean, for while nothing is selected."""
+    classes = Text(say("details.legend"), style="dim")
+    for op_class in OpClass:
+        classes.append("  ")
+        classes.append("╱╱" if op_class == OpClass.WAIT else "  ", style=class_style(op_class))
+        classes.append(f" {class_name(op_class)}")
+    lines = Text(say("details.lines"), style="dim")
+    for shape, starved in (
+        (LinkShape.NEAR_VERTICAL, True),
+        (LinkShape.NEAR_VERTICAL, False),
+        (LinkShape.SHALLOW, False),
+        (LinkShape.QUEUED, False),
+    ):
+        lines.append("  ")
+        lines.append_text(shape_text(shape, starved))
+    return Group(Text(say("details.none")), Text(""), classes, lines)
 
 
 def details(trace: Trace, item: int) -> RenderableType:

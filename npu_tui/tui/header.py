@@ -76,28 +76,47 @@ class StatusLine(Static):
 
     DEFAULT_CSS = "StatusLine { height: 1; dock: bottom; padding: 0 1; color: $text-muted; text-wrap: nowrap; }"
 
-    def on_mount(self) -> None:
-        """Begin with the keys."""
-        self._until = 0
-        self.update(_keys(), layout=False)
+    def __init__(self) -> None:
+        super().__init__()
+        self._turn = 0
+        self._speaking = False
+
+    def on_resize(self) -> None:
+        """Show as many keys as fit."""
+        if not self._speaking:
+            self.update(_keys(self.size.width), layout=False)
+
+    def show_keys(self) -> None:
+        """Show the keys again where a message stands."""
+        if self._speaking:
+            self._speaking = False
+            self.update(_keys(self.size.width), layout=False)
 
     def say(self, words: str) -> None:
         """Show ``words`` for a while."""
-        self._until += 1
-        turn = self._until
+        self._turn += 1
+        self._speaking = True
+        turn = self._turn
         self.update(Text(printable(words), style="bold"), layout=False)
         self.set_timer(_MESSAGE_SECONDS, lambda: self._back(turn))
 
     def _back(self, turn: int) -> None:
-        if turn == self._until:
-            self.update(_keys(), layout=False)
+        if turn == self._turn:
+            self.show_keys()
 
 
-def _keys() -> Text:
-    line = Text()
+def _keys(width: int) -> Text:
+    """The footer's keys with their words, as many whole ones as fit; keys that share a word stand before it."""
+    line, group = Text(), Text()
     for command in COMMANDS:
-        if command.footer:
-            line.append(key_label(command.keys[0]), style="bold")
-            word = say(f"footer.{command.id}")
-            line.append(f" {word}  " if word else " ")
+        if not command.footer:
+            continue
+        group.append(key_label(command.keys[0]), style="bold")
+        word = say(f"footer.{command.id}")
+        group.append(f" {word}  " if word else " ")
+        if word:
+            if len(line.plain) + len(group.plain.rstrip()) > width:
+                break
+            line.append_text(group)
+            group = Text()
     return line

@@ -13,7 +13,7 @@ from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text, exact_text, parse_duration
 from npu_tui.tui.actions import Actions
 from npu_tui.tui.commands import BY_ID, COMMANDS
-from npu_tui.tui.details import details
+from npu_tui.tui.details import details, legend
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import HelpScreen
 from npu_tui.tui.hits import Hits, search
@@ -109,6 +109,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
         words = getattr(self._actions, command)()
         if words:
             self.tell(words)
+        else:
+            self.query_one(StatusLine).show_keys()
         self.query_one(Timeline).changed()
 
     def tell(self, words: str) -> None:
@@ -251,7 +253,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def _fill_details(self, panel: Panel) -> None:
         selected = self.explorer.state.selection
         if selected is None:
-            panel.show_text("details", say("details.none"))
+            panel.show_text("details", legend())
         else:
             panel.show_text("details", details(self.session.scene.traces[selected.trace], selected.item))
 

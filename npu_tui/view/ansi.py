@@ -9,15 +9,23 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.view.grid import SPACE, Attr, Grid
-from npu_tui.view.palette import Palette
+from npu_tui.view.palette import GROUNDS, Palette
 
 Rgb = tuple[int, int, int]
 Run = tuple[str, Rgb, Rgb, int]
 Depth = Literal["truecolor", "256"]
 
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
 _RESET = "\x1b[0m"
 _SAME = 256
-_ON = {int(Attr.BOLD): "1", int(Attr.DIM): "2", int(Attr.UNDERLINE): "4"}
+_REVERSE = 8
+_WEIGHT = int(Attr.BOLD | Attr.DIM)
+_ON = {int(Attr.BOLD): "1", int(Attr.DIM): "2", int(Attr.UNDERLINE): "4", _REVERSE: "7"}
+_OFF = {int(Attr.UNDERLINE): "24", _REVERSE: "27"}
+_GROUND = np.zeros(256, np.bool_)
+_GROUND[list(GROUNDS)] = True
 
 
 class Encoder:
@@ -35,7 +43,9 @@ class Encoder:
     def encode(self, grid: Grid, rows: Sequence[int] | None = None) -> list[str]:
         """One string per row of ``rows`` (all rows if None), each closed by one reset.
 
-        A blank cell shows no foreground: it keeps the one before it, and so do its bold and dim bits.
+        The first of the terminal's two colours carries bars and text, the second the dark ground: a bar is the same
+        pair in reverse video, so that most changes are four bytes. A colour that a blank does not show stays as it
+        was, and so do its bold and dim bits.
         """
         pick = slice(None) if rows is None else list(rows)
         char = grid.char[pick]
@@ -45,20 +55,17 @@ class Encoder:
         fg, bg, attr = self._canonical[grid.fg[pick]], self._canonical[grid.bg[pick]], grid.attr[pick].astype(np.int64)
 
         shown = (char != SPACE) | (attr & int(Attr.UNDERLINE) != 0)
-        source = np.maximum.accumulate(np.where(shown, np.arange(width), -1), axis=1)
-        inherited = np.maximum(source, 0)
-        none = source < 0
-        fg = np.where(none, _SAME, np.take_along_axis(fg, inherited, 1))
-        keep = np.where(none, 0, np.take_along_axis(attr, inherited, 1)) & ~int(Attr.UNDERLINE)
-        attr = np.where(shown, attr, keep)
+        reverse = ~_GROUND[bg]
+        paint = _inherited(np.where(reverse, bg, fg), shown | reverse, _SAME)
+        ground = _inherited(np.where(reverse, fg, bg), shown | ~reverse, _SAME)
+        weight = _inherited(attr & _WEIGHT, shown, 0)
+        attr = weight | (attr & int(Attr.UNDERLINE)) | np.where(reverse, _REVERSE, 0)
 
-        old_fg = _shifted(fg, _SAME)
-        old_bg = _shifted(bg, _SAME)
         old_attr = _shifted(attr, 0)
-        new_fg = np.where(fg == old_fg, _SAME, fg)
-        new_bg = np.where(bg == old_bg, _SAME, bg)
-        key = ((old_attr * 8 + attr) * 257 + new_fg) * 257 + new_bg
-        turn = (new_fg != _SAME) | (new_bg != _SAME) | (attr != old_attr)
+        new_paint = np.where(paint == _shifted(paint, _SAME), _SAME, paint)
+        new_ground = np.where(ground == _shifted(ground, _SAME), _SAME, ground)
+        key = ((old_attr * 16 + attr) * 257 + new_paint) * 257 + new_ground
+        turn = (new_paint != _SAME) | (new_ground != _SAME) | (attr != old_attr)
         turn[:, 0] = True
         return self._join(char, key, turn)
 
@@ -77,7 +84,7 @@ class Encoder:
             )
         return result
 
-    def _join(self, char: npt.NDArray[np.uint32], key: npt.NDArray[np.int64], turn: npt.NDArray[np.bool_]) -> list[str]:
+    def _join(self, char: npt.NDArray[np.uint32], key: I64, turn: Bools) -> list[str]:
         height, width = char.shape
         text = np.ascontiguousarray(char).tobytes().decode("utf-32-le")
         flat = np.flatnonzero(turn)
@@ -87,26 +94,27 @@ class Encoder:
         sequences = self._sequences
         for number in set(keys).difference(sequences):
             sequences[number] = self._sequence(number)
-        parts = [sequences[number] + text[start:stop] for number, start, stop in zip(keys, starts, stops, strict=True)]
-        bounds = [0, *np.cumsum(turn.sum(axis=1)).tolist()]
+        # Dense frames have thousands of runs: two strided stores run in C, a loop over the runs would not.
+        parts = [""] * (2 * len(keys))
+        parts[0::2] = map(sequences.__getitem__, keys)
+        parts[1::2] = map(text.__getitem__, map(slice, starts, stops))
+        bounds = [0, *(2 * np.cumsum(turn.sum(axis=1))).tolist()]
         return ["".join(parts[bounds[y] : bounds[y + 1]]) + _RESET for y in range(height)]
 
     def _sequence(self, key: int) -> str:
-        rest, bg = divmod(key, 257)
-        attrs, fg = divmod(rest, 257)
-        old, new = divmod(attrs, 8)
+        rest, ground = divmod(key, 257)
+        attrs, paint = divmod(rest, 257)
+        old, new = divmod(attrs, 16)
         codes: list[str] = []
-        weight = int(Attr.BOLD | Attr.DIM)
-        if old & weight & ~new:
+        if old & _WEIGHT & ~new:
             codes.append("22")
-            old &= ~weight
-        if old & int(Attr.UNDERLINE) & ~new:
-            codes.append("24")
+            old &= ~_WEIGHT
+        codes.extend(code for bit, code in _OFF.items() if old & ~new & bit)
         codes.extend(code for bit, code in _ON.items() if new & ~old & bit)
-        if fg != _SAME:
-            codes.append("38;" + self._colour(fg))
-        if bg != _SAME:
-            codes.append("48;" + self._colour(bg))
+        if paint != _SAME:
+            codes.append("38;" + self._colour(paint))
+        if ground != _SAME:
+            codes.append("48;" + self._colour(ground))
         return f"\x1b[{';'.join(codes)}m" if codes else ""
 
     def _colour(self, ink: int) -> str:
@@ -116,7 +124,14 @@ class Encoder:
         return f"2;{red};{green};{blue}"
 
 
-def _shifted(values: npt.NDArray[np.int64], first: int) -> npt.NDArray[np.int64]:
+def _inherited(values: I64, own: Bools, first: int) -> I64:
+    """``values`` where ``own``, elsewhere that of the nearest own cell to the left in the row, else ``first``."""
+    source = np.maximum.accumulate(np.where(own, np.arange(values.shape[1]), -1), axis=1)
+    found = np.take_along_axis(values, np.maximum(source, 0), 1)
+    return np.where(source < 0, first, found)
+
+
+def _shifted(values: I64, first: int) -> I64:
     """Every cell's left neighbour, ``first`` before a row's first cell."""
     result = np.empty_like(values)
     result[:, 0] = first

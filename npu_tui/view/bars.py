@@ -14,7 +14,7 @@ import numpy.typing as npt
 from npu_tui.trace.classes import OpClass
 from npu_tui.view.grid import SPACE, U8, U32, Attr, Grid
 from npu_tui.view.labels import ELLIPSIS, Labels
-from npu_tui.view.palette import LIT, PLAIN, SHADES, Ink
+from npu_tui.view.palette import LIT, SHADES, Ink
 from npu_tui.view.raster import I32, I64, Bools, Cells
 from npu_tui.view.spans import spread
 
@@ -31,62 +31,69 @@ _GAP8 = 2
 class Look:
     """How the cells of the lane rows are to be drawn; arrays are (rows, columns).
 
-    ``kind``, ``first_kind`` and ``last_kind`` are the operator classes of ``item``, ``first_item`` and ``last_item``
-    of the cells; ``name`` is the name code of ``item`` and ``trace`` (rows,) the trace of each row.
+    ``kind`` and ``other_kind`` are the operator classes of ``item`` and ``other`` of the cells. ``trace`` and
+    ``shade`` (rows,) are the trace of each row and the shade of its bars, which alternates with the depth; ``names``
+    and ``labels`` are, by trace, the name codes of the slices and the labels of the names.
     """
 
     kind: npt.NDArray[np.int8]
-    first_kind: npt.NDArray[np.int8]
-    last_kind: npt.NDArray[np.int8]
-    name: I32
+    other_kind: npt.NDArray[np.int8]
     trace: I64
+    shade: U8
+    names: list[I32]
+    labels: list[Labels]
     selected: Bools
+    other_selected: Bools
     hit: Bools
     cursor: int | None
 
 
 @dataclass(slots=True)
 class Painted:
-    """Where lines may run later: ``free`` cells without a slice, ``plain`` ones of a bar without any glyph."""
+    """Where lines may run: ``free`` cells without a slice, ``plain`` ones of a bar without a glyph, ``named`` ones."""
 
     free: Bools
     plain: Bools
+    named: Bools
 
 
-def draw_bars(cells: Cells, look: Look, width_ns: I64, labels: list[Labels], grid: Grid) -> Painted:
+def draw_bars(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> Painted:
     """Draw ``cells`` into ``grid`` (the lane rows without gutter, its backgrounds already set).
 
-    ``width_ns`` are the widths of the columns, ``labels`` the labels of each trace. Where a bar fills only a part of
-    a cell, the other part shows the background that was there.
+    ``width_ns`` are the widths of the columns. Where a bar fills only a part of a cell, the other part shows the
+    background that was there.
     """
     ground = grid.bg.copy()
-    ink, fill = _inks(cells, look)
+    ink, fill = _inks(cells, look, ground)
     waits = look.kind == OpClass.WAIT
     solid = _draw_single(cells, waits, ink, fill, ground, grid)
     meet = (cells.count == 2) & cells.from_left & cells.to_right & (cells.start8 - cells.end8 < _GAP8)
     if meet.any():
         _draw_meeting(meet, cells, look, grid)
-    full = _draw_several((cells.count >= 2) & ~meet, cells, look, width_ns, grid)
+    full = _draw_several((cells.count >= 2) & ~meet, cells, ink, fill, width_ns, grid)
     hatched = (solid | full) & waits
     grid.char[hatched] = HATCH
     grid.fg[hatched] = np.where(look.selected, int(Ink.LABEL), ink)[hatched]
     if look.hit.any():
         _mark_hits(cells, look, grid)
-    labelled = _draw_labels(cells, look, labels, grid)
+    labelled = _draw_labels(cells, look, grid)
     free = cells.count == 0
-    return Painted(free, (solid | full) & ~waits & ~labelled)
+    return Painted(free, (solid | full) & ~waits & ~labelled, labelled)
 
 
-def _inks(cells: Cells, look: Look) -> tuple[U8, U8]:
+def _inks(cells: Cells, look: Look, ground: U8) -> tuple[U8, U8]:
     """Ink of the dominating slice of every cell, and the background of a cell that it fills."""
-    shade = (cells.position & 1).astype(np.uint8)
-    shade[cells.count > 1] = PLAIN
+    # Within a row only neighbours that touch need two shades; elsewhere a change would only cost bytes.
+    apart = (cells.count > 1) | ~cells.touches | ~(cells.from_left | cells.to_right)
+    shade = np.where(apart, look.shade[:, None], (cells.position & 1).astype(np.uint8))
     if look.cursor is not None:
         shade[:, look.cursor] = LIT
     ink = look.kind.astype(np.uint8) * np.uint8(SHADES) + shade
     ink[look.selected] = Ink.SELECTED
-    fill = np.where((look.kind == OpClass.WAIT) & ~look.selected, np.uint8(Ink.WAIT_GROUND), ink)
-    return ink, fill
+    # A wait is transparent enough to show the range and the cursor's column.
+    tinted = (ground == Ink.RANGE) | (ground == Ink.RANGE_FOCUS) | (ground == Ink.CURSOR)
+    waiting = np.where(tinted, ground, np.uint8(Ink.WAIT_GROUND))
+    return ink, np.where((look.kind == OpClass.WAIT) & ~look.selected, waiting, ink)
 
 
 def _draw_single(cells: Cells, waits: Bools, ink: U8, fill: U8, ground: U8, grid: Grid) -> Bools:
@@ -139,27 +146,24 @@ def _draw_wait_ends(opening: Bools, closing: Bools, cells: Cells, ink: U8, fill:
 
 def _draw_meeting(meet: Bools, cells: Cells, look: Look, grid: Grid) -> None:
     """Draw the cells in which one slice ends and the next begins almost at once: both colours, cut at that place."""
-    at = np.clip(cells.end8[meet], 1, 7)
-    dominating, ours = cells.item[meet], look.selected[meet]
-    inks = []
+    leads = cells.leads[meet]
     # Neighbours in a row differ by one position, so the dominating slice's parity tells both shades.
     parity = cells.position[meet] & 1
-    for item, kind in ((cells.first_item[meet], look.first_kind[meet]), (cells.last_item[meet], look.last_kind[meet])):
-        shade = np.where(item == dominating, parity, 1 - parity)
-        ink = kind.astype(np.int64) * SHADES + shade
-        inks.append((np.where(ours & (item == dominating), int(Ink.SELECTED), ink), kind))
-    (first, _), (last, last_kind) = inks
-    back = np.where((last_kind == OpClass.WAIT) & (last != Ink.SELECTED), int(Ink.WAIT_GROUND), last)
-    grid.char[meet] = LEFT_EIGHTHS[at]
-    grid.fg[meet], grid.bg[meet] = first, back
+    ours = look.kind[meet].astype(np.int64) * SHADES + parity
+    ours[look.selected[meet]] = Ink.SELECTED
+    others = look.other_kind[meet].astype(np.int64) * SHADES + 1 - parity
+    others[look.other_selected[meet]] = Ink.SELECTED
+    first, last = np.where(leads, ours, others), np.where(leads, others, ours)
+    last_kind = np.where(leads, look.other_kind[meet], look.kind[meet])
+    grid.char[meet] = LEFT_EIGHTHS[np.clip(cells.end8[meet], 1, 7)]
+    grid.fg[meet] = first
+    grid.bg[meet] = np.where((last_kind == OpClass.WAIT) & (last != Ink.SELECTED), int(Ink.WAIT_GROUND), last)
 
 
-def _draw_several(several: Bools, cells: Cells, look: Look, width_ns: I64, grid: Grid) -> Bools:
+def _draw_several(several: Bools, cells: Cells, ink: U8, fill: U8, width_ns: I64, grid: Grid) -> Bools:
     """Draw the cells with several slices as busy fractions; returns those that are at least 7/8 busy."""
-    ink = look.kind.astype(np.uint8) * np.uint8(SHADES)
-    ink[look.selected] = Ink.SELECTED
     full = several & (8 * cells.busy >= 7 * width_ns)
-    grid.bg[full] = np.where((look.kind == OpClass.WAIT) & ~look.selected, np.uint8(Ink.WAIT_GROUND), ink)[full]
+    grid.bg[full] = fill[full]
     part = several & ~full
     level = (16 * cells.busy + width_ns) // (2 * width_ns)
     grid.char[part] = LOWER_EIGHTHS[np.clip(level[part], 1, 7)]
@@ -175,7 +179,7 @@ def _mark_hits(cells: Cells, look: Look, grid: Grid) -> None:
     grid.fg[thin] = Ink.HIT
 
 
-def _draw_labels(cells: Cells, look: Look, labels: list[Labels], grid: Grid) -> Bools:
+def _draw_labels(cells: Cells, look: Look, grid: Grid) -> Bools:
     """Write names into runs of cells that one slice covers; returns the cells that were written."""
     height, width = grid.char.shape
     drawn = np.zeros((height, width), np.bool_)
@@ -187,21 +191,23 @@ def _draw_labels(cells: Cells, look: Look, labels: list[Labels], grid: Grid) -> 
         return drawn
     member = np.flatnonzero(body)
     length = np.diff(np.append(np.searchsorted(member, first), len(member)))
-    # A slice that begins left of the screen has no tick; one blank keeps its name off the gutter.
-    indent = (first % width == 0).astype(np.int64)
+    # One blank keeps a name off the gutter and off a bar's edge where no tick does.
+    before = cells.start8.reshape(-1)[np.maximum(first - 1, 0)]
+    indent = ((first % width == 0) | ((before >= 4) & (length > _LABEL_ROOM))).astype(np.int64)
     first, length = first + indent, length - indent
     roomy = length >= _LABEL_ROOM
     first, length = first[roomy], length[roomy]
     owner = look.trace[first // width]
-    for index, table in enumerate(labels):
+    for index, table in enumerate(look.labels):
         mine = owner == index
         if mine.any():
-            _write_labels(first[mine], length[mine], look, table, grid, drawn)
+            names = look.names[index][cells.item.reshape(-1)[first[mine]]].astype(np.int64)
+            _write_labels(first[mine], length[mine], names, look, table, grid, drawn)
     return drawn
 
 
-def _write_labels(first: I64, room: I64, look: Look, table: Labels, grid: Grid, drawn: Bools) -> None:
-    offset, length, cut = table.fit(look.name.reshape(-1)[first].astype(np.int64), room)
+def _write_labels(first: I64, room: I64, names: I64, look: Look, table: Labels, grid: Grid, drawn: Bools) -> None:
+    offset, length, cut = table.fit(names, room)
     target = spread(first, length)
     y, x = np.divmod(target, grid.width)
     grid.char[y, x] = table.text[spread(offset, length)]
@@ -212,14 +218,16 @@ def _write_labels(first: I64, room: I64, look: Look, table: Labels, grid: Grid, 
     fg = np.where(wait & ~selected, int(Ink.WAIT_LABEL), int(Ink.LABEL))
     grid.fg[y, x] = np.repeat(fg, length)
     drawn[y, x] = True
-    _space_hatch(first + length, first + room, wait, grid)
+    _space_hatch(first, first + length, first + room, wait, grid)
     _frame_selected(first[selected], (first + length)[selected], (first + room)[selected], grid, drawn)
 
 
-def _space_hatch(after: I64, stop: I64, wait: Bools, grid: Grid) -> None:
-    """Leave one blank between the name of a wait and its hatch."""
-    gap = after[wait & (after < stop)]
-    grid.char[gap // grid.width, gap % grid.width] = SPACE
+def _space_hatch(first: I64, after: I64, stop: I64, wait: Bools, grid: Grid) -> None:
+    """Leave one blank between the name of a wait and its hatch, on both sides."""
+    gap = np.concatenate([after[wait & (after < stop)], first[wait & (first % grid.width > 0)] - 1])
+    y, x = gap // grid.width, gap % grid.width
+    hatched = grid.char[y, x] == HATCH
+    grid.char[y[hatched], x[hatched]] = SPACE
 
 
 def _frame_selected(first: I64, after: I64, stop: I64, grid: Grid, drawn: Bools) -> None:

@@ -46,11 +46,16 @@ def find_curve(counters: Counters, series: int) -> Curve:
 def curve_levels(curve: Curve, viewport: Viewport, end: int) -> I64:
     """Height 1..8 of every column, 0 before the first sample and from ``end`` ns (where the trace ends) on.
 
-    A column's value is the highest that held in it; the lowest value of the series is 1, the highest 8.
+    A column's value is the highest that held in it; the lowest value of the series is 1, the highest 8;
+    a series of one value stays at 1.
     """
     edges = viewport.edges()
     levels = np.zeros(viewport.width, np.int64)
     if not len(curve.time):
+        return levels
+    stop = max(end, int(curve.time[-1]) + 1)
+    if curve.high == curve.low:
+        levels[(edges[1:] > curve.time[0]) & (edges[:-1] < stop)] = 1
         return levels
     at = np.searchsorted(curve.time, edges)
     carried = at[:-1] - 1
@@ -60,12 +65,9 @@ def curve_levels(curve: Curve, viewport: Viewport, end: int) -> I64:
     if high > low:
         peaks = np.maximum.reduceat(curve.value[low:high], at[:-1][inside] - low)
         highest[inside] = np.maximum(highest[inside], peaks)
-    known = np.isfinite(highest) & (edges[:-1] < max(end, int(curve.time[-1]) + 1))
-    if curve.high > curve.low:
-        scaled = (highest[known] - curve.low) / (curve.high - curve.low)
-        levels[known] = 1 + np.rint(7 * scaled).astype(np.int64)
-    else:
-        levels[known] = 4 if curve.high else 1
+    known = np.isfinite(highest) & (edges[:-1] < stop)
+    scaled = (highest[known] - curve.low) / (curve.high - curve.low)
+    levels[known] = 1 + np.rint(7 * scaled).astype(np.int64)
     return levels
 
 
@@ -73,7 +75,7 @@ def draw_curve(grid: Grid, y: int, levels: I64) -> None:
     """Draw ``levels`` into row ``y`` of ``grid``."""
     some = levels > 0
     grid.char[y, some] = LOWER_EIGHTHS[levels[some]]
-    grid.fg[y, some] = Ink.COUNTER
+    grid.fg[y, some] = np.where(levels[some] > 1, int(Ink.COUNTER), int(Ink.COUNTER_LOW))
 
 
 def value_text(value: float) -> str:

@@ -55,14 +55,17 @@ class Explorer:
         self._leaf = lru_cache(maxsize=None)(self._make_leaf)
         starts = [int(trace.counters.time.min()) for trace in scene.traces if len(trace.counters)]
         ends = [int(trace.counters.time.max()) for trace in scene.traces if len(trace.counters)]
+        # A slice without duration at the very end lies on screen too.
+        lasts = [int(trace.slices.start.max()) + 1 for trace in scene.traces if len(trace.slices)]
+        self._end = max([scene.end, 1, *lasts])
         self._low = min([0, *starts])
-        self._high = max([scene.end, 1, *ends])
-        self.state = ViewState(Viewport.around(0, max(scene.end, 1), max(width, 1)))
+        self._high = max([self._end, *ends])
+        self.state = ViewState(Viewport.around(0, self._end, max(width, 1)))
         self.rows: list[ScreenRow] = []
         self._rebuild(None)
         low, high = self.home_bounds()
         self._show(low, high)
-        self.state.cursor = (low + high) // 2
+        self._put_cursor((low + high) // 2)
         self.state.focus = next((i for i, row in enumerate(self.rows) if row.kind in ("slices", "leaf")), 0)
 
     def _make_leaf(self, trace: int, lane: int) -> Rows:
@@ -71,10 +74,11 @@ class Explorer:
     # --- size, rows and folds
 
     def resize(self, width: int, height: int, heads: bool) -> None:
-        """Fit the same times into ``width`` columns, and ``height`` lane rows; ``heads``: layers have their own rows."""
+        """Fit the same times into ``width`` columns and ``height`` rows; ``heads``: layers have rows of their own."""
         self._height = max(height, 1)
         if width != self.state.viewport.width:
             self.state.viewport = self.state.viewport.resized(max(width, 1))
+            self._put_cursor(self.state.cursor)
         if heads != self.heads:
             self.heads = heads
             self._rebuild(self.focused)
@@ -92,12 +96,19 @@ class Explorer:
             return False
         if row.kind in ("slices", "leaf") and (row.foldable or row.depth):
             self.folds.lanes ^= {(row.trace, row.lane)}
-        elif row.layer >= 0 and not self.scene.traces[row.trace].lanes[row.lane].derived:
+        elif self._layer_folds(row):
             self.folds.layers ^= {(row.trace, row.layer)}
         else:
             return False
         self._rebuild(row)
         return True
+
+    def _layer_folds(self, row: ScreenRow) -> bool:
+        """Whether the layer of ``row`` can fold: Steps and single curves cannot."""
+        trace = self.scene.traces[row.trace]
+        if row.lane >= 0:
+            return not trace.lanes[row.lane].derived
+        return row.foldable or len(trace.layers[row.layer].series) > 1
 
     def _rebuild(self, keep: ScreenRow | None) -> None:
         self.rows = outline(self.scene, self.folds, self._leaf, self.heads)
@@ -130,7 +141,8 @@ class Explorer:
         """Move the visible rows down by ``rows``; the cursor's row stays on screen."""
         state = self.state
         state.top = min(max(state.top + rows, 0), max(len(self.rows) - self._height, 0))
-        state.focus = min(max(state.focus, state.top), state.top + self._height - 1, len(self.rows) - 1)
+        last = min(state.top + self._height, max(len(self.rows), 1)) - 1
+        state.focus = min(max(state.focus, state.top), last)
 
     # --- time
 
@@ -158,7 +170,8 @@ class Explorer:
             return False
         state = self.state
         state.viewport = Viewport.around(place.start, place.end, state.viewport.width)
-        state.cursor, state.top, state.selection = place.cursor, place.top, place.selection
+        self._put_cursor(place.cursor)
+        state.top, state.selection = place.top, place.selection
         state.focus = self._row_like(place.focus)
         self._scroll_to_focus()
         return True
@@ -173,9 +186,12 @@ class Explorer:
         span = max(round(viewport.span / factor), viewport.width)
         if span == viewport.span and factor < 1:
             span += viewport.width
-        span = min(span, self._high - self._low)
-        start = point - (point - viewport.start) * span // viewport.span
+        span = max(min(span, self._high - self._low), viewport.width)
+        grid = Viewport(0, span, viewport.width)
+        start = grid.edge(grid.column(point) - viewport.column(point))
         self._show(start, start + span)
+        if not self.state.viewport.start <= self.state.cursor < self.state.viewport.end:
+            self._put_cursor(point)
 
     def pan(self, share: float) -> None:
         """Move by ``share`` of the visible time; the cursor keeps its column, or moves where the view cannot."""
@@ -209,8 +225,17 @@ class Explorer:
         """Make ``[start, end)`` the viewport, kept within the trace."""
         width = self.state.viewport.width
         span = min(max(end - start, width), max(self._high - self._low, width))
-        start = min(max(start, self._low), max(self._high - span, self._low))
-        self.state.viewport = Viewport.around(start, start + span, width)
+        last = max(self._high - span, self._low)
+        start = min(max(start, self._low), last)
+        viewport = Viewport.around(start, start + span, width)
+        if self._low < start == last and viewport.end < self._high:
+            viewport = viewport.panned(1)  # the grid shall not hide the very end
+        self.state.viewport = viewport
+
+    def _put_cursor(self, when: int) -> None:
+        """Put the cursor at ``when``, or at the edge of the view next to it."""
+        viewport = self.state.viewport
+        self.state.cursor = min(max(when, viewport.start), viewport.end - 1)
 
     def show(self, start: int, end: int, margin: float = 0.0) -> None:
         """Fit ``[start, end)`` with ``margin`` of its length on either side; the cursor goes where it is visible."""
@@ -219,7 +244,14 @@ class Explorer:
         self._show(start - extra, end + extra)
         viewport = self.state.viewport
         if not viewport.start <= self.state.cursor < viewport.end:
-            self.state.cursor = (start + end) // 2
+            self._put_cursor((start + end) // 2)
+
+    def go_to(self, when: int) -> None:
+        """Put the cursor at ``when``, or at the end of the trace next to it, and bring it on screen."""
+        self.leave()
+        self.bring(when)
+        self._put_cursor(when)
+        self._drag_range()
 
     def bring(self, when: int) -> None:
         """Pan, if need be, until ``when`` is on screen."""
@@ -246,12 +278,12 @@ class Explorer:
 
     def home_bounds(self) -> tuple[int, int]:
         """What the opening screen fits: the first step, or the whole trace."""
-        return self.step_at(0) or (0, max(self.scene.end, 1))
+        return self.step_at(0) or (0, self._end)
 
     def home(self) -> None:
         """Fit the step around the cursor; when that is shown already, the whole trace."""
         step = self.step_at(self.state.cursor)
-        whole = (0, max(self.scene.end, 1))
+        whole = (0, self._end)
         shown = self.state.viewport
         fitted = replace(shown)
         if step is not None:
@@ -308,7 +340,9 @@ class Explorer:
         if row is None or row.rows is None:
             return False
         rows, low, high = row.rows, int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
-        found = next_in_time(rows.start[low:high], state.cursor, direction)
+        found = self._beside_selection(rows, low, high, direction)
+        if found is None:
+            found = next_in_time(rows.start[low:high], state.cursor, direction)
         if found is None:
             return False
         at = low + found
@@ -316,8 +350,18 @@ class Explorer:
         state.selection = Selected(row.trace, int(rows.item[at]))
         state.cursor = int(rows.start[at])
         self.bring(state.cursor)
+        self._put_cursor(state.cursor)
         self._drag_range()
         return True
+
+    def _beside_selection(self, rows: Rows, low: int, high: int, direction: int) -> int | None:
+        """The neighbour of the selection, counted from ``low``, where several slices start at the cursor."""
+        selected, cursor = self.state.selection, self.state.cursor
+        first, last = (low + int(np.searchsorted(rows.start[low:high], cursor, side)) for side in ("left", "right"))
+        if selected is None or last - first < 2:
+            return None
+        found = first + np.flatnonzero(rows.item[first:last] == selected.item)
+        return int(found[0]) + direction - low if len(found) and low <= found[0] + direction < high else None
 
     def select(self, selected: Selected) -> None:
         """Select a slice, opening the layer it is in, and bring it on screen."""
@@ -331,6 +375,7 @@ class Explorer:
         self.state.focus = self._row_like((selected.trace, lane.layer, lane.index, depth, -1))
         self._scroll_to_focus()
         self.bring(self.state.cursor)
+        self._put_cursor(self.state.cursor)
 
     def _open(self, index: int, lane: Lane) -> None:
         trace = self.scene.traces[index]

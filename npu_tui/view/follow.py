@@ -58,8 +58,9 @@ def link_span(trace: Trace, item: int) -> tuple[int, int] | None:
     if not ways:
         return None
     links, slices = trace.links, trace.slices
-    low = min(int(links.source_time[way]) for way in ways)
-    high = max(int(links.target_time[way]) for way in ways)
+    # Where the clocks differ, a target can lie before its source.
+    low = min(int(min(links.source_time[way], links.target_time[way])) for way in ways)
+    high = max(int(max(links.source_time[way], links.target_time[way])) for way in ways)
     for way in ways:
         for other in (int(links.source_slice[way]), int(links.target_slice[way])):
             if other >= 0 and other != item:

@@ -9,9 +9,9 @@ import numpy as np
 from npu_tui.view.bars import Look, Painted, draw_bars
 from npu_tui.view.counters import curve_levels, draw_curve, value_text
 from npu_tui.view.grid import Attr, Grid
-from npu_tui.view.gutter import draw_gutter_row, gutter_width, share_text
+from npu_tui.view.gutter import gutter_row, gutter_width, share_text
 from npu_tui.view.kept import Kept, valid_selection
-from npu_tui.view.labels import points
+from npu_tui.view.labels import points, safe
 from npu_tui.view.lines import draw_lines, joined
 from npu_tui.view.links import Window, selection_lines, view_lines
 from npu_tui.view.palette import Ink, layer_ink
@@ -27,8 +27,10 @@ LANES_TOP = 3
 """Rows above the lanes: minimap, ruler, link strip."""
 
 _MINIMAP, _RULER, _STRIP = range(LANES_TOP)
+_QUIET = 0.7
 _GRID_LINE, _RULE = ord("┊"), ord("─")
 _RANK, _VIEW, _LINKS = "rank {rank}", "view {span}", "links {category}"
+_ROOMY = 16
 _SHORT_CATEGORY = {
     "HostToDevice": "H→D",
     "async_npu": "op→NPU",
@@ -131,26 +133,33 @@ class _Drawing:
     def _bars(self, cells: Cells) -> Painted:
         traces = np.array([row.trace if row else 0 for row in self.rows], np.int64)
         shape = cells.item.shape
-        kind, first, last = (np.zeros(shape, np.int8) for _ in range(3))
-        name = np.zeros(shape, np.int32)
-        selected, hit = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        kind, other_kind = np.zeros(shape, np.int8), np.zeros(shape, np.int8)
+        selected, other_selected, hit = (np.zeros(shape, np.bool_) for _ in range(3))
         for number, trace in enumerate(self.scene.traces):
             mine = np.flatnonzero(traces == number) if len(self.scene.traces) > 1 else slice(None)
             if not len(trace.slices):
                 continue
-            item = cells.item[mine]
-            slices = trace.slices
-            kind[mine], name[mine] = slices.op_class[item], slices.name[item]
-            first[mine] = slices.op_class[cells.first_item[mine]]
-            last[mine] = slices.op_class[cells.last_item[mine]]
+            item, other = cells.item[mine], cells.other[mine]
+            kind[mine], other_kind[mine] = trace.slices.op_class[item], trace.slices.op_class[other]
             if self.selection is not None and self.selection.trace == number:
-                selected[mine] = item == self.selection.item
+                selected[mine], other_selected[mine] = item == self.selection.item, other == self.selection.item
             if len(self.state.hits):
-                start = slices.start[item]
+                start = trace.slices.start[item]
                 at = np.minimum(np.searchsorted(self.state.hits, start), len(self.state.hits) - 1)
                 hit[mine] = (self.state.hits[at] == start) & (item >= 0)
-        look = Look(kind, first, last, name, traces, selected, hit, self.cursor)
-        painted = draw_bars(cells, look, np.diff(self.view.edges()), self.kept.labels, self.lanes)
+        look = Look(
+            kind=kind,
+            other_kind=other_kind,
+            trace=traces,
+            shade=np.array([row.depth & 1 if row else 0 for row in self.rows], np.uint8),
+            names=[trace.slices.name for trace in self.scene.traces],
+            labels=self.kept.labels,
+            selected=selected,
+            other_selected=other_selected,
+            hit=hit,
+            cursor=self.cursor,
+        )
+        painted = draw_bars(cells, look, np.diff(self.view.edges()), self.lanes)
         self._mark_selected(painted)
         return painted
 
@@ -176,9 +185,11 @@ class _Drawing:
         return int(self.kept.places(self.outline).rows(selection.trace, lane, depth)[0])
 
     def _background_lines(self, painted: Painted) -> None:
-        columns = self.ticks.columns[(self.ticks.columns >= 0) & (self.ticks.columns < self.view.width)]
+        # In a busy row a time line would be in shreds, and each of them costs two colour changes.
+        quiet = painted.free.mean(axis=1) > _QUIET if self.rows else np.zeros(0, np.bool_)
+        columns = self.ticks.columns
         mask = np.zeros_like(painted.free)
-        mask[:, columns] = painted.free[:, columns]
+        mask[:, columns] = painted.free[:, columns] & quiet[:, None]
         self.lanes.char[mask], self.lanes.fg[mask] = _GRID_LINE, Ink.GRID
         for y, row in enumerate(self.rows):
             if row is not None and row.kind == "layer":
@@ -213,6 +224,7 @@ class _Drawing:
 
     def _gutter(self, cells: Cells) -> None:
         gutter = self.frame.grid.part(LANES_TOP, 0, len(self.rows), self.frame.gutter)
+        busy = cells.busy.sum(axis=1)
         for y, row in enumerate(self.rows):
             if row is None:
                 continue
@@ -222,10 +234,19 @@ class _Drawing:
                 current = self.kept.curve(row.trace, row.series).at(self.state.cursor)
                 value = "" if current is None else value_text(current)
             elif row.opener and row.lane >= 0:
-                share = self.kept.busy_share(row.trace, row.lane, self.view.start, self.view.end)
+                share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
                 value = share_text(share)
-            draw_gutter_row(gutter, y, row, layer_ink(kind), value, y == self.focus_y)
+            gutter.put(y, gutter_row(row, layer_ink(kind), value, y == self.focus_y, gutter.width))
+
+    def _share(self, row: ScreenRow, busy: int) -> float:
+        """Busy share of the lane in the part of the view that the trace covers; ``busy`` ns of this row are."""
+        low, high = max(self.view.start, 0), min(self.view.end, max(self.scene.end, 1))
+        if high <= low:
+            return 0.0
+        if row.kind == "slices" and self.scene.traces[row.trace].lanes[row.lane].rows > 1:
+            busy = self.kept.cover(row.trace, row.lane).busy(low, high)
+        return busy / (high - low)
 
     def _top(self) -> None:
         grid, gutter, view = self.frame.grid, self.frame.gutter, self.view
@@ -252,8 +273,9 @@ class _Drawing:
         if self.ticks.anchor is not None and self.ticks.times.size:
             text = anchor_text(self.ticks.anchor)
         left.write(_RULER, 1, points(text), Ink.DIM)
-        category = _SHORT_CATEGORY.get(self.state.link_category, self.state.link_category)
-        x = left.write(_STRIP, 1, points(_LINKS.format(category=category)), Ink.DIM)
+        category = _SHORT_CATEGORY.get(self.state.link_category, safe(self.state.link_category))
+        words = _LINKS.format(category=category) if left.width > _ROOMY else category
+        x = left.write(_STRIP, 1, points(words), Ink.DIM)
         numbers = [(f" {count.links}", Ink.TEXT)]
         numbers += [(f" ┃{count.near}", Ink.NEAR)] if count.near else []
         numbers += [(f" !{count.starved}", Ink.ALERT)] if count.starved else []

@@ -69,6 +69,10 @@ class Grid:
             self.bg[y, x:stop] = bg
         return stop
 
+    def put(self, y: int, row: Grid) -> None:
+        """Copy ``row``, a grid of one row and this width, to row ``y``."""
+        self.char[y], self.fg[y], self.bg[y], self.attr[y] = row.char[0], row.fg[0], row.bg[0], row.attr[0]
+
     def text(self, y: int) -> str:
         """The characters of row ``y``."""
         return str(self.char[y].tobytes(), "utf-32-le")

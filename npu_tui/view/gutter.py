@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from npu_tui.view.grid import U32, Grid
+from npu_tui.view.grid import Grid
 from npu_tui.view.labels import cut_middle, points, safe
 from npu_tui.view.palette import Ink
 from npu_tui.view.scene import ScreenRow
@@ -13,9 +13,16 @@ _WIDE, _NORMAL = (160, 31), (100, 24)
 _NARROW = 16
 _LEAST_LANES = 4
 _STRIP, _FOLDED, _OPEN, _GUIDE = "▎", "▸", "▾", "│"
-_SHORT = (("Thread ", "T"), ("Stream ", "Str "), ("Group ", "Grp "))
+_SHORT = (
+    ("Communication(Not Overlapped)", "Comm not overlapped"),
+    ("Communication", "Comm"),
+    ("Thread ", "T"),
+    ("Stream ", "Str "),
+    ("Group ", "Grp "),
+)
 _GUIDE_EVERY = 5
-_VALUE = 5
+_VALUE = 4
+_IDLE = "·"
 
 
 def gutter_width(width: int) -> int:
@@ -31,55 +38,48 @@ def share_text(share: float | None) -> str:
     if share is None:
         return ""
     if share <= 0:
-        return "·"
+        return _IDLE
     if share < 0.01:
         return "<1%"
     # Only a lane without any gap is 100 %.
     return f"{min(round(100 * share), 99) if share < 1 else 100}%"
 
 
-def draw_gutter_row(grid: Grid, y: int, row: ScreenRow, layer_ink: int, value: str, focused: bool) -> None:
-    """Draw row ``y`` of ``grid`` (the gutter's columns); ``value`` stands right-aligned at its end."""
-    width = grid.width
-    if width <= 0:
-        return
-    grid.write(y, 0, _points(_STRIP), layer_ink)
-    if focused:
-        grid.bg[y, 1:] = Ink.NAME_FOCUS
-    if not row.opener:
-        _draw_guide(grid, y, row.depth)
-        return
-    wide = width > _NARROW
-    indent = 1 if row.kind == "layer" or not wide else 2
+def gutter_row(row: ScreenRow, layer_ink: int, value: str, focused: bool, width: int) -> Grid:
+    """The gutter of one row, ``width`` columns wide; ``value`` stands right-aligned at its end."""
+    depth = -1 if row.opener else row.depth
     mark = (_FOLDED if row.folded else _OPEN) if row.foldable else " "
-    bright = focused or row.kind == "layer"
-    ink = Ink.BRIGHT if bright else Ink.TEXT
-    grid.write(y, indent, _points(mark), Ink.BRIGHT if bright else Ink.DIM)
+    return _gutter_row(row.kind == "layer", row.name, mark, depth, layer_ink, value, focused, width)
+
+
+@lru_cache(maxsize=4096)
+def _gutter_row(
+    head: bool, name: str, mark: str, depth: int, layer_ink: int, value: str, focused: bool, width: int
+) -> Grid:
+    grid = Grid.blank(1, width, Ink.TEXT, Ink.LANE)
+    grid.write(0, 0, points(_STRIP), layer_ink)
+    if focused:
+        grid.bg[0, 1:] = Ink.NAME_FOCUS
+    if depth >= 0:
+        text = _GUIDE if depth % _GUIDE_EVERY else str(depth)
+        grid.write(0, (4 if width > _NARROW else 3) - len(text) + 1, points(text), Ink.FAINT)
+        return grid
+    bright = focused or head
+    idle = value == _IDLE
+    indent = 1 if head or width <= _NARROW else 2
+    grid.write(0, indent, points(mark), Ink.BRIGHT if bright else Ink.DIM)
     start = indent + 2
-    room = width - start - 1 - ((max(len(value), _VALUE - 1) + 1) if row.kind != "layer" else 0)
-    grid.write(y, start, _name(row.name, max(room, 0)), ink if bright else Ink.DIM if value == "·" else ink)
-    at = width - 1 - len(value)
-    if value and at > start:
-        grid.write(y, at, _points(value), Ink.BRIGHT if focused else Ink.FAINT if value == "·" else Ink.DIM)
+    room = width - start - 1 - (0 if head else max(len(value), _VALUE) + 1)
+    grid.write(0, start, points(_fitted(name, max(room, 0))), Ink.BRIGHT if bright else Ink.DIM if idle else Ink.TEXT)
+    if width - 1 - len(value) > start:
+        ink = Ink.BRIGHT if focused else Ink.FAINT if idle else Ink.DIM
+        grid.write(0, width - 1 - len(value), points(value), ink)
+    return grid
 
 
-def _draw_guide(grid: Grid, y: int, depth: int) -> None:
-    column = 4 if grid.width > _NARROW else 3
-    every = depth % _GUIDE_EVERY == 0
-    text = str(depth) if every else _GUIDE
-    grid.write(y, column - len(text) + 1, _points(text), Ink.FAINT)
-
-
-@lru_cache(maxsize=4096)
-def _name(name: str, room: int) -> U32:
+def _fitted(name: str, room: int) -> str:
     text = safe(name)
-    if len(text) > room:
-        for long, short in _SHORT:
-            if text.startswith(long):
-                text = short + text[len(long) :]
-    return points(cut_middle(text, room))
-
-
-@lru_cache(maxsize=4096)
-def _points(text: str) -> U32:
-    return points(text)
+    for long, short in _SHORT:
+        if len(text) > room:
+            text = text.replace(long, short)
+    return cut_middle(text, room)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from npu_tui.trace.rows import Rows
 from npu_tui.view.counters import Curve, find_curve
 from npu_tui.view.cover import Cover
@@ -84,19 +82,9 @@ class Kept:
             self._selection = (selection, found)
         return self._selection[1]
 
-    def busy_share(self, trace: int, lane: int, start: int, end: int) -> float:
-        """Share of ``[start, end)`` ns, cut to the trace, in which any slice of the lane is active."""
-        low, high = max(start, 0), min(end, max(self.scene.end, 1))
-        return self.cover(trace, lane).busy(low, high) / (high - low) if high > low else 0.0
-
 
 def valid_selection(scene: Scene, selection: Selected | None) -> Selected | None:
     """``selection`` if the scene has that slice, else None."""
     if selection is None or not 0 <= selection.trace < len(scene.traces):
         return None
     return selection if 0 <= selection.item < len(scene.traces[selection.trace].slices) else None
-
-
-def slice_class(scene: Scene, trace: int, items: I64) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
-    """The operator classes of slices of one trace; of -1 any class."""
-    return scene.traces[trace].slices.op_class[items]

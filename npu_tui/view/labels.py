@@ -82,9 +82,9 @@ def cut_middle(text: str, room: int) -> str:
     """``text`` in at most ``room`` cells, the middle left out: names of threads and groups differ at their ends."""
     if len(text) <= room:
         return text
-    if room <= 1:
-        return ELLIPSIS[:room]
-    tail = min(room // 2 + 1, room - 1)
+    if room <= 2:
+        return (ELLIPSIS + text[-1])[: max(room, 0)]
+    tail = min(room // 2 + 1, room - 2)
     return text[: room - 1 - tail] + ELLIPSIS + text[len(text) - tail :]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.rows import Rows, make_rows
 
@@ -18,7 +19,8 @@ def leaf_row(trace: Trace, lane: Lane) -> Rows:
     """One row with the deepest active slice of ``lane`` at every instant.
 
     Slices are cut into pieces that do not overlap; neighbouring pieces of one slice are merged. A slice without
-    duration keeps a piece of its own. Times are ns, as in ``Trace.rows``.
+    duration keeps a piece of its own. A profiler step lasts longer than the calls it began in and so lies deep below
+    them: it gives way to every other slice. Times are ns, as in ``Trace.rows``.
     """
     rows = trace.rows
     bounds = rows.offset[lane.first_row : lane.first_row + lane.rows + 1]
@@ -28,11 +30,12 @@ def leaf_row(trace: Trace, lane: Lane) -> Rows:
     low, high = int(bounds[0]), int(bounds[-1])
     start, end, item = rows.start[low:high], rows.end[low:high], rows.item[low:high]
     depth = np.repeat(np.arange(lane.rows), np.diff(bounds))
+    level = np.where(trace.slices.op_class[item] == OpClass.STEP, depth, depth + lane.rows)
 
     times = np.unique(np.concatenate([start, end]))
-    deepest = _deepest(times, start, end, depth)
+    deepest = _deepest(times, start, end, level)
     piece = np.flatnonzero(deepest >= 0)
-    owner = _started_last(times[piece], deepest[piece], start, end, depth)
+    owner = _started_last(times[piece], deepest[piece] % lane.rows, start, end, depth)
 
     point = np.flatnonzero(start == end)
     # A point stands before the piece that begins at the same time, so that starts and ends both ascend.
@@ -48,17 +51,17 @@ def leaf_row(trace: Trace, lane: Lane) -> Rows:
     return make_rows(np.array([0, len(head)], np.int64), item[who[head]], begin[head], stop[tail])
 
 
-def _deepest(times: I64, start: I64, end: I64, depth: I64) -> I64:
-    """The largest depth that is active in ``[times[k], times[k + 1])``, -1 where none is."""
+def _deepest(times: I64, start: I64, end: I64, level: I64) -> I64:
+    """The largest level that is active in ``[times[k], times[k + 1])``, -1 where none is."""
     lasting = end > start
     begin = np.searchsorted(times, start[lasting])
     stop = np.searchsorted(times, end[lasting])
-    level = depth[lasting]
+    level = level[lasting]
     deepest = np.full(len(times), -1, np.int64)
-    for word in range(int(depth[-1]) // _WORD + 1):
+    for word in range(int(level.max(initial=0)) // _WORD + 1):
         mine = level // _WORD == word
         bit = np.left_shift(1, level[mine] - word * _WORD)
-        # Slices of one depth never overlap, so adding and removing their bit keeps it 0 or 1.
+        # Slices of one level never overlap, so adding and removing their bit keeps it 0 or 1.
         change = np.zeros(len(times), np.int64)
         np.add.at(change, begin[mine], bit)
         np.subtract.at(change, stop[mine], bit)

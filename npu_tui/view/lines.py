@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.trace.model import F64
 from npu_tui.view.bars import Painted
@@ -20,6 +19,7 @@ _BRAILLE = 0x2800
 # Bit of each dot in a braille cell, by (row, column) of the dot.
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint32)
 _UPRIGHT = 1.5
+_FIRST_GROUND, _SELECTED, _LABEL, _BOLD = int(Ink.LANE), int(Ink.SELECTED), int(Ink.LABEL), int(Attr.BOLD)
 
 
 @dataclass(slots=True)
@@ -27,8 +27,8 @@ class Lines:
     """Lines from (``x0``, ``y0``) to (``x1``, ``y1``): columns with fractions and whole rows of the lane area.
 
     Rows may lie above or below the screen, columns left or right of it. ``ink`` is the colour, ``solid`` lines are
-    drawn without gaps (and upright ones as ``┃``), ``order`` says which line is on top (the larger). ``ends``: mark
-    where the line leaves the screen.
+    drawn two dots thick (upright ones as ``┃``), ``order`` says which line is on top (the larger). ``ends``: mark
+    both ends in any case, also over a name or, off screen, at the border.
     """
 
     x0: F64
@@ -118,8 +118,7 @@ def _draw_dots(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], gri
     enter, leave = part[0][which], part[1][which]
     dx, dy = x1 - x0, y1 - y0
     length = np.maximum(np.abs(dx), np.abs(dy)) * (leave - enter)
-    pitch = np.where(lines.solid[which], 1.0, 2.0)
-    count = np.floor(length / pitch).astype(np.int64) + 1
+    count = np.floor(length).astype(np.int64) + 1
     owner = np.repeat(np.arange(len(which)), count)
     step = spread(np.zeros(len(which), np.int64), count)
     t = enter[owner] + step * ((leave - enter) / np.maximum(count - 1, 1))[owner]
@@ -128,10 +127,14 @@ def _draw_dots(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], gri
 
     dots = np.zeros((4 * grid.height, 2 * grid.width), np.bool_)
     dots[y, x] = True
-    bits = (dots.reshape(grid.height, 4, grid.width, 2) * _BITS[None, :, None, :]).sum(axis=(1, 3), dtype=np.uint32)
+    thick = lines.solid[which][owner]
+    dots[np.minimum(y[thick] + 1, 4 * grid.height - 1), x[thick]] = True
+    bits = np.zeros(grid.char.shape, np.uint32)
+    for (row, column), bit in np.ndenumerate(_BITS):
+        bits |= dots[row::4, column::2] * bit
     ink = np.zeros(grid.char.shape, np.uint8)
     ink[y >> 2, x >> 1] = lines.ink[which][owner]
-    _put(bits > 0, (bits + np.uint32(_BRAILLE)).astype(np.uint32), ink, grid, painted)
+    _put(bits > 0, bits + np.uint32(_BRAILLE), ink, grid, painted)
 
 
 def _draw_columns(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], grid: Grid, painted: Painted) -> None:
@@ -145,12 +148,12 @@ def _draw_columns(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], 
         mask[rows, int(x[k]) >> 1] = True
         ink[rows, int(x[k]) >> 1] = lines.ink[k]
     _put(mask, char, ink, grid, painted)
-    grid.attr[mask & painted.free] |= int(Attr.BOLD)
+    grid.attr[mask & painted.free] |= _BOLD
 
 
 def _put(mask: Bools, char: U32, ink: U8, grid: Grid, painted: Painted) -> None:
     """Write ``char`` where ``mask`` allows: in its ink on free cells, dark on the plain parts of bars."""
-    for place, colour in ((mask & painted.free, ink), (mask & painted.plain, np.full_like(ink, Ink.LABEL))):
+    for place, colour in ((mask & painted.free, ink), (mask & painted.plain, np.full_like(ink, _LABEL))):
         grid.char[place] = char[place]
         grid.fg[place] = colour[place]
 
@@ -166,26 +169,23 @@ def _mark_border(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], g
             y = int(np.clip((y0[k] + t * (y1[k] - y0[k])) // 4, 0, grid.height - 1))
             far = (lines.x1[k], lines.y1[k]) if at_end else (lines.x0[k], lines.y0[k])
             glyph = DOWN if far[1] >= grid.height else UP if far[1] < 0 else LEFT if far[0] < 0 else RIGHT
-            _mark(x, y, glyph, int(lines.ink[k]), grid, painted)
+            at = np.array([[x], [y], [glyph]], np.int64)
+            _mark(at[0], at[1], at[2], lines.ink[k : k + 1], grid, painted)
 
 
 def _mark_ends(lines: Lines, grid: Grid, painted: Painted) -> None:
     target = np.where(lines.y1 >= lines.y0, DOWN, UP)
     for xs, ys, glyph in ((lines.x0, lines.y0, np.full(len(lines), SOURCE)), (lines.x1, lines.y1, target)):
-        shown = (xs >= 0) & (xs < grid.width) & (ys >= 0) & (ys < grid.height)
-        for k in np.flatnonzero(shown).tolist():
-            _mark(int(xs[k]), int(ys[k]), int(glyph[k]), int(lines.ink[k]), grid, painted)
+        shown = np.flatnonzero((xs >= 0) & (xs < grid.width) & (ys >= 0) & (ys < grid.height))
+        # Among many lines a name says more than one more mark.
+        shown = shown[lines.ends[shown] | ~painted.named[ys[shown], xs[shown].astype(np.int64)]]
+        _mark(xs[shown].astype(np.int64), ys[shown], glyph[shown], lines.ink[shown], grid, painted)
 
 
-def _mark(x: int, y: int, glyph: int, ink: int, grid: Grid, painted: Painted) -> None:
-    """One mark: in the line's ink on a cell without a bar's colour, dark on a bar."""
+def _mark(x: I64, y: I64, glyph: I64, ink: U8, grid: Grid, painted: Painted) -> None:
+    """Write marks: in the line's ink on a cell without a bar's colour, dark on a bar."""
+    bar = (grid.bg[y, x] < _FIRST_GROUND) | (grid.bg[y, x] == _SELECTED)
     grid.char[y, x] = glyph
-    on_bar = grid.bg[y, x] < int(Ink.LANE) or grid.bg[y, x] == Ink.SELECTED
-    grid.fg[y, x] = Ink.LABEL if on_bar else ink
-    grid.attr[y, x] = int(Attr.BOLD)
+    grid.fg[y, x] = np.where(bar, _LABEL, ink)
+    grid.attr[y, x] = _BOLD
     painted.free[y, x] = painted.plain[y, x] = False
-
-
-def one_colour(count: int, ink: int) -> npt.NDArray[np.uint8]:
-    """``count`` times the same ink."""
-    return np.full(count, ink, np.uint8)

@@ -39,7 +39,8 @@ def links_of_slice(trace: Trace, item: int) -> I64:
     links = trace.links
     mine = np.flatnonzero((links.source_slice == item) | (links.target_slice == item))
     if len(mine) > _OF_SELECTION:
-        mine = np.sort(mine[np.argsort(np.abs(links.latency[mine]), kind="stable")[:_OF_SELECTION]])
+        latency = np.abs(links.target_time[mine] - links.source_time[mine])
+        mine = np.sort(mine[np.argsort(latency, kind="stable")[:_OF_SELECTION]])
     return mine
 
 
@@ -112,7 +113,13 @@ def _lines(trace: Trace, number: int, marks: LinkMarks, link: I64, window: Windo
     shape, starved = marks.shape[link], marks.starved[link]
     near = shape == LinkShape.NEAR_VERTICAL
     ink = np.select(
-        [starved, near, links.latency[link] < 0, shape == LinkShape.SHALLOW, shape == LinkShape.QUEUED],
+        [
+            starved,
+            near,
+            links.target_time[link] < links.source_time[link],
+            shape == LinkShape.SHALLOW,
+            shape == LinkShape.QUEUED,
+        ],
         [Ink.ALERT, Ink.NEAR, Ink.NEGATIVE, Ink.SHALLOW, Ink.QUEUED],
         Ink.LINK,
     )
@@ -128,7 +135,7 @@ def _lines(trace: Trace, number: int, marks: LinkMarks, link: I64, window: Windo
         x1,
         y1,
         ink.astype(np.uint8),
-        near | starved,
+        near,
         order.astype(np.int64),
         np.zeros(len(link), np.bool_),
     )

@@ -61,6 +61,25 @@ class Ink(IntEnum):
     LINK_SELECTED = 99
     COUNTER = 100
     EXPOSED = 101
+    COUNTER_LOW = 102
+
+
+GROUNDS = frozenset(
+    {
+        Ink.LANE,
+        Ink.VOID,
+        Ink.BAND,
+        Ink.FOCUS,
+        Ink.RANGE,
+        Ink.RANGE_FOCUS,
+        Ink.CURSOR,
+        Ink.NAME_FOCUS,
+        Ink.WINDOW,
+        Ink.WAIT_GROUND,
+        Ink.LABEL,
+    }
+)
+"""The inks that lie under everything else: an encoder may keep them apart from those that are painted on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +122,15 @@ _DARK_INKS: dict[Ink, tuple[str, int]] = {
     Ink.DIM: ("8a8e9b", 245),
     Ink.TEXT: ("c8cad2", 251),
     Ink.BRIGHT: ("ffffff", 231),
-    Ink.LABEL: ("0a0b0e", 232),
+    # Labels look like the lane, which is also the empty part of a bar's first cell: one colour fewer to send.
+    Ink.LABEL: ("111218", 233),
     Ink.WAIT_GROUND: ("1b1b23", 234),
     Ink.WAIT_LABEL: ("a19db2", 146),
     Ink.ACCENT: ("ffd75e", 221),
     Ink.SELECTED: ("ffffff", 231),
     Ink.HIT: ("ffef5a", 227),
     Ink.ALERT: ("f82c2a", 196),
-    Ink.ALERT_LOW: ("b32a30", 124),
+    Ink.ALERT_LOW: ("c23036", 160),
     Ink.NEAR: ("fff3c4", 230),
     Ink.SHALLOW: ("b79f52", 143),
     Ink.QUEUED: ("cdb65c", 179),
@@ -119,6 +139,7 @@ _DARK_INKS: dict[Ink, tuple[str, int]] = {
     Ink.LINK_SELECTED: ("ffffff", 231),
     Ink.COUNTER: ("5b93a0", 67),
     Ink.EXPOSED: ("be71a7", 133),
+    Ink.COUNTER_LOW: ("34535c", 23),
 }
 
 

@@ -40,8 +40,10 @@ class Cells:
     """What lies in each cell; all arrays are (rows on screen, columns).
 
     ``count`` slices touch the cell and cover ``busy`` ns of it. ``item`` is the slice that covers most of it (-1 in an
-    empty cell; the earlier on ties) and ``position`` its place in its ``Rows``; ``first_item`` and ``last_item`` are
-    the earliest and the latest slice of the cell. ``from_left`` and ``to_right``: a slice reaches over that edge.
+    empty cell; the earlier on ties) and ``position`` its place in its ``Rows``. ``other`` is the second slice of a
+    cell that holds the end of one and the start of another and nothing else (-1 elsewhere); ``leads``: ``item`` is
+    the earlier of the two. ``from_left`` and ``to_right``: a slice reaches over that edge.
+    ``touches``: the only slice, over an edge, and less than a quarter of a cell away from its neighbour in the row.
     ``end8`` is where the first slice ends and ``start8`` where the last one starts, in eighths of the cell (0..8).
     """
 
@@ -49,10 +51,11 @@ class Cells:
     busy: I64
     item: I32
     position: I64
-    first_item: I32
-    last_item: I32
+    other: I32
+    leads: Bools
     from_left: Bools
     to_right: Bools
+    touches: Bools
     start8: I8
     end8: I8
 
@@ -65,10 +68,11 @@ class Cells:
             busy=np.zeros(shape, np.int64),
             item=np.full(shape, -1, np.int32),
             position=np.full(shape, -1, np.int64),
-            first_item=np.full(shape, -1, np.int32),
-            last_item=np.full(shape, -1, np.int32),
+            other=np.full(shape, -1, np.int32),
+            leads=np.zeros(shape, np.bool_),
             from_left=np.zeros(shape, np.bool_),
             to_right=np.zeros(shape, np.bool_),
+            touches=np.zeros(shape, np.bool_),
             start8=np.zeros(shape, np.int8),
             end8=np.zeros(shape, np.int8),
         )
@@ -136,18 +140,35 @@ def _rasterise_rows(rows: Rows, which: list[int], edges: I64, levels: LevelsOf) 
 
     some = count > 0
     stop = len(rows.item) - 1
+    leads = position == first
+    other = np.full(count.shape, -1, np.int32)
+    pair = (count == 2) & hangs[:, :-1] & hangs[:, 1:]
+    other[pair] = rows.item[np.where(leads, last, first)[pair]]
+    touches = np.zeros(count.shape, np.bool_)
+    single = (count == 1) & (hangs[:, :-1] | hangs[:, 1:])
+    touches[single] = _touches(rows, position[single], np.broadcast_to(width // 4, count.shape)[single])
     return Cells(
         count=count,
         busy=busy,
         item=np.where(some, rows.item[np.minimum(position, stop)], np.int32(-1)),
         position=np.where(some, position, -1),
-        first_item=np.where(some, rows.item[np.minimum(first, stop)], np.int32(-1)),
-        last_item=np.where(some, rows.item[last], np.int32(-1)),
+        other=other,
+        leads=leads,
         from_left=hangs[:, :-1],
         to_right=hangs[:, 1:],
+        touches=touches,
         start8=_eighths(last_start - left, width),
         end8=_eighths(first_end - left, width),
     )
+
+
+def _touches(rows: Rows, position: I64, near: I64) -> Bools:
+    """Whether the slice at ``position`` lies closer than ``near`` ns to the one before or behind it."""
+    here = position
+    before, behind = np.maximum(here - 1, 0), np.minimum(here + 1, len(rows.item) - 1)
+    # Neighbours in another row lie elsewhere in time; should they meet here, only a shade is at stake.
+    gap_before, gap_behind = rows.start[here] - rows.end[before], rows.start[behind] - rows.end[here]
+    return np.asarray(((gap_before >= 0) & (gap_before <= near)) | ((gap_behind >= 0) & (gap_behind <= near)))
 
 
 def _eighths(time: I64, width: I64) -> I8:

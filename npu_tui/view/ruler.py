@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.grid import SPACE, Attr, Grid
 from npu_tui.view.labels import points
 from npu_tui.view.palette import Ink
 from npu_tui.view.spans import I64
@@ -90,10 +90,16 @@ def draw_ruler(
     hits: I64,
 ) -> None:
     """Draw the one-row ``grid``; ``cursor`` is a column, ``span`` the range in ns, ``hits`` times of search hits."""
-    width = grid.width
+    taken = np.zeros(grid.width, np.bool_)
+    if cursor is not None:
+        taken[cursor] = True
+    if span is not None:
+        first, last = range_columns(viewport, span)
+        taken[first : last + 1] = True
     for column, label in zip(ticks.columns.tolist(), ticks.labels, strict=True):
-        if 0 <= column < width:
-            grid.write(0, column, points(_TICK), Ink.FAINT)
+        grid.write(0, column, points(_TICK), Ink.FAINT)
+        # A label that something else would cut reads as another time, so it is left out.
+        if column + len(label) < grid.width and not taken[column + 1 : column + 1 + len(label)].any():
             grid.write(0, column + 1, points(label), Ink.DIM)
     if span is not None:
         _draw_range(grid, viewport, span)
@@ -123,7 +129,20 @@ def _draw_range(grid: Grid, viewport: Viewport, span: tuple[int, int]) -> None:
     room = last - first + 1
     if len(label) + 2 <= room:
         grid.write(0, first + (room - len(label)) // 2, points(label), Ink.ACCENT, attr=int(Attr.BOLD))
-    elif last + 1 + len(label) <= grid.width:
-        grid.write(0, last + 1, points(label), Ink.ACCENT, attr=int(Attr.BOLD))
-    elif first >= len(label):
-        grid.write(0, first - len(label), points(label), Ink.ACCENT, attr=int(Attr.BOLD))
+    else:
+        beside = last + 1 if last + 1 + len(label) <= grid.width else first - len(label)
+        _write_alone(grid, beside, label)
+
+
+def _write_alone(grid: Grid, x: int, label: str) -> None:
+    """Write ``label`` from ``x`` on, blanking what is left of the words that it cuts."""
+    if x < 0:
+        return
+    blank = grid.char[0] == SPACE
+    low, high = x, min(x + len(label), grid.width)
+    while low > 0 and not blank[low - 1] and grid.fg[0, low - 1] == Ink.DIM:
+        low -= 1
+    while high < grid.width and not blank[high] and grid.fg[0, high] == Ink.DIM:
+        high += 1
+    grid.char[0, low:high] = SPACE
+    grid.write(0, x, points(label), Ink.ACCENT, attr=int(Attr.BOLD))

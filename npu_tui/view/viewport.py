@@ -24,7 +24,9 @@ class Viewport:
     def around(cls, start: int, end: int, width: int) -> Viewport:
         """The viewport of ``width`` columns whose left edge is the grid point at or before ``start``."""
         span = max(end - start, width, 1)
-        return cls(start * width // span, span, width)
+        first = start * width // span
+        # The next grid point may lie past ``start`` and yet round down to it.
+        return cls(first + ((first + 1) * span // width <= start), span, width)
 
     def edge(self, column: int) -> int:
         """Left edge of ``column``, ns."""
@@ -42,8 +44,11 @@ class Viewport:
 
     def edges(self) -> npt.NDArray[np.int64]:
         """All ``width + 1`` edges, ns, strictly ascending."""
-        grid = np.arange(self.first, self.first + self.width + 1, dtype=np.int64)
-        return grid * self.span // self.width
+        # Whole and rest apart: the product of a grid index and the span need not fit 64 bits.
+        whole, rest = divmod(self.span, self.width)
+        start, over = divmod(self.first * self.span, self.width)
+        column = np.arange(self.width + 1, dtype=np.int64)
+        return start + column * whole + (over + column * rest) // self.width
 
     def column(self, time: int) -> int:
         """The column that holds ``time``; below 0 or at least ``width`` when it is outside."""

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npu_tui.analysis.intervals import clipped, covered, union
+
+pairs = st.lists(st.tuples(st.integers(-20, 40), st.integers(0, 15)), max_size=12)
+
+
+def arrays(intervals: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    start = np.array([start for start, _ in intervals], np.int64)
+    return start, start + np.array([length for _, length in intervals], np.int64)
+
+
+def test_touching_intervals_merge_and_empty_ones_vanish():
+    start, end = union(np.array([5, 0, 3, 9]), np.array([7, 3, 5, 9]))
+    assert (start.tolist(), end.tolist()) == ([0], [7])
+
+
+def test_clipped_leaves_nothing_outside():
+    start, end = clipped(np.array([0, 4, 8]), np.array([2, 6, 9]), 3, 5)
+    assert (end - start).tolist() == [0, 1, 0]
+
+
+@given(pairs)
+def test_union_covers_the_same_instants(intervals: list[tuple[int, int]]):
+    start, end = arrays(intervals)
+    first, last = union(start, end)
+    instants = {at for low, high in zip(start, end, strict=True) for at in range(low, high)}
+    assert {at for low, high in zip(first, last, strict=True) for at in range(low, high)} == instants
+    assert (first[1:] > last[:-1]).all()
+    assert (last > first).all()
+    assert covered(start, end) == len(instants)
+
+
+@given(pairs, st.integers(-20, 40), st.integers(0, 20))
+def test_clipped_keeps_the_instants_within(intervals: list[tuple[int, int]], low: int, length: int):
+    start, end = arrays(intervals)
+    first, last = clipped(start, end, low, low + length)
+    kept = [set(range(a, b)) & set(range(low, low + length)) for a, b in zip(start, end, strict=True)]
+    assert [set(range(a, b)) for a, b in zip(first, last, strict=True)] == kept

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npu_tui.analysis.ranges import range_sums, self_time
+from npu_tui.ingest.load import load
+from npu_tui.trace.model import Trace
+
+NESTED = [
+    (1, "outer", 0, 100),
+    (1, "inner", 10, 30),
+    (1, "inner", 40, 50),
+    (1, "leaf", 12, 20),
+    (1, "point", 60, 60),
+    (2, "outer", 90, 140),
+    (1, "crossing", 95, 120),
+]
+"""(thread, name, start, end), ns."""
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory) -> Trace:
+    file = tmp_path_factory.mktemp("ranges") / "trace_view.json"
+    events = [
+        {"ph": "X", "pid": 1, "tid": tid, "name": name, "ts": f"7.{start:03d}", "dur": (end - start) / 1000}
+        for tid, name, start, end in NESTED
+    ]
+    file.write_text(json.dumps(events))
+    return load(file)
+
+
+def rows(trace: Trace, start: int, end: int, lanes: tuple[int, ...] | None = None) -> dict[str, tuple[int, int, int]]:
+    return {trace.names[row.name]: (row.count, row.total, row.busy) for row in range_sums(trace, start, end, lanes)}
+
+
+def plain_sums(trace: Trace, start: int, end: int) -> dict[tuple[int, int], tuple[int, int, int]]:
+    """(count, sum, busy) by (layer, name), slice by slice."""
+    slices = trace.slices
+    parts = defaultdict(list)
+    for item in range(len(slices)):
+        low, high = int(slices.start[item]), int(slices.end[item])
+        if low < end and (high > start or low == high >= start):
+            layer = trace.lanes[int(slices.lane[item])].layer
+            parts[layer, int(slices.name[item])].append((max(low, start), min(high, end)))
+    sums = {}
+    for key, own in parts.items():
+        busy, reach = 0, start
+        for low, high in sorted(own):
+            busy += max(high - max(low, reach), 0)
+            reach = max(reach, high)
+        sums[key] = (len(own), sum(high - low for low, high in own), busy)
+    return sums
+
+
+def plain_self(trace: Trace, item: int) -> int:
+    slices = trace.slices
+    start, end = int(slices.start[item]), int(slices.end[item])
+    inside = sorted(
+        (int(slices.start[other]), int(slices.end[other]))
+        for other in range(item + 1, trace.lanes[int(slices.lane[item])].last)
+        if slices.start[other] >= start and slices.end[other] <= end
+    )
+    left, reach = end - start, start
+    for low, high in inside:
+        left -= max(high - max(low, reach), 0)
+        reach = max(reach, high)
+    return left
+
+
+def test_slices_are_cut_to_the_range(nested):
+    assert rows(nested, 15, 45) == {"outer": (1, 30, 30), "inner": (2, 20, 20), "leaf": (1, 5, 5)}
+
+
+def test_busy_counts_overlapping_slices_of_a_name_once(nested):
+    assert rows(nested, 80, 200)["outer"] == (2, 20 + 50, 60)
+
+
+def test_most_busy_comes_first(nested):
+    assert [nested.names[row.name] for row in range_sums(nested, 0, 100)] == [
+        "outer", "inner", "leaf", "crossing", "point",
+    ]  # fmt: skip
+
+
+def test_the_longest_is_the_slice_that_covers_most_of_the_range(nested):
+    found = {nested.names[row.name]: row.longest for row in range_sums(nested, 85, 200)}
+    assert int(nested.slices.start[found["outer"]]) == 90
+
+
+def test_the_end_of_the_range_is_outside_of_it(nested):
+    assert set(rows(nested, 0, 10)) == {"outer"}
+    assert set(rows(nested, 100, 120)) == {"outer", "crossing"}
+
+
+@pytest.mark.parametrize(("start", "end", "found"), [(60, 61, True), (59, 60, False), (61, 70, False)])
+def test_a_slice_without_duration_counts_where_it_starts(nested, start, end, found):
+    assert ("point" in rows(nested, start, end)) is found
+
+
+def test_only_some_lanes(nested):
+    second = next(lane.index for lane in nested.lanes if lane.tid == 2)
+    assert rows(nested, 0, 200, (second,)) == {"outer": (1, 50, 50)}
+
+
+def test_nothing_in_an_empty_part(nested):
+    assert range_sums(nested, 150, 160) == []
+
+
+@pytest.mark.parametrize(("name", "own"), [("outer", 70), ("inner", 12), ("leaf", 8), ("point", 0), ("crossing", 25)])
+def test_self_time_leaves_out_what_runs_inside(nested, name, own):
+    item = next(at for at in range(len(nested.slices)) if nested.name_of(at) == name)
+    assert self_time(nested, item) == own
+
+
+@settings(max_examples=30)
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_sums_of_any_range_agree_with_a_plain_computation(bundled, first, last):
+    trace = bundled.trace
+    start, end = sorted((round(first * trace.end), round(last * trace.end) + 1))
+    found = {(row.layer, row.name): (row.count, row.total, row.busy) for row in range_sums(trace, start, end)}
+    assert found == plain_sums(trace, start, end)
+
+
+def test_self_time_of_every_slice_agrees_with_a_plain_computation(bundled):
+    trace = bundled.trace
+    for item in range(len(trace.slices)):
+        assert self_time(trace, item) == plain_self(trace, item)

@@ -1,0 +1,67 @@
+"""Time from a key to the last byte of its frame, and the bytes, at 200x50 in a pseudo-terminal.
+
+``python tests/benchmarks/frames.py TRACE [...]``: each figure is printed with its ratio to the budget (median 8 ms,
+p95 16 ms, 15 kB per panning frame, 2 kB per row move).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+
+from terminal import Terminal, npu_tui
+
+SIZE = (200, 50)
+MEDIAN_MS, P95_MS, PAN_BYTES, ROW_BYTES = 8.0, 16.0, 15_000, 2_000
+ROUNDS = 40
+REST = 0.12
+"""Seconds between keys: the panel has followed the last one, and no frame is held back for the frame rate."""
+
+ZOOMS = (("whole", "00", "ws"), ("1/16", "WW", "da"), ("1/256", "WW", "da"), ("1/4096", "WW", "da"), ("1/65536", "WW", "da"))
+
+
+def measure(terminal: Terminal, keys: str) -> tuple[float, float, float]:
+    """Median and p95 in ms, median bytes, over ``ROUNDS`` of the two ``keys`` in turn."""
+    times, sizes = [], []
+    for i in range(ROUNDS):
+        time.sleep(REST)
+        seconds, size = terminal.press(keys[i % 2])
+        times.append(seconds * 1000)
+        sizes.append(size)
+    times.sort()
+    return statistics.median(times), times[int(ROUNDS * 0.95) - 1], statistics.median(sizes)
+
+
+def row(view: str, keys: str, figures: tuple[float, float, float], byte_budget: int) -> str:
+    """One line of the table."""
+    median, p95, size = figures
+    return (
+        f"| {view} | {keys[0]} {keys[1]} | {median:.1f} | {median / MEDIAN_MS:.2f} | {p95:.1f} | {p95 / P95_MS:.2f} "
+        f"| {size / 1000:.1f} | {size / byte_budget:.2f} |"
+    )
+
+
+def main() -> None:
+    """Print one table per trace."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("trace", nargs="+", type=Path)
+    for path in parser.parse_args().trace:
+        print(f"\n{path.name}, {path.stat().st_size / 1e6:.1f} MB, {SIZE[0]}x{SIZE[1]}\n")
+        print("| view | keys | median ms | of budget | p95 ms | of budget | kB per frame | of budget |")
+        print("|---|---|---|---|---|---|---|---|")
+        terminal = Terminal(npu_tui(str(path)), *SIZE)
+        terminal.read(until=b"ProfilerStep", quiet=0.5)
+        terminal.press("q")
+        for view, zoom, keys in ZOOMS:
+            for key in zoom:
+                time.sleep(REST)
+                terminal.press(key)
+            print(row(view, keys, measure(terminal, keys), PAN_BYTES), flush=True)
+        print(row(ZOOMS[-1][0], "jk", measure(terminal, "jk"), ROW_BYTES))
+        terminal.close()
+
+
+if __name__ == "__main__":
+    main()

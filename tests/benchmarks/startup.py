@@ -1,0 +1,53 @@
+"""Start to first paint of a trace in a pseudo-terminal, and of ``--help``: ``python tests/benchmarks/startup.py TRACE``.
+
+Medians of ten runs with their ratios to the budgets (0.6 s, 0.1 s) and to starting Python alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from terminal import Terminal, npu_tui
+
+PAINT_S, HELP_S = 0.6, 0.1
+RUNS = 10
+
+
+def paint(path: Path) -> float:
+    """Seconds from the start of the process to the last byte of the first picture of the lanes."""
+    terminal = Terminal(npu_tui(str(path)), 120, 40)
+    _, last = terminal.read(until="▾ CANN".encode(), quiet=0.3)
+    terminal.close()
+    return last - terminal.begun
+
+
+def run(command: list[str]) -> float:
+    """Seconds a command takes."""
+    begun = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - begun
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("trace", type=Path)
+    path = parser.parse_args().trace
+    bare = statistics.median(run([sys.executable, "-c", "pass"]) for _ in range(RUNS))
+    help_time = statistics.median(run(npu_tui("--help")) for _ in range(RUNS))
+    first = statistics.median(paint(path) for _ in range(RUNS))
+    print("| what | median s | of budget | x bare Python |")
+    print("|---|---|---|---|")
+    print(f"| python -c pass | {bare:.3f} | | 1.0 |")
+    print(f"| npu-tui --help | {help_time:.3f} | {help_time / HELP_S:.2f} | {help_time / bare:.1f} |")
+    megabytes = path.stat().st_size / 1e6
+    print(f"| first paint, {megabytes:.1f} MB | {first:.3f} | {first / PAINT_S:.2f} | {first / bare:.1f} |")
+
+
+if __name__ == "__main__":
+    main()

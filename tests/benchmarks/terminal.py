@@ -1,0 +1,68 @@
+"""The real program in a pseudo-terminal, driven and timed from outside."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+_QUIET = 0.03
+"""A frame is over when the program has been silent for this long, in seconds."""
+
+
+class Terminal:
+    """``command`` in a pseudo-terminal of ``columns`` x ``rows``; answers the queries a real terminal answers."""
+
+    def __init__(self, command: list[str], columns: int, rows: int) -> None:
+        self.begun = time.perf_counter()
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+        environment |= {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
+        os.close(slave)
+        self._master = master
+
+    def read(self, quiet: float = _QUIET, limit: float = 60.0, until: bytes = b"") -> tuple[bytes, float]:
+        """What the program writes until it has been silent for ``quiet`` seconds, and when the last byte came.
+
+        With ``until``, silence only counts once that text has been written.
+        """
+        data, last, deadline = b"", time.perf_counter(), time.perf_counter() + limit
+        while time.perf_counter() < deadline:
+            waiting = limit if until and until not in data or not data else quiet
+            ready, _, _ = select.select([self._master], [], [], waiting)
+            if not ready:
+                break
+            more = os.read(self._master, 1 << 16)
+            last = time.perf_counter()
+            data += more
+        return data, last
+
+    def press(self, keys: str) -> tuple[float, int]:
+        """Send ``keys``; returns the seconds until the last byte of the answer, and its length."""
+        begun = time.perf_counter()
+        os.write(self._master, keys.encode())
+        data, last = self.read(limit=2.0)
+        return last - begun, len(data)
+
+    def close(self) -> None:
+        """End the program."""
+        os.write(self._master, b"\x11")
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._master)
+
+
+def npu_tui(*arguments: str) -> list[str]:
+    """The command line of npu-tui in this interpreter."""
+    return [sys.executable, "-m", "npu_tui", *arguments]

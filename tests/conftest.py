@@ -1,0 +1,93 @@
+"""Hypothesis without chance or clock, the real profiles, and the slow reference reader for every folder of tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from npu_tui.ingest.load import load
+from npu_tui.trace.model import Trace
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "ingest"))
+
+from reference import Reference, read  # noqa: E402 - its folder is no package
+
+settings.register_profile(
+    "npu-tui",
+    max_examples=100,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("npu-tui")
+
+WITHOUT_TRACES = "NPU_TUI_TRACES is not set: it names the folder of the real profiles"
+REAL = {
+    "level0/rank0": "text/level0/rank0_ascend_pt",
+    "level0/rank1": "text/level0/rank1_ascend_pt",
+    "level1/rank0": "text/level1/rank0_ascend_pt",
+    "level1/rank1": "text/level1/rank1_ascend_pt",
+    "single_card": "single_card/trace_view.json",
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A trace on disk, read by the loader and by the reference reader, each once."""
+
+    name: str
+    path: Path
+
+    @property
+    def file(self) -> Path:
+        return self.path / "ASCEND_PROFILER_OUTPUT" / "trace_view.json" if self.path.is_dir() else self.path
+
+    @cached_property
+    def trace(self) -> Trace:
+        return load(self.path)
+
+    @cached_property
+    def reference(self) -> Reference:
+        return read(self.file.read_bytes())
+
+
+def _real(name: str) -> Sample:
+    folder = os.environ.get("NPU_TUI_TRACES")
+    if not folder:
+        pytest.skip(WITHOUT_TRACES)
+    path = Path(folder).resolve() / REAL[name]
+    if not path.exists():
+        pytest.skip(f"{path} is missing: NPU_TUI_TRACES names another folder")
+    return Sample(name, path)
+
+
+@pytest.fixture(scope="session", params=REAL)
+def real(request: pytest.FixtureRequest) -> Sample:
+    """Every real profile in turn."""
+    return _real(request.param)
+
+
+@pytest.fixture(scope="session", params=[name for name in REAL if name.startswith("level")])
+def profile(request: pytest.FixtureRequest) -> Sample:
+    """Every real profile that has companion files."""
+    return _real(request.param)
+
+
+@pytest.fixture(scope="session", params=[name for name in REAL if name.startswith("level1")])
+def level1(request: pytest.FixtureRequest) -> Sample:
+    """The real profiles of Level1, which have every companion file."""
+    return _real(request.param)
+
+
+@pytest.fixture(scope="session", params=["healthy", "dispatch_bound"])
+def bundled(request: pytest.FixtureRequest) -> Sample:
+    """Every bundled profile in turn."""
+    return Sample(request.param, ROOT / "fixtures" / request.param)

@@ -1,0 +1,98 @@
+import numpy as np
+import pyte
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npu_tui.view.ansi import Depth, Encoder
+from npu_tui.view.grid import SPACE, Grid
+from npu_tui.view.palette import DARK, Ink, bar
+
+INKS = [int(ink) for ink in Ink] + [bar(op_class, shade) for op_class in range(11) for shade in range(3)]
+GLYPHS = [ord(glyph) for glyph in "  ab▏▌█╱┃⠑…"]
+
+
+def parsed(rows: list[str], width: int) -> pyte.Screen:
+    screen = pyte.Screen(width, len(rows))
+    stream = pyte.Stream(screen)
+    for y, row in enumerate(rows):
+        stream.feed(f"\x1b[{y + 1};1H{row}")
+    return screen
+
+
+def random_grid(seed: int, height: int, width: int) -> Grid:
+    random = np.random.default_rng(seed)
+    grid = Grid.blank(height, width, Ink.TEXT, Ink.LANE)
+    grid.char[:] = random.choice(GLYPHS, grid.char.shape)
+    for plane in (grid.fg, grid.bg):
+        plane[:] = random.choice(INKS, plane.shape)
+    grid.attr[:] = random.integers(0, 8, grid.attr.shape)
+    return grid
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 30))
+def test_a_terminal_shows_the_grid(seed: int, height: int, width: int) -> None:
+    grid = random_grid(seed, height, width)
+    screen = parsed(Encoder(DARK).encode(grid), width)
+    for y in range(height):
+        for x in range(width):
+            cell = screen.buffer[y][x]
+            shown = grid.char[y, x] != SPACE or grid.attr[y, x] & 4
+            fg, bg = (cell.bg, cell.fg) if cell.reverse else (cell.fg, cell.bg)
+            assert cell.data == chr(grid.char[y, x])
+            assert bg == bytes(DARK.rgb[grid.bg[y, x]]).hex()
+            assert bool(cell.underscore) == bool(grid.attr[y, x] & 4)
+            if shown:
+                assert fg == bytes(DARK.rgb[grid.fg[y, x]]).hex()
+                assert bool(cell.bold) == bool(grid.attr[y, x] & 1)
+
+
+@pytest.mark.parametrize(("depth", "code"), [("truecolor", "38;2;122;164;217"), ("256", "38;5;110")])
+def test_colours_are_named_in_the_depth_of_the_terminal(depth: Depth, code: str) -> None:
+    grid = Grid.blank(1, 3, bar(1), Ink.LANE)
+    grid.char[:] = ord("x")
+    assert Encoder(DARK, depth).encode(grid)[0].count(code) == 1
+
+
+def test_each_row_is_reset_once_and_only_wanted_rows_are_made() -> None:
+    grid = random_grid(1, 3, 20)
+    encoder = Encoder(DARK)
+    rows = encoder.encode(grid)
+    assert [row.count("\x1b[0m") for row in rows] == [1, 1, 1]
+    assert encoder.encode(grid, [2, 0]) == [rows[2], rows[0]]
+    assert encoder.encode(grid, []) == []
+
+
+def test_blanks_and_inverse_ends_cost_little() -> None:
+    grid = Grid.blank(1, 12, bar(1), Ink.LANE)
+    grid.bg[0, 4:8] = bar(1)
+    grid.char[0, 3], grid.fg[0, 3] = ord("▌"), Ink.LABEL
+    grid.bg[0, 3] = bar(1)
+    grid.char[0, 8] = ord("▌")
+    assert Encoder(DARK).encode(grid)[0] == ("\x1b[48;2;17;18;24m   \x1b[7;38;2;122;164;217m▌    \x1b[27m▌   \x1b[0m")
+
+
+def test_runs_cover_a_row_with_true_colours() -> None:
+    grid = random_grid(5, 2, 40)
+    runs = Encoder(DARK, "256").runs(grid, 1)
+    assert "".join(text for text, *_ in runs) == grid.text(1)
+    x = 0
+    for text, fg, bg, attr in runs:
+        assert tuple(DARK.rgb[grid.fg[1, x]]) == fg
+        assert tuple(DARK.rgb[grid.bg[1, x]]) == bg
+        assert set(grid.attr[1, x : x + len(text)].tolist()) == {attr}
+        x += len(text)
+    assert len(runs) == 1 + sum(
+        (grid.fg[1, k], grid.bg[1, k], grid.attr[1, k]) != (grid.fg[1, k - 1], grid.bg[1, k - 1], grid.attr[1, k - 1])
+        for k in range(1, 40)
+    )
+
+
+def test_changed_rows() -> None:
+    one, other = random_grid(3, 4, 10), random_grid(3, 4, 10)
+    assert one.changed(other) == []
+    other.attr[2, 5] ^= 1
+    other.bg[0, 0] = Ink.VOID if one.bg[0, 0] != Ink.VOID else Ink.LANE
+    assert one.changed(other) == [0, 2]
+    assert one.changed(None) == one.changed(random_grid(3, 4, 11)) == [0, 1, 2, 3]
