@@ -74,6 +74,8 @@ def _explore(path: Path) -> int:
         return _refuse(error)
     from npu_tui.tui.app import NpuTui
 
+    if not sys.stderr.isatty():
+        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
     app = NpuTui(path)
     failure = app.run()
     if failure is not None:

@@ -202,6 +202,7 @@ ENGLISH: dict[str, str] = {
     "summary.lane": "{name}: {count} slices in {rows} rows",
     "summary.no_slices": "no slices",
     "summary.health": "health",
+    "app.crashed": "npu-tui: internal error: {error}; {variable}=1 shows where",
     "cli.description": "The trace explorer for Ascend NPUs that lives in the terminal.",
     "cli.epilog": (
         "Without a terminal on stdout, PATH and demo print a summary. "

@@ -117,6 +117,8 @@ class ChunkReader(Generic[T]):
     def __iter__(self) -> Iterator[Chunk[T]]:
         while True:
             self._read(self._chunk_size - len(self._block))
+            if separator := _SEPARATOR.match(self._block):
+                self._drop(separator.end())
             cut = candidate(self._block)
             if cut is None and not self._exhausted:
                 self._read(len(self._block))
@@ -186,5 +188,4 @@ class ChunkReader(Generic[T]):
                     self.malformed += 1
                 else:
                     yield Chunk(base + start, stop - start, events)
-        rest = _SEPARATOR.match(self._block, end)
-        self._drop(rest.end() if rest else end)
+        self._drop(end)

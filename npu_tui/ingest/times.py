@@ -53,6 +53,7 @@ def nanoseconds(microseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
     Durations carry noise below a nanosecond in real files.
     """
-    scaled = np.rint(microseconds * 1000.0)
+    with np.errstate(over="ignore"):
+        scaled = np.rint(microseconds * 1000.0)
     lasting = np.abs(scaled) <= _LONGEST
     return np.where(lasting, np.where(lasting, scaled, 0.0).astype(np.int64), INVALID)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from pathlib import Path
 
+from rich.text import Text
 from textual.app import App
 
 from npu_tui.ingest.errors import InputError
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
 from npu_tui.tui.session import Session
 from npu_tui.tui.theme import THEME
+
+_DEBUG = "NPU_TUI_DEBUG"
 
 
 class NpuTui(App[InputError | None]):
@@ -33,6 +40,16 @@ class NpuTui(App[InputError | None]):
             self.push_screen(MainScreen(self._session))
         elif self._path is not None:
             self.push_screen(LoadingScreen(self._path), self._loaded)
+
+    def _fatal_error(self) -> None:
+        """End with one line instead of Textual's pages of locals, unless those are asked for."""
+        if os.environ.get(_DEBUG):
+            super()._fatal_error()
+            return
+        error = sys.exc_info()[1] or self._exception
+        words = printable(f"{type(error).__name__}: {error}")
+        self._exit_renderables.append(Text(say("app.crashed", error=words, variable=_DEBUG)))
+        self._close_messages_no_wait()
 
     def _loaded(self, result: Session | InputError | None) -> None:
         if isinstance(result, Session):

@@ -14,6 +14,8 @@ from npu_tui.tui.theme import ALERT
 
 _GAP = "  │  "
 _MESSAGE_SECONDS = 6.0
+_ALERT_SHARE = 0.01
+"""Lost time is said in red from this share of the trace on; single starved launches are in every trace."""
 
 
 def headline(session: Session, trace: int) -> list[Text]:
@@ -23,7 +25,7 @@ def headline(session: Session, trace: int) -> list[Text]:
     parts = [Text(rank, style="bold")]
     devices = session.dispatches[trace]
     for device in devices:
-        line = Text()
+        line, lost = Text(), float(device.lost.sum())
         if len(devices) > 1:
             line.append(say("header.device", device=device.device) + " ")
         words = say(
@@ -31,9 +33,9 @@ def headline(session: Session, trace: int) -> list[Text]:
             near=int(device.near_vertical.sum()),
             links=len(device.link),
             starved=int(device.starved.sum()),
-            lost=duration_text(float(device.lost.sum()), 3),
+            lost=duration_text(lost, 3),
         )
-        line.append(f"┃ {words}", style=f"bold {ALERT}" if device.starved.any() else "")
+        line.append(f"┃ {words}", style=f"bold {ALERT}" if lost >= _ALERT_SHARE * shown.end else "")
         parts.append(line)
     if not devices:
         parts.append(Text(say("header.no_dispatch"), style="dim"))

@@ -25,13 +25,19 @@ class Hits:
         """The slice of one hit."""
         return Selected(int(self.traces[index]), int(self.items[index]))
 
+    def index(self, selected: Selected | None) -> int | None:
+        """The hit that is the selected slice."""
+        if selected is None:
+            return None
+        same = np.flatnonzero((self.traces == selected.trace) & (self.items == selected.item))
+        return int(same[0]) if len(same) else None
+
     def next(self, selected: Selected | None, cursor: int, direction: int) -> int:
         """The hit after (direction 1) or before (-1) the selected one, else the cursor; round the end to the other."""
         count = len(self.starts)
-        if selected is not None:
-            same = np.flatnonzero((self.traces == selected.trace) & (self.items == selected.item))
-            if len(same):
-                return (int(same[0]) + direction) % count
+        here = self.index(selected)
+        if here is not None:
+            return (here + direction) % count
         at = int(np.searchsorted(self.starts, cursor, "left")) - (direction < 0)
         return at % count
 

@@ -27,7 +27,7 @@ class LinkRow:
 
 def link_columns() -> tuple[str, ...]:
     """Headings of the table."""
-    return tuple(say(f"links.{key}") for key in ("shape", "category", "end", "lane", "latency", "lost"))
+    return tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
 
 
 def link_rows(trace: Trace, marks: LinkMarks, item: int, category: str) -> list[LinkRow]:
@@ -54,11 +54,11 @@ def _row(trace: Trace, marks: LinkMarks, link: int, other: int, direction: str) 
     return LinkRow(
         (
             shape_text(LinkShape(int(marks.shape[link])), bool(marks.starved[link])),
-            trace.link_categories[int(links.category[link])],
-            f"{direction} {name}",
-            printable(where),
             duration_text(int(links.latency[link])),
             Text(duration_text(lost) if lost else "", style=f"bold {ALERT}" if marks.starved[link] else ""),
+            printable(trace.link_categories[int(links.category[link])]),
+            printable(where),
+            f"{direction} {name}",
         ),
         other,
     )

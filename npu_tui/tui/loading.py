@@ -69,7 +69,8 @@ class LoadingScreen(Screen["Session | InputError | None"]):
 
     def _advance(self, done: int, total: int, events: int) -> None:
         self.query_one(ProgressBar).update(total=max(total, 1), progress=done)
-        figures = say("loading.progress", done=done >> 20, total=total >> 20, events=f"{events:,}")
+        key = "loading.progress" if done < total else "loading.building"
+        figures = say(key, done=done >> 20, total=total >> 20, events=f"{events:,}")
         self.query_one("#figures", Static).update(figures)
 
     def action_cancel(self) -> None:

@@ -80,6 +80,14 @@ class MainScreen(Screen[None], inherit_bindings=False):
             if trace.health.truncated:
                 self.tell(say("health.truncated", events=sum(trace.events.values())))
 
+    def on_screen_suspend(self) -> None:
+        """Another screen draws over this one."""
+        self.query_one(Timeline).forget_shown()
+
+    def on_screen_resume(self) -> None:
+        """This screen is drawn again as a whole."""
+        self.query_one(Timeline).forget_shown()
+
     def on_resize(self) -> None:
         """Headline and panel follow the size of the terminal."""
         self.query_one(Headline).show(self.session, 0, self.size.width)
@@ -282,12 +290,15 @@ class MainScreen(Screen[None], inherit_bindings=False):
         start, end = marked
         rows, self._targets, count = [], [], 0
         for index, trace in enumerate(self.session.scene.traces):
-            for row in range_sums(trace, start, end):
+            sums = range_sums(trace, start, end)
+            focused = self.explorer.focused
+            sums.sort(key=lambda row: focused is None or (index, row.layer) != (focused.trace, focused.layer))
+            for row in sums:
                 count += row.count
                 name = printable(trace.names[row.name])
                 busy, share = duration_text(row.busy), f"{row.busy / (end - start):.1%}"
-                layer = trace.layers[row.layer].name
-                rows.append((layer, name, f"{row.count:,}", duration_text(row.total), busy, share))
+                layer = printable(trace.layers[row.layer].name)
+                rows.append((busy, share, f"{row.count:,}", duration_text(row.total), layer, name))
                 self._targets.append(Selected(index, row.longest))
         note = say(
             "range.title",
@@ -297,7 +308,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             count=f"{count:,}",
             names=len(rows),
         )
-        headings = tuple(say(f"range.{key}") for key in ("layer", "name", "count", "sum", "busy", "share"))
+        headings = tuple(say(f"range.{key}") for key in ("busy", "share", "count", "sum", "layer", "name"))
         panel.show_table("range", note, headings, list(rows))
 
     def _fill_search(self, panel: Panel) -> None:
@@ -312,14 +323,15 @@ class MainScreen(Screen[None], inherit_bindings=False):
             lane = trace.lanes[int(trace.slices.lane[found.item])]
             start, end = int(trace.slices.start[found.item]), int(trace.slices.end[found.item])
             where = printable(f"{trace.layers[lane.layer].name} / {lane.name}")
-            rows.append((printable(trace.name_of(found.item)), where, exact_text(start), duration_text(end - start)))
+            rows.append((exact_text(start), duration_text(end - start), where, printable(trace.name_of(found.item))))
             self._targets.append(found)
         count = f"{len(hits.starts):,}"
         note = say("search.title", count=count, text=hits.text)
         if len(rows) < len(hits.starts):
             note = say("search.more", count=count, shown=len(rows))
-        headings = tuple(say(f"search.{key}") for key in ("name", "lane", "start", "duration"))
-        panel.show_table("search", note, headings, list(rows))
+        headings = tuple(say(f"search.{key}") for key in ("start", "duration", "lane", "name"))
+        at = hits.index(self.explorer.state.selection)
+        panel.show_table("search", note, headings, list(rows), at if at is not None and at < len(rows) else None)
 
     def on_data_table_row_selected(self, event: Rows.RowSelected) -> None:
         """Enter or a click on a row: go there."""

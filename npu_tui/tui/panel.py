@@ -58,7 +58,7 @@ class Rows(DataTable[Text | str]):
     """A table whose rows are places on the timeline."""
 
     DEFAULT_CSS = """
-    Rows { height: 1fr; background: $surface; }
+    Rows { height: 1fr; background: $surface; overflow-x: hidden; }
     Rows > .datatable--header { background: $surface; color: $text-muted; text-style: none; }
     """
 
@@ -66,9 +66,9 @@ class Rows(DataTable[Text | str]):
         super().__init__(cursor_type="row", zebra_stripes=False, show_header=True, cell_padding=1)
         self._headings: tuple[str, ...] = ()
 
-    def fill(self, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]]) -> None:
-        """Show ``rows`` under ``headings``, keeping the cursor's row number."""
-        at = self.cursor_row
+    def fill(self, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]], at: int | None) -> None:
+        """Show ``rows`` under ``headings`` with the cursor on row ``at``, by default where it was."""
+        at = self.cursor_row if at is None else at
         if headings != self._headings:
             self.clear(columns=True)
             self.add_columns(*headings)
@@ -120,13 +120,15 @@ class Panel(Vertical):
         self.query_one("#text", Static).update(text)
         self.query_one("#scroll", VerticalScroll).scroll_home(animate=False)
 
-    def show_table(self, tab: Tab, note: str, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]]) -> None:
-        """Show a table under ``tab`` with a line of words above it (none if empty)."""
+    def show_table(
+        self, tab: Tab, note: str, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]], at: int | None = None
+    ) -> None:
+        """Show a table under ``tab`` with a line of words above it (none if empty) and its cursor on row ``at``."""
         self._open(tab, True)
         line = self.query_one("#note", Static)
         line.display = bool(note)
         line.update(Text(note), layout=False)
-        self.table.fill(headings, rows)
+        self.table.fill(headings, rows, at)
 
     def _open(self, tab: Tab, as_table: bool) -> None:
         if tab != self.tab:

@@ -14,30 +14,62 @@ from npu_tui.view.ansi import Run
 from npu_tui.view.grid import Attr
 
 
+class Shown:
+    """Which version of every row the terminal shows; 0 where that is not known."""
+
+    def __init__(self, rows: int) -> None:
+        self._versions = [0] * rows
+
+    def forget(self) -> None:
+        """Nothing is known any more: something else may have drawn there."""
+        self._versions = [0] * len(self._versions)
+
+    def replace(self, row: int, version: int) -> int:
+        """Note that ``row`` is about to show ``version``; returns what it showed before."""
+        before, self._versions[row] = self._versions[row], version
+        return before
+
+
 class AnsiStrip(Strip):
-    """A row with its ANSI text ready; ``runs`` gives the same row in pieces when a dialog or a picture needs it."""
+    """Version ``version`` of a row of ``width`` cells.
 
-    __slots__ = ("_ansi", "_made", "_runs")
+    Where the terminal still shows version ``base``, ``change`` is written; otherwise ``whole()``, the complete row.
+    ``runs()`` gives the row in styled pieces, for when a dialog covers part of it or a picture is made.
+    """
 
-    def __init__(self, ansi: str, width: int, runs: Callable[[], list[Run]]) -> None:
-        self._ansi = ansi
-        self._runs = runs
+    __slots__ = ("_base", "_change", "_made", "_row", "_runs", "_shown", "_version", "_whole")
+
+    def __init__(
+        self,
+        width: int,
+        row: int,
+        version: int,
+        base: int,
+        change: str,
+        whole: Callable[[], str],
+        runs: Callable[[], list[Run]],
+        shown: Shown,
+    ) -> None:
         super().__init__((), width)
+        self._row, self._version, self._base = row, version, base
+        self._change, self._whole, self._runs, self._shown = change, whole, runs, shown
         self._made: list[Segment] | None = None
 
     @property
     def _segments(self) -> list[Segment]:
+        self._shown.replace(self._row, 0)  # what is asked in pieces is not written as a row
         if self._made is None:
             self._made = [Segment(text, _style(fg, bg, attr)) for text, fg, bg, attr in self._runs()]
         return self._made
 
     @_segments.setter
     def _segments(self, segments: Iterable[Segment]) -> None:
-        self._made = list(segments)
+        self._made = None
 
     def render(self, console: Console) -> str:
-        """The ANSI text."""
-        return self._ansi
+        """What brings the terminal to this version; it is called when the row is written."""
+        before = self._shown.replace(self._row, self._version)
+        return self._change if before == self._base and before else self._whole()
 
 
 def _style(fg: tuple[int, int, int], bg: tuple[int, int, int], attr: int) -> Style:

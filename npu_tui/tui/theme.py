@@ -29,7 +29,17 @@ THEME = Theme(
     error=ALERT,
     success="#219061",
     dark=True,
-    variables={"block-cursor-background": "#3a4260", "block-cursor-foreground": "#ffffff"},
+    variables={
+        "block-cursor-background": "#3a4260",
+        "block-cursor-foreground": "#ffffff",
+        "scrollbar": "#3a4260",
+        "scrollbar-hover": "#4a5478",
+        "scrollbar-active": "#4a5478",
+        "scrollbar-background": "#1b1d26",
+        "scrollbar-background-hover": "#1b1d26",
+        "scrollbar-background-active": "#1b1d26",
+        "scrollbar-corner-color": "#1b1d26",
+    },
 )
 
 

@@ -11,10 +11,11 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from npu_tui.tui.strips import AnsiStrip
+from npu_tui.tui.strips import AnsiStrip, Shown
 from npu_tui.view.ansi import Depth, Encoder
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Frame, Painter, gutter_width
+from npu_tui.view.grid import Grid
 from npu_tui.view.palette import DARK
 
 FRAME_SECONDS = 1 / 60
@@ -31,6 +32,7 @@ class Timeline(Widget, can_focus=True):
     """Shows what an ``Explorer`` looks at. Call ``changed`` after every motion; only rows that differ are sent."""
 
     DEFAULT_CSS = "Timeline { height: 1fr; width: 1fr; }"
+    ALLOW_SELECT = False
 
     class Moved(Message):
         """The view, cursor, selection or range changed."""
@@ -42,6 +44,9 @@ class Timeline(Widget, can_focus=True):
         self.frame: Frame | None = None
         self._encoder: Encoder | None = None
         self._strips: list[Strip] = []
+        self._versions: list[int] = []
+        self._version = 0
+        self._shown = Shown(0)
         self._pending = False
         self._painted = float("-inf")
         self._press: tuple[int, int, int] | None = None
@@ -87,15 +92,25 @@ class Timeline(Widget, can_focus=True):
         frame = self.painter.compose(explorer.rows, explorer.state, width, height)
         before = self.frame
         self.frame = frame
-        rows = list(range(height))
-        if before is not None and before.grid.char.shape == frame.grid.char.shape and len(self._strips) == height:
-            rows = frame.grid.changed(before.grid)
-        else:
+        if before is None or before.grid.char.shape != frame.grid.char.shape or len(self._strips) != height:
+            before = None
             self._strips = [Strip.blank(width)] * height
+            self._versions = [0] * height
+            self._shown = Shown(height)
+        rows = frame.grid.changed(None if before is None else before.grid)
         encoder = self._ensure_encoder()
-        for y, ansi in zip(rows, encoder.encode(frame.grid, rows), strict=True):
-            self._strips[y] = AnsiStrip(ansi, width, partial(encoder.runs, frame.grid, y))
+        changes = encoder.encode(frame.grid, rows, None if before is None else before.grid)
+        self._version += 1
+        for y, change in zip(rows, changes, strict=True):
+            base, self._versions[y] = self._versions[y], self._version
+            whole = partial(_whole_row, encoder, frame.grid, y)
+            runs = partial(encoder.runs, frame.grid, y)
+            self._strips[y] = AnsiStrip(width, y, self._version, base, change, whole, runs, self._shown)
         return rows
+
+    def forget_shown(self) -> None:
+        """Something else may have drawn over the rows: write them whole the next time."""
+        self._shown.forget()
 
     def _ensure_encoder(self) -> Encoder:
         if self._encoder is None:
@@ -215,3 +230,7 @@ class Timeline(Widget, can_focus=True):
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Rows down; with Ctrl zoom out at the pointer, with Shift pan right."""
         self._wheel(event, 1)
+
+
+def _whole_row(encoder: Encoder, grid: Grid, y: int) -> str:
+    return encoder.encode(grid, [y])[0]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from npu_tui.view.grid import SPACE, Attr, Grid
 from npu_tui.view.palette import GROUNDS, Palette
+from npu_tui.view.spans import spread
 
 Rgb = tuple[int, int, int]
 Run = tuple[str, Rgb, Rgb, int]
@@ -20,6 +21,7 @@ Bools = npt.NDArray[np.bool_]
 
 _RESET = "\x1b[0m"
 _SAME = 256
+_WORTH = 6
 _REVERSE = 8
 _WEIGHT = int(Attr.BOLD | Attr.DIM)
 _ON = {int(Attr.BOLD): "1", int(Attr.DIM): "2", int(Attr.UNDERLINE): "4", _REVERSE: "7"}
@@ -40,8 +42,11 @@ class Encoder:
         _, first, same = np.unique(looks, axis=0, return_index=True, return_inverse=True)
         self._canonical = first[same.reshape(-1)].astype(np.int64)
 
-    def encode(self, grid: Grid, rows: Sequence[int] | None = None) -> list[str]:
+    def encode(self, grid: Grid, rows: Sequence[int] | None = None, before: Grid | None = None) -> list[str]:
         """One string per row of ``rows`` (all rows if None), each closed by one reset.
+
+        ``before`` is what the terminal shows now, cell for cell: longer stretches that stay are then passed over by
+        moving the cursor. Such a row may be written once and only there; without ``before`` a row stands on its own.
 
         The first of the terminal's two colours carries bars and text, the second the dark ground: a bar is the same
         pair in reverse video, so that most changes are four bytes. A colour that a blank does not show stays as it
@@ -54,20 +59,25 @@ class Encoder:
             return [""] * height
         fg, bg, attr = self._canonical[grid.fg[pick]], self._canonical[grid.bg[pick]], grid.attr[pick].astype(np.int64)
 
-        shown = (char != SPACE) | (attr & int(Attr.UNDERLINE) != 0)
+        written = np.ones(char.shape, np.bool_)
+        if before is not None and before.char.shape == grid.char.shape:
+            written = ~_long(_same(grid, before)[pick])
+        shown = written & ((char != SPACE) | (attr & int(Attr.UNDERLINE) != 0))
         reverse = ~_GROUND[bg]
-        paint = _inherited(np.where(reverse, bg, fg), shown | reverse, _SAME)
-        ground = _inherited(np.where(reverse, fg, bg), shown | ~reverse, _SAME)
+        paint = _inherited(np.where(reverse, bg, fg), shown | (written & reverse), _SAME)
+        ground = _inherited(np.where(reverse, fg, bg), shown | (written & ~reverse), _SAME)
         weight = _inherited(attr & _WEIGHT, shown, 0)
-        attr = weight | (attr & int(Attr.UNDERLINE)) | np.where(reverse, _REVERSE, 0)
+        rest = (attr & int(Attr.UNDERLINE)) | np.where(reverse, _REVERSE, 0)
+        attr = weight | (rest if written.all() else _inherited(rest, written, 0))
 
         old_attr = _shifted(attr, 0)
         new_paint = np.where(paint == _shifted(paint, _SAME), _SAME, paint)
         new_ground = np.where(ground == _shifted(ground, _SAME), _SAME, ground)
         key = ((old_attr * 16 + attr) * 257 + new_paint) * 257 + new_ground
         turn = (new_paint != _SAME) | (new_ground != _SAME) | (attr != old_attr)
+        turn |= written != _shifted(written.astype(np.int64), -1).astype(np.bool_)
         turn[:, 0] = True
-        return self._join(char, key, turn)
+        return self._join(char, key, turn, written)
 
     def runs(self, grid: Grid, y: int) -> list[Run]:
         """Row ``y`` as (text, foreground, background, attribute bits) of cells that look alike, colours as RGB."""
@@ -84,7 +94,7 @@ class Encoder:
             )
         return result
 
-    def _join(self, char: npt.NDArray[np.uint32], key: I64, turn: Bools) -> list[str]:
+    def _join(self, char: npt.NDArray[np.uint32], key: I64, turn: Bools, written: Bools) -> list[str]:
         height, width = char.shape
         text = np.ascontiguousarray(char).tobytes().decode("utf-32-le")
         flat = np.flatnonzero(turn)
@@ -98,6 +108,8 @@ class Encoder:
         parts = [""] * (2 * len(keys))
         parts[0::2] = map(sequences.__getitem__, keys)
         parts[1::2] = map(text.__getitem__, map(slice, starts, stops))
+        for k in np.flatnonzero(~written.reshape(-1)[flat]).tolist():
+            parts[2 * k + 1] = f"\x1b[{stops[k] - starts[k]}C"
         bounds = [0, *(2 * np.cumsum(turn.sum(axis=1))).tolist()]
         return ["".join(parts[bounds[y] : bounds[y + 1]]) + _RESET for y in range(height)]
 
@@ -122,6 +134,32 @@ class Encoder:
             return f"5;{self._palette.xterm[ink]}"
         red, green, blue = self._palette.rgb[ink]
         return f"2;{red};{green};{blue}"
+
+
+def _same(grid: Grid, other: Grid) -> Bools:
+    """Whether a cell looks the same in both: a blank's foreground does not count."""
+    blank = (grid.char == SPACE) & (grid.attr & int(Attr.UNDERLINE) == 0)
+    look = (grid.char == other.char) & (grid.bg == other.bg)
+    return np.asarray(look & np.where(blank, other.attr & int(Attr.UNDERLINE) == 0, _same_ink(grid, other)))
+
+
+def _same_ink(grid: Grid, other: Grid) -> Bools:
+    return np.asarray((grid.fg == other.fg) & (grid.attr == other.attr))
+
+
+def _long(same: Bools) -> Bools:
+    """Of the cells marked in ``same`` those in stretches that are long enough to be worth a cursor move."""
+    edge = np.zeros((same.shape[0], same.shape[1] + 1), np.int8)
+    edge[:, :-1] = same
+    change = np.diff(edge, axis=1, prepend=np.int8(0))
+    y, first = np.nonzero(change == 1)
+    last = np.nonzero(change == -1)[1]
+    length = last - first
+    enough = length >= _WORTH
+    y, first, length = y[enough], first[enough].astype(np.int64), length[enough].astype(np.int64)
+    result = np.zeros(same.shape, np.bool_)
+    result[np.repeat(y, length), spread(first, length)] = True
+    return result
 
 
 def _inherited(values: I64, own: Bools, first: int) -> I64:

@@ -19,7 +19,13 @@ ROUNDS = 40
 REST = 0.12
 """Seconds between keys: the panel has followed the last one, and no frame is held back for the frame rate."""
 
-ZOOMS = (("whole", "00", "ws"), ("1/16", "WW", "da"), ("1/256", "WW", "da"), ("1/4096", "WW", "da"), ("1/65536", "WW", "da"))
+ZOOMS = (
+    ("whole", "00", "ws"),
+    ("1/16", "WW", "da"),
+    ("1/256", "WW", "da"),
+    ("1/4096", "WW", "da"),
+    ("1/65536", "WW", "da"),
+)
 
 
 def measure(terminal: Terminal, keys: str) -> tuple[float, float, float]:

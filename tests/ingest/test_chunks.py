@@ -113,6 +113,13 @@ def test_trailing_comma_before_the_end() -> None:
     assert not reader.truncated
 
 
+def test_a_piece_that_ends_with_an_element_loses_no_scalar_behind_it() -> None:
+    document = render(['[{"a": 1}, {"b": "12345678901"}]', '""', '{"ph": "X"}'])
+    for chunk_size in range(4, 40):
+        chunks, _ = chunks_of(document.data, chunk_size)
+        assert [event for chunk in chunks for event in chunk.events] == document.events
+
+
 def test_an_event_longer_than_many_chunks() -> None:
     long = json.dumps({"ph": "X", "name": "x}, {" * 4000, "args": {"a": [{"b": 1}] * 4000}})
     document = render(['{"ph": "M"}', long, '{"ph": "C"}'])

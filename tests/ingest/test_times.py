@@ -37,10 +37,10 @@ def exact(text: str) -> int:
         context.prec = 400
         try:
             value = Decimal(text)
+            if value == 0 or (value.is_finite() and value.adjusted() < -30):
+                return 0
             if not value.is_finite() or value.adjusted() > 30:
                 return INVALID
-            if value.adjusted() < -30:
-                return 0
             time = int((value * 1000).to_integral_value(ROUND_HALF_UP))
         except InvalidOperation:
             return INVALID
@@ -53,6 +53,7 @@ def exact(text: str) -> int:
 @example("9999999999999999.999")
 @example("1736405443863674.4004999999999999999999999")
 @example("1736405443863674.٣٣٣")
+@example("0E31")
 def test_parse_time_is_exact(text: str) -> None:
     assert parse_time(text) == exact(text)
 

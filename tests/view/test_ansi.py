@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pyte
 import pytest
@@ -46,6 +48,46 @@ def test_a_terminal_shows_the_grid(seed: int, height: int, width: int) -> None:
             if shown:
                 assert fg == bytes(DARK.rgb[grid.fg[y, x]]).hex()
                 assert bool(cell.bold) == bool(grid.attr[y, x] & 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 60), st.integers(0, 12))
+def test_passing_over_what_stays_shows_the_same(seed: int, height: int, width: int, changes: int) -> None:
+    random = np.random.default_rng(seed)
+    before, grid = random_grid(seed, height, width), random_grid(seed, height, width)
+    other = random_grid(seed + 1, height, width)
+    for _ in range(changes):
+        y, x = random.integers(height), random.integers(width)
+        for plane, source in zip(planes(grid), planes(other), strict=True):
+            plane[y, x : x + 5] = source[y, x : x + 5]
+    encoder, rows = Encoder(DARK), grid.changed(before)
+    screen = pyte.Screen(width, height)
+    stream = pyte.Stream(screen)
+    whole = encoder.encode(before) + encoder.encode(grid, rows, before)
+    for y, row in zip([*range(height), *rows], whole, strict=True):
+        stream.feed(f"\x1b[{y + 1};1H{row}")
+    expected = parsed(encoder.encode(grid), width)
+    for y in range(height):
+        for x in range(width):
+            assert look(screen.buffer[y][x]) == look(expected.buffer[y][x])
+
+
+def look(cell: Any) -> tuple[object, ...]:
+    fg, bg = (cell.bg, cell.fg) if cell.reverse else (cell.fg, cell.bg)
+    blank = cell.data == " " and not cell.underscore
+    return cell.data, bg, cell.underscore, None if blank else (fg, cell.bold)
+
+
+def planes(grid: Grid) -> tuple[np.ndarray, ...]:
+    return grid.char, grid.fg, grid.bg, grid.attr
+
+
+def test_a_short_change_is_a_short_text() -> None:
+    before, grid = random_grid(1, 1, 100), random_grid(1, 1, 100)
+    grid.char[0, 50] = ord("Z")
+    text = Encoder(DARK).encode(grid, [0], before)[0]
+    assert text.startswith("\x1b[50C")
+    assert text.endswith("\x1b[49C\x1b[0m")
 
 
 @pytest.mark.parametrize(("depth", "code"), [("truecolor", "38;2;122;164;217"), ("256", "38;5;110")])

@@ -1,0 +1,36 @@
+"""Renders the pictures of this folder from the bundled fixtures: ``python screenshots/render.py``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from npu_tui.ingest.load import load
+from npu_tui.tui.picture import picture
+
+HERE = Path(__file__).resolve().parent
+
+PICTURES: tuple[tuple[str, str, int, int, str], ...] = (
+    ("opening_80x24", "dispatch_bound", 80, 24, ""),
+    ("opening_120x40", "dispatch_bound", 120, 40, ""),
+    ("opening_200x50", "dispatch_bound", 200, 50, ""),
+    ("links_200x50", "dispatch_bound", 200, 50, "x W t x x"),
+    ("healthy_200x50", "healthy", 200, 50, "t t"),
+    ("chain_120x40", "dispatch_bound", 120, 40, "x x x x c"),
+    ("range_120x40", "dispatch_bound", 120, 40, "x m x v d d v 3"),
+    ("keys_120x40", "dispatch_bound", 120, 40, "question_mark"),
+)
+"""(name, fixture, columns, rows, keys pressed first)."""
+
+
+def main() -> None:
+    """Write every picture."""
+    os.chdir(HERE.parent)  # the pictures show relative paths
+    for name, fixture, columns, rows, keys in PICTURES:
+        trace = load(Path("fixtures") / fixture)
+        (HERE / f"{name}.svg").write_text(picture(trace, columns, rows, keys.split()), encoding="utf-8")
+        print(f"{name}.svg")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Who may import whom: the contracts of pyproject.toml, and what really is in memory after an import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def modules_after(statement: str) -> set[str]:
+    """The top-level modules of a fresh process after ``statement``."""
+    code = f"{statement}; import sys; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def modules_of(room: str) -> list[str]:
+    """Every module of a room by its dotted name."""
+    paths = sorted((ROOT / "npu_tui" / room).rglob("*.py"))
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+    return [name.removesuffix(".__init__") for name in names]
+
+
+def test_contracts_are_kept() -> None:
+    """Runs the import linter on the contracts of pyproject.toml."""
+    command = [
+        sys.executable,
+        "-c",
+        "from importlinter.cli import lint_imports_command; lint_imports_command()",
+        "--no-cache",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("room", ["trace", "ingest", "analysis", "view"])
+def test_the_core_needs_no_screen(room: str) -> None:
+    loaded = modules_after(f"import {', '.join(modules_of(room))}")
+    assert "npu_tui" in loaded
+    assert not loaded & {"textual", "rich"}
+
+
+@pytest.mark.parametrize("room", ["trace", "ingest", "analysis", "view", "report", "tui"])
+def test_polars_is_imported_only_where_it_is_used(room: str) -> None:
+    """Importing it takes longer than the first picture may."""
+    assert "polars" not in modules_after(f"import {', '.join(modules_of(room))}")
+
+
+def test_the_command_line_is_light() -> None:
+    loaded = modules_after("import npu_tui.cli")
+    assert not loaded & {"numpy", "polars", "textual", "rich", "msgspec", "orjson", "platformdirs"}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["demo", "--help"]])
+def test_help_is_light(words: list[str]) -> None:
+    call = f"import npu_tui.cli; npu_tui.cli.main({words!r})"
+    statement = f"import contextlib\nwith contextlib.suppress(SystemExit):\n    {call}\n"
+    loaded = modules_after(f"exec({statement!r})")
+    assert not loaded & {"numpy", "polars", "textual", "rich"}

@@ -1,0 +1,41 @@
+"""Sessions of the bundled profiles, each loaded once, under paths that are the same in every checkout."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from npu_tui.ingest.load import load
+from npu_tui.tui.session import Session, make_session
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative paths start at the checkout, and nothing of the caller's terminal shows through."""
+    monkeypatch.chdir(ROOT)
+    for name in ("NO_COLOR", "COLUMNS", "LINES", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def sessions() -> dict[str, Session]:
+    before = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        return {name: make_session([load(Path("fixtures") / name)]) for name in ("healthy", "dispatch_bound")}
+    finally:
+        os.chdir(before)
+
+
+@pytest.fixture(scope="session")
+def session(sessions: dict[str, Session]) -> Session:
+    """The profile with starved launches."""
+    return sessions["dispatch_bound"]

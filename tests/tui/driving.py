@@ -1,0 +1,150 @@
+"""Opens the explorer without a terminal and reads what is on its screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from textual import events
+from textual._xterm_parser import XTermParser
+from textual.pilot import Pilot
+
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.main import MainScreen
+from npu_tui.tui.panel import Panel, Rows
+from npu_tui.tui.prompt import Prompt
+from npu_tui.tui.session import Session
+from npu_tui.tui.timeline import Timeline
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.scene import ViewState
+
+SIZE = (120, 40)
+_PATIENCE = 2_000
+
+LEGACY = {
+    "left": "\x1b[D", "right": "\x1b[C", "up": "\x1b[A", "down": "\x1b[B", "shift+left": "\x1b[1;2D",
+    "shift+right": "\x1b[1;2C", "home": "\x1b[H", "end": "\x1b[F", "pageup": "\x1b[5~", "pagedown": "\x1b[6~",
+    "backspace": "\x7f", "enter": "\r", "escape": "\x1b", "tab": "\t", "space": " ", "ctrl+p": "\x10",
+    "ctrl+q": "\x11", "ctrl+r": "\x12",
+}  # fmt: skip
+"""What a terminal without the kitty protocol sends for keys that are no characters."""
+
+
+def keys_of(data: str) -> list[events.Key]:
+    """The key events that Textual reads from the bytes ``data``."""
+    parser = XTermParser()
+    messages = [*parser.feed(data), *parser.feed("")]
+    return [message for message in messages if isinstance(message, events.Key)]
+
+
+@dataclass
+class Driver:
+    """One running app and short ways to its parts."""
+
+    app: NpuTui
+    pilot: Pilot[object]
+
+    @property
+    def main(self) -> MainScreen:
+        return next(screen for screen in self.app.screen_stack if isinstance(screen, MainScreen))
+
+    @property
+    def explorer(self) -> Explorer:
+        return self.main.explorer
+
+    @property
+    def state(self) -> ViewState:
+        return self.main.explorer.state
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.main.query_one(Timeline)
+
+    @property
+    def panel(self) -> Panel:
+        return self.main.query_one(Panel)
+
+    @property
+    def table(self) -> Rows:
+        return self.main.query_one(Rows)
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.main.query_one(Prompt)
+
+    @property
+    def selected(self) -> str | None:
+        """Name of the selected slice."""
+        found = self.state.selection
+        return None if found is None else self.explorer.scene.traces[found.trace].name_of(found.item)
+
+    @property
+    def window(self) -> tuple[int, int]:
+        return self.state.viewport.start, self.state.viewport.end
+
+    async def press(self, *keys: str) -> None:
+        """Send what a terminal sends for ``keys``: names of ``LEGACY``, or characters."""
+        for key in keys:
+            await self.send(LEGACY.get(key, key))
+
+    async def send(self, data: str) -> None:
+        """Send bytes of a terminal."""
+        for event in keys_of(data):
+            event.set_sender(self.app)
+            self.app._driver.send_message(event)
+            await self.idle()
+
+    async def run(self, *commands: str) -> None:
+        """Run commands of the registry without their keys."""
+        for command in commands:
+            self.main.run_command(command)
+        await self.settle()
+
+    async def idle(self) -> None:
+        """Wait until every message is handled and the screen is laid out and painted."""
+        quiet = 0
+        for _ in range(_PATIENCE):
+            quiet = 0 if self._busy() else quiet + 1
+            if quiet == 3:
+                return
+            await asyncio.sleep(0.002)
+        raise AssertionError("the app does not come to rest")
+
+    def _busy(self) -> bool:
+        if not self.app.is_running:
+            return False
+        screen = self.app.screen
+        if screen._layout_required or screen._repaint_required or screen._dirty_widgets:
+            return True
+        if isinstance(screen, MainScreen) and self.timeline._pending:
+            return True
+        pumps = [self.app, *screen.walk_children(with_self=True)]
+        return any(not pump._message_queue.empty() or pump._next_callbacks for pump in pumps)
+
+    async def settle(self) -> None:
+        """Wait until the panel is filled, too."""
+        await self.idle()
+        for _ in range(_PATIENCE):
+            if self.main._panel_timer is None:
+                break
+            await asyncio.sleep(0.005)
+        await self.idle()
+
+    def rows(self) -> list[str]:
+        """The characters on screen."""
+        return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
+
+    def text(self) -> str:
+        return "\n".join(self.rows())
+
+
+@asynccontextmanager
+async def opened(session: Session, size: tuple[int, int] = SIZE) -> AsyncIterator[Driver]:
+    """The explorer on ``session`` in a screen of ``size``."""
+    app = NpuTui(session=session)
+    async with app.run_test(size=size) as pilot:
+        driver = Driver(app, pilot)
+        await driver.settle()
+        yield driver

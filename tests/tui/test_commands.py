@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from collections import Counter
+from inspect import getmembers, isfunction
+
+import pytest
+from driving import Driver, opened
+
+from npu_tui.strings import ENGLISH
+from npu_tui.tui.actions import Actions
+from npu_tui.tui.commands import BY_ID, COMMANDS, GROUPS, Command, keys_label, markdown_table
+from npu_tui.tui.main import MainScreen
+from npu_tui.view.scene import Selected
+
+STAYING = [command for command in COMMANDS if command.id != "quit"]
+
+
+def test_every_command_has_a_method_and_every_method_a_command():
+    methods = {name for name, _ in getmembers(Actions, isfunction) if not name.startswith("_")}
+    assert methods == set(BY_ID)
+
+
+def test_every_command_has_a_title_and_every_title_a_command():
+    titles = {key.removeprefix("command.") for key in ENGLISH if key.startswith("command.")}
+    assert titles - {"prompt", "unknown"} == set(BY_ID)
+
+
+def test_every_footer_command_has_a_word_and_every_word_a_command():
+    words = {key.removeprefix("footer.") for key in ENGLISH if key.startswith("footer.")}
+    assert words == {command.id for command in COMMANDS if command.footer}
+
+
+def test_every_group_has_a_title_and_commands():
+    assert {key.removeprefix("group.") for key in ENGLISH if key.startswith("group.")} == set(GROUPS)
+    assert {command.group for command in COMMANDS} == set(GROUPS)
+
+
+def test_ids_and_titles_are_unique():
+    assert len(BY_ID) == len(COMMANDS)
+    assert len({command.title for command in COMMANDS}) == len(COMMANDS)
+
+
+def test_no_key_is_bound_twice():
+    keys = Counter(key for command in COMMANDS for key in command.keys)
+    assert [key for key, count in keys.items() if count > 1] == []
+
+
+def test_no_key_is_also_the_first_of_a_sequence():
+    keys = {key for command in COMMANDS for key in command.keys}
+    assert not {key.partition(" ")[0] for key in keys if " " in key} & keys
+
+
+def test_every_key_is_a_binding_of_the_screen():
+    bound = {binding.key for binding in MainScreen.BINDINGS}
+    assert bound == {key.partition(" ")[0] for command in COMMANDS for key in command.keys}
+
+
+def test_insights_keys_keep_their_meaning():
+    by_key = {key: command.id for command in COMMANDS for key in command.keys}
+    expected = {
+        "w": "zoom_in", "s": "zoom_out", "a": "pan_left", "d": "pan_right", "left": "pan_left", "right": "pan_right",
+        "up": "row_up", "down": "row_down", "backspace": "undo", "ctrl+0": "home", "Z": "range_zoom",
+        "m": "range_selection", "q": "panel", "Q": "panel",
+    }  # fmt: skip
+    assert {key: by_key[key] for key in expected} == expected
+
+
+def test_the_key_table_names_every_command():
+    lines = markdown_table().splitlines()
+    assert len(lines) == 2 + len(COMMANDS)
+    assert all(command.title in markdown_table() for command in COMMANDS)
+    assert "shift+" not in markdown_table()
+
+
+def test_labels_are_what_people_type():
+    assert keys_label(BY_ID["undo"]) == "Backspace u"
+    assert keys_label(BY_ID["row_first"]) == "gg"
+    assert "shift" not in keys_label(BY_ID["range_zoom"])
+
+
+def prepare(driver: Driver) -> None:
+    """A selection, a range and hits."""
+    launch = driver.main.session.starved[3]
+    driver.explorer.select(Selected(launch.trace, launch.item))
+    driver.explorer.set_range(1_000_000, 9_000_000)
+    driver.main._search("aclnn")
+
+
+async def check(driver: Driver, command: Command) -> None:
+    driver.main.run_command(command.id)
+    await driver.idle()
+    state = driver.state
+    assert state.viewport.start <= state.cursor < state.viewport.end, command.id
+    assert 0 <= state.focus < len(driver.explorer.rows), command.id
+    while not isinstance(driver.app.screen, MainScreen):
+        await driver.app.pop_screen()
+
+
+async def test_every_command_runs_on_a_fresh_screen(session):
+    async with opened(session) as driver:
+        for command in STAYING:
+            await driver.app.switch_screen(MainScreen(session))
+            await driver.idle()
+            await check(driver, command)
+
+
+async def test_every_command_runs_with_selection_range_and_hits(session):
+    async with opened(session) as driver:
+        for command in STAYING:
+            prepare(driver)
+            await check(driver, command)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (20, 6)])
+async def test_every_command_after_the_other_on_small_screens(session, size: tuple[int, int]):
+    async with opened(session, size) as driver:
+        for command in [*STAYING, *reversed(STAYING)]:
+            await check(driver, command)
+
+
+async def test_quit_ends_the_program(session):
+    async with opened(session) as driver:
+        driver.main.run_command("quit")
+        await driver.idle()
+    assert driver.app.return_code == 0
+    assert driver.app.return_value is None

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import pytest
+from driving import opened
+
+from npu_tui.tui.panel import TABS, TabLine
+from npu_tui.view.scene import Selected
+
+
+def select(driver, number: int = 3) -> None:
+    launch = driver.main.session.starved[number]
+    driver.explorer.select(Selected(launch.trace, launch.item))
+    driver.timeline.changed()
+
+
+def hidden(driver) -> bool:
+    return driver.panel.has_class("-hidden")
+
+
+@pytest.mark.parametrize(("size", "shown"), [((120, 40), True), ((80, 24), False)])
+async def test_the_panel_is_open_where_there_is_room(session, size, shown):
+    async with opened(session, size) as driver:
+        assert hidden(driver) is not shown
+        await driver.press("q")
+        assert hidden(driver) is shown
+        await driver.press("Q")
+        assert hidden(driver) is not shown
+
+
+async def test_the_panel_stays_as_the_user_left_it_when_the_terminal_is_resized(session):
+    async with opened(session) as driver:
+        await driver.press("q")
+        await driver.pilot.resize_terminal(200, 50)
+        await driver.idle()
+        assert hidden(driver)
+
+
+@pytest.mark.parametrize(("key", "tab"), [(str(number), tab) for number, tab in enumerate(TABS, 1)])
+async def test_digits_open_tabs(session, key, tab):
+    async with opened(session, (80, 24)) as driver:
+        await driver.press(key)
+        assert driver.panel.tab == tab
+        assert not hidden(driver)
+
+
+async def test_a_click_opens_a_tab(session):
+    async with opened(session) as driver:
+        line = driver.main.query_one(TabLine)
+        await driver.pilot.click(line, offset=(str(line.render()).index("Range"), 0))
+        await driver.idle()
+        assert driver.panel.tab == "range"
+
+
+async def test_the_details_follow_the_selection(session):
+    async with opened(session) as driver:
+        await driver.press("1", "x")
+        await driver.settle()
+        assert driver.selected in driver.text()
+        assert "chain" in driver.text()
+        await driver.press("escape")
+        await driver.settle()
+        assert "Nothing is selected" in driver.text()
+
+
+async def test_the_call_stack_of_an_op_is_shown(session):
+    async with opened(session, (200, 50)) as driver:
+        trace = session.scene.traces[0]
+        op = next(item for item in range(len(trace.slices)) if trace.slices.stack[item] >= 0)
+        driver.explorer.select(Selected(0, op))
+        driver.main.open_tab("details")
+        await driver.settle()
+        first = trace.stacks[trace.slices.stack[op]].replace("\r\n", "\n").split("\n")[0]
+        assert first.rstrip(";").strip() in driver.text()
+
+
+async def test_links_lead_to_the_other_end(session):
+    async with opened(session) as driver:
+        select(driver)
+        await driver.press("2")
+        await driver.settle()
+        assert driver.table.row_count == 2
+        await driver.press("tab", "enter")
+        assert driver.selected.startswith(("Node@launch", "launch", "aclnn"))
+        assert driver.state.cursor <= session.starved[3].start
+
+
+async def test_a_slice_without_links_says_so(session):
+    async with opened(session) as driver:
+        trace = session.scene.traces[0]
+        driver.explorer.select(Selected(0, trace.lanes[9].first))
+        await driver.run("tab_links")
+        assert "no links" in driver.text()
+
+
+async def test_the_range_tab_sums_the_range(session):
+    async with opened(session) as driver:
+        await driver.press("3")
+        assert "No range" in driver.text()
+        driver.explorer.set_range(0, 5_000_000)
+        driver.timeline.changed()
+        await driver.settle()
+        assert driver.table.row_count > 10
+        assert "0.000000 ms … 5.000000 ms" in driver.text()
+        await driver.press("tab", "down", "enter")
+        trace, chosen = session.scene.traces[0], driver.state.selection.item
+        assert trace.slices.start[chosen] < 5_000_000
+
+
+async def test_the_search_tab_lists_hits_and_enter_goes_there(session):
+    async with opened(session) as driver:
+        driver.main._search("Gelu")
+        await driver.run("tab_search")
+        await driver.press("tab", "down", "down", "enter")
+        assert driver.state.cursor == driver.main.hits.starts[2]
+
+
+async def test_a_click_on_a_row_goes_there(session):
+    async with opened(session) as driver:
+        driver.main._search("Gelu")
+        await driver.run("tab_search")
+        await driver.pilot.click(driver.table, offset=(10, 2))
+        await driver.idle()
+        assert driver.state.cursor == driver.main.hits.starts[1]
+
+
+async def test_tab_cycles_the_focus(session):
+    async with opened(session) as driver:
+        driver.main._search("Gelu")
+        await driver.run("tab_search")
+        assert driver.app.focused is driver.timeline
+        await driver.press("tab")
+        assert driver.app.focused is driver.table
+        await driver.press("tab")
+        assert driver.app.focused is driver.timeline
+
+
+async def test_with_a_focused_table_letters_drive_the_timeline_and_arrows_the_table(session):
+    async with opened(session) as driver:
+        driver.main._search("Gelu")
+        await driver.run("tab_search")
+        await driver.press("tab")
+        window, focus = driver.window, driver.state.focus
+        await driver.press("down", "down", "up")
+        assert driver.table.cursor_row == 1
+        await driver.press("pagedown", "pageup", "end", "home", "left", "right")
+        assert (driver.window, driver.state.focus) == (window, focus)
+        await driver.press("j")
+        assert driver.state.focus == focus + 1
+        await driver.press("w")
+        assert driver.window != window
+        assert driver.app.focused is driver.table
+
+
+async def test_the_table_keeps_its_row_while_the_view_moves(session):
+    async with opened(session) as driver:
+        driver.main._search("Gelu")
+        await driver.run("tab_search")
+        await driver.press("tab", "down", "down", "w", "d")
+        await driver.settle()
+        assert driver.table.cursor_row == 2
+
+
+async def test_escape_returns_to_the_lanes_then_clears_then_deselects(session):
+    async with opened(session) as driver:
+        driver.main._search("Gelu")
+        select(driver)
+        driver.explorer.set_range(5, 9)
+        await driver.run("tab_search")
+        await driver.press("tab", "escape")
+        assert driver.app.focused is driver.timeline
+        assert driver.state.range == (5, 9)
+        await driver.press("escape")
+        assert driver.state.range is None
+        assert len(driver.main.hits.starts)
+        await driver.press("escape")
+        assert not len(driver.state.hits)
+        assert not len(driver.main.hits.starts)
+        assert driver.state.selection is not None
+        await driver.press("escape")
+        assert driver.state.selection is None
+        await driver.press("escape")
+        assert driver.app.is_running
+
+
+async def test_closing_the_panel_gives_the_focus_back(session):
+    async with opened(session) as driver:
+        driver.main._search("Gelu")
+        await driver.run("tab_search")
+        await driver.press("tab", "q")
+        assert driver.app.focused is driver.timeline
+        before = driver.state.focus
+        await driver.press("down")
+        assert driver.state.focus == before + 1

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from driving import opened
+from textual.widgets import Input, Label
+
+from npu_tui.tui.header import StatusLine
+
+
+def typed(driver) -> str:
+    return driver.prompt.query_one(Input).value
+
+
+def answer(driver) -> str:
+    return str(driver.prompt.query_one("#answer", Label).render())
+
+
+def status(driver) -> str:
+    return str(driver.main.query_one(StatusLine).render())
+
+
+async def test_typing_counts_the_hits(session):
+    async with opened(session) as driver:
+        await driver.press("/")
+        assert driver.prompt.is_open
+        counts = []
+        for letter in "Gelu":
+            await driver.send(letter)
+            counts.append(len(driver.main.hits.starts))
+        assert typed(driver) == "Gelu"
+        assert counts == sorted(counts, reverse=True)
+        assert 0 < counts[-1] < counts[0]
+        assert answer(driver) == f"{counts[-1]} hits for Gelu"
+
+
+async def test_letters_of_commands_are_text_in_the_prompt(session):
+    async with opened(session) as driver:
+        before = driver.window
+        await driver.press("/", "w", "q", "x", "space", "0", ":")
+        assert typed(driver) == "wqx 0:"
+        assert driver.window == before
+
+
+async def test_enter_goes_to_the_first_hit_after_the_cursor_and_n_on_and_back(session):
+    async with opened(session) as driver:
+        driver.state.cursor = 0
+        await driver.press("/", *"Gelu", "enter")
+        starts = driver.main.hits.starts.tolist()
+        assert not driver.prompt.is_open
+        assert driver.app.focused is driver.timeline
+        seen = [driver.state.cursor]
+        for _ in range(3):
+            await driver.press("n")
+            seen.append(driver.state.cursor)
+        assert seen == starts[:4]
+        assert "Gelu" in driver.selected
+        assert status(driver).startswith(f"hit 4 of {len(starts)}: ")
+        await driver.press("N")
+        assert driver.state.cursor == starts[2]
+
+
+async def test_hits_go_round(session):
+    async with opened(session) as driver:
+        await driver.press("/", *"ProfilerStep", "enter", "n")
+        count = len(driver.main.hits.starts)
+        for _ in range(count):
+            before = driver.selected
+            await driver.press("n")
+        assert driver.selected == before or count == 1
+        assert driver.state.cursor in driver.main.hits.starts
+
+
+async def test_enter_opens_the_search_tab(session):
+    async with opened(session) as driver:
+        await driver.press("/", *"Gelu", "enter")
+        await driver.settle()
+        assert driver.panel.tab == "search"
+        assert driver.table.row_count == len(driver.main.hits.starts)
+
+
+async def test_a_search_without_hits_says_so(session):
+    async with opened(session) as driver:
+        before = driver.window
+        await driver.press("/", *"xyzzy", "enter")
+        assert "xyzzy" in status(driver)
+        assert driver.window == before
+
+
+async def test_escape_gives_the_prompt_up(session):
+    async with opened(session) as driver:
+        before = driver.window
+        await driver.press("/", *"Gelu", "escape")
+        assert not driver.prompt.is_open
+        assert driver.app.focused is driver.timeline
+        assert driver.window == before
+
+
+async def test_n_without_a_search_says_what_to_do(session):
+    async with opened(session) as driver:
+        await driver.press("n")
+        assert "/" in status(driver)
+
+
+async def test_a_new_search_begins_empty(session):
+    async with opened(session) as driver:
+        await driver.press("/", *"Gelu", "enter", "/")
+        assert typed(driver) == ""
+
+
+async def test_a_command_by_its_id_and_by_its_title(session):
+    async with opened(session) as driver:
+        opened_on = driver.window
+        await driver.press(":", *"zoom_in", "enter")
+        assert driver.window != opened_on
+        await driver.press(":", *"undo zooms, pans and jumps", "enter")
+        assert driver.window == opened_on
+        await driver.press(":", *"Link Mode", "enter")
+        assert driver.state.link_mode == "all"
+
+
+async def test_a_time(session):
+    async with opened(session) as driver:
+        await driver.press(":", *"12.5ms", "enter")
+        assert driver.state.cursor == 12_500_000
+        assert driver.window[0] <= 12_500_000 < driver.window[1]
+        await driver.press("u")
+        assert driver.state.cursor != 12_500_000
+
+
+async def test_a_time_outside_the_trace_goes_to_its_end(session):
+    async with opened(session) as driver:
+        for text in ("999s", "-999s"):
+            await driver.press(":", *text, "enter")
+            assert driver.window[0] <= driver.state.cursor < driver.window[1]
+
+
+async def test_a_lane(session):
+    async with opened(session) as driver:
+        await driver.press(":", *"stream 3", "enter")
+        assert driver.explorer.focused.name == "Stream 3"
+
+
+async def test_nonsense_says_so(session):
+    async with opened(session) as driver:
+        await driver.press(":", *"abracadabra", "enter")
+        assert "abracadabra" in status(driver)
+        await driver.press(":", "enter")
+        assert driver.app.is_running
+
+
+async def test_colon_q_quits(session):
+    async with opened(session) as driver:
+        await driver.press(":", "q", "enter")
+    assert driver.app.return_code == 0
+
+
+async def test_tab_takes_the_suggestion(session):
+    async with opened(session) as driver:
+        await driver.press(":", *"Ascend Hardware / Stream 3"[:-1])
+        await driver.idle()
+        await driver.press("tab")
+        assert driver.prompt.is_open
+        assert typed(driver).startswith("Ascend Hardware / Stream ")
+        assert typed(driver) != "Ascend Hardware / Stream "
+        await driver.press("enter")
+        assert driver.explorer.focused.name.startswith("Stream")
+
+
+async def test_a_click_elsewhere_closes_the_prompt(session):
+    async with opened(session) as driver:
+        await driver.press("/", "a")
+        await driver.pilot.click(driver.timeline, offset=(60, 6))
+        await driver.idle()
+        assert not driver.prompt.is_open
+        assert driver.app.focused is driver.timeline
+
+
+async def test_signs_of_markup_are_plain_text(session):
+    async with opened(session) as driver:
+        await driver.press("/", *"[red]", "enter")
+        assert "[red]" in status(driver)
+        await driver.press(":", *"[/]", "enter")
+        assert "[/]" in status(driver)
