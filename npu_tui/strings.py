@@ -90,6 +90,12 @@ ENGLISH: dict[str, str] = {
     "header.compute": "compute {share}",
     "header.exposed": "exposed comm {share}",
     "header.free": "free {share}",
+    "frame.view": "view {span}",
+    "frame.links": "links {category}",
+    "category.HostToDevice": "H→D",
+    "category.async_npu": "op→NPU",
+    "category.async_task_queue": "queue",
+    "category.fwdbwd": "fwd→bwd",
     "loading.title": "loading {path}",
     "loading.progress": "{done} of {total} MB, {events} events",
     "loading.building": "ordering {events} events",
@@ -219,6 +225,11 @@ ENGLISH: dict[str, str] = {
     "cli.no_demo": "there is no demo called {name}; there are {names}",
     "cli.cancelled": "cancelled",
 }
+
+
+def knows(key: str) -> bool:
+    """Whether the table has ``key``."""
+    return key in ENGLISH
 
 
 def say(key: str, /, **values: object) -> str:

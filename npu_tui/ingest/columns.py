@@ -7,6 +7,8 @@ from array import array
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -41,6 +43,28 @@ class Codes(dict[K, int]):
     def values_in_order(self) -> list[K]:
         """The numbered values; code k is at index k."""
         return list(self)[self._absent :]
+
+
+class _SampleShape:
+    """What the counter events of one process, name and list of arg keys have in common.
+
+    ``curves`` are the keys of their values, ``telling`` those that tell instances apart, ``codes`` the series of the
+    curves by the values of the latter.
+    """
+
+    __slots__ = ("codes", "curves", "of_curves", "of_telling", "telling")
+
+    def __init__(self, keys: list[str]) -> None:
+        self.telling = [key for key in keys if key in _INSTANCE_KEYS] if len(keys) > 1 else []
+        self.curves = [key for key in keys if key not in self.telling]
+        self.of_telling = itemgetter(*self.telling) if self.telling else _nothing
+        self.of_curves = itemgetter(*self.curves) if self.curves else _nothing
+        self.codes: dict[object, list[int]] = {}
+
+
+def _nothing(sample: object) -> Any:
+    """Stands for the values of no keys."""
+    return None
 
 
 class Times:
@@ -121,6 +145,7 @@ class Columns:
         self.x_stack = array("i")
         self.x_event = array("q")
         self.series: Codes[tuple[int, str, str, str]] = Codes()
+        self._shapes: dict[tuple[object, ...], _SampleShape] = {}
         self.c_time = Times()
         self.c_series = array("i")
         self.c_value = array("d")
@@ -154,7 +179,9 @@ class Columns:
         counted = Counter(phases)
         self.phases.update(counted)
         if "X" in counted:
-            self._add_slices([(i, event) for i, event in enumerate(events) if event.ph == "X"])
+            chosen = [phase == "X" for phase in phases]
+            self.x_event.extend(compress(range(self.count, self.count + len(events)), chosen))
+            self._add_slices(list(compress(events, chosen)))
         if "C" in counted:
             self._add_samples([event for event in events if event.ph == "C"])
         if "s" in counted or "f" in counted or "t" in counted:
@@ -168,10 +195,8 @@ class Columns:
                 self.skipped[f"phase {phase!r} is not shown" if phase else "not an event"] += number
         self.count += len(events)
 
-    def _add_slices(self, numbered: list[tuple[int, Event]]) -> None:
-        base, threads, names, categories = self.count, self.threads, self.names, self.categories
-        events = [event for _, event in numbered]
-        self.x_event.extend([base + i for i, _ in numbered])
+    def _add_slices(self, events: list[Event]) -> None:
+        threads, names, categories = self.threads, self.names, self.categories
         self.x_time.extend([event.ts for event in events])
         self.x_duration.extend([event.dur for event in events])
         self.x_thread.extend([threads[event.pid, event.tid] for event in events])
@@ -186,42 +211,63 @@ class Columns:
         self.x_stack.extend([stacks[arg.stack] for arg in args])
 
     def _add_samples(self, events: list[Event]) -> None:
+        joined = b"[%b]" % b",".join([event.args or b"{}" for event in events])
         try:
-            decoded: list[dict[str, Any]] = list(
-                _samples(b"[%b]" % b",".join([event.args or b"{}" for event in events]))
-            )
+            samples: list[dict[str, Any]] = list(_samples(joined))
         except ValueError:
-            decoded = [decode_args(bytes(event.args)) for event in events]
-        series, values = self.series, self.c_value
-        for event, args in zip(events, decoded, strict=True):
-            instance = ""
-            if len(args) > 1 and not _INSTANCE_KEYS.isdisjoint(args):
-                instance = " ".join(f"{key} {_plain(args[key])}" for key in args if key in _INSTANCE_KEYS)
-            for key, value in args.items():
-                if instance and key in _INSTANCE_KEYS:
-                    continue
-                if not isinstance(value, int | float) or not abs(value) <= _LARGEST:
-                    self.skipped["counter value is not a number"] += 1
-                    continue
-                self.c_series.append(series[event.pid, event.name, key, instance])
-                self.c_time.extend((event.ts,))
-                values.append(value)
+            samples = [self._numbers(event) for event in events]
+        codes: list[int] = []
+        times: list[str] = []
+        values: list[float] = []
+        for event, sample in zip(events, samples, strict=True):
+            key = (event.pid, event.name, *sample)
+            shape = self._shapes.get(key)
+            if shape is None:
+                shape = self._shapes[key] = _SampleShape(list(sample))
+            told = shape.of_telling(sample)
+            found = shape.codes.get(told)
+            if found is None:
+                instance = " ".join(f"{key} {_plain(sample[key])}" for key in shape.telling)
+                found = [self.series[event.pid, event.name, key, instance] for key in shape.curves]
+                shape.codes[told] = found
+            if len(found) == 1:
+                codes.append(found[0])
+                times.append(event.ts)
+                values.append(shape.of_curves(sample))
+            elif found:
+                codes += found
+                times += [event.ts] * len(found)
+                values += shape.of_curves(sample)
+        self.c_series.extend(codes)
+        self.c_time.extend(times)
+        self.c_value.extend(values)
+
+    def _numbers(self, event: Event) -> dict[str, Any]:
+        """The args of a counter event without what is no finite number, which is counted."""
+        args = decode_args(bytes(event.args))
+        telling = {key: str(args[key]) for key in args if key in _INSTANCE_KEYS} if len(args) > 1 else {}
+        values = {key: value for key, value in args.items() if key not in telling}
+        numbers = {
+            key: float(value)
+            for key, value in values.items()
+            if isinstance(value, int | float) and abs(value) <= sys.float_info.max
+        }
+        if len(numbers) < len(values):
+            self.skipped["counter value is not a number"] += len(values) - len(numbers)
+        return telling | numbers if numbers else {}
 
     def _add_link_ends(self, numbered: list[tuple[int, Event]]) -> None:
         threads, categories, keys = self.threads, self.l_categories, self.l_keys
-        without_id = 0
-        for i, event in numbered:
-            if event.id is None:
-                without_id += 1
-                continue
-            self.l_event.append(self.count + i)
-            self.l_phase.append(_LINK_PHASES[event.ph])
-            self.l_category.append(categories[event.cat])
-            self.l_key.append(keys[event.cat, str(event.id)])
-            self.l_thread.append(threads[event.pid, event.tid])
-            self.l_time.extend((event.ts,))
-        if without_id:
-            self.skipped["link end without id"] += without_id
+        known = [(i, event) for i, event in numbered if event.id is not None]
+        if len(known) < len(numbered):
+            self.skipped["link end without id"] += len(numbered) - len(known)
+        events = [event for _, event in known]
+        self.l_event.extend([self.count + i for i, _ in known])
+        self.l_phase.extend([_LINK_PHASES[event.ph] for event in events])
+        self.l_category.extend([categories[event.cat] for event in events])
+        self.l_key.extend([keys[event.cat, str(event.id)] for event in events])
+        self.l_thread.extend([threads[event.pid, event.tid] for event in events])
+        self.l_time.extend([event.ts for event in events])
 
     def slice_times(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Absolute start and duration of every slice, ns, and which of them are usable; (n,) each.
@@ -237,7 +283,6 @@ class Columns:
         return start, duration, timed & lasting
 
 
-_LARGEST = sys.float_info.max
 _LINK_PHASES = {"s": 0, "t": 1, "f": 2}
 _KNOWN = frozenset({"X", "C", "M", *_LINK_PHASES})
 

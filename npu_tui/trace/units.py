@@ -18,15 +18,18 @@ def parse_duration(text: str) -> int | None:
     return int((Decimal(match[1]) * _UNITS[match[2].lower()]).to_integral_value(ROUND_HALF_UP))
 
 
-def duration_text(ns: float, digits: int = 4) -> str:
-    """A duration in the unit that suits it with about ``digits`` significant digits: ``16.80 µs``, ``173.5 ms``."""
+def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
+    """A duration in the unit that suits it with about ``digits`` significant digits: ``16.80 µs``, ``173.5 ms``.
+
+    ``gap`` stands between number and unit.
+    """
     size = abs(ns)
     for scale, unit in _SCALES:
         if size >= scale * 0.99995:
             value = ns / scale
             whole = len(str(int(abs(value) + 0.5)))
-            return f"{value:.{max(digits - whole, 0)}f} {unit}"
-    return f"{ns:.0f} ns"
+            return f"{value:.{max(digits - whole, 0)}f}{gap}{unit}"
+    return f"{ns:.0f}{gap}ns"
 
 
 def exact_text(ns: int) -> str:

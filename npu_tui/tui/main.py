@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -170,6 +171,12 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """Back to the lanes."""
         self.query_one(Timeline).focus()
 
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Put the prompt away when something else takes the focus."""
+        prompt = self.query_one(Prompt)
+        if prompt.is_open and prompt not in event.widget.ancestors:
+            prompt.close()
+
     def _search(self, text: str) -> None:
         self.hits = search(self.session.scene.traces, text)
         self.explorer.state.hits = self.hits.starts
@@ -189,9 +196,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if found is not None:
             self.run_command(found.id)
         elif when is not None:
-            self.explorer.leave()
-            self.explorer.state.cursor = when
-            self.explorer.bring(when)
+            self.explorer.go_to(when)
         elif lane is not None:
             self.go_to_lane(lane)
         elif text:
@@ -219,6 +224,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
         panel = self.query_one(Panel)
         self._panel_wanted = panel.has_class("-hidden")
         panel.set_class(not self._panel_wanted, "-hidden")
+        if not self._panel_wanted:
+            self.query_one(Timeline).focus()
         self._fill_panel()
 
     def open_tab(self, tab: Tab, unfold: bool = True) -> None:

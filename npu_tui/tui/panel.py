@@ -66,6 +66,15 @@ class Rows(DataTable[Text | str]):
         super().__init__(cursor_type="row", zebra_stripes=False, show_header=True, cell_padding=1)
         self._headings: tuple[str, ...] = ()
 
+    def on_click(self, event: events.Click) -> None:
+        """One click goes to the row, wherever the cursor was."""
+        row = event.style.meta.get("row", -1)
+        if row >= 0:
+            event.prevent_default()
+            event.stop()
+            self.move_cursor(row=row, animate=False)
+            self.action_select_cursor()
+
     def fill(self, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]], at: int | None) -> None:
         """Show ``rows`` under ``headings`` with the cursor on row ``at``, by default where it was."""
         at = self.cursor_row if at is None else at

@@ -93,8 +93,13 @@ class Prompt(Horizontal):
         self.post_message(self.Entered(self.kind, event.value))
 
     def on_key(self, event: events.Key) -> None:
-        """Esc gives up."""
+        """Esc gives up, Tab takes the suggestion."""
         if event.key == "escape":
             event.stop()
             self.close()
             self.post_message(self.Closed())
+        elif event.key == "tab":
+            event.stop()
+            field = self.query_one(Input)
+            field.action_end()
+            field.action_cursor_right()

@@ -6,17 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npu_tui.strings import knows, say
+from npu_tui.trace.text import one_cell
+from npu_tui.trace.units import duration_text
 from npu_tui.view.bars import Look, Painted, draw_bars
 from npu_tui.view.counters import curve_levels, draw_curve, value_text
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.gutter import gutter_row, gutter_width, share_text
 from npu_tui.view.kept import Kept, valid_selection
-from npu_tui.view.labels import points, safe
+from npu_tui.view.labels import points
 from npu_tui.view.lines import draw_lines, joined
 from npu_tui.view.links import Window, selection_lines, view_lines
 from npu_tui.view.palette import Ink, layer_ink
 from npu_tui.view.raster import I32, Cells, rasterise
-from npu_tui.view.ruler import anchor_text, draw_ruler, duration_text, find_ticks, range_columns
+from npu_tui.view.ruler import anchor_text, draw_ruler, find_ticks, range_columns
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState
 from npu_tui.view.strip import StripCount, draw_strip
 from npu_tui.view.viewport import Viewport
@@ -29,14 +32,7 @@ LANES_TOP = 3
 _MINIMAP, _RULER, _STRIP = range(LANES_TOP)
 _QUIET = 0.7
 _GRID_LINE, _RULE = ord("┊"), ord("─")
-_RANK, _VIEW, _LINKS = "rank {rank}", "view {span}", "links {category}"
 _ROOMY = 16
-_SHORT_CATEGORY = {
-    "HostToDevice": "H→D",
-    "async_npu": "op→NPU",
-    "async_task_queue": "queue",
-    "fwdbwd": "fwd→bwd",
-}
 
 
 @dataclass(slots=True)
@@ -266,15 +262,15 @@ class _Drawing:
         """The gutter's cells beside the top rows: rank and whole duration, length of the view, link counts."""
         left = self.frame.grid.part(0, 0, LANES_TOP, self.frame.gutter)
         rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
-        whole = duration_text(self.scene.end)
-        title = f"{_RANK.format(rank=rank)} · {whole}" if rank is not None else whole
+        whole = duration_text(self.scene.end, gap="")
+        title = f"{say('header.rank', rank=rank)} · {whole}" if rank is not None else whole
         left.write(_MINIMAP, 1, points(title if len(title) < left.width else whole), Ink.BRIGHT)
-        text = _VIEW.format(span=duration_text(self.view.end - self.view.start))
+        text = say("frame.view", span=duration_text(self.view.end - self.view.start, gap=""))
         if self.ticks.anchor is not None and self.ticks.times.size:
             text = anchor_text(self.ticks.anchor)
         left.write(_RULER, 1, points(text), Ink.DIM)
-        category = _SHORT_CATEGORY.get(self.state.link_category, safe(self.state.link_category))
-        words = _LINKS.format(category=category) if left.width > _ROOMY else category
+        category = _category(self.state.link_category)
+        words = say("frame.links", category=category) if left.width > _ROOMY else category
         x = left.write(_STRIP, 1, points(words), Ink.DIM)
         numbers = [(f" {count.links}", Ink.TEXT)]
         numbers += [(f" ┃{count.near}", Ink.NEAR)] if count.near else []
@@ -282,3 +278,9 @@ class _Drawing:
         for text, ink in numbers:
             if x + len(text) < left.width:
                 x = left.write(_STRIP, x, points(text), ink)
+
+
+def _category(name: str) -> str:
+    """The short name of a link category, its own where there is none."""
+    key = f"category.{name}"
+    return say(key) if knows(key) else one_cell(name)

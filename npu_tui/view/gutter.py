@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from npu_tui.trace.text import one_cell
 from npu_tui.view.grid import Grid
-from npu_tui.view.labels import cut_middle, points, safe
+from npu_tui.view.labels import cut_middle, points
 from npu_tui.view.palette import Ink
 from npu_tui.view.scene import ScreenRow
 
@@ -78,7 +79,7 @@ def _gutter_row(
 
 
 def _fitted(name: str, room: int) -> str:
-    text = safe(name)
+    text = one_cell(name)
     for long, short in _SHORT:
         if len(text) > room:
             text = text.replace(long, short)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.text import one_cell
 from npu_tui.view.grid import U32
 from npu_tui.view.spans import I64
 
 RUNGS = 4
 ELLIPSIS = "…"
-_UNSAFE = "?"
 _LONGEST = 400
 _MISSING = -1
 
@@ -26,29 +25,9 @@ _GROUP = re.compile(r"^hcom_(?P<name>[A-Za-z0-9]+?)_?(?:__.*|_\d[\d_]*)?$")
 _KERNEL = re.compile(r"^(?:aclnn\w+?|aclop\w*?)_(?:\w+_)?(?P<kernel>[A-Za-z0-9]+)$")
 
 
-def safe(text: str) -> str:
-    """``text`` with every character that is not exactly one visible cell replaced by ``?``.
-
-    Names come from an untrusted file: control characters would act on the terminal, bidirectional marks reorder the
-    line, wide and zero-width ones shift every cell behind them.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(char if _one_cell(char) else _UNSAFE for char in text)
-
-
-def _one_cell(char: str) -> bool:
-    return (
-        char.isprintable()
-        and unicodedata.category(char) not in ("Mn", "Me", "Mc", "Cf")
-        and unicodedata.east_asian_width(char) not in ("W", "F")
-        and unicodedata.bidirectional(char) not in ("R", "AL", "AN")
-    )
-
-
 def ladder(name: str) -> list[str]:
     """``name`` and its shorter forms, longest first, each safe to draw."""
-    steps = [safe(name)]
+    steps = [one_cell(name)]
     for shorter in _shorter(steps[0]):
         if 0 < len(shorter) < len(steps[-1]):
             steps.append(shorter)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npu_tui.trace.units import duration_text
 from npu_tui.view.grid import SPACE, Attr, Grid
 from npu_tui.view.labels import points
 from npu_tui.view.palette import Ink
@@ -15,7 +16,6 @@ from npu_tui.view.viewport import Viewport
 _UNITS = ((0, "ns"), (3, "µs"), (6, "ms"), (9, "s"))
 _WIDE_GAP, _NARROW_GAP, _WIDE = 14, 11, 100
 _TICK, _LINE, _CURSOR = "╷", "━", "▼"
-_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,6 @@ class Ticks:
     columns: I64
     labels: list[str]
     anchor: int | None
-
-
-def duration_text(ns: int) -> str:
-    """``ns`` with four digits in the unit that suits it: ``4.000ms``, ``173.5ms``, ``16.80µs``, ``250ns``."""
-    size = abs(ns)
-    exponent, unit = next(((e, u) for e, u in reversed(_UNITS) if size >= 10**e), _UNITS[0])
-    if exponent == 0:
-        return f"{ns}{unit}"
-    whole = len(str(size // 10**exponent))
-    text = f"{ns / 10**exponent:.{max(_DIGITS - whole, 0)}f}"
-    return f"{text}{unit}"
 
 
 def find_ticks(viewport: Viewport) -> Ticks:
@@ -125,7 +114,7 @@ def _draw_range(grid: Grid, viewport: Viewport, span: tuple[int, int]) -> None:
     if first > last:
         return
     grid.write(0, first, points(_LINE * (last - first + 1)), Ink.ACCENT)
-    label = f" {duration_text(abs(span[1] - span[0]))} "
+    label = f" {duration_text(abs(span[1] - span[0]), gap='')} "
     room = last - first + 1
     if len(label) + 2 <= room:
         grid.write(0, first + (room - len(label)) // 2, points(label), Ink.ACCENT, attr=int(Attr.BOLD))

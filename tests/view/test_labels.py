@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from npu_tui.view.labels import Labels, cut_middle, ladder, safe
+from npu_tui.trace.text import one_cell
+from npu_tui.view.labels import Labels, cut_middle, ladder
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_ladders(name: str, steps: list[str]) -> None:
     ],
 )
 def test_only_characters_of_one_cell_are_drawn(text: str, drawn: str) -> None:
-    assert safe(text) == drawn
+    assert one_cell(text) == drawn
 
 
 def test_the_longest_label_that_fits_is_taken() -> None:

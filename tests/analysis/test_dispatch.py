@@ -1,0 +1,106 @@
+"""Launches of the bundled profiles against the simulator's truth, and the clock floor against its definition."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npu_tui.analysis.device import device_slices
+from npu_tui.analysis.dispatch import clock_floor, dispatch
+from npu_tui.analysis.overlap import overlap
+
+if TYPE_CHECKING:
+    from conftest import Sample
+
+
+def truth_of(bundled: Sample) -> dict:
+    return json.loads((bundled.path / "truth.json").read_text())
+
+
+def test_sums_are_those_of_the_simulation(bundled: Sample) -> None:
+    (found,) = dispatch(bundled.trace)
+    truth = truth_of(bundled)["dispatch"]
+    assert len(found.link) == truth["links"]
+    for shape in ("near_vertical", "shallow", "queued", "starved"):
+        assert np.count_nonzero(getattr(found, shape)) == truth[shape], shape
+    assert found.lost.sum() == pytest.approx(truth["lost_ns"], abs=0.5)
+    assert [(floor.floor, floor.trusted) for floor in found.floors] == [
+        (pytest.approx(truth["clock_floor_ns"], abs=0.5), truth["clock_floor_trusted"])
+    ]
+
+
+def test_every_launch_is_that_of_the_simulation(bundled: Sample) -> None:
+    (found,) = dispatch(bundled.trace)
+    links, launches = bundled.trace.links, sorted(truth_of(bundled)["launches"], key=lambda row: row["start_ns"])
+    assert links.target_time[found.link].tolist() == [row["start_ns"] for row in launches]
+    assert links.source_time[found.link].tolist() == [row["source_ns"] for row in launches]
+    assert links.latency[found.link].tolist() == [row["latency_ns"] for row in launches]
+    assert found.lost.tolist() == pytest.approx([row["lost_ns"] for row in launches], abs=0.5)
+    assert found.starved.tolist() == [row["starved"] for row in launches]
+    assert found.ready.tolist() == [-1 if row["ready_ns"] is None else row["ready_ns"] for row in launches]
+    names = [bundled.trace.name_of(int(item)) for item in links.target_slice[found.link]]
+    assert names == [row["kernel"] for row in launches]
+    shapes = np.select([found.near_vertical, found.shallow], ["near-vertical", "shallow"], "queued")
+    assert shapes.tolist() == [row["class"] for row in launches]
+
+
+def test_overlap_is_that_of_the_simulation(bundled: Sample) -> None:
+    (found,) = overlap(bundled.trace)
+    assert truth_of(bundled)["overlap"] == {
+        "computing_ns": found.computing,
+        "communication_ns": found.communication,
+        "communication_not_overlapped_ns": found.not_overlapped,
+        "free_ns": found.free,
+    }
+    assert sum(found.ratio(part) for part in (found.computing, found.not_overlapped, found.free)) == pytest.approx(1)
+
+
+def test_operators_add_up_to_the_simulation(bundled: Sample) -> None:
+    (device,) = device_slices(bundled.trace)
+    slices = bundled.trace.slices
+    rows = truth_of(bundled)["operators"]
+    assert np.count_nonzero(device.compute) == sum(row["count"] for row in rows)
+    assert (slices.end - slices.start)[device.compute].sum() == sum(row["total_ns"] for row in rows)
+    assert not (device.compute & device.copy).any()
+    assert not (device.compute & device.collective).any()
+
+
+def test_layers_and_links_are_those_of_the_simulation(bundled: Sample) -> None:
+    trace, truth = bundled.trace, truth_of(bundled)
+    assert trace.events == truth["events"]
+    assert trace.start_ns == truth["start_ns"]
+    for layer in trace.layers:
+        if layer.kind != "counter":
+            lanes = (trace.lanes[index] for index in layer.lanes)
+            counts = {lane.name.removeprefix("Thread "): lane.last - lane.first for lane in lanes}
+            assert counts == truth["layers"][layer.name]
+    for category, ends in truth["links"].items():
+        own = trace.links_of(category)
+        assert len(own) == ends["targets"]
+        assert len(np.unique(trace.links.source_event[own])) == ends["sources"]
+
+
+LATENCIES = st.lists(st.integers(-200_000, 100_000_000), min_size=1, max_size=120)
+
+
+@given(LATENCIES)
+def test_clock_floor_equals_its_definition(latencies: list[int]) -> None:
+    found = clock_floor(np.array(latencies, np.float64))
+    expected = np.percentile(latencies, 1) if len(latencies) >= 50 else min(latencies)
+    near = sum(expected <= latency <= expected + 20_000 for latency in latencies)
+    assert found.trusted == (near >= 0.05 * len(latencies))
+    assert found.floor == (expected if found.trusted else min(expected, 30_000))
+
+
+@given(LATENCIES, st.integers(-10_000_000, 10_000_000))
+def test_a_trusted_floor_moves_with_the_clock(latencies: list[int], offset: int) -> None:
+    """What a device clock is off by changes no relative latency."""
+    here, there = (clock_floor(np.array(latencies, np.float64) + shift) for shift in (0, offset))
+    assert here.trusted == there.trusted
+    if here.trusted:
+        assert there.floor - here.floor == pytest.approx(offset, abs=1e-3)

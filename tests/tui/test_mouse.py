@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from driving import Driver, opened
+from textual import events
+
+from npu_tui.view.frame import LANES_TOP
+
+MINIMAP, RULER = 0, 1
+
+
+async def send(driver: Driver, kind: type[events.MouseEvent], x: int, y: int, **modifiers) -> None:
+    """One mouse event at a cell of the timeline, as the terminal's bytes become one."""
+    region = driver.timeline.region
+    values = {"button": 0, "shift": False, "meta": False, "ctrl": False} | modifiers
+    where = {"x": x + region.x, "y": y + region.y, "screen_x": x + region.x, "screen_y": y + region.y}
+    event = kind(None, delta_x=0, delta_y=0, **values, **where)
+    event.set_sender(driver.app)
+    driver.app._driver.process_message(event)
+    await driver.idle()
+
+
+async def drag(driver: Driver, start: tuple[int, int], end: tuple[int, int], **modifiers) -> None:
+    values = {"button": 1} | modifiers
+    await send(driver, events.MouseDown, *start, **values)
+    middle = ((start[0] + end[0]) // 2, (start[1] + end[1]) // 2)
+    for x, y in (middle, end):
+        await send(driver, events.MouseMove, x, y, **values)
+    await send(driver, events.MouseUp, *end, **values)
+
+
+async def click(driver: Driver, x: int, y: int, times: int = 1) -> None:
+    for _ in range(times):
+        await send(driver, events.MouseDown, x, y, button=1)
+        await send(driver, events.MouseUp, x, y, button=1)
+
+
+def cell_of(driver: Driver, name: str) -> tuple[int, int]:
+    """A cell of the timeline where a slice called ``name`` is drawn."""
+    frame, trace = driver.timeline.frame, driver.explorer.scene.traces[0]
+    for y, row in enumerate(frame.items):
+        for x, item in enumerate(row.tolist()):
+            if item >= 0 and trace.name_of(item) == name:
+                return x + frame.gutter, y + LANES_TOP
+    raise AssertionError(f"{name} is not on screen")
+
+
+def time_at(driver: Driver, x: int) -> int:
+    return driver.state.viewport.edge(x - driver.timeline.frame.gutter)
+
+
+async def test_a_click_selects(session):
+    async with opened(session) as driver:
+        x, y = cell_of(driver, "ProfilerStep#20")
+        await click(driver, x, y)
+        assert driver.selected == "ProfilerStep#20"
+        assert driver.state.viewport.column(driver.state.cursor) == x - driver.timeline.frame.gutter
+        assert driver.state.range is None
+
+
+async def test_a_click_on_nothing_deselects_and_moves_the_cursor(session):
+    async with opened(session) as driver:
+        await click(driver, *cell_of(driver, "ProfilerStep#20"))
+        frame = driver.timeline.frame
+        y = next(y for y, row in enumerate(frame.lane_rows) if driver.explorer.rows[row].name == "Stream 0")
+        await click(driver, frame.gutter + 50, y + LANES_TOP)
+        assert driver.selected is None
+        assert driver.explorer.focused.name == "Stream 0"
+        assert driver.state.viewport.column(driver.state.cursor) == 50
+
+
+async def test_a_click_below_the_last_row_changes_nothing(session):
+    async with opened(session, (120, 60)) as driver:
+        frame, focus = driver.timeline.frame, driver.state.focus
+        assert frame.lane_rows[-1] == -1
+        await click(driver, 60, LANES_TOP + len(frame.lane_rows) - 1)
+        assert driver.state.focus == focus
+
+
+async def test_a_double_click_fits(session):
+    async with opened(session) as driver:
+        x, y = cell_of(driver, "Free")
+        await click(driver, x, y, times=2)
+        selected = driver.state.selection.item
+        slices = session.scene.traces[0].slices
+        assert driver.state.viewport.span < (slices.end[selected] - slices.start[selected]) * 1.2
+
+
+async def test_a_click_on_the_gutter_folds(session):
+    async with opened(session) as driver:
+        frame = driver.timeline.frame
+        y = next(y for y, row in enumerate(frame.lane_rows) if driver.explorer.rows[row].name == "CANN")
+        before = len(driver.explorer.rows)
+        await click(driver, 2, y + LANES_TOP)
+        assert driver.explorer.focused.folded
+        assert len(driver.explorer.rows) < before
+        await click(driver, 2, y + LANES_TOP)
+        assert len(driver.explorer.rows) == before
+
+
+async def test_a_drag_marks_a_range(session):
+    async with opened(session) as driver:
+        low, high = time_at(driver, 40), time_at(driver, 70)
+        await drag(driver, (70, 8), (40, 12))
+        assert driver.state.range == (low, high)
+        assert driver.selected is None
+        assert driver.state.viewport.span > high - low
+
+
+async def test_a_drag_ends_where_the_pointer_leaves_the_lanes(session):
+    async with opened(session) as driver:
+        window = driver.window
+        await drag(driver, (60, 8), (119, 8))
+        await drag(driver, (60, 8), (2, 8))
+        assert driver.state.range[0] == window[0]
+
+
+async def test_dragging_right_or_with_alt_zooms_to_the_range(session):
+    for modifiers in ({"button": 3}, {"meta": True}):
+        async with opened(session) as driver:
+            low, high = time_at(driver, 40), time_at(driver, 70)
+            await drag(driver, (40, 8), (70, 8), **modifiers)
+            assert driver.state.viewport.start <= low
+            assert driver.state.viewport.span == high - low
+
+
+async def test_a_hand_that_shakes_is_a_click(session):
+    async with opened(session) as driver:
+        x, y = cell_of(driver, "ProfilerStep#20")
+        await drag(driver, (x, y), (x + 1, y))
+        assert driver.state.range is None
+        assert driver.selected == "ProfilerStep#20"
+
+
+async def test_the_wheel_scrolls_rows(session):
+    async with opened(session, (80, 16)) as driver:
+        window = driver.window
+        await send(driver, events.MouseScrollDown, 40, 8)
+        assert driver.state.top == 3
+        await send(driver, events.MouseScrollUp, 40, 8)
+        assert driver.state.top == 0
+        assert driver.window == window
+
+
+async def test_ctrl_and_wheel_zoom_at_the_pointer(session):
+    async with opened(session) as driver:
+        when, span = time_at(driver, 50), driver.state.viewport.span
+        column = driver.state.viewport.column(when)
+        await send(driver, events.MouseScrollUp, 50, 10, ctrl=True)
+        assert driver.state.viewport.span < span
+        assert driver.state.viewport.column(when) == column
+        await send(driver, events.MouseScrollDown, 50, 10, ctrl=True)
+        assert abs(driver.state.viewport.span - span) <= 1
+        assert driver.state.viewport.column(when) == column
+
+
+async def test_shift_and_wheel_pan(session):
+    async with opened(session) as driver:
+        before = driver.state.viewport
+        await send(driver, events.MouseScrollDown, 50, 10, shift=True)
+        assert driver.state.viewport.first > before.first
+        await send(driver, events.MouseScrollUp, 50, 10, shift=True)
+        assert driver.state.viewport == before
+
+
+async def test_the_wheel_on_the_ruler_zooms(session):
+    async with opened(session) as driver:
+        span = driver.state.viewport.span
+        await send(driver, events.MouseScrollUp, 50, RULER)
+        assert driver.state.viewport.span < span
+
+
+async def test_dragging_the_ruler_pans(session):
+    async with opened(session) as driver:
+        before = driver.state.viewport
+        await drag(driver, (80, RULER), (60, RULER))
+        assert driver.state.viewport == before.panned(20)
+        assert driver.state.range is None
+
+
+async def test_a_click_on_the_minimap_goes_there(session):
+    async with opened(session) as driver:
+        frame, span = driver.timeline.frame, driver.state.viewport.span
+        await click(driver, frame.gutter + 72, MINIMAP)
+        centre = session.scene.end * 72 // driver.state.viewport.width
+        assert driver.state.viewport.start <= centre < driver.state.viewport.end
+        assert driver.state.viewport.start <= driver.state.cursor < driver.state.viewport.end
+        assert driver.state.viewport.span == span
+
+
+async def test_dragging_on_the_minimap_moves_along(session):
+    async with opened(session) as driver:
+        frame = driver.timeline.frame
+        await drag(driver, (frame.gutter + 10, MINIMAP), (frame.gutter + 90, MINIMAP))
+        assert driver.state.viewport.end > session.scene.end * 0.9
+
+
+async def test_a_jump_by_the_minimap_can_be_undone(session):
+    async with opened(session) as driver:
+        before = driver.window
+        await click(driver, driver.timeline.frame.gutter + 72, MINIMAP)
+        await driver.press("u")
+        assert driver.window == before
+
+
+async def test_a_click_takes_the_focus_to_the_lanes(session):
+    async with opened(session) as driver:
+        driver.main._search("Gelu")
+        await driver.run("tab_search")
+        await driver.press("tab")
+        await click(driver, 60, 8)
+        assert driver.app.focused is driver.timeline

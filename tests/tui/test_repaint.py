@@ -1,0 +1,74 @@
+"""What the terminal shows after many partial repaints equals what a whole repaint shows."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+
+import pyte
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+from terminal import Terminal, npu_tui
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+COLUMNS, ROWS = 100, 32
+KEYS = [*"wsadWSADhljkxXct[]mMvzfquU0 ", "?\x1b", "/mat\r", "n", "N", ":3ms\r", "\x10zoom\x1b\x1b", "\x7f", "gg", "G", "2", "4"]
+
+
+class Screen:
+    """The program's terminal and what a terminal makes of its output."""
+
+    def __init__(self, path: Path) -> None:
+        self.terminal = Terminal(npu_tui(str(path)), COLUMNS, ROWS)
+        self.screen = pyte.Screen(COLUMNS, ROWS)
+        self.stream = pyte.ByteStream(self.screen)
+
+    def feed(self, quiet: float = 0.3, until: bytes = b"") -> None:
+        self.stream.feed(self.terminal.read(quiet=quiet, limit=10.0, until=until)[0])
+
+    def cells(self) -> list[list[tuple[str, str, str]]]:
+        """Character and the two colours as they look of every cell."""
+        return [
+            [_look(self.screen.buffer[y][x]) for x in range(COLUMNS)]
+            for y in range(ROWS - 1)  # the status line's message comes and goes
+        ]
+
+    def repaint(self) -> None:
+        """Let the program draw everything again on an empty screen: the help covers it and goes."""
+        os.write(self.terminal._master, b"?")
+        self.feed(quiet=0.5)
+        self.screen.reset()
+        os.write(self.terminal._master, b"\x1b")
+        self.feed(quiet=0.8)
+
+
+def _look(cell: pyte.screens.Char) -> tuple[str, str, str]:
+    fg, bg = (cell.bg, cell.fg) if cell.reverse else (cell.fg, cell.bg)
+    return cell.data, fg if cell.data != " " else "", bg
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_partial_repaints_add_up(seed: int) -> None:
+    draws = random.Random(seed)
+    screen = Screen(FIXTURES / "dispatch_bound")
+    try:
+        screen.feed(until=b"ProfilerStep", quiet=0.8)
+        for _ in range(3):
+            for _ in range(12):
+                os.write(screen.terminal._master, draws.choice(KEYS).encode())
+                screen.feed(quiet=draws.choice([0.005, 0.15]))
+            os.write(screen.terminal._master, b"\x1b")
+            screen.feed(quiet=0.5)
+            before = screen.cells()
+            screen.repaint()
+            after = screen.cells()
+            wrong = [y for y in range(ROWS - 1) if before[y] != after[y]]
+            assert not wrong, "\n".join(
+                text for y in wrong for text in ("".join(c[0] for c in before[y]), "".join(c[0] for c in after[y]))
+            )
+    finally:
+        screen.terminal.close()

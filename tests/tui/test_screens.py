@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from driving import keys_of, opened
+from textual.command import CommandPalette
+from textual.widgets import Input
+
+from npu_tui.ingest.errors import InputError
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.commands import COMMANDS
+from npu_tui.tui.help import HelpScreen
+from npu_tui.tui.loading import LoadingScreen
+from npu_tui.tui.main import MainScreen
+
+FIXTURE = Path("fixtures/dispatch_bound")
+
+
+async def until(condition) -> None:
+    """Wait for ``condition``, ten seconds at most."""
+    for _ in range(1_000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it does not come true")
+
+
+# --- help and palette
+
+
+@pytest.mark.parametrize("key", ["escape", "?", "q"])
+async def test_help_opens_and_closes(session, key):
+    async with opened(session) as driver:
+        await driver.press("?")
+        assert isinstance(driver.app.screen, HelpScreen)
+        await driver.press(key)
+        assert isinstance(driver.app.screen, MainScreen)
+        assert driver.app.focused is driver.timeline
+
+
+async def test_help_shows_every_command(session):
+    async with opened(session, (140, 60)) as driver:
+        await driver.press("?")
+        text = " ".join(driver.text().split())
+        for command in COMMANDS:
+            assert command.title.split(";")[0] in text
+
+
+async def test_help_scrolls_on_a_small_screen(session):
+    async with opened(session, (80, 24)) as driver:
+        await driver.press("?")
+        before = driver.text()
+        await driver.press("pagedown")
+        await until(lambda: driver.text() != before)
+
+
+async def test_the_palette_finds_commands_and_lanes(session):
+    async with opened(session) as driver:
+        await driver.press("ctrl+p")
+        assert isinstance(driver.app.screen, CommandPalette)
+        for letter in "Stream 3":
+            await driver.send(letter)
+        await until(lambda: "Ascend Hardware / Stream 3" in driver.text())
+        await driver.press("enter")
+        await until(lambda: isinstance(driver.app.screen, MainScreen))
+        await driver.idle()
+        assert driver.explorer.focused.name == "Stream 3"
+
+
+async def test_the_palette_runs_a_command(session):
+    async with opened(session) as driver:
+        before = driver.window
+        await driver.press("ctrl+p")
+        for letter in "zoom in 4 times":
+            await driver.send(letter)
+        await until(lambda: "zoom in 4 times" in driver.text())
+        await driver.press("enter")
+        await until(lambda: isinstance(driver.app.screen, MainScreen))
+        await driver.idle()
+        assert driver.window != before
+
+
+# --- sequences of keys
+
+
+async def test_g_waits_for_the_second_g(session):
+    async with opened(session) as driver:
+        await driver.press("G")
+        last = driver.state.focus
+        assert last == len(driver.explorer.rows) - 1
+        await driver.press("g")
+        assert driver.state.focus == last
+        await driver.press("g")
+        assert driver.state.focus == 0
+
+
+async def test_another_key_ends_a_sequence(session):
+    async with opened(session) as driver:
+        await driver.press("G", "g", "k", "g")
+        assert driver.state.focus == len(driver.explorer.rows) - 2
+
+
+# --- loading
+
+
+async def test_the_loading_screen_gives_way_to_the_trace():
+    app = NpuTui(FIXTURE)
+    async with app.run_test(size=(120, 40)):
+        await until(lambda: isinstance(app.screen, MainScreen))
+        assert app.screen.session.scene.traces[0].rank == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"not a trace", b'[{"ph":"X"'])
+async def test_what_is_no_trace_ends_the_program_with_the_reason(tmp_path, content):
+    file = tmp_path / "trace_view.json"
+    file.write_bytes(content)
+    app = NpuTui(file)
+    async with app.run_test():
+        await until(lambda: not app.is_running or app._exit)
+    assert isinstance(app.return_value, InputError)
+    assert str(file) in str(app.return_value)
+    assert "\n" not in str(app.return_value)
+    assert app.return_code == 3
+
+
+async def test_escape_cancels_loading(monkeypatch):
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slow(path, progress):
+        reached.set()
+        go_on.wait(10)
+        progress(1, 2, 3)
+        raise AssertionError("loading goes on after it was cancelled")
+
+    monkeypatch.setattr("npu_tui.tui.loading.load", slow)
+    app = NpuTui(FIXTURE)
+    async with app.run_test():
+        await until(reached.is_set)
+        assert isinstance(app.screen, LoadingScreen)
+        for event in keys_of("\x1b"):
+            app.post_message(event)
+        await until(lambda: app._exit)
+        go_on.set()
+    assert app.return_value is None
+    assert app.return_code == 130
+
+
+async def test_the_loading_screen_tells_how_far_it_is(monkeypatch):
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slow(path, progress):
+        progress(3 << 20, 7 << 20, 12_345)
+        reached.set()
+        go_on.wait(10)
+        raise InputError("enough")
+
+    monkeypatch.setattr("npu_tui.tui.loading.load", slow)
+    app = NpuTui(FIXTURE)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(reached.is_set)
+        await pilot.pause()
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        go_on.set()
+        assert "3 of 7 MB, 12,345 events" in text
+        assert "fixtures/dispatch_bound" in text
+        await until(lambda: app._exit)
+
+
+async def test_nothing_is_typed_into_the_lanes_by_a_palette_that_was_given_up(session):
+    async with opened(session) as driver:
+        before = driver.window
+        await driver.press("ctrl+p")
+        await until(lambda: isinstance(driver.app.focused, Input))
+        await driver.press("w", "escape")
+        await until(lambda: isinstance(driver.app.screen, MainScreen))
+        assert driver.window == before
