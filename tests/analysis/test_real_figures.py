@@ -36,7 +36,7 @@ OVERLAP = {
     "single_card": (11.270, 1.788, 0.0, 0.0, 9.482),
 }
 #: Slices of Computing, Communication, Communication(Not Overlapped) and Free.
-OVERLAP_COUNTS = dict.fromkeys(list(OVERLAP)[:4], [187, 4, 101, 90]) | {"single_card": [274, 0, 0, 273]}
+OVERLAP_COUNTS = dict.fromkeys(list(OVERLAP)[:4], (187, 4, 101, 90)) | {"single_card": (274, 0, 0, 273)}
 #: What the overlap lanes leave of their window, ns: rounding in one writer.
 RESIDUAL = {"single_card": 45}
 
@@ -60,7 +60,7 @@ def test_overlap(real: Sample) -> None:
     lanes = [real.trace.lanes[lane] for layer in real.trace.layers if layer.kind == "overlap" for lane in layer.lanes]
     counts = {lane.name: lane.last - lane.first for lane in lanes}
     names = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
-    assert [counts.get(name, 0) for name in names] == OVERLAP_COUNTS[real.name]
+    assert tuple(counts.get(name, 0) for name in names) == OVERLAP_COUNTS[real.name]
     first = min(int(real.trace.slices.start[lane.first]) for lane in lanes)
     last = max(int(real.trace.slices.end[lane.last - 1]) for lane in lanes)
     assert abs(found.total - (last - first)) <= RESIDUAL.get(real.name, 0)

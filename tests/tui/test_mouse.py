@@ -148,6 +148,7 @@ async def test_ctrl_and_wheel_zoom_at_the_pointer(session):
         await send(driver, events.MouseScrollUp, 50, 10, ctrl=True)
         assert driver.state.viewport.span < span
         assert driver.state.viewport.column(when) == column
+        when = time_at(driver, 50)
         await send(driver, events.MouseScrollDown, 50, 10, ctrl=True)
         assert abs(driver.state.viewport.span - span) <= 1
         assert driver.state.viewport.column(when) == column

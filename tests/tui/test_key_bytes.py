@@ -1,0 +1,125 @@
+"""Every key of every command as the bytes that a terminal sends, read by Textual's own parser."""
+
+from __future__ import annotations
+
+import pytest
+from driving import keys_of, opened
+
+from npu_tui.tui.commands import COMMANDS
+from npu_tui.tui.main import MainScreen
+
+KITTY_CODES = {
+    "backspace": 127, "enter": 13, "escape": 27, "tab": 9, "space": 32, "comma": 44, "full_stop": 46, "slash": 47,
+    "left_square_bracket": 91, "right_square_bracket": 93, "ctrl+p": 112, "ctrl+q": 113, "ctrl+r": 114, "ctrl+0": 48,
+}  # fmt: skip
+"""Code points in the kitty protocol (without text: all keys that are no characters, and Ctrl with one)."""
+
+BYTES: dict[str, list[str]] = {
+    "left": ["\x1b[D", "\x1bOD", "\x1b[1;1D", "\x1b[57417;1u"],
+    "right": ["\x1b[C", "\x1bOC", "\x1b[1;1C"],
+    "up": ["\x1b[A", "\x1bOA", "\x1b[1;1A"],
+    "down": ["\x1b[B", "\x1bOB", "\x1b[1;1B"],
+    "shift+left": ["\x1b[1;2D"],
+    "shift+right": ["\x1b[1;2C"],
+    "home": ["\x1b[H", "\x1bOH", "\x1b[1~", "\x1b[1;1H"],
+    "pageup": ["\x1b[5~"],
+    "pagedown": ["\x1b[6~"],
+    "backspace": ["\x7f", "\x08", "\x1b[127u", "\x1b[127;1u"],
+    "enter": ["\r", "\x1b[13u", "\x1b[13;1u"],
+    "escape": ["\x1b", "\x1b[27u", "\x1b[27;1u"],
+    "tab": ["\t", "\x1b[9u", "\x1b[9;1u"],
+    "space": [" ", "\x1b[32;1;32u", "\x1b[32u"],
+    "comma": [",", "\x1b[44;1;44u"],
+    "full_stop": [".", "\x1b[46;1;46u"],
+    "slash": ["/", "\x1b[47;1;47u"],
+    "colon": [":", "\x1b[59;2;58u"],
+    "question_mark": ["?", "\x1b[47;2;63u"],
+    "left_square_bracket": ["[", "\x1b[91;1;91u"],
+    "right_square_bracket": ["]", "\x1b[93;1;93u"],
+    "0": ["0", "\x1b[48;1;48u"],
+    "ctrl+0": ["\x1b[48;5u"],
+    "ctrl+p": ["\x10", "\x1b[112;5u"],
+    "ctrl+q": ["\x11", "\x1b[113;5u"],
+    "ctrl+r": ["\x12", "\x1b[114;5u"],
+    "shift+z": ["\x1b[122;2u"],
+    "shift+Z": ["\x1b[90;2u"],
+    "Z": ["Z", "\x1b[122;2;90u", "\x1b[27;2;90~"],
+}
+"""Legacy first, then the kitty protocol (flags 1, 8 and 16: every key escaped, with its text)."""
+
+
+def sequences(key: str) -> list[str]:
+    """Bytes for one key; letters and digits follow one rule."""
+    if key in BYTES:
+        return BYTES[key]
+    assert len(key) == 1, f"no bytes are known for {key}"
+    assert key.isalnum()
+    shifted = key.isupper()
+    code = ord(key.lower())
+    caps_lock = [f"\x1b[{code};65;{ord(key)}u"] if shifted else []
+    return [key, f"\x1b[{code};{2 if shifted else 1};{ord(key)}u", *caps_lock]
+
+
+def cases() -> list[tuple[str, str]]:
+    """(command, bytes) for every key of every command."""
+    found = []
+    for command in COMMANDS:
+        for key in command.keys:
+            ways = [sequences(part) for part in key.split(" ")]
+            found += [(command.id, "".join(parts)) for parts in zip(*ways, strict=True)]
+    return found
+
+
+@pytest.mark.parametrize(("command", "data"), cases(), ids=lambda value: repr(value) if "\x1b" in value else value)
+def test_bytes_become_the_key_of_the_command(command: str, data: str):
+    keys = [event.key for event in keys_of(data)]
+    registered = next(entry.keys for entry in COMMANDS if entry.id == command)
+    assert " ".join(keys) in registered
+
+
+async def test_bytes_run_the_command(session, monkeypatch):
+    ran: list[str] = []
+    monkeypatch.setattr(MainScreen, "run_command", lambda self, command: ran.append(command))
+    async with opened(session) as driver:
+        for command, data in cases():
+            ran.clear()
+            driver.main._prefix = ""
+            for event in keys_of(data):
+                event.set_sender(driver.app)
+                driver.app._driver.send_message(event)
+            await driver.idle()
+            assert ran == [command], (command, data)
+
+
+@pytest.mark.parametrize(
+    ("data", "command"),
+    [
+        ("\x1b[I", None),
+        ("\x1b[O", None),
+        ("\x1b[?2026;2$y", None),
+        ("\x1b[3~", None),
+        ("\x1bw", None),
+        ("\x17", None),
+        ("\x01", None),
+        ("\x04", None),
+    ],
+    ids=["focus in", "focus out", "mode report", "Delete", "Alt+w", "Ctrl+W", "Ctrl+A", "Ctrl+D"],
+)
+async def test_other_bytes_run_nothing(session, monkeypatch, data, command):
+    ran: list[str] = []
+    monkeypatch.setattr(MainScreen, "run_command", lambda self, command: ran.append(command))
+    async with opened(session) as driver:
+        await driver.send(data)
+        assert ran == []
+
+
+def test_a_terminal_without_the_kitty_protocol_sends_ctrl_0_as_0():
+    home = next(command.keys for command in COMMANDS if command.id == "home")
+    assert {"0", "ctrl+0"} <= set(home)
+    assert [event.key for event in keys_of("0")] == ["0"]
+
+
+def test_keys_that_terminals_cannot_send_have_a_second_way():
+    for command in COMMANDS:
+        plain = [key for key in command.keys if not key.startswith(("ctrl+", "shift+", "alt+"))]
+        assert plain or command.id in {"cursor_left", "cursor_right", "palette", "quit"}
