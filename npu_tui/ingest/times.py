@@ -36,16 +36,20 @@ def parse_time(text: str) -> int:
 
 def parse_times(texts: list[str]) -> npt.NDArray[np.int64]:
     """``parse_time`` of every text; (n,) int64. The common form of 16 digits and 3 decimals is parsed in bulk."""
-    joined = "".join(texts)
-    if len(joined) == _WIDTH * len(texts) and joined.isascii():
+    common = np.fromiter(map(len, texts), np.int64, len(texts)) == _WIDTH
+    joined = "".join(texts if common.all() else [text for text in texts if len(text) == _WIDTH])
+    times = np.full(len(texts), INVALID)
+    if joined.isascii():
         table = np.frombuffer(joined.encode(), np.uint8).reshape(-1, _WIDTH)
         digits = table - ord("0")
-        regular = table[:, _POINT] == ord(".")
+        point = table[:, _POINT] == ord(".")
         digits[:, _POINT] = 0
-        if regular.all() and (digits <= 9).all():
-            times: npt.NDArray[np.int64] = digits.astype(np.int64) @ _WEIGHTS
-            return np.where((times >= 0) & (times <= _LATEST), times, INVALID)
-    return np.fromiter((parse_time(text) for text in texts), np.int64, len(texts))
+        found = digits.astype(np.int64) @ _WEIGHTS
+        regular = point & (digits <= 9).all(axis=1) & (found >= 0) & (found <= _LATEST)
+        times[common] = np.where(regular, found, INVALID)
+    for i in np.flatnonzero(times == INVALID).tolist():
+        times[i] = parse_time(texts[i])
+    return times
 
 
 def nanoseconds(microseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

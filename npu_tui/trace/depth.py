@@ -17,7 +17,8 @@ def sort_slices(lane: npt.NDArray[np.int32], start: I64, end: I64) -> I64:
     low = int(start.min())
     bits = int(start.max() - low).bit_length()
     if bits + int(lane.max()).bit_length() > 62:
-        return np.lexsort((-end, start, lane))
+        order: I64 = np.lexsort((-end, start, lane))
+        return order
     key = (lane.astype(np.int64) << bits) | (start - low)
     order = np.argsort(key, kind="stable")
     key = key[order]

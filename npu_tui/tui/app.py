@@ -26,6 +26,7 @@ class NpuTui(App[InputError | None]):
 
     TITLE = "npu-tui"
     BINDINGS = []  # noqa: RUF012 - Textual's own declaration
+    COMMANDS = set()  # noqa: RUF012 - the palette offers this program's commands only
 
     def __init__(self, path: Path | None = None, session: Session | None = None) -> None:
         super().__init__()

@@ -31,6 +31,7 @@ from npu_tui.view.scene import Selected
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
+_ASKING = ("search", "command")
 _SHOWN_HITS = 500
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
@@ -44,7 +45,11 @@ def _bindings() -> list[BindingType]:
         for key in command.keys:
             first, _, second = key.partition(" ")
             action = f"prefix('{first}')" if second else f"run('{command.id}')"
-            bindings.append(Binding(first, action, command.title, show=False, id=f"{command.id}:{key}"))
+            # What is typed at once behind the key belongs to the prompt already, so this key goes first.
+            urgent = command.id in _ASKING
+            bindings.append(
+                Binding(first, action, command.title, show=False, priority=urgent, id=f"{command.id}:{key}")
+            )
     return bindings
 
 
@@ -99,6 +104,10 @@ class MainScreen(Screen[None], inherit_bindings=False):
         panel.set_class(not shown, "-hidden")
 
     # --- commands
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """In a prompt the keys that open prompts are text."""
+        return not (action == "run" and parameters[0] in _ASKING and self.query_one(Prompt).is_open)
 
     def action_prefix(self, key: str) -> None:
         """Take the first key of a sequence; the second one runs its command."""

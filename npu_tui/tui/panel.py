@@ -63,7 +63,7 @@ class Rows(DataTable[Text | str]):
     """
 
     def __init__(self) -> None:
-        super().__init__(cursor_type="row", zebra_stripes=False, show_header=True, cell_padding=1)
+        super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
         self._headings: tuple[str, ...] = ()
 
     def on_click(self, event: events.Click) -> None:

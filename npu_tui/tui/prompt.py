@@ -65,7 +65,7 @@ class Prompt(Horizontal):
         field.suggester = SuggestFromList(suggestions, case_sensitive=False) if suggestions else None
         field.value = ""
         self.add_class("-open")
-        field.focus()
+        self.screen.set_focus(field)  # at once: the next key may be here already
 
     def answer(self, text: str) -> None:
         """Show ``text`` right of the input."""

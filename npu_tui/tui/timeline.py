@@ -17,6 +17,7 @@ from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Frame, Painter, gutter_width
 from npu_tui.view.grid import Grid
 from npu_tui.view.palette import DARK
+from npu_tui.view.pick import Hit, hit
 
 FRAME_SECONDS = 1 / 60
 HEADS_FROM = 30
@@ -49,7 +50,7 @@ class Timeline(Widget, can_focus=True):
         self._shown = Shown(0)
         self._pending = False
         self._painted = float("-inf")
-        self._press: tuple[int, int, int] | None = None
+        self._press: tuple[int, int] | None = None
         self._drag: str = ""
 
     # --- painting
@@ -142,24 +143,27 @@ class Timeline(Widget, can_focus=True):
             return
         self.capture_mouse()
         self.focus()
-        self._press = (event.x, event.y, self._time_at(event.x))
-        on_lanes = event.y >= self.frame.lanes_top
-        zooming = event.button == 3 or event.meta
-        self._drag = ("zoom" if zooming else "range") if on_lanes else ("minimap" if event.y == 0 else "pan")
-        if self._drag == "minimap":
-            self._show_minimap(event.x)
+        self._press = (event.x, self._time_at(event.x))
+        part = self._under(event.x, event.y).part
+        if part == "minimap":
+            self._drag = "minimap"
+            self._show_minimap(event.x, event.y)
+        elif part in ("ruler", "strip"):
+            self._drag = "pan"
+        else:
+            self._drag = "zoom" if event.button == 3 or event.meta else "range"
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Drag out a range, pan on the ruler, or move along the minimap."""
         if self._press is None or self.frame is None:
             return
-        x, _, pressed = self._press
+        x, pressed = self._press
         if self._drag == "minimap":
-            self._show_minimap(event.x)
+            self._show_minimap(event.x, 0)
         elif self._drag == "pan":
             if event.x != x:
                 self.explorer.pan_columns(x - event.x)
-                self._press = (event.x, event.y, pressed)
+                self._press = (event.x, pressed)
                 self.changed()
         elif abs(event.x - x) > _CLICK_COLUMNS:
             self.explorer.set_range(pressed, self._time_at(event.x))
@@ -181,31 +185,31 @@ class Timeline(Widget, can_focus=True):
             self._click(event.x, event.y)
 
     def _click(self, x: int, y: int) -> None:
-        frame, state = self.frame, self.explorer.state
-        if frame is None or not frame.lanes_top <= y < frame.lanes_top + len(frame.lane_rows):
+        found, state = self._under(x, y), self.explorer.state
+        if found.row is None:
             return
-        row = frame.lane_rows[y - frame.lanes_top]
-        if row < 0:
-            return
-        state.focus = row
-        if self._trace_x(x) < 0:
+        state.focus = found.row
+        if found.part == "gutter":
             self.explorer.toggle_fold()
-        else:
-            left = self._time_at(x)
-            state.cursor = left + (self._time_at(x + 1) - left) // 2
-            if not self.explorer.select_under_cursor():
-                state.selection = None
+        elif found.time is not None:
+            state.cursor = found.time + (self._time_at(x + 1) - found.time) // 2
+            state.selection = found.slice
         self.changed()
+
+    def _under(self, x: int, y: int) -> Hit:
+        if self.frame is None:
+            return Hit("outside")
+        return hit(self.frame, self.explorer.rows, self.explorer.state, self.explorer.scene, x, y)
 
     def on_click(self, event: events.Click) -> None:
         """A double click on a slice fits it."""
         if event.chain == 2 and self._trace_x(event.x) >= 0 and self.explorer.fit(None):
             self.changed()
 
-    def _show_minimap(self, x: int) -> None:
-        explorer = self.explorer
-        width = explorer.state.viewport.width
-        centre = max(self._trace_x(x), 0) * max(explorer.scene.end, 1) // max(width, 1)
+    def _show_minimap(self, x: int, y: int) -> None:
+        explorer, centre = self.explorer, self._under(x, y).time
+        if centre is None:
+            return
         span = explorer.state.viewport.span
         explorer.show(centre - span // 2, centre - span // 2 + span)
         explorer.state.cursor = (explorer.state.viewport.start + explorer.state.viewport.end) // 2

@@ -89,12 +89,14 @@ class Driver:
         for key in keys:
             await self.send(LEGACY.get(key, key))
 
-    async def send(self, data: str) -> None:
-        """Send bytes of a terminal."""
+    async def send(self, data: str, at_once: bool = False) -> None:
+        """Send bytes of a terminal; ``at_once`` they arrive faster than they are handled."""
         for event in keys_of(data):
             event.set_sender(self.app)
             self.app._driver.send_message(event)
-            await self.idle()
+            if not at_once:
+                await self.idle()
+        await self.idle()
 
     async def run(self, *commands: str) -> None:
         """Run commands of the registry without their keys."""

@@ -40,6 +40,17 @@ async def test_letters_of_commands_are_text_in_the_prompt(session):
         assert driver.window == before
 
 
+async def test_what_is_typed_ahead_belongs_to_the_prompt(session):
+    async with opened(session) as driver:
+        before = driver.window
+        await driver.send("/wax/", at_once=True)
+        assert typed(driver) == "wax/"
+        assert driver.window == before
+        await driver.press("escape")
+        await driver.send(":3ms\r", at_once=True)
+        assert driver.state.cursor == 3_000_000
+
+
 async def test_enter_goes_to_the_first_hit_after_the_cursor_and_n_on_and_back(session):
     async with opened(session) as driver:
         driver.state.cursor = 0

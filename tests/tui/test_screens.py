@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from driving import keys_of, opened
-from textual.command import CommandPalette
+from textual.command import CommandList, CommandPalette
 from textual.widgets import Input
 
 from npu_tui.ingest.errors import InputError
@@ -68,6 +68,15 @@ async def test_the_palette_finds_commands_and_lanes(session):
         await until(lambda: isinstance(driver.app.screen, MainScreen))
         await driver.idle()
         assert driver.explorer.focused.name == "Stream 3"
+
+
+async def test_the_palette_offers_the_commands_of_the_registry_only(session):
+    titles = {command.title for command in COMMANDS if command.id != "palette"}
+    async with opened(session) as driver:
+        await driver.press("ctrl+p")
+        offered = driver.app.screen.query_one(CommandList)
+        await until(lambda: offered.option_count >= len(titles))
+        assert {str(option.hit.text) for option in offered.options} == titles
 
 
 async def test_the_palette_runs_a_command(session):
