@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -25,6 +26,9 @@ def main(argv: list[str] | None = None) -> int:
         return _open(words)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # the reader of the summary has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
 
 
 def _open(words: list[str]) -> int:
@@ -62,6 +66,7 @@ def _explore(path: Path) -> int:
 
         try:
             sys.stdout.write(summary(load(path)))
+            sys.stdout.flush()
         except InputError as error:
             return _refuse(error)
         return DONE
@@ -101,7 +106,12 @@ def _screenshot(words: list[str]) -> int:
         trace = load(options.path)
     except InputError as error:
         return _refuse(error)
-    Path(options.output).write_text(picture(trace, int(columns), int(rows), options.keys.split()), encoding="utf-8")
+    drawn = picture(trace, int(columns), int(rows), options.keys.split())
+    try:
+        Path(options.output).write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        print(f"npu-tui: {options.output}: {error.strerror}", file=sys.stderr)
+        return USAGE
     return DONE
 
 

@@ -50,6 +50,7 @@ ENGLISH: dict[str, str] = {
     "command.command": "command, time or lane by name",
     "command.palette": "command palette",
     "command.help": "all keys",
+    "command.health": "trace health: what could not be placed",
     "command.quit": "quit (also :q)",
     "footer.zoom_in": "",
     "footer.zoom_out": "zoom",
@@ -182,7 +183,17 @@ ENGLISH: dict[str, str] = {
     "command.prompt": ":",
     "command.unknown": "no command, time or lane is called {text}",
     "help.title": "Keys",
-    "help.close": "Esc closes",
+    "sheet.close": "Esc closes",
+    "health.title": "Trace health",
+    "health.events": "{events} events in the file, {kept} of them slices on the lanes",
+    "health.clean": "every event has its place",
+    "health.unbound_sources": "{count} of {links} {category} links begin on no slice",
+    "health.unbound_targets": "{count} of {links} {category} links end on no slice",
+    "health.negative": "{count} of {links} {category} links end before they begin: the clocks of host and device differ",
+    "health.crossing": "{count} slices cross another one of their lane; they are shown on rows of their own",
+    "health.clock": "clock floor {floor}, confirmed by the links: launch latency and clock offset together",
+    "health.clock_untrusted": "clock floor {floor}, not confirmed: the classes of launches may be off",
+    "health.outside": "{count} counter samples lie before the first or after the last slice",
     "help.words": (
         "┃ near-vertical: the device started as soon as the host had launched. ╲ queued: it waited behind others.\n"
         "Red is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost time."
@@ -223,7 +234,6 @@ ENGLISH: dict[str, str] = {
     "cli.keys": "keys to press first, in Textual's names, separated by blanks",
     "cli.bad_size": "--size wants COLUMNSxROWS, such as 120x40",
     "cli.no_demo": "there is no demo called {name}; there are {names}",
-    "cli.cancelled": "cancelled",
 }
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from npu_tui.analysis.dispatch import Dispatch, dispatch
 from npu_tui.analysis.overlap import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED, Overlap, overlap
+from npu_tui.report.health import health_lines
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
@@ -30,7 +31,7 @@ def summary(trace: Trace) -> str:
     lines += _section("summary.links", _links(trace))
     lines += _section("summary.dispatch", [line for device in dispatch(trace) for line in _dispatch(device)])
     lines += _section("summary.overlap", [line for device in overlap(trace) for line in _overlap(device)])
-    lines += _section("summary.health", _health(trace))
+    lines += _section("summary.health", health_lines(trace))
     return "\n".join(lines) + "\n"
 
 
@@ -113,10 +114,3 @@ def _overlap(device: Overlap) -> list[str]:
         say("summary.part", name=name, time=duration_text(part), share=f"{device.ratio(part):.1%}")
         for name, part in parts
     ]
-
-
-def _health(trace: Trace) -> list[str]:
-    lines = [say("health.skipped", count=f"{count:,}", reason=reason) for reason, count in trace.health.skipped.items()]
-    if trace.health.truncated:
-        lines.insert(0, say("health.truncated", events=f"{sum(trace.events.values()):,}"))
-    return lines + trace.health.warnings

@@ -239,6 +239,9 @@ class Actions:
     def palette(self) -> None:
         self._screen.app.action_command_palette()
 
+    def health(self) -> None:
+        self._screen.show_health()
+
     def help(self) -> None:
         self._screen.show_help()
 

@@ -15,6 +15,8 @@ GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search
 class Command:
     """Something the user can do. ``keys`` are Textual key names, or two of them with a blank for a sequence.
 
+    A command without keys is typed behind ``:`` or found in the palette.
+
     ``footer`` commands are named in the footer, by their first key.
     """
 
@@ -76,6 +78,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("focus_next", "panel", ("tab",)),
     Command("command", "program", ("colon",)),
     Command("palette", "program", ("ctrl+p",)),
+    Command("health", "program", ()),
     Command("help", "program", ("question_mark",), footer=True),
     Command("quit", "program", ("ctrl+q",)),
 )
@@ -121,13 +124,18 @@ def key_label(key: str) -> str:
 
 def keys_label(command: Command) -> str:
     """All keys of a command as people write them."""
-    return " ".join(key_label(key) for key in command.keys if key not in _SAME_KEY)
+    return " ".join(_labels(command))
+
+
+def _labels(command: Command) -> list[str]:
+    """The keys of a command, or how it is typed where it has none."""
+    return [key_label(key) for key in command.keys if key not in _SAME_KEY] or [f":{command.id}"]
 
 
 def markdown_table() -> str:
     """The key table of the README."""
     lines = ["| keys | what they do |", "|---|---|"]
     for command in COMMANDS:
-        keys = " ".join(f"`{key_label(key)}`" for key in command.keys if key not in _SAME_KEY)
+        keys = " ".join(f"`{label}`" for label in _labels(command))
         lines.append(f"| {keys} | {command.title} |")
     return "\n".join(lines) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -9,6 +10,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from npu_tui.analysis.ranges import range_sums
+from npu_tui.report.health import health_lines
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text, exact_text, parse_duration
@@ -16,13 +18,14 @@ from npu_tui.tui.actions import Actions
 from npu_tui.tui.commands import BY_ID, COMMANDS
 from npu_tui.tui.details import details, legend
 from npu_tui.tui.header import Headline, StatusLine
-from npu_tui.tui.help import HelpScreen
+from npu_tui.tui.help import help_text
 from npu_tui.tui.hits import Hits, search
 from npu_tui.tui.links import LinkRow, link_columns, link_rows
 from npu_tui.tui.palette import CommandProvider
 from npu_tui.tui.panel import Panel, Rows, Tab, TabLine
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.session import Session
+from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.timeline import Timeline
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
@@ -145,7 +148,12 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def show_help(self) -> None:
         """Show all keys."""
-        self.app.push_screen(HelpScreen())
+        self.app.push_screen(Sheet(say("help.title"), help_text()))
+
+    def show_health(self) -> None:
+        """Show what of the traces could not be placed."""
+        lines = [line for trace in self.session.scene.traces for line in health_lines(trace)]
+        self.app.push_screen(Sheet(say("health.title"), Text("\n".join(lines))))
 
     # --- prompt
 
@@ -165,7 +173,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def on_prompt_entered(self, event: Prompt.Entered) -> None:
         """Go to the first hit, or do what was asked."""
-        self.query_one(Timeline).focus()
+        self.set_focus(self.query_one(Timeline))
         if event.kind == "command":
             self._obey(event.text.strip())
             return
@@ -178,7 +186,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def on_prompt_closed(self) -> None:
         """Back to the lanes."""
-        self.query_one(Timeline).focus()
+        self.set_focus(self.query_one(Timeline))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Put the prompt away when something else takes the focus."""

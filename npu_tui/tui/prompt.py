@@ -16,6 +16,27 @@ from npu_tui.strings import say
 Kind = Literal["search", "command"]
 
 
+class Field(Input):
+    """The prompt's input. It acts on Enter, Esc and Tab at once: the next key may be here already."""
+
+    def on_key(self, event: events.Key) -> None:
+        """Enter ends, Esc gives up, Tab takes the suggestion; behind them keys are for the lanes again."""
+        prompt = self.query_ancestor(Prompt)
+        if not prompt.is_open:
+            event.prevent_default()
+            return
+        act = {"enter": prompt.enter, "escape": prompt.give_up, "tab": self.take_suggestion}.get(event.key)
+        if act is not None:
+            event.prevent_default()
+            event.stop()
+            act()
+
+    def take_suggestion(self) -> None:
+        """Complete the text as suggested."""
+        self.action_end()
+        self.action_cursor_right()
+
+
 class Prompt(Horizontal):
     """Asks for one line; posts what is typed, what is entered, and when it is given up."""
 
@@ -53,7 +74,7 @@ class Prompt(Horizontal):
     def compose(self) -> ComposeResult:
         """Label, input, answer."""
         yield Label(id="ask")
-        yield Input(compact=True)
+        yield Field(compact=True)
         yield Label(id="answer")
 
     def open(self, kind: Kind, suggestions: list[str]) -> None:
@@ -61,7 +82,7 @@ class Prompt(Horizontal):
         self.kind = kind
         self.query_one("#ask", Label).update(say(f"{kind}.prompt"))
         self.answer("")
-        field = self.query_one(Input)
+        field = self.query_one(Field)
         field.suggester = SuggestFromList(suggestions, case_sensitive=False) if suggestions else None
         field.value = ""
         self.add_class("-open")
@@ -86,20 +107,12 @@ class Prompt(Horizontal):
         if self.is_open:
             self.post_message(self.Typed(self.kind, event.value))
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def enter(self) -> None:
         """Pass on what is entered."""
-        event.stop()
         self.close()
-        self.post_message(self.Entered(self.kind, event.value))
+        self.post_message(self.Entered(self.kind, self.query_one(Field).value))
 
-    def on_key(self, event: events.Key) -> None:
-        """Esc gives up, Tab takes the suggestion."""
-        if event.key == "escape":
-            event.stop()
-            self.close()
-            self.post_message(self.Closed())
-        elif event.key == "tab":
-            event.stop()
-            field = self.query_one(Input)
-            field.action_end()
-            field.action_cursor_right()
+    def give_up(self) -> None:
+        """Put the prompt away without an answer."""
+        self.close()
+        self.post_message(self.Closed())

@@ -51,6 +51,20 @@ async def test_what_is_typed_ahead_belongs_to_the_prompt(session):
         assert driver.state.cursor == 3_000_000
 
 
+async def test_what_is_typed_ahead_of_the_answer_belongs_to_the_lanes(session):
+    async with opened(session) as driver:
+        await driver.send("/Gelu\rnn", at_once=True)
+        assert driver.main.hits.text == "Gelu"
+        here = driver.main.hits.index(driver.state.selection)
+        await driver.send("N", at_once=True)
+        await driver.press("N", "N")
+        assert driver.main.hits.index(driver.state.selection) == (here - 3) % len(driver.main.hits.starts)
+        await driver.send(":stream 3\rgg", at_once=True)
+        assert driver.state.focus == 0
+        await driver.send("/Gelu\x1b[27uG", at_once=True)
+        assert driver.state.focus == len(driver.explorer.rows) - 1
+
+
 async def test_enter_goes_to_the_first_hit_after_the_cursor_and_n_on_and_back(session):
     async with opened(session) as driver:
         driver.state.cursor = 0

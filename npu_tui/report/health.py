@@ -1,0 +1,39 @@
+"""Trace health in lines of plain text."""
+
+from __future__ import annotations
+
+from npu_tui.analysis.dispatch import dispatch
+from npu_tui.analysis.health import trace_health
+from npu_tui.strings import say
+from npu_tui.trace.model import Trace
+from npu_tui.trace.text import printable
+from npu_tui.trace.units import duration_text
+
+
+def health_lines(trace: Trace) -> list[str]:
+    """What was skipped and why, ends without a slice, crossings, clocks, and counters outside the slices."""
+    health = trace_health(trace)
+    lines = [say("health.events", events=f"{health.events:,}", kept=f"{len(trace.slices):,}")]
+    if health.is_clean:
+        lines.append(say("health.clean"))
+    if health.truncated:
+        lines.append(say("health.truncated", events=f"{health.events:,}"))
+    lines += [say("health.skipped", count=f"{count:,}", reason=printable(why)) for why, count in health.skipped]
+    for link in health.links:
+        for key, count in (
+            ("health.unbound_sources", link.unbound_sources),
+            ("health.unbound_targets", link.unbound_targets),
+            ("health.negative", link.negative),
+        ):
+            if count:
+                total = f"{link.links:,}"
+                lines.append(say(key, count=f"{count:,}", category=printable(link.category), links=total))
+    if health.crossing:
+        lines.append(say("health.crossing", count=f"{health.crossing:,}"))
+    for device in dispatch(trace):
+        for floor in device.floors:
+            key = "health.clock" if floor.trusted else "health.clock_untrusted"
+            lines.append(say(key, floor=duration_text(floor.floor)))
+    if health.samples_outside:
+        lines.append(say("health.outside", count=f"{health.samples_outside:,}"))
+    return lines + [printable(warning) for warning in health.warnings]

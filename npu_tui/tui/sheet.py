@@ -1,0 +1,41 @@
+"""A sheet of text over the main screen, closed with Esc."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from npu_tui.strings import say
+
+
+class Sheet(ModalScreen[None]):
+    """Shows ``content`` under ``title``; it scrolls where it is longer than the screen."""
+
+    DEFAULT_CSS = """
+    Sheet { align: center middle; }
+    Sheet > VerticalScroll {
+        width: 92%; max-width: 130; height: auto; max-height: 96%;
+        background: $surface; border: round $primary; padding: 0 2;
+    }
+    Sheet Static { height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,question_mark,q", "dismiss", "")]
+
+    def __init__(self, title: str, content: RenderableType) -> None:
+        super().__init__()
+        self._heading = title
+        self._content = content
+
+    def compose(self) -> ComposeResult:
+        """Title and content."""
+        heading = Text(self._heading, style="bold")
+        heading.append(f"   {say('sheet.close')}", style="dim")
+        with VerticalScroll():
+            yield Static(Group(heading, Text(""), self._content))

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import npu_tui.cli
+from npu_tui import __version__
+from npu_tui.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+HEALTHY = ROOT / "fixtures" / "healthy"
+
+
+def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """The program as a process of its own, its output no terminal."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [sys.executable, "-m", "npu_tui", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
+
+
+def refused(*arguments: str) -> tuple[int, str]:
+    """Exit code and words of wrong usage."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    return int(ended.value.code)
+
+
+def test_help():
+    done = run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "npu-tui [PATH]" in done.stdout
+    assert "Exit codes: 0 done, 2 wrong usage, 3 input not readable, 130 interrupted." in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("command", ["demo", "screenshot"])
+def test_help_of_a_command(command, capsys):
+    assert refused(command, "--help") == 0
+    assert f"npu-tui {command}" in capsys.readouterr().out
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, npu_tui.cli; print(sorted({'numpy', 'textual', 'polars', 'rich', 'msgspec'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_version():
+    done = run("--version")
+    assert (done.returncode, done.stdout.strip()) == (0, f"npu-tui {__version__}")
+
+
+def test_a_summary_where_stdout_is_no_terminal():
+    done = run(str(HEALTHY))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Ascend Hardware" in done.stdout
+    assert "HostToDevice: 132 links" in done.stdout
+
+
+def test_the_current_directory_without_a_path():
+    done = run(cwd=HEALTHY)
+    assert done.returncode == 0
+    assert "HostToDevice: 132 links" in done.stdout
+
+
+def test_a_summary_of_the_demo(capsys):
+    assert main(["demo"]) == 0
+    assert "starved 96 of 131 launches" in capsys.readouterr().out
+    assert main(["demo", "healthy"]) == 0
+    assert "starved 5 of 132 launches" in capsys.readouterr().out
+
+
+def test_the_demo_lists_its_names(capsys):
+    assert refused("demo", "nothing") == 2
+    assert "dispatch_bound, healthy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--frobnicate",),
+        ("one", "two"),
+        ("screenshot",),
+        ("screenshot", "x.json"),
+        ("screenshot", str(HEALTHY), "-o", "x.svg", "--size", "wide"),
+        ("screenshot", str(HEALTHY), "-o", "x.svg", "--size", "5x5"),
+        ("screenshot", str(HEALTHY), "-o", "x.svg", "--size", "-120x40"),
+    ],
+)
+def test_wrong_usage(arguments, capsys):
+    assert refused(*arguments) == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("command", [(), ("screenshot", "-o", "x.svg")])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "no such file"),
+        (b"", "empty"),
+        (b'{"a": 1}', "expected"),
+        (b"[]", "event"),
+        (b"\x00\xff\x1b[2J", "byte 0"),
+    ],
+)
+def test_input_that_is_not_readable_is_one_line_on_stderr(tmp_path, monkeypatch, capsys, command, content, words):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "trace_view.json"
+    if content is not None:
+        file.write_bytes(content)
+    assert main([*command[:1], str(file), *command[1:]]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"npu-tui: {file}: ")
+    assert said.err.count("\n") == 1
+    assert words in said.err
+    assert said.err.strip().isprintable()
+    assert not (tmp_path / "x.svg").exists()
+
+
+def test_a_directory_without_a_trace(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 3
+    assert "trace_view.json" in capsys.readouterr().err
+
+
+def test_a_directory_of_several_ranks_names_one(tmp_path, capsys):
+    for rank in (0, 1):
+        folder = tmp_path / f"rank{rank}_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+        folder.mkdir(parents=True)
+        (folder / "trace_view.json").write_text("[]")
+    assert main([str(tmp_path)]) == 3
+    assert "rank0_ascend_pt" in capsys.readouterr().err
+
+
+def test_interrupted(monkeypatch):
+    def interrupt(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(npu_tui.cli, "_explore", interrupt)
+    assert main([str(HEALTHY)]) == 130
+
+
+def test_a_screenshot_is_a_picture(tmp_path, capsys):
+    picture = tmp_path / "x.svg"
+    assert main(["screenshot", str(HEALTHY), "-o", str(picture), "--size", "100x30", "--keys", "x c"]) == 0
+    text = "".join(ElementTree.fromstring(picture.read_text(encoding="utf-8")).itertext()).replace("\xa0", " ")
+    assert "rank 0" in text
+    assert "chain" in text
+    assert capsys.readouterr().err == ""
+
+
+def test_a_picture_that_cannot_be_written_is_one_line(tmp_path, capsys):
+    missing = tmp_path / "no such folder" / "x.svg"
+    assert main(["screenshot", str(HEALTHY), "-o", str(missing)]) == 2
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert str(missing) in said.err
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    command = [sys.executable, "-m", "npu_tui", str(HEALTHY)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as started:
+        started.stdout.close()
+        said = started.stderr.read()
+        started.wait(60)
+    assert (said, started.returncode) == ("", 0)

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from npu_tui.strings import ENGLISH, say
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
+from npu_tui.tui.commands import COMMANDS, GROUPS
+from npu_tui.tui.panel import TABS
+from npu_tui.view.explorer import _MODES
+from npu_tui.view.scene import LinkShape
+
+PACKAGE = Path(__file__).resolve().parents[1] / "npu_tui"
+
+COMPUTED = {
+    "command.": {command.id for command in COMMANDS},
+    "footer.": {command.id for command in COMMANDS if command.footer},
+    "group.": set(GROUPS),
+    "tab.": set(TABS),
+    "class.": {op_class.name.lower() for op_class in OpClass},
+    "shape.": {shape.name.lower() for shape in LinkShape},
+    "mode.": set(_MODES),
+    "category.": {HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD},
+    "stage.": {"op", "enqueue", "queue", "dequeue", "launch", "wait", "run"},
+}
+"""Families whose keys are put together while the program runs, with all of their members."""
+
+LOOSE = ("header.", "range.", "search.", "links.", "command.")
+"""Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
+
+
+def calls() -> list[tuple[str, ast.Call]]:
+    """(module, call) of every ``say(...)`` of the package."""
+    found = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        found += [
+            (file.name, node)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "say"
+        ]
+    return found
+
+
+def literals(node: ast.AST) -> list[str]:
+    """The whole texts in an expression, those of a conditional included."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, ast.IfExp):
+        return literals(node.body) + literals(node.orelse)
+    return []
+
+
+def placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+def words_in_source() -> set[str]:
+    """Every string constant of the package but the table itself."""
+    return {
+        node.value
+        for file in PACKAGE.rglob("*.py")
+        if file.name != "strings.py"
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_every_key_in_use_exists():
+    used = {key for _, call in calls() for key in literals(call.args[0])}
+    assert len(used) > 50
+    assert used <= set(ENGLISH)
+
+
+def test_every_computed_key_exists():
+    for family, members in COMPUTED.items():
+        for member in members:
+            assert family + member in ENGLISH
+
+
+def test_every_key_is_used():
+    used = {key for _, call in calls() for key in literals(call.args[0])}
+    used |= {family + member for family, members in COMPUTED.items() for member in members}
+    words = words_in_source()
+    for key in set(ENGLISH) - used - words:
+        family = next((family for family in LOOSE if key.startswith(family)), None)
+        assert family is not None, f"{key} is not used"
+        rest = key.removeprefix(family)
+        asked_by_kind = any(key == f"{kind}.prompt" for kind in ("search", "command"))
+        assert asked_by_kind or rest in words, f"{key} is not used"
+
+
+def test_placeholders_are_filled_by_name():
+    for module, call in calls():
+        given = {keyword.arg for keyword in call.keywords}
+        for key in literals(call.args[0]):
+            assert placeholders(ENGLISH[key]) == given, f"{module}: {key}"
+
+
+def test_texts_are_clean():
+    for key, text in ENGLISH.items():
+        assert text == text.strip() or key.endswith(".prompt"), key
+        assert "  " not in text.replace("   ", ""), key
+        assert not re.search(r"\.{3}|--", text.replace("--size", "")), key
+
+
+def test_a_missing_value_is_an_error():
+    with pytest.raises(KeyError):
+        say("hit.of", n=1)
+    with pytest.raises(KeyError):
+        say("no such text")
