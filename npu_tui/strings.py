@@ -189,7 +189,7 @@ ENGLISH: dict[str, str] = {
     "health.clean": "every event has its place",
     "health.unbound_sources": "{count} of {links} {category} links begin on no slice",
     "health.unbound_targets": "{count} of {links} {category} links end on no slice",
-    "health.negative": "{count} of {links} {category} links end before they begin: the clocks of host and device differ",
+    "health.negative": "{count} of {links} {category} links end before they begin: the clocks differ",
     "health.crossing": "{count} slices cross another one of their lane; they are shown on rows of their own",
     "health.clock": "clock floor {floor}, confirmed by the links: launch latency and clock offset together",
     "health.clock_untrusted": "clock floor {floor}, not confirmed: the classes of launches may be off",

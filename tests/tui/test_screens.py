@@ -12,7 +12,7 @@ from textual.widgets import Input
 from npu_tui.ingest.errors import InputError
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import COMMANDS
-from npu_tui.tui.help import HelpScreen
+from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
 
@@ -35,7 +35,7 @@ async def until(condition) -> None:
 async def test_help_opens_and_closes(session, key):
     async with opened(session) as driver:
         await driver.press("?")
-        assert isinstance(driver.app.screen, HelpScreen)
+        assert isinstance(driver.app.screen, Sheet)
         await driver.press(key)
         assert isinstance(driver.app.screen, MainScreen)
         assert driver.app.focused is driver.timeline
