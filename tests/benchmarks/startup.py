@@ -1,4 +1,4 @@
-"""Start to first paint of a trace in a pseudo-terminal, and of ``--help``: ``python tests/benchmarks/startup.py TRACE``.
+"""Start to first paint of a trace in a pseudo-terminal and of ``--help``: ``python tests/benchmarks/startup.py TRACE``.
 
 Medians of ten runs with their ratios to the budgets (0.6 s, 0.1 s) and to starting Python alone.
 """

@@ -36,7 +36,7 @@ class Terminal:
         """
         data, last, deadline = b"", time.perf_counter(), time.perf_counter() + limit
         while time.perf_counter() < deadline:
-            waiting = limit if until and until not in data or not data else quiet
+            waiting = limit if (until and until not in data) or not data else quiet
             ready, _, _ = select.select([self._master], [], [], waiting)
             if not ready:
                 break

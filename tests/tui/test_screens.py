@@ -12,9 +12,9 @@ from textual.widgets import Input
 from npu_tui.ingest.errors import InputError
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import COMMANDS
-from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
+from npu_tui.tui.sheet import Sheet
 
 FIXTURE = Path("fixtures/dispatch_bound")
 
