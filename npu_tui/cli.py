@@ -71,10 +71,10 @@ def _explore(path: Path) -> int:
             return _refuse(error)
         return DONE
 
-    from npu_tui.ingest.profile import find_trace
+    from npu_tui.ingest.profile import find_source
 
     try:
-        find_trace(path)
+        find_source(path)
     except InputError as error:
         return _refuse(error)
     from npu_tui.tui.app import NpuTui

@@ -12,7 +12,7 @@ from npu_tui.ingest.times import INVALID
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.classes import classify, step_number
 from npu_tui.trace.depth import first_fit, sort_slices
-from npu_tui.trace.model import HOST_TO_DEVICE, Counters, Health, Lane, Layer, Links, Series, Slices, Trace
+from npu_tui.trace.model import HOST_TO_DEVICE, Counters, EventFile, Health, Lane, Layer, Links, Series, Slices, Trace
 from npu_tui.trace.rows import Rows, make_rows
 
 I32 = npt.NDArray[np.int32]
@@ -21,7 +21,7 @@ I64 = npt.NDArray[np.int64]
 STEPS_LANE = "Steps"
 
 
-def build_trace(columns: Columns, path: str, size: int, rank: int | None, health: Health) -> Trace:
+def build_trace(columns: Columns, path: str, files: tuple[EventFile, ...], rank: int | None, health: Health) -> Trace:
     """The trace of ``columns``; what cannot be placed is counted in ``health``."""
     start, duration, usable = columns.slice_times()
     kept = np.flatnonzero(usable)
@@ -49,7 +49,7 @@ def build_trace(columns: Columns, path: str, size: int, rank: int | None, health
         health.skip(reason, count)
     return Trace(
         path=path,
-        size=size,
+        files=files,
         rank=rank,
         start_ns=start_ns,
         end=int(slices.end.max()) if len(slices) else 0,

@@ -20,10 +20,11 @@ CHUNK = 64 * 1024
 
 _BOUNDARY = re.compile(rb'\}(\s*,\s*)\{\s*"(?![,:}\]\s])')
 _SEARCHED = 4096
+_LONGEST = 256 << 20
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
 _SEPARATOR = re.compile(rb"\s*,?\s*")
 _ARRAY = re.compile(rb'\s*(?:\{(?:.*?"traceEvents"\s*:\s*))?\[', re.DOTALL)
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 def array_start(head: bytes) -> int | None:
@@ -31,7 +32,7 @@ def array_start(head: bytes) -> int | None:
 
     Both forms of the Trace Event Format are known: the bare array and the object with ``traceEvents``.
     """
-    skip = len(_BOM) if head.startswith(_BOM) else 0
+    skip = len(BOM) if head.startswith(BOM) else 0
     match = _ARRAY.match(head, skip)
     return match.end() if match else None
 
@@ -75,6 +76,10 @@ def object_spans(block: bytes) -> tuple[list[tuple[int, int]], int | None]:
             if depth == 0:
                 spans.append((start, match.end()))
     return spans, None
+
+
+class TooLongError(ValueError):
+    """An element is longer than any event: ``str()`` says where it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +126,7 @@ class ChunkReader(Generic[T]):
                 self._drop(separator.end())
             cut = candidate(self._block)
             if cut is None and not self._exhausted:
-                self._read(len(self._block))
+                self._grow()
                 continue
             if cut is not None and (chunk := self._decoded(self._block[: cut[0]])) is not None:
                 self._drop(cut[1])
@@ -132,7 +137,7 @@ class ChunkReader(Generic[T]):
                 return
             spans, closed = object_spans(self._block)
             if not spans and closed is None and not self._exhausted:
-                self._read(len(self._block))
+                self._grow()
                 continue
             yield from self._careful(spans)
             if closed is not None:
@@ -146,6 +151,11 @@ class ChunkReader(Generic[T]):
             more = self._file.read(count)
             self._exhausted = len(more) < count
             self._block += more
+
+    def _grow(self) -> None:
+        if len(self._block) > _LONGEST:
+            raise TooLongError(f"byte {self.offset}: an event of more than {_LONGEST >> 20} MB")
+        self._read(len(self._block))
 
     def _drop(self, count: int) -> None:
         self._block = self._block[count:]

@@ -157,6 +157,7 @@ class Columns:
         self.l_key = array("i")
         self.l_thread = array("i")
         self.l_event = array("q")
+        self._chunk_file = array("i")
         self._chunk_offset = array("q")
         self._chunk_length = array("q")
         self._chunk_first = array("q")
@@ -165,13 +166,15 @@ class Columns:
     def chunks(self) -> Chunks:
         """Where the events so far lie in the file."""
         return Chunks(
+            np.array(self._chunk_file, np.int32),
             np.array(self._chunk_offset, np.int64),
             np.array(self._chunk_length, np.int64),
             np.array(self._chunk_first, np.int64),
         )
 
-    def add(self, offset: int, length: int, events: list[Event]) -> None:
-        """Take in the events of one chunk of ``length`` bytes at ``offset`` of the file."""
+    def add(self, offset: int, length: int, events: list[Event], file: int = 0) -> None:
+        """Take in the events of one chunk of ``length`` bytes at ``offset`` of file number ``file``."""
+        self._chunk_file.append(file)
         self._chunk_offset.append(offset)
         self._chunk_length.append(length)
         self._chunk_first.append(self.count)

@@ -34,8 +34,9 @@ def event_bytes(trace: Trace, ordinal: int) -> bytes:
     at = int(np.searchsorted(chunks.first_event, ordinal, "right")) - 1
     length, first = int(chunks.length[at]), int(chunks.first_event[at])
     following = chunks.first_event[at + 1] if at + 1 < len(chunks.first_event) else sum(trace.events.values())
+    file = trace.files[int(chunks.file[at])]
     try:
-        descriptor = os.open(trace.path, os.O_RDONLY)
+        descriptor = os.open(file.path, os.O_RDONLY)
         try:
             size = os.fstat(descriptor).st_size
             data = os.pread(descriptor, length, int(chunks.offset[at]))
@@ -43,7 +44,7 @@ def event_bytes(trace: Trace, ordinal: int) -> bytes:
             os.close(descriptor)
     except OSError as error:
         raise InputError(f"{trace.path}: {error.strerror or error}; the events are read from the file again") from error
-    if size != trace.size:
+    if size != file.size:
         raise InputError(_changed(trace))
     if following - first == 1:
         return data.strip()  # alone in its chunk, perhaps because no strict parser takes it

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from npu_tui.ingest.build import build_trace
-from npu_tui.ingest.chunks import CHUNK, ChunkReader, array_start
+from npu_tui.ingest.chunks import BOM, CHUNK, ChunkReader, TooLongError, array_start
 from npu_tui.ingest.columns import Columns
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.events import decode_events
 from npu_tui.ingest.lenient import strict_json
-from npu_tui.ingest.profile import find_trace, rank_of
-from npu_tui.trace.model import Health, Trace
+from npu_tui.ingest.profile import Source, find_source
+from npu_tui.ingest.unpack import open_plain
+from npu_tui.trace.model import EventFile, Health, Trace
 
 Progress = Callable[[int, int, int], bool]
 """Called with (bytes read, bytes in all, events so far); returning False cancels the loading."""
 
 _REPORT_BYTES = 2 << 20
+_LONGEST_HEAD = 64 << 20
 
 
 def load(path: str | Path, progress: Progress | None = None, chunk_size: int = CHUNK) -> Trace:
@@ -27,39 +29,79 @@ def load(path: str | Path, progress: Progress | None = None, chunk_size: int = C
 
     Raises ``InputError`` if it cannot be read or holds no event, ``Cancelled`` if ``progress`` returns False.
     """
-    file = find_trace(Path(path))
+    source = find_source(Path(path))
     collecting = gc.isenabled()
     gc.disable()  # nothing decoded is cyclic, and a collection walks every event
     try:
-        return _load(file, progress, chunk_size)
+        return _load(source, progress or _silent, chunk_size)
     except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}; give a file that can be read") from error
+        raise InputError(f"{source.path}: {error.strerror or error}; give a file that can be read") from error
     finally:
         if collecting:
             gc.enable()
 
 
-def _load(file: Path, progress: Progress | None, chunk_size: int) -> Trace:
-    with file.open("rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
-        head = stream.read(CHUNK)
-        start = array_start(head)
-        if start is None:
-            raise InputError(_refusal(file, head))
-        columns = Columns()
-        reader = ChunkReader(stream, start, decode_events, strict_json, chunk_size)
+def _silent(done: int, total: int, events: int) -> bool:
+    """No progress is shown and nothing is cancelled."""
+    return True
+
+
+def _load(source: Source, progress: Progress, chunk_size: int) -> Trace:
+    columns, health = Columns(), Health()
+    files, reached = [], 0
+    for number, file in enumerate(source.files):
+        read, reached = _read(file, number, columns, health, progress, chunk_size)
+        files.append(read)
+    if columns.count == columns.phases[""]:
+        raise InputError(f"{source.path}: byte {reached}: the array holds no complete event; profile again")
+    size = sum(file.size for file in files)
+    if not progress(size, size, columns.count):
+        raise Cancelled
+    return build_trace(columns, str(source.path), tuple(files), source.rank, health)
+
+
+def _read(
+    file: Path, number: int, columns: Columns, health: Health, progress: Progress, chunk_size: int
+) -> tuple[EventFile, int]:
+    """Take the events of ``file`` into ``columns``; returns the offset reached as well."""
+    packed = file.stat().st_size
+    plain = open_plain(file, lambda done: progress(done, packed, columns.count))
+    try:
+        start = _array_start(file, plain.stream)
+        reader = ChunkReader(plain.stream, start, decode_events, strict_json, chunk_size)
         reported = 0
         for chunk in reader:
-            columns.add(chunk.offset, chunk.length, chunk.events)
-            if progress is not None and reader.offset - reported >= _REPORT_BYTES:
+            columns.add(chunk.offset, chunk.length, chunk.events, number)
+            if reader.offset - reported >= _REPORT_BYTES:
                 reported = reader.offset
-                if not progress(reported, size, columns.count):
+                if not progress(reported, plain.size, columns.count):
                     raise Cancelled
-    if columns.count == columns.phases[""]:
-        raise InputError(f"{file}: byte {reader.offset}: the array holds no complete event; profile again")
-    health = Health(truncated=reader.truncated)
+    except TooLongError as error:
+        raise InputError(f"{file}: {error}; this is no trace of events") from error
+    finally:
+        if not plain.unpacked:
+            plain.stream.close()
+    health.truncated = health.truncated or reader.truncated or plain.cut
     health.skip("malformed event", reader.malformed)
-    return build_trace(columns, str(file), size, rank_of(file), health)
+    return EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None), reader.offset
+
+
+def _array_start(file: Path, stream: BinaryIO) -> int:
+    """Offset behind the bracket that opens the events; what may stand before it is searched in growing pieces."""
+    head, length = b"", CHUNK
+    while len(head) < length and length <= _LONGEST_HEAD:
+        head += stream.read(length - len(head))
+        start = array_start(head)
+        if start is not None:
+            return start
+        if len(head) < length or not _may_begin_later(head):
+            break
+        length *= 4
+    raise InputError(_refusal(file, head))
+
+
+def _may_begin_later(head: bytes) -> bool:
+    return not head.strip() or head.lstrip().removeprefix(BOM).lstrip().startswith(b"{")
 
 
 def _refusal(file: Path, head: bytes) -> str:

@@ -1,45 +1,114 @@
-"""Where the trace lies in a profile directory, and whose it is."""
+"""Which files at a path hold the events of one rank, and whose they are."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from npu_tui.ingest.errors import InputError
 
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
-_TRACE = "trace_view.json"
+_MSPROF_OUTPUT = "mindstudio_profiler_output"
+_TRACE = re.compile(r"trace_view\.json(?:\.gz)?")
+_MSPROF = re.compile(r"msprof_\d+\.json(?:\.gz)?")
+_SLICE = re.compile(r"msprof_slice_(\d+)_(\d+)\.json(?:\.gz)?")
+_KINETO = re.compile(r".*\.pt\.trace\.json(?:\.gz)?")
 _INFO = re.compile(r"profiler_info_(\d{1,5})\.json")
+_RAW_TORCH = "FRAMEWORK"
+_RAW_MSPROF = re.compile(r"PROF_\d+_.*")
 
 
-def find_trace(path: Path) -> Path:
-    """The file of events at ``path``: itself, or the one ``trace_view.json`` of a profile directory.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The files that hold one trace together (several only for sliced msprof exports), and the rank if it is known."""
 
-    Raises ``InputError`` if nothing is there or a directory holds no or several traces.
+    path: Path
+    files: tuple[Path, ...]
+    rank: int | None
+
+
+def find_source(path: Path) -> Source:
+    """The trace at ``path``: a file, or a directory of the profiler that holds one.
+
+    A slice of an msprof export stands for all slices of that export beside it. Raises ``InputError`` if nothing is
+    there, or a directory holds no or several traces, or only data that were never parsed.
     """
-    if not path.exists():
-        raise InputError(f"{path}: no such file or directory; give a trace_view.json or a profile directory")
-    if not path.is_dir():
-        return path
-    for known in (path / _OUTPUT / _TRACE, path / _TRACE):
-        if known.is_file():
-            return known
-    found = sorted(path.glob(f"*/{_OUTPUT}/{_TRACE}"))
+    try:
+        if not path.exists():
+            raise InputError(f"{path}: no such file or directory; give a trace_view.json or a profile directory")
+        if not path.is_dir():
+            return _source(path, _whole_export(path))
+        found = _traces_in(path) or [trace for child in _folders(path) for trace in _traces_in(child)]
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; give a file or directory that can be read") from error
     if len(found) == 1:
-        return found[0]
+        return _source(found[0][0], found[0])
     if found:
-        raise InputError(f"{path}: holds {len(found)} traces; give one of them, such as {found[0]}")
-    raise InputError(f"{path}: no {_OUTPUT}/{_TRACE} in this directory; give a trace_view.json")
+        raise InputError(f"{path}: holds {len(found)} traces; give one of them, such as {found[0][0]}")
+    raise InputError(_nothing_in(path))
 
 
-def rank_of(file: Path) -> int | None:
+def _source(path: Path, files: tuple[Path, ...]) -> Source:
+    return Source(path, files, _rank_of(files[0]))
+
+
+def _traces_in(folder: Path) -> list[tuple[Path, ...]]:
+    """The traces that lie in ``folder`` as the profilers lay them out; the most processed form wins."""
+    for place in (folder / _OUTPUT, folder, folder / _MSPROF_OUTPUT):
+        if not place.is_dir():
+            continue
+        files = sorted(file for file in place.iterdir() if file.is_file())
+        for pattern in (_TRACE, _MSPROF):
+            named = [file for file in files if pattern.fullmatch(file.name)]
+            if named:
+                return [(file,) for file in _newest(named)]
+        exports = {match[2]: file for file in files if (match := _SLICE.fullmatch(file.name))}
+        if exports:
+            return [_whole_export(exports[max(exports)])]
+        kineto = [file for file in files if _KINETO.fullmatch(file.name)]
+        if kineto:
+            return [(file,) for file in kineto]
+    return [trace for child in _folders(folder, "PROF_*") for trace in _traces_in(child)]
+
+
+def _folders(folder: Path, pattern: str = "*") -> list[Path]:
+    return [child for child in sorted(folder.glob(pattern)) if child.is_dir()]
+
+
+def _newest(files: list[Path]) -> list[Path]:
+    """An unpacked file before its packed twin, and of several msprof exports the last one."""
+    plain = [file for file in files if file.suffix != ".gz"] or files
+    return plain[-1:] if _MSPROF.fullmatch(plain[0].name) else plain[:1]
+
+
+def _whole_export(file: Path) -> tuple[Path, ...]:
+    """All slices of the msprof export that ``file`` is a slice of, in their order; any other file alone."""
+    match = _SLICE.fullmatch(file.name)
+    if match is None:
+        return (file,)
+    siblings = {file: _SLICE.fullmatch(file.name) for file in file.parent.iterdir()}
+    slices = [(int(other[1]), file) for file, other in siblings.items() if other and other[2] == match[2]]
+    return tuple(sibling for _, sibling in sorted(slices))
+
+
+def _nothing_in(path: Path) -> str:
+    """One line on a directory without a trace, with the command that makes one out of raw data."""
+    if any(_RAW_MSPROF.fullmatch(child.name) for child in path.iterdir()):
+        if (path / _RAW_TORCH).is_dir():
+            how = f"python3 -c \"from torch_npu.profiler.profiler import analyse; analyse('{path}')\""
+        else:
+            how = f"msprof --export=on --output={path}"
+        return f"{path}: raw profiler data that were never parsed; run: {how}"
+    if _RAW_MSPROF.fullmatch(path.name):
+        return f"{path}: raw profiler data that were never parsed; run: msprof --export=on --output={path}"
+    return f"{path}: no {_OUTPUT}/trace_view.json in this directory; give a trace_view.json or a profile directory"
+
+
+def _rank_of(file: Path) -> int | None:
     """The rank named by the first ``profiler_info_<rank>.json`` two directories up, as torch_npu lays profiles out."""
     try:
         infos = sorted(file.resolve().parent.parent.iterdir())
     except OSError:
         return None
-    for info in infos:
-        match = _INFO.fullmatch(info.name)
-        if match:
-            return int(match[1])
-    return None
+    return next((int(match[1]) for info in infos if (match := _INFO.fullmatch(info.name))), None)

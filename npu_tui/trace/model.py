@@ -139,14 +139,25 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Where the events lie in the file: each chunk is ``length`` bytes of whole events, separated by commas.
+    """Where the events lie: each chunk is ``length`` bytes of whole events, separated by commas, in one file.
 
-    ``offset`` is in bytes, ``first_event`` the ordinal of the chunk's first event; all three ascend together.
+    ``file`` indexes ``Trace.files``, ``offset`` is in bytes, ``first_event`` the ordinal of the chunk's first event
+    over all files.
     """
 
+    file: I32
     offset: I64
     length: I64
     first_event: I64
+
+
+@dataclass(frozen=True, slots=True)
+class EventFile:
+    """A file of plain events: ``path`` opens its ``size`` bytes again; ``copy`` keeps an unpacked one alive."""
+
+    path: str
+    size: int
+    copy: object = None
 
 
 @dataclass(slots=True)
@@ -167,12 +178,14 @@ class Health:
 class Trace:
     """One rank's events as columns, with everything that was counted while reading them.
 
+    ``path`` is what the user opened, ``files`` are the plain files its events lie in.
+
     ``events`` counts the complete elements of the file by phase (``X``, ``C``, ``s``, ``f``, ``M``, ...) and ``end`` is
     the end of the last slice.
     """
 
     path: str
-    size: int
+    files: tuple[EventFile, ...]
     rank: int | None
     start_ns: int
     end: int
@@ -190,6 +203,11 @@ class Trace:
     events: dict[str, int]
     chunks: Chunks
     health: Health
+
+    @property
+    def size(self) -> int:
+        """Bytes of all event files, unpacked."""
+        return sum(file.size for file in self.files)
 
     @property
     def file_lanes(self) -> list[Lane]:

@@ -106,8 +106,9 @@ def _lines(trace: Trace, number: int, marks: LinkMarks, link: I64, window: Windo
         depth = np.where(bound, trace.slices.depth[safe] if len(trace.slices) else 0, 0)
         lanes = np.where(bound, trace.slices.lane[safe] if len(trace.slices) else -1, lane)
         row = window.places.rows(number, lanes.astype(np.int64), depth.astype(np.int64))
-        # Exact integers before the division: far-away times must not lose the columns near the screen.
-        column = (time * view.width - view.first * view.span) / view.span
+        # Counted from the left edge, and in floats only then: exact near the screen, and no product overflows.
+        start, over = divmod(view.first * view.span, view.width)
+        column = ((time - start).astype(np.float64) * view.width - over) / view.span
         ends.append((column, row))
     (x0, row0), (x1, row1) = ends
     shape, starved = marks.shape[link], marks.starved[link]

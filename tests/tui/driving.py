@@ -111,7 +111,7 @@ class Driver:
             quiet = 0 if self._busy() else quiet + 1
             if quiet == 3:
                 return
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.001)
         raise AssertionError("the app does not come to rest")
 
     def _busy(self) -> bool:

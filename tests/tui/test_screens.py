@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from textual.command import CommandList, CommandPalette
 from textual.widgets import Input
 
 from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.load import load
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import COMMANDS
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
+from npu_tui.tui.session import make_session
 from npu_tui.tui.sheet import Sheet
 
 FIXTURE = Path("fixtures/dispatch_bound")
@@ -110,6 +113,19 @@ async def test_another_key_ends_a_sequence(session):
     async with opened(session) as driver:
         await driver.press("G", "g", "k", "g")
         assert driver.state.focus == len(driver.explorer.rows) - 2
+
+
+# --- odd traces
+
+
+async def test_a_time_that_is_far_off_stops_nothing(tmp_path):
+    file = tmp_path / "trace_view.json"
+    times = ["0.000", "10.000", "1751342400000000.000", "1751342400000007.000"]
+    file.write_text(json.dumps([{"ph": "X", "name": "op", "pid": 1, "tid": 1, "ts": ts, "dur": 5} for ts in times]))
+    async with opened(make_session([load(file)])) as driver:
+        await driver.press("s", "W", "W", "j", "l", "l", "l", "f", "t", "d", "0", "space", "h")
+        assert driver.selected == "op"
+        assert driver.window[0] <= driver.state.cursor < driver.window[1]
 
 
 # --- loading

@@ -1,0 +1,92 @@
+"""Plain bytes of a file that may be packed with gzip."""
+
+from __future__ import annotations
+
+import tempfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from npu_tui.ingest.errors import Cancelled, InputError
+
+_MAGIC = b"\x1f\x8b"
+_BLOCK = 1 << 20
+_SUSPICIOUS_BYTES = 256 << 20
+_SUSPICIOUS_RATIO = 300
+"""A profile shrinks 10 to 30 times; what shrinks more than this is blanks."""
+
+Advance = Callable[[int], bool]
+
+
+@dataclass(slots=True)
+class Plain:
+    """Readable plain bytes: the file itself, or an unpacked copy that vanishes when it is closed.
+
+    ``path`` opens the same bytes again; ``cut`` says whether the packed file ends too early.
+    """
+
+    stream: BinaryIO
+    path: str
+    size: int
+    unpacked: bool
+    cut: bool
+
+
+def open_plain(file: Path, advance: Advance | None = None) -> Plain:
+    """``file`` opened for reading, unpacked to a temporary file first if it is gzip.
+
+    ``advance`` is called with the number of packed bytes done and cancels by returning False. Raises ``InputError``
+    for what is no gzip behind its first bytes, or would unpack without end; ``OSError`` if a file cannot be read or
+    the copy cannot be written.
+    """
+    stream = file.open("rb")
+    if stream.read(2) != _MAGIC:
+        stream.seek(0, 2)
+        size = stream.tell()
+        stream.seek(0)
+        return Plain(stream, str(file), size, unpacked=False, cut=False)
+    stream.seek(0)
+    with stream:
+        return _unpacked(file, stream, advance)
+
+
+def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
+    copy = tempfile.NamedTemporaryFile(prefix="npu-tui-", suffix=".json")  # noqa: SIM115 - it lives as long as the trace
+    inflate = zlib.decompressobj(wbits=31)
+    taken = written = 0
+    whole = False
+    try:
+        while data := packed.read(_BLOCK):
+            taken += len(data)
+            while data := (data.lstrip(b"\0") if inflate.eof else data):
+                if inflate.eof:
+                    inflate = zlib.decompressobj(wbits=31)  # another member follows
+                written += copy.write(inflate.decompress(data, _BLOCK))
+                _check(file, taken, written)
+                whole = whole or inflate.eof
+                data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            if advance is not None and not advance(taken):
+                raise Cancelled
+        written += copy.write(inflate.flush())
+        whole = inflate.eof
+    except zlib.error as error:
+        if not written:
+            raise InputError(f"{file}: byte {taken}: damaged gzip ({error}); copy the file again") from error
+    except BaseException:
+        copy.close()
+        raise
+    if not written:
+        copy.close()
+        raise InputError(f"{file}: byte {taken}: gzip without content; copy the file again")
+    copy.flush()
+    copy.seek(0)
+    return Plain(copy, copy.name, written, unpacked=True, cut=not whole)  # type: ignore[arg-type]
+
+
+def _check(file: Path, taken: int, written: int) -> None:
+    if written > _SUSPICIOUS_BYTES and written > taken * _SUSPICIOUS_RATIO:
+        raise InputError(
+            f"{file}: unpacks to {_SUSPICIOUS_RATIO} times its size or more, as no profile does; give a trace_view.json"
+        )
