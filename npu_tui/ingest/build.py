@@ -23,6 +23,7 @@ STEPS_LANE = "Steps"
 
 def build_trace(columns: Columns, path: str, files: tuple[EventFile, ...], rank: int | None, health: Health) -> Trace:
     """The trace of ``columns``; what cannot be placed is counted in ``health``."""
+    columns.close()
     start, duration, usable = columns.slice_times()
     kept = np.flatnonzero(usable)
     start_ns = int(start[kept].min()) if len(kept) else _first_sample(columns)
@@ -32,7 +33,7 @@ def build_trace(columns: Columns, path: str, files: tuple[EventFile, ...], rank:
     threads = columns.threads.values_in_order
     plans = plan_layers(
         columns.metadata,
-        {threads[code] for code in np.unique(thread)},
+        _categories_by_thread(columns, thread, np.array(columns.x_category, np.int32)[kept]),
         {pid for pid, _, _, _ in columns.series},
         {threads[code][0] for code in set(columns.l_thread)},
     )
@@ -68,6 +69,15 @@ def build_trace(columns: Columns, path: str, files: tuple[EventFile, ...], rank:
         chunks=columns.chunks,
         health=health,
     )
+
+
+def _categories_by_thread(columns: Columns, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
+    """The (pid, tid) of every thread with slices, and the categories of these."""
+    threads, categories = columns.threads.values_in_order, columns.categories.values_in_order
+    found: dict[tuple[int, int], set[str]] = {}
+    for code in np.unique(thread.astype(np.int64) * len(categories) + category).tolist():
+        found.setdefault(threads[code // len(categories)], set()).add(categories[code % len(categories)])
+    return found
 
 
 def _first_sample(columns: Columns) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.events import Event, decode_args, decode_slice_args
+from npu_tui.ingest.marks import PHASES, Marks
 from npu_tui.ingest.times import INVALID, nanoseconds, parse_times
 from npu_tui.trace.model import Chunks
 
@@ -157,6 +158,7 @@ class Columns:
         self.l_key = array("i")
         self.l_thread = array("i")
         self.l_event = array("q")
+        self._marks = Marks()
         self._chunk_file = array("i")
         self._chunk_offset = array("q")
         self._chunk_length = array("q")
@@ -193,10 +195,21 @@ class Columns:
             for event in events:
                 if event.ph == "M":
                     self.metadata.add(event)
+        if not PHASES.isdisjoint(counted):
+            self._marks.add([(self.count + i, event) for i, event in enumerate(events) if event.ph in PHASES])
         for phase, number in counted.items():
             if phase not in _KNOWN:
-                self.skipped[f"phase {phase!r} is not shown" if phase else "not an event"] += number
+                self.skipped[_not_shown(phase)] += number
         self.count += len(events)
+
+    def close(self) -> None:
+        """Make slices of begin and end marks, once all events are in."""
+        pairs = self._marks.slices(self.skipped)
+        self.x_event.extend([ordinal for ordinal, _ in pairs])
+        self._add_slices([event for _, event in pairs])
+        for thread, name in self._marks.lane_names.items():
+            self.metadata.thread_name.setdefault(thread, name)
+        self._marks = Marks()
 
     def _add_slices(self, events: list[Event]) -> None:
         threads, names, categories = self.threads, self.names, self.categories
@@ -287,7 +300,15 @@ class Columns:
 
 
 _LINK_PHASES = {"s": 0, "t": 1, "f": 2}
-_KNOWN = frozenset({"X", "C", "M", *_LINK_PHASES})
+_KNOWN = frozenset({"X", "C", "M", *_LINK_PHASES, *PHASES})
+_INSTANTS = frozenset("iInRP")
+
+
+def _not_shown(phase: str) -> str:
+    """Why an event of ``phase`` is on no lane."""
+    if not phase:
+        return "not an event"
+    return "instant without duration" if phase in _INSTANTS else f"phase {phase!r} is not shown"
 
 
 def _plain(value: object) -> str:

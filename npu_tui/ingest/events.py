@@ -56,6 +56,7 @@ _loose = msgspec.json.Decoder(_Loose).decode
 _slice_args = msgspec.json.Decoder(list[SliceArgs]).decode
 _one_slice_args = msgspec.json.Decoder(SliceArgs).decode
 _any = msgspec.json.decode
+_named: dict[int, str] = {}
 
 
 def decode_events(data: bytes) -> list[Event]:
@@ -104,7 +105,16 @@ def _whole(value: object) -> int:
 def _number(value: object) -> int:
     """The number of a process or thread; one that is given as a name gets a negative number of its own."""
     number = _whole(value)
-    return -2 - crc32(value.encode()) if number == -1 and isinstance(value, str) and value != "-1" else number
+    if number != -1 or not isinstance(value, str) or value == "-1":
+        return number
+    number = -2 - crc32(value.encode())
+    _named[number] = value
+    return number
+
+
+def named(number: int) -> str:
+    """The name that stands behind the number of a process or thread, empty if it was given as a number."""
+    return _named.get(number, "")
 
 
 def _literal(raw: msgspec.Raw) -> str:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from npu_tui.ingest import layers
 from npu_tui.ingest.columns import Metadata
-from npu_tui.ingest.layers import plan_layers, thread_label
+from npu_tui.ingest.layers import thread_label
 
 OS_PID = 3016828
+
+
+def plan_layers(
+    metadata: Metadata, threads: set[tuple[int, int]], counters: set[int], links: set[int]
+) -> list[layers.ProcessPlan]:
+    """The plan where the slices of all threads have no category."""
+    return layers.plan_layers(metadata, dict.fromkeys(threads, {""}), counters, links)
 
 
 def packed(order: int, device: int) -> int:
@@ -92,3 +100,10 @@ def test_threads_follow_their_sort_index() -> None:
     (plan,) = plan_layers(metadata, {(5, 40), (5, 30), (5, 20)}, set(), set())
     assert plan.threads == [20, 40, 30]
     assert [thread_label(metadata, 5, tid) for tid in plan.threads] == ["Thread 20", "Thread 40", "Thread 30"]
+
+
+def test_categories_tell_the_kinds_of_other_writers() -> None:
+    """Kineto names its processes after the program and the device."""
+    threads = {(1, 1): {"cpu_op"}, (2, 7): {"kernel", "gpu_memcpy"}, (3, 1): {"whatever"}}
+    plans = layers.plan_layers(Metadata(), threads, set(), set())
+    assert [(plan.pid, plan.kind) for plan in plans] == [(1, "python"), (2, "hardware"), (3, "other")]
