@@ -13,7 +13,7 @@ def plan_layers(
     metadata: Metadata, threads: set[tuple[int, int]], counters: set[int], links: set[int]
 ) -> list[layers.ProcessPlan]:
     """The plan where the slices of all threads have no category."""
-    return layers.plan_layers(metadata, dict.fromkeys(threads, {""}), counters, links)
+    return layers.plan_layers(metadata, {thread: {""} for thread in threads}, counters, links)
 
 
 def packed(order: int, device: int) -> int:
