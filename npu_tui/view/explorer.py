@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.trace.model import Lane
 from npu_tui.trace.rows import Rows
 from npu_tui.view.history import History
-from npu_tui.view.leaf import leaf_row
-from npu_tui.view.outline import Folds, default_folds, is_plane, outline
+from npu_tui.view.outline import Folds
+from npu_tui.view.rowlist import RowKey, RowList
 from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
 from npu_tui.view.viewport import Viewport
 
@@ -32,7 +30,7 @@ class Place:
     start: int
     end: int
     cursor: int
-    focus: tuple[int, int, int, int, int]
+    focus: RowKey
     top: int
     selection: Selected | None
 
@@ -46,13 +44,9 @@ class Explorer:
 
     def __init__(self, scene: Scene, width: int, height: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.scene = scene
-        self.folds: Folds = default_folds(scene)
-        self.heads = True
         self.history: History[Place] = History()
         self.anchor: int | None = None
         self._clock = clock
-        self._height = max(height, 1)
-        self._leaf = lru_cache(maxsize=None)(self._make_leaf)
         starts = [int(trace.counters.time.min()) for trace in scene.traces if len(trace.counters)]
         ends = [int(trace.counters.time.max()) for trace in scene.traces if len(trace.counters)]
         # A slice without duration at the very end lies on screen too.
@@ -61,97 +55,51 @@ class Explorer:
         self._low = min([0, *starts])
         self._high = max([self._end, *ends])
         self.state = ViewState(Viewport.around(0, self._end, max(width, 1)))
-        self.rows: list[ScreenRow] = []
-        self._rebuild(None)
+        self.list = RowList(scene, self.state, height)
         low, high = self.home_bounds()
         self._show(low, high)
         self._put_cursor((low + high) // 2)
         self.state.focus = next((i for i, row in enumerate(self.rows) if row.kind in ("slices", "leaf")), 0)
 
-    def _make_leaf(self, trace: int, lane: int) -> Rows:
-        return leaf_row(self.scene.traces[trace], self.scene.traces[trace].lanes[lane])
-
     # --- size, rows and folds
 
-    def resize(self, width: int, height: int, heads: bool) -> None:
-        """Fit the same times into ``width`` columns and ``height`` rows; ``heads``: layers have rows of their own."""
-        self._height = max(height, 1)
-        if width != self.state.viewport.width:
-            self.state.viewport = self.state.viewport.resized(max(width, 1))
-            self._put_cursor(self.state.cursor)
-        if heads != self.heads:
-            self.heads = heads
-            self._rebuild(self.focused)
-        self._scroll_to_focus()
+    @property
+    def folds(self) -> Folds:
+        """Which layers and lanes are folded."""
+        return self.list.folds
+
+    @property
+    def rows(self) -> list[ScreenRow]:
+        """All rows from top to bottom."""
+        return self.list.rows
 
     @property
     def focused(self) -> ScreenRow | None:
         """The row the cursor is on."""
-        return self.rows[self.state.focus] if 0 <= self.state.focus < len(self.rows) else None
+        return self.list.focused
+
+    def resize(self, width: int, height: int, heads: bool) -> None:
+        """Fit the same times into ``width`` columns and ``height`` rows; ``heads``: layers have rows of their own."""
+        if width != self.state.viewport.width:
+            self.state.viewport = self.state.viewport.resized(max(width, 1))
+            self._put_cursor(self.state.cursor)
+        self.list.resize(height, heads)
 
     def toggle_fold(self) -> bool:
         """Fold or open the lane under the cursor, or its layer where the lane has nothing to fold."""
-        row = self.focused
-        if row is None:
-            return False
-        if row.kind in ("slices", "leaf") and (row.foldable or row.depth):
-            self.folds.lanes ^= {(row.trace, row.lane)}
-        elif self._layer_folds(row):
-            self.folds.layers ^= {(row.trace, row.layer)}
-        else:
-            return False
-        self._rebuild(row)
-        return True
-
-    def _layer_folds(self, row: ScreenRow) -> bool:
-        """Whether the layer of ``row`` can fold: Steps and single curves cannot."""
-        trace = self.scene.traces[row.trace]
-        if row.lane >= 0:
-            return not trace.lanes[row.lane].derived
-        return row.foldable or len(trace.layers[row.layer].series) > 1
-
-    def _rebuild(self, keep: ScreenRow | None) -> None:
-        self.rows = outline(self.scene, self.folds, self._leaf, self.heads)
-        if keep is not None:
-            self.state.focus = self._row_like(_key(keep))
-        self._scroll_to_focus()
-
-    def _row_like(self, key: tuple[int, int, int, int, int]) -> int:
-        """The row that shows what ``key`` named, else its lane, else its layer, else the first."""
-        trace, layer, lane, depth, series = key
-        best, score = 0, -1
-        for i, row in enumerate(self.rows):
-            if (row.trace, row.layer) != (trace, layer):
-                continue
-            near = 1 + 4 * (row.lane == lane and row.series == series) + 2 * (row.depth == depth) + row.opener
-            if near > score:
-                best, score = i, near
-        return best
-
-    def _scroll_to_focus(self) -> None:
-        state, last = self.state, max(len(self.rows) - 1, 0)
-        state.focus = min(max(state.focus, 0), last)
-        margin = min(2, (self._height - 1) // 2)
-        low = state.focus - self._height + 1 + margin
-        high = state.focus - margin
-        state.top = min(max(state.top, low), high)
-        state.top = min(max(state.top, 0), max(len(self.rows) - self._height, 0))
+        return self.list.toggle_fold()
 
     def scroll(self, rows: int) -> None:
         """Move the visible rows down by ``rows``; the cursor's row stays on screen."""
-        state = self.state
-        state.top = min(max(state.top + rows, 0), max(len(self.rows) - self._height, 0))
-        last = min(state.top + self._height, max(len(self.rows), 1)) - 1
-        state.focus = min(max(state.focus, state.top), last)
+        self.list.scroll(rows)
 
     # --- time
 
     def place(self) -> Place:
         """The view as it is now."""
-        row = self.focused
         state = self.state
-        key = _key(row) if row else (0, -1, -1, 0, -1)
-        return Place(state.viewport.start, state.viewport.end, state.cursor, key, state.top, state.selection)
+        view = state.viewport
+        return Place(view.start, view.end, state.cursor, self.list.key, state.top, state.selection)
 
     def leave(self) -> None:
         """Remember the present view for undo."""
@@ -172,8 +120,8 @@ class Explorer:
         state.viewport = Viewport.around(place.start, place.end, state.viewport.width)
         self._put_cursor(place.cursor)
         state.top, state.selection = place.top, place.selection
-        state.focus = self._row_like(place.focus)
-        self._scroll_to_focus()
+        self.list.focus_on(place.focus)
+        self.list.reveal()
         return True
 
     def zoom(self, factor: float, at: int | None = None) -> None:
@@ -296,19 +244,12 @@ class Explorer:
 
     def move_row(self, rows: int) -> None:
         """Move the cursor by ``rows`` rows and select what is under it."""
-        self.state.focus = min(max(self.state.focus + rows, 0), max(len(self.rows) - 1, 0))
-        self._scroll_to_focus()
+        self.list.move(rows)
         self.select_under_cursor()
 
     def move_layer(self, direction: int) -> None:
         """Move to the first row of the next (1) or this or the previous (-1) layer."""
-        firsts = [i for i, row in enumerate(self.rows) if i == 0 or _layer_of(row) != _layer_of(self.rows[i - 1])]
-        focus = self.state.focus
-        if direction > 0:
-            target = next((i for i in firsts if i > focus), len(self.rows) - 1)
-        else:
-            target = next((i for i in reversed(firsts) if i < focus), 0)
-        self.move_row(target - focus)
+        self.move_row(self.list.layer_start(direction) - self.state.focus)
 
     def select_under_cursor(self) -> bool:
         """Select the slice of the cursor's row that is under the cursor, or nearest within its column."""
@@ -368,27 +309,14 @@ class Explorer:
         self.leave()
         trace = self.scene.traces[selected.trace]
         lane = trace.lanes[int(trace.slices.lane[selected.item])]
-        self._open(selected.trace, lane)
+        self.list.open(selected.trace, lane)
         self.state.selection = selected
         self.state.cursor = int(trace.slices.start[selected.item])
         depth = int(trace.slices.depth[selected.item])
-        self.state.focus = self._row_like((selected.trace, lane.layer, lane.index, depth, -1))
-        self._scroll_to_focus()
+        self.list.focus_on((selected.trace, lane.layer, lane.index, depth, -1))
+        self.list.reveal()
         self.bring(self.state.cursor)
         self._put_cursor(self.state.cursor)
-
-    def _open(self, index: int, lane: Lane) -> None:
-        trace = self.scene.traces[index]
-        hidden = (index, lane.layer) in self.folds.layers
-        self.folds.layers.discard((index, lane.layer))
-        if is_plane(trace, lane):
-            lanes = trace.layers[lane.layer].lanes
-            groups = [other for other in lanes if other < lane.index and not is_plane(trace, trace.lanes[other])]
-            if groups and (index, groups[-1]) in self.folds.lanes:
-                self.folds.lanes.discard((index, groups[-1]))
-                hidden = True
-        if hidden:
-            self._rebuild(self.focused)
 
     def fit(self, ends: tuple[int, int] | None) -> bool:
         """Fit the selection; when that is shown already, ``ends``: the span of its links."""
@@ -482,11 +410,3 @@ def next_in_time(times: npt.NDArray[np.int64], when: int, direction: int) -> int
     """Index of the first of the ascending ``times`` after ``when`` (direction 1) or the last before it (-1)."""
     at = int(np.searchsorted(times, when, "right" if direction > 0 else "left")) - (direction < 0)
     return at if 0 <= at < len(times) else None
-
-
-def _key(row: ScreenRow) -> tuple[int, int, int, int, int]:
-    return row.trace, row.layer, row.lane, row.depth, row.series
-
-
-def _layer_of(row: ScreenRow) -> tuple[int, int]:
-    return row.trace, row.layer

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.model import Counters, Health, Lane, Layer, LayerKind, Links, Series, Slices, Trace
+from npu_tui.trace.model import Chunks, Counters, Health, Lane, Layer, LayerKind, Links, Series, Slices, Trace
 from npu_tui.trace.rows import Rows, make_rows
 from npu_tui.view.scene import LinkMarks, Scene, ScreenRow
 
@@ -73,7 +73,7 @@ def make_trace(
     layers = [Layer(0, 1, "Layer", kind, rank, 0, tuple(lane.index for lane in made), tuple(s.index for s in series))]
     return Trace(
         path="",
-        size=0,
+        files=(),
         rank=rank,
         start_ns=0,
         end=int(ends.max(initial=0)) if end is None else end,
@@ -89,7 +89,7 @@ def make_trace(
         link_categories=categories,
         counters=counters,
         events={},
-        chunks=(np.zeros(0, np.int64), np.zeros(0, np.int64)),
+        chunks=Chunks(np.zeros(0, np.int32), *(np.zeros(0, np.int64) for _ in range(3))),
         health=Health(),
     )
 
