@@ -64,7 +64,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("range_selection", "range", ("m",)),
     Command("range_clear", "range", ("M",)),
     Command("range_mark", "range", ("v",), footer=True),
-    Command("range_zoom", "range", ("z", "Z", "shift+z", "shift+Z")),
+    Command("range_zoom", "range", ("z", "Z")),
     Command("search", "search", ("slash",), footer=True),
     Command("hit_next", "search", ("n",)),
     Command("hit_previous", "search", ("N",)),
@@ -113,8 +113,11 @@ _KEY_NAMES = {
     "ctrl+r": "Ctrl+R",
     "g g": "gg",
 }
-_SAME_KEY = frozenset({"shift+z", "shift+Z"})
-"""Names under which some terminals deliver a key that another name of the command already shows."""
+
+
+def delivered(key: str) -> list[str]:
+    """The names under which terminals deliver ``key``: some send a capital as Shift with the letter."""
+    return [key, f"shift+{key.lower()}", f"shift+{key}"] if len(key) == 1 and key.isupper() else [key]
 
 
 def key_label(key: str) -> str:
@@ -129,7 +132,7 @@ def keys_label(command: Command) -> str:
 
 def _labels(command: Command) -> list[str]:
     """The keys of a command, or how it is typed where it has none."""
-    return [key_label(key) for key in command.keys if key not in _SAME_KEY] or [f":{command.id}"]
+    return [key_label(key) for key in command.keys] or [f":{command.id}"]
 
 
 def markdown_table() -> str:

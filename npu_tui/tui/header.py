@@ -14,6 +14,7 @@ from npu_tui.tui.theme import ALERT
 
 _GAP = "  │  "
 _MESSAGE_SECONDS = 6.0
+_EVERYWHERE = frozenset({"ASCEND_PROFILER_OUTPUT", "trace_view.json", "trace_view.json.gz"})
 _ALERT_SHARE = 0.01
 """Lost time is said in red from this share of the trace on; single starved launches are in every trace."""
 
@@ -44,8 +45,16 @@ def headline(session: Session, trace: int) -> list[Text]:
             shares = (("compute", share.computing), ("exposed", share.not_overlapped), ("free", share.free))
             words = "  ".join(say(f"header.{key}", share=f"{share.ratio(part):.1%}") for key, part in shares)
             parts.append(Text(words))
-    parts.append(Text(printable(shown.path), style="dim"))
+    parts.append(Text(printable(profile_name(shown.path)), style="dim"))
     return parts
+
+
+def profile_name(path: str) -> str:
+    """The path of a trace without the folders and names that every profile has."""
+    folders = path.split("/")
+    while len(folders) > 1 and folders[-1] in _EVERYWHERE:
+        folders.pop()
+    return "/".join(folders)
 
 
 class Headline(Static):

@@ -15,7 +15,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text, exact_text, parse_duration
 from npu_tui.tui.actions import Actions
-from npu_tui.tui.commands import BY_ID, COMMANDS
+from npu_tui.tui.commands import BY_ID, COMMANDS, delivered
 from npu_tui.tui.details import details, legend
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
@@ -50,9 +50,10 @@ def _bindings() -> list[BindingType]:
             action = f"prefix('{first}')" if second else f"run('{command.id}')"
             # What is typed at once behind the key belongs to the prompt already, so this key goes first.
             urgent = command.id in _ASKING
-            bindings.append(
-                Binding(first, action, command.title, show=False, priority=urgent, id=f"{command.id}:{key}")
-            )
+            bindings += [
+                Binding(name, action, command.title, show=False, priority=urgent, id=f"{command.id}:{name}")
+                for name in delivered(first)
+            ]
     return bindings
 
 

@@ -95,7 +95,7 @@ class Panel(Vertical):
     DEFAULT_CSS = """
     Panel { height: 9; background: $surface; }
     Panel.-hidden { display: none; }
-    Panel #scroll { height: 1fr; padding: 0 1; }
+    Panel #scroll { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
     Panel #text { height: auto; width: 100%; }
     Panel #note { height: 1; padding: 0 1; color: $text-muted; }
     """

@@ -22,7 +22,7 @@ class Sheet(ModalScreen[None]):
     Sheet { align: center middle; }
     Sheet > VerticalScroll {
         width: 92%; max-width: 130; height: auto; max-height: 96%;
-        background: $surface; border: round $primary; padding: 0 2;
+        background: $surface; border: round $primary; padding: 0 2; scrollbar-gutter: stable;
     }
     Sheet Static { height: auto; }
     """

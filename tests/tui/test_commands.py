@@ -8,7 +8,7 @@ from driving import Driver, opened
 
 from npu_tui.strings import ENGLISH
 from npu_tui.tui.actions import Actions
-from npu_tui.tui.commands import BY_ID, COMMANDS, GROUPS, Command, keys_label, markdown_table
+from npu_tui.tui.commands import BY_ID, COMMANDS, GROUPS, Command, delivered, keys_label, markdown_table
 from npu_tui.tui.main import MainScreen
 from npu_tui.view.scene import Selected
 
@@ -52,7 +52,8 @@ def test_no_key_is_also_the_first_of_a_sequence():
 
 def test_every_key_is_a_binding_of_the_screen():
     bound = {binding.key for binding in MainScreen.BINDINGS}
-    assert bound == {key.partition(" ")[0] for command in COMMANDS for key in command.keys}
+    keys = {key.partition(" ")[0] for command in COMMANDS for key in command.keys}
+    assert bound == {name for key in keys for name in delivered(key)}
 
 
 def test_insights_keys_keep_their_meaning():

@@ -36,9 +36,7 @@ BYTES: dict[str, list[str]] = {
     "ctrl+p": ["\x10", "\x1b[112;5u"],
     "ctrl+q": ["\x11", "\x1b[113;5u"],
     "ctrl+r": ["\x12", "\x1b[114;5u"],
-    "shift+z": ["\x1b[122;2u"],
-    "shift+Z": ["\x1b[90;2u"],
-    "Z": ["Z", "\x1b[122;2;90u", "\x1b[27;2;90~"],
+    "Z": ["Z", "\x1b[122;2;90u", "\x1b[27;2;90~", "\x1b[122;2u", "\x1b[90;2u"],
 }
 """Legacy first, then the kitty protocol (flags 1, 8 and 16: every key escaped, with its text)."""
 
@@ -54,8 +52,8 @@ def sequences(key: str) -> list[str]:
     assert key.isalnum()
     shifted = key.isupper()
     code = ord(key.lower())
-    caps_lock = [f"\x1b[{code};65;{ord(key)}u"] if shifted else []
-    return [key, f"\x1b[{code};{2 if shifted else 1};{ord(key)}u", *caps_lock]
+    capital = [f"\x1b[{code};65;{ord(key)}u", f"\x1b[{code};2u", f"\x1b[{ord(key)};2u"] if shifted else []
+    return [key, f"\x1b[{code};{2 if shifted else 1};{ord(key)}u", *capital]
 
 
 def cases() -> list[tuple[str, str]]:
