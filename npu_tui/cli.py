@@ -9,6 +9,7 @@ from pathlib import Path
 
 from npu_tui import __version__
 from npu_tui.strings import say
+from npu_tui.trace.text import printable
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
 _COMMANDS = ("demo", "screenshot")
@@ -60,7 +61,7 @@ def _explore(path: Path) -> int:
     """The explorer on ``path``, or its summary where stdout is no terminal."""
     from npu_tui.ingest.errors import InputError
 
-    if not sys.stdout.isatty():
+    if not (sys.stdout.isatty() and _has_keys()):
         from npu_tui.ingest.load import load
         from npu_tui.report.summary import summary
 
@@ -88,6 +89,19 @@ def _explore(path: Path) -> int:
     return app.return_code or DONE
 
 
+def _has_keys() -> bool:
+    """Whether keys can be read: where stdin is no terminal it is made to be the one the program runs in."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        return False
+    os.dup2(terminal, 0)
+    os.close(terminal)
+    return True
+
+
 def _screenshot(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui screenshot", description=say("cli.screenshot"))
     parser.add_argument("path", metavar="PATH", help=say("cli.path"))
@@ -100,21 +114,24 @@ def _screenshot(words: list[str]) -> int:
         parser.error(say("cli.bad_size"))
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
-    from npu_tui.tui.picture import picture
+    from npu_tui.tui.picture import picture, unknown_keys
 
+    keys = options.keys.split()
+    if unknown := unknown_keys(keys):
+        parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
     try:
         trace = load(options.path)
     except InputError as error:
         return _refuse(error)
-    drawn = picture(trace, int(columns), int(rows), options.keys.split())
+    drawn = picture(trace, int(columns), int(rows), keys)
     try:
         Path(options.output).write_text(drawn, encoding="utf-8")
     except OSError as error:
-        print(f"npu-tui: {options.output}: {error.strerror}", file=sys.stderr)
+        print(f"npu-tui: {printable(options.output)}: {error.strerror}", file=sys.stderr)
         return USAGE
     return DONE
 
 
 def _refuse(error: Exception) -> int:
-    print(f"npu-tui: {error}", file=sys.stderr)
+    print(f"npu-tui: {printable(str(error))}", file=sys.stderr)
     return UNREADABLE

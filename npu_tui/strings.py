@@ -198,6 +198,7 @@ ENGLISH: dict[str, str] = {
         "┃ near-vertical: the device started as soon as the host had launched. ╲ queued: it waited behind others.\n"
         "Red is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost time."
     ),
+    "health.far": "{count} slices lie far from the others, {gap} away: they stretch the time axis",
     "health.truncated": "the file is cut off: its {events} complete events are shown",
     "health.skipped": "{count} events skipped: {reason}",
     "summary.trace": "{path}: {size:.1f} MB, {events} events, {slices} slices, {links} links, {span}",
@@ -207,9 +208,6 @@ ENGLISH: dict[str, str] = {
     "summary.link": "{category}: {count} links, median latency {median}, {negative} negative",
     "summary.dispatch": "dispatch",
     "summary.overlap": "overlap",
-    "summary.floor": "clock floor {floor}, {trust}",
-    "summary.trusted": "trusted",
-    "summary.untrusted": "not trusted",
     "summary.classes": (
         "near-vertical {near}, shallow {shallow}, queued {queued}, starved {starved} of {links} launches"
     ),
@@ -223,7 +221,7 @@ ENGLISH: dict[str, str] = {
     "cli.description": "The trace explorer for Ascend NPUs that lives in the terminal.",
     "cli.epilog": (
         "Without a terminal on stdout, PATH and demo print a summary. "
-        "Exit codes: 0 done, 2 wrong usage, 3 input not readable, 130 interrupted."
+        "Exit codes: 0 done, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted."
     ),
     "cli.path": "trace_view.json or a *_ascend_pt directory; without it, the current directory",
     "cli.demo": "open a bundled example",
@@ -232,6 +230,7 @@ ENGLISH: dict[str, str] = {
     "cli.output": "where the picture goes",
     "cli.size": "columns x rows of the screen",
     "cli.keys": "keys to press first, in Textual's names, separated by blanks",
+    "cli.bad_keys": "no key is called {keys}; use characters and names such as space, enter, left, shift+left",
     "cli.bad_size": "--size wants COLUMNSxROWS, such as 120x40",
     "cli.no_demo": "there is no demo called {name}; there are {names}",
 }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -54,9 +57,21 @@ class Sample:
     def trace(self) -> Trace:
         return load(self.path)
 
+    @property
+    def files(self) -> list[Path]:
+        """All files of the trace; several are slices of one msprof export."""
+        return [Path(file.path) for file in self.trace.files]
+
     @cached_property
     def reference(self) -> Reference:
-        return read(self.file.read_bytes())
+        return read(*(file.read_bytes() for file in self.files))
+
+    @property
+    def truth(self) -> dict[str, Any]:
+        """What the simulator knows of the trace."""
+        folder = next(folder for folder in (self.path, *self.path.parents) if (folder / "truth.json").exists())
+        known: dict[str, Any] = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
+        return known
 
 
 def _real(name: str) -> Sample:
@@ -85,6 +100,26 @@ def profile(request: pytest.FixtureRequest) -> Sample:
 def level1(request: pytest.FixtureRequest) -> Sample:
     """The real profiles of Level1, which have every companion file."""
     return _real(request.param)
+
+
+FIXTURES = ROOT / "fixtures"
+
+
+def _samples() -> Iterator[str]:
+    """Every trace of the fixtures, relative to their folder."""
+    for file in sorted(FIXTURES.rglob("truth.json")):
+        truth = json.loads(file.read_text(encoding="utf-8"))
+        folder = file.parent.relative_to(FIXTURES)
+        if isinstance(truth.get("files"), list):
+            yield from (str(folder / name) for name in truth["files"])
+        elif "events" in truth:
+            yield str(folder)
+
+
+@pytest.fixture(scope="session", params=_samples())
+def sample(request: pytest.FixtureRequest) -> Sample:
+    """Every trace of the fixtures: all situations and all writers."""
+    return Sample(request.param, FIXTURES / request.param)
 
 
 @pytest.fixture(scope="session", params=["healthy", "dispatch_bound"])

@@ -38,8 +38,8 @@ class ClockFloor:
 class Dispatch:
     """The classed launches of one device, by target start.
 
-    ``link`` indexes ``Trace.links`` (the first busy target of every id), ``relative`` is the latency above the clock
-    floor and ``lost`` the time the idle device waited, both float64 ns; ``ready`` is when the device had finished what
+    ``link`` indexes ``Trace.links`` (the first busy target of every launch). In float64 ns, ``relative`` is the latency
+    above the clock floor and ``lost`` the time the idle device waited; ``ready`` is when the device had finished what
     it had started before (-1 where nothing ran before).
     """
 
@@ -95,10 +95,11 @@ def _dispatch_of(trace: Trace, device: DeviceSlices) -> Dispatch:
     candidates = trace.links_of(HOST_TO_DEVICE)
     target = links.target_slice[candidates]
     candidates = candidates[(target >= 0) & busy[target]] if len(candidates) else candidates
-    order = np.lexsort((links.target_time[candidates], links.key[candidates]))
+    # An id that is used again has another source: each is a launch of its own.
+    order = np.lexsort((links.target_time[candidates], links.source_event[candidates], links.key[candidates]))
     candidates = candidates[order]
     first = np.ones(len(candidates), np.bool_)
-    first[1:] = links.key[candidates][1:] != links.key[candidates][:-1]
+    first[1:] = (np.diff(links.key[candidates]) != 0) | (np.diff(links.source_event[candidates]) != 0)
     link = np.sort(candidates[first])
     source, start = links.source_time[link], links.target_time[link]
     latency = (start - source).astype(np.float64)
@@ -116,9 +117,18 @@ def _dispatch_of(trace: Trace, device: DeviceSlices) -> Dispatch:
 
 
 def _host_process(trace: Trace, link: I64) -> I64:
-    """The layer each link comes from; (n,). Links of an unknown thread share -1."""
-    layer = np.array([lane.layer for lane in trace.lanes] + [-1], np.int64)
-    return layer[trace.links.source_lane[link]]
+    """The operating system's process that each link comes from; (n,).
+
+    CANN shares the process of Python, whose id msprof packs into its own (``os_pid << 10 | ...``). A source of unknown
+    origin belongs to the only process there is, else to -1.
+    """
+    hosts = [layer for layer in trace.layers if layer.kind in ("python", "cann")]
+    python = {layer.pid for layer in hosts if layer.kind == "python"}
+    process = {layer.index: layer.pid if layer.pid in python else layer.pid >> 10 for layer in hosts}
+    if len(python) == 1 or len(set(process.values())) <= 1:
+        return np.zeros(len(link), np.int64)
+    by_lane = np.array([process.get(lane.layer, -1) for lane in trace.lanes] + [-1], np.int64)
+    return by_lane[trace.links.source_lane[link]]
 
 
 def _ready(busy_start: I64, busy_end: I64, start: I64) -> I64:

@@ -8,6 +8,8 @@ import numpy as np
 
 from npu_tui.trace.model import Trace
 
+_DAY_NS = 24 * 3600 * 10**9
+
 
 @dataclass(frozen=True, slots=True)
 class LinkHealth:
@@ -25,7 +27,8 @@ class TraceHealth:
     """Everything that ``:health`` and the reports say.
 
     ``skipped`` is (reason, count). ``crossing`` counts the slices that end after the one that was open last when they
-    started. ``samples_outside`` counts counter samples before the first or after the last slice.
+    started. ``samples_outside`` counts counter samples before the first or after the last slice. ``far`` counts the
+    slices that an idle gap of ``far_gap`` ns, longer than any profile, parts from the bulk.
     """
 
     events: int
@@ -34,13 +37,15 @@ class TraceHealth:
     links: list[LinkHealth]
     crossing: int
     samples_outside: int
+    far: int
+    far_gap: int
     warnings: list[str]
 
     @property
     def is_clean(self) -> bool:
         """Whether every event has its place."""
         unbound = any(link.unbound_sources or link.unbound_targets for link in self.links)
-        return not (self.truncated or self.skipped or unbound or self.warnings)
+        return not (self.truncated or self.skipped or unbound or self.far or self.warnings)
 
 
 def trace_health(trace: Trace) -> TraceHealth:
@@ -57,6 +62,7 @@ def trace_health(trace: Trace) -> TraceHealth:
                 int(np.count_nonzero(trace.links.latency[chosen] < 0)),
             )
         )
+    far, gap = far_slices(trace)
     outside = (trace.counters.time < 0) | (trace.counters.time > trace.end)
     return TraceHealth(
         events=sum(trace.events.values()),
@@ -65,8 +71,21 @@ def trace_health(trace: Trace) -> TraceHealth:
         links=links,
         crossing=crossing_slices(trace),
         samples_outside=int(np.count_nonzero(outside)) if len(trace.slices) else 0,
+        far=far,
+        far_gap=gap,
         warnings=list(trace.health.warnings),
     )
+
+
+def far_slices(trace: Trace) -> tuple[int, int]:
+    """How many slices lie beyond the longest idle gap of a day or more, and that gap in ns; (0, 0) without one."""
+    order = np.argsort(trace.slices.start, kind="stable")
+    start, end = trace.slices.start[order], trace.slices.end[order]
+    if trace.end < _DAY_NS or len(start) < 2:
+        return 0, 0
+    gaps = start[1:] - np.maximum.accumulate(end)[:-1]
+    at = int(np.argmax(gaps))
+    return (min(at + 1, len(start) - at - 1), int(gaps[at])) if gaps[at] >= _DAY_NS else (0, 0)
 
 
 def crossing_slices(trace: Trace) -> int:

@@ -30,10 +30,14 @@ def health_lines(trace: Trace) -> list[str]:
                 lines.append(say(key, count=f"{count:,}", category=printable(link.category), links=total))
     if health.crossing:
         lines.append(say("health.crossing", count=f"{health.crossing:,}"))
-    for device in dispatch(trace):
+    devices = dispatch(trace)
+    for device in devices:
+        prefix = f"{say('header.device', device=device.device)}: " if len(devices) > 1 else ""
         for floor in device.floors:
             key = "health.clock" if floor.trusted else "health.clock_untrusted"
-            lines.append(say(key, floor=duration_text(floor.floor)))
+            lines.append(prefix + say(key, floor=duration_text(floor.floor)))
+    if health.far:
+        lines.append(say("health.far", count=f"{health.far:,}", gap=duration_text(health.far_gap)))
     if health.samples_outside:
         lines.append(say("health.outside", count=f"{health.samples_outside:,}"))
     return lines + [printable(warning) for warning in health.warnings]

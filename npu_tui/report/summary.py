@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 import numpy as np
 
 from npu_tui.analysis.dispatch import Dispatch, dispatch
@@ -11,6 +14,8 @@ from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
+
+D = TypeVar("D", Dispatch, Overlap)
 
 
 def summary(trace: Trace) -> str:
@@ -29,8 +34,8 @@ def summary(trace: Trace) -> str:
     lines += _section("summary.layers", _layers(trace))
     lines += _section("summary.steps", _steps(trace))
     lines += _section("summary.links", _links(trace))
-    lines += _section("summary.dispatch", [line for device in dispatch(trace) for line in _dispatch(device)])
-    lines += _section("summary.overlap", [line for device in overlap(trace) for line in _overlap(device)])
+    lines += _section("summary.dispatch", _by_device(dispatch(trace), _dispatch))
+    lines += _section("summary.overlap", _by_device(overlap(trace), _overlap))
     lines += _section("summary.health", health_lines(trace))
     return "\n".join(lines) + "\n"
 
@@ -83,6 +88,13 @@ def _links(trace: Trace) -> list[str]:
     return lines
 
 
+def _by_device(devices: Sequence[D], lines_of: Callable[[D], list[str]]) -> list[str]:
+    """The lines of every device, named where there are several."""
+    if len(devices) == 1:
+        return lines_of(devices[0])
+    return [f"{say('header.device', device=device.device)}: {line}" for device in devices for line in lines_of(device)]
+
+
 def _dispatch(device: Dispatch) -> list[str]:
     classes = say(
         "summary.classes",
@@ -92,15 +104,7 @@ def _dispatch(device: Dispatch) -> list[str]:
         starved=int(device.starved.sum()),
         links=len(device.link),
     )
-    floors = [
-        say(
-            "summary.floor",
-            floor=duration_text(floor.floor),
-            trust=say("summary.trusted" if floor.trusted else "summary.untrusted"),
-        )
-        for floor in device.floors
-    ]
-    return [classes, say("summary.lost", lost=duration_text(float(device.lost.sum()))), *floors]
+    return [classes, say("summary.lost", lost=duration_text(float(device.lost.sum())))]
 
 
 def _overlap(device: Overlap) -> list[str]:

@@ -75,6 +75,17 @@ class LaneIndex:
             found[missing] = self._last_reaching(begun[missing], lane[missing], time[missing])
         return found
 
+    def enclosing(self, lane: npt.NDArray[np.int32], start: I64, end: I64) -> I64:
+        """The slice of ``lane`` that started last of those that hold all of ``[start, end]``, else -1; (n,)."""
+        return self._last_reaching(self.started(lane, start), lane, end)
+
+    def parents(self, lane: npt.NDArray[np.int32]) -> I64:
+        """For every slice of the index the nearest one before it that holds all of it, else -1; (slices,).
+
+        ``lane`` is the lane of every slice of the index.
+        """
+        return self._last_reaching(np.arange(len(lane)) - 1, lane, self._latest_end[0])
+
     def _last_reaching(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
         """The last slice at or before ``begun`` on its lane whose end is at least ``until``, else -1.
 

@@ -88,9 +88,9 @@ class Slices:
 class Links:
     """(source, target) pairs sorted by target time; ``*_slice`` is -1 where an end is bound to no slice.
 
-    ``key`` numbers the distinct (category, id text): pairs that share a key are the 1-to-N links of one launch.
-    ``*_event`` are ordinals in the file, ``*_lane`` the lane of the bound slice or, unbound, of the point itself
-    (-1 where that thread carries no slice).
+    ``key`` numbers the distinct (category, id text): pairs that share key and source are the 1-to-N links of one
+    launch, as ids may be used again. ``*_event`` are ordinals in the file, ``*_lane`` the lane of the bound slice or,
+    unbound, of the point itself (-1 where that thread carries no slice).
     """
 
     category: I32

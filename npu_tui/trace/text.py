@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
+_ODD = re.compile(r"[^\x20-\x7e]")
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | {chr(code) for code in range(0xFE00, 0xFE10)}
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def printable(text: str) -> str:
     """``text`` with control, escape, invisible and direction-changing characters replaced by a question mark."""
-    return _UNSAFE.sub("?", text)
+    return _ODD.sub(_shown, text)
+
+
+def _shown(match: re.Match[str]) -> str:
+    char = match[0]
+    return "?" if unicodedata.category(char) in _UNSAFE or char in _INVISIBLE or _is_tag(char) else char
+
+
+def _is_tag(char: str) -> bool:
+    return 0xE0000 <= ord(char) <= 0xE01EF
 
 
 def one_cell(text: str) -> str:

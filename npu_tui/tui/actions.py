@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from npu_tui.analysis.chain import chain_of
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -116,8 +114,7 @@ class Actions:
         launches = self._session.starved
         if not launches:
             return say("starved.none")
-        starts = np.array([launch.start for launch in launches], np.int64)
-        at = next_in_time(starts, self._explorer.state.cursor, direction)
+        at = next_in_time(self._session.starved_starts, self._explorer.state.cursor, direction)
         if at is None:
             at = 0 if direction > 0 else len(launches) - 1  # round the end
         launch = launches[at]

@@ -6,9 +6,11 @@ import gc
 import os
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 from rich.text import Text
 from textual.app import App
+from textual.binding import Binding, BindingType
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.strings import say
@@ -19,13 +21,14 @@ from npu_tui.tui.session import Session
 from npu_tui.tui.theme import THEME
 
 _DEBUG = "NPU_TUI_DEBUG"
+UNREADABLE, INTERNAL, INTERRUPTED = 3, 70, 130
 
 
 class NpuTui(App[InputError | None]):
     """Opens ``path``, or a session that is loaded already. The result is the error that kept it from opening."""
 
     TITLE = "npu-tui"
-    BINDINGS = []  # noqa: RUF012 - Textual's own declaration
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "interrupt", show=False, priority=True)]
     COMMANDS = set()  # noqa: RUF012 - the palette offers this program's commands only
 
     def __init__(self, path: Path | None = None, session: Session | None = None) -> None:
@@ -42,11 +45,16 @@ class NpuTui(App[InputError | None]):
         elif self._path is not None:
             self.push_screen(LoadingScreen(self._path), self._loaded)
 
+    def action_interrupt(self) -> None:
+        """Leave at once, as Ctrl+C does elsewhere."""
+        self.exit(None, return_code=INTERRUPTED)
+
     def _fatal_error(self) -> None:
         """End with one line instead of Textual's pages of locals, unless those are asked for."""
         if os.environ.get(_DEBUG):
             super()._fatal_error()
             return
+        self._return_code = INTERNAL
         error = sys.exc_info()[1] or self._exception
         words = printable(f"{type(error).__name__}: {error}")
         self._exit_renderables.append(Text(say("app.crashed", error=words, variable=_DEBUG)))
@@ -59,4 +67,4 @@ class NpuTui(App[InputError | None]):
             gc.set_threshold(10_000, 20, 100)
             self.push_screen(MainScreen(result))
         else:
-            self.exit(result, return_code=3 if result else 130)
+            self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)

@@ -54,7 +54,7 @@ def details(trace: Trace, item: int) -> RenderableType:
     try:
         args = fetch_event(trace, int(slices.event[item])).get("args", {})
     except InputError as error:
-        parts.append(Text(say("details.gone", why=error), style="dim"))
+        parts.append(Text(printable(say("details.gone", why=error)), style="dim"))
         return Group(*parts)
     if isinstance(args, dict):
         parts += _args(args)

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.search import find_names
+from npu_tui.analysis.search import slices_named, wanted_names
 from npu_tui.trace.model import Trace
 from npu_tui.view.scene import Selected
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Hits:
-    """(trace, slice) pairs by start time (ns)."""
+    """(trace, slice) pairs by start time (ns); ``names`` is one mask per trace over its names."""
 
     text: str
+    names: list[npt.NDArray[np.bool_]]
     traces: npt.NDArray[np.int64]
     items: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
@@ -44,11 +45,12 @@ class Hits:
 
 def search(traces: list[Trace], text: str) -> Hits:
     """The slices of ``traces`` whose name contains ``text``."""
-    found = [find_names(trace, text) for trace in traces]
+    names = [wanted_names(trace, text) for trace in traces]
+    found = [slices_named(trace, wanted) for trace, wanted in zip(traces, names, strict=True)]
     items = np.concatenate([*found, np.zeros(0, np.int64)])
     owner = np.concatenate([*[np.full(len(own), i, np.int64) for i, own in enumerate(found)], np.zeros(0, np.int64)])
     starts = np.concatenate(
         [*[trace.slices.start[own] for trace, own in zip(traces, found, strict=True)], np.zeros(0, np.int64)]
     )
     order = np.argsort(starts, kind="stable")
-    return Hits(text, owner[order], items[order], starts[order])
+    return Hits(text, names, owner[order], items[order], starts[order])

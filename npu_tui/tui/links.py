@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.text import Text
 
@@ -15,6 +16,14 @@ from npu_tui.view.follow import inner_links, links_of
 from npu_tui.view.scene import LinkMarks, LinkShape
 
 _GLYPHS = {LinkShape.PLAIN: "·", LinkShape.NEAR_VERTICAL: "┃", LinkShape.SHALLOW: "╲", LinkShape.QUEUED: "╲"}
+
+
+class Way(NamedTuple):
+    """A link, the slice at its other end (-1: none there) and an arrow that tells whether it leads there or back."""
+
+    link: int
+    item: int
+    arrow: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +39,18 @@ def link_columns() -> tuple[str, ...]:
     return tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
 
 
-def link_rows(trace: Trace, marks: LinkMarks, item: int, category: str) -> list[LinkRow]:
+def ways_of(trace: Trace, item: int, category: str) -> list[Way]:
     """The links of ``item``, of what it contains where it has none itself."""
     ends = links_of(trace, item, category)
-    rows = [_row(trace, marks, link, int(trace.links.target_slice[link]), "→") for link in ends.out]
-    rows += [_row(trace, marks, link, int(trace.links.source_slice[link]), "←") for link in ends.into]
-    if not rows:
-        rows = [
-            _row(trace, marks, link, int(trace.links.target_slice[link]), "⇒")
-            for link in inner_links(trace, item, category)
-        ]
-    return rows
+    target, source = trace.links.target_slice, trace.links.source_slice
+    ways = [Way(link, int(target[link]), "→") for link in ends.out]
+    ways += [Way(link, int(source[link]), "←") for link in ends.into]
+    return ways or [Way(link, int(target[link]), "⇒") for link in inner_links(trace, item, category)]
+
+
+def link_rows(trace: Trace, marks: LinkMarks, ways: list[Way]) -> list[LinkRow]:
+    """The table rows of ``ways``."""
+    return [_row(trace, marks, *way) for way in ways]
 
 
 def _row(trace: Trace, marks: LinkMarks, link: int, other: int, direction: str) -> LinkRow:

@@ -48,7 +48,7 @@ class LoadingScreen(Screen["Session | InputError | None"]):
         """Begin to load."""
         self._load()
 
-    @work(thread=True, exclusive=True, exit_on_error=False)
+    @work(thread=True, exclusive=True)
     def _load(self) -> None:
         worker = get_current_worker()
 

@@ -20,7 +20,7 @@ from npu_tui.tui.details import details, legend
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
 from npu_tui.tui.hits import Hits, search
-from npu_tui.tui.links import LinkRow, link_columns, link_rows
+from npu_tui.tui.links import Way, link_columns, link_rows, ways_of
 from npu_tui.tui.palette import CommandProvider
 from npu_tui.tui.panel import Panel, Rows, Tab, TabLine
 from npu_tui.tui.prompt import Kind, Prompt
@@ -35,7 +35,7 @@ _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
 _ASKING = ("search", "command")
-_SHOWN_HITS = 500
+_SHOWN_ROWS = 500
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
 _PANEL_SMALL = 8
@@ -73,6 +73,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
         self._targets: list[Selected | None] = []
+        self._ways: list[Way] = []
+        self._filled: tuple[object, ...] | None = None
 
     def compose(self) -> ComposeResult:
         """Headline, timeline, panel; prompt and status line below."""
@@ -198,6 +200,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def _search(self, text: str) -> None:
         self.hits = search(self.session.scene.traces, text)
         self.explorer.state.hits = self.hits.starts
+        self.explorer.state.hit_names = self.hits.names if text else []
         self.query_one(Timeline).changed()
 
     def _obey(self, text: str) -> None:
@@ -268,19 +271,23 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def _fill_panel(self) -> None:
         self._panel_timer = None
-        panel = self.query_one(Panel)
-        state = self.explorer.state
-        panel.counts = {"search": len(self.hits.starts)}
+        panel, state, focused = self.query_one(Panel), self.explorer.state, self.explorer.focused
         if panel.has_class("-hidden"):
+            self._filled = None
             return
+        layer = (focused.trace, focused.layer) if focused is not None and panel.tab == "range" else None
+        wanted = (panel.tab, state.selection, state.range, self.hits, layer)
+        if wanted == self._filled:
+            return
+        self._filled = wanted
+        self._ways = [] if state.selection is None else self._ways_of(state.selection)
+        panel.counts = {"search": len(self.hits.starts), "links": len(self._ways)}
         fill = {
             "details": self._fill_details,
             "links": self._fill_links,
             "range": self._fill_range,
             "search": self._fill_search,
         }
-        if state.selection is not None:
-            panel.counts["links"] = len(self._links_of(state.selection))
         fill[panel.tab](panel)
 
     def _fill_details(self, panel: Panel) -> None:
@@ -295,17 +302,16 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if selected is None:
             panel.show_text("links", say("details.none"))
             return
-        rows = self._links_of(selected)
+        trace, marks = self.session.scene.traces[selected.trace], self.session.scene.marks[selected.trace]
+        rows = link_rows(trace, marks, self._ways[:_SHOWN_ROWS])
         if not rows:
             panel.show_text("links", say("links.none"))
             return
         self._targets = [Selected(selected.trace, row.item) if row.item >= 0 else None for row in rows]
         panel.show_table("links", "", link_columns(), [row.cells for row in rows])
 
-    def _links_of(self, selected: Selected) -> list[LinkRow]:
-        scene = self.session.scene
-        trace, marks = scene.traces[selected.trace], scene.marks[selected.trace]
-        return link_rows(trace, marks, selected.item, self.explorer.state.link_category)
+    def _ways_of(self, selected: Selected) -> list[Way]:
+        return ways_of(self.session.scene.traces[selected.trace], selected.item, self.explorer.state.link_category)
 
     def _fill_range(self, panel: Panel) -> None:
         marked = self.explorer.state.range
@@ -342,7 +348,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             panel.show_text("search", say("search.none"))
             return
         rows, self._targets = [], []
-        for index in range(min(len(hits.starts), _SHOWN_HITS)):
+        for index in range(min(len(hits.starts), _SHOWN_ROWS)):
             found = hits.at(index)
             trace = self.session.scene.traces[found.trace]
             lane = trace.lanes[int(trace.slices.lane[found.item])]

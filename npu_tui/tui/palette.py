@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+from textual.markup import escape
 
 from npu_tui.tui.commands import COMMANDS, keys_label
 
@@ -25,12 +27,12 @@ class CommandProvider(Provider):
         for title, keys, run in self._entries():
             score = matcher.match(title)
             if score > 0:
-                yield Hit(score, matcher.highlight(title), run, text=title, help=keys)
+                yield Hit(score, Content(title), run, text=title, help=escape(keys))
 
     async def discover(self) -> Hits:
         """All commands, before anything is typed."""
         for title, keys, run in self._commands():
-            yield DiscoveryHit(title, run, text=title, help=keys)
+            yield DiscoveryHit(Content(title), run, text=title, help=escape(keys))
 
     def _commands(self) -> Iterable[Entry]:
         main = cast("MainScreen", self.screen)

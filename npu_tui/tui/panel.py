@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
+from npu_tui.trace.text import printable
 
 Tab = Literal["details", "links", "range", "search"]
 TABS: tuple[Tab, ...] = ("details", "links", "range", "search")
@@ -84,7 +85,8 @@ class Rows(DataTable[Text | str]):
             self._headings = headings
         else:
             self.clear()
-        self.add_rows(rows)
+        # A str cell would be read as markup.
+        self.add_rows([[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows])
         if rows:
             self.move_cursor(row=min(max(at, 0), len(rows) - 1), animate=False)
 
@@ -136,7 +138,7 @@ class Panel(Vertical):
         self._open(tab, True)
         line = self.query_one("#note", Static)
         line.display = bool(note)
-        line.update(Text(note), layout=False)
+        line.update(Text(printable(note)), layout=False)
         self.table.fill(headings, rows, at)
 
     def _open(self, tab: Tab, as_table: bool) -> None:

@@ -8,10 +8,13 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.terminal_theme import DIMMED_MONOKAI
 from textual.filter import ANSIToTruecolor
+from textual.keys import Keys
 
 from npu_tui.report.svg import svg
 from npu_tui.trace.model import Trace
+from npu_tui.trace.text import printable
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.commands import COMMANDS
 from npu_tui.tui.session import make_session
 from npu_tui.view.ansi import Rgb, Run
 from npu_tui.view.grid import Attr
@@ -19,6 +22,12 @@ from npu_tui.view.palette import DARK, Ink
 
 _REST_SECONDS = 0.25
 """Longer than the panel waits after a key."""
+
+
+def unknown_keys(keys: list[str]) -> list[str]:
+    """Those of ``keys`` that are no names of keys."""
+    named = {key.value for key in Keys} | {key for command in COMMANDS for key in command.keys}
+    return [key for key in keys if len(key) > 1 and key not in named]
 
 
 def picture(trace: Trace, columns: int, rows: int, keys: list[str]) -> str:
@@ -32,7 +41,7 @@ async def _picture(trace: Trace, columns: int, rows: int, keys: list[str]) -> st
         for key in keys:
             await pilot.press(key)
         await pilot.pause(_REST_SECONDS)
-        return svg(screen_runs(app), f"npu-tui {trace.path}")
+        return svg(screen_runs(app), f"npu-tui {printable(trace.path)}")
 
 
 def screen_runs(app: NpuTui) -> list[list[Run]]:

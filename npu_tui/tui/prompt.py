@@ -73,9 +73,9 @@ class Prompt(Horizontal):
 
     def compose(self) -> ComposeResult:
         """Label, input, answer."""
-        yield Label(id="ask")
+        yield Label(id="ask", markup=False)
         yield Field(compact=True)
-        yield Label(id="answer")
+        yield Label(id="answer", markup=False)
 
     def open(self, kind: Kind, suggestions: list[str]) -> None:
         """Ask for a search text or a command."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_tui.analysis.dispatch import Dispatch, dispatch
 from npu_tui.analysis.overlap import Overlap, overlap
@@ -24,12 +25,13 @@ class Starved:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The traces on screen: scene, dispatch and overlap with one entry per trace, and starved launches by start."""
+    """The traces on screen: scene, dispatch and overlap with one entry per trace, starved launches by start (ns)."""
 
     scene: Scene
     dispatches: list[list[Dispatch]]
     overlaps: list[list[Overlap]]
     starved: list[Starved]
+    starved_starts: npt.NDArray[np.int64]
 
 
 def make_session(traces: list[Trace]) -> Session:
@@ -43,7 +45,8 @@ def make_session(traces: list[Trace]) -> Session:
         for link, lost in zip(device.link[device.starved], device.lost[device.starved], strict=True)
     ]
     starved.sort(key=lambda launch: (launch.start, launch.trace))
-    return Session(Scene(traces, marks), dispatches, [overlap(trace) for trace in traces], starved)
+    starts = np.array([launch.start for launch in starved], np.int64)
+    return Session(Scene(traces, marks), dispatches, [overlap(trace) for trace in traces], starved, starts)
 
 
 def _marks(trace: Trace, devices: list[Dispatch]) -> LinkMarks:

@@ -313,6 +313,7 @@ class Explorer:
         self.state.selection = selected
         self.state.cursor = int(trace.slices.start[selected.item])
         depth = int(trace.slices.depth[selected.item])
+        self.list.show_item(selected.trace, lane, selected.item)
         self.list.focus_on((selected.trace, lane.layer, lane.index, depth, -1))
         self.list.reveal()
         self.bring(self.state.cursor)
@@ -340,7 +341,7 @@ class Explorer:
         elif state.range is not None:
             state.range = None
         elif len(state.hits):
-            state.hits = state.hits[:0]
+            state.hits, state.hit_names = state.hits[:0], []
         elif state.selection is not None:
             state.selection = None
         else:

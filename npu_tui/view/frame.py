@@ -139,10 +139,8 @@ class _Drawing:
             kind[mine], other_kind[mine] = trace.slices.op_class[item], trace.slices.op_class[other]
             if self.selection is not None and self.selection.trace == number:
                 selected[mine], other_selected[mine] = item == self.selection.item, other == self.selection.item
-            if len(self.state.hits):
-                start = trace.slices.start[item]
-                at = np.minimum(np.searchsorted(self.state.hits, start), len(self.state.hits) - 1)
-                hit[mine] = (self.state.hits[at] == start) & (item >= 0)
+            if self.state.hit_names:
+                hit[mine] = self.state.hit_names[number][trace.slices.name[item]] & (item >= 0)
         look = Look(
             kind=kind,
             other_kind=other_kind,

@@ -79,10 +79,12 @@ def _deepest(times: I64, start: I64, end: I64, level: I64) -> I64:
 def _started_last(times: I64, wanted: I64, start: I64, end: I64, depth: I64) -> I64:
     """For every time the index of the lasting slice of depth ``wanted`` that is active there."""
     lasting = np.flatnonzero(end > start)
-    origin, span = int(start.min()), int(end.max() - start.min()) + 1
-    key = depth[lasting] * span + (start[lasting] - origin)
+    # Ranks instead of times keep the key of (depth, time) within 64 bits.
+    key = depth[lasting] * (len(times) + 1) + np.searchsorted(times, start[lasting])
     # Asked depth by depth the queries ascend, which keeps the search in the processor's cache.
     order = np.argsort(wanted.astype(np.int16), kind="stable")
     found = np.empty(len(times), np.int64)
-    found[order] = lasting[np.searchsorted(key, (wanted * span + (times - origin))[order], "right") - 1]
+    found[order] = lasting[
+        np.searchsorted(key, (wanted * (len(times) + 1) + np.arange(len(times)))[order], "right") - 1
+    ]
     return found

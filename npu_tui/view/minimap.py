@@ -50,8 +50,7 @@ class Minimap:
         low = np.clip(self.viewport.column(view.start), 0, width - 1)
         high = np.clip(self.viewport.column(view.end - 1), 0, width - 1)
         grid.bg[0, low : high + 1] = Ink.WINDOW
-        found = np.unique(self.viewport.columns(hits))
-        found = found[(found >= 0) & (found < width)]
+        found = np.flatnonzero(np.diff(np.searchsorted(hits, self.viewport.edges())))
         empty = found[self.busy[found] == 0]
         grid.fg[0, found] = Ink.HIT
         grid.char[0, empty] = ord(_HIT)

@@ -135,6 +135,12 @@ class RowList:
         if hidden:
             self._rebuild(self.focused)
 
+    def show_item(self, index: int, lane: Lane, item: int) -> None:
+        """Open ``lane`` of trace ``index`` where it is folded and its leaf row does not show slice ``item``."""
+        if (index, lane.index) in self.folds.lanes and lane.rows > 1 and item not in self._leaf(index, lane.index).item:
+            self.folds.lanes.discard((index, lane.index))
+            self._rebuild(self.focused)
+
 
 def _key(row: ScreenRow) -> RowKey:
     return row.trace, row.layer, row.lane, row.depth, row.series

@@ -92,8 +92,7 @@ def draw_ruler(
             grid.write(0, column + 1, points(label), Ink.DIM)
     if span is not None:
         _draw_range(grid, viewport, span)
-    low, high = np.searchsorted(hits, [viewport.start, viewport.end])
-    found = np.unique(viewport.columns(hits[low:high]))
+    found = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
     grid.attr[0, found] |= int(Attr.UNDERLINE)
     grid.fg[0, found] = Ink.HIT
     if cursor is not None:

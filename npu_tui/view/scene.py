@@ -76,7 +76,8 @@ class ViewState:
     """Where the user looks: cursor (time and row), selection (one slice) and range (two times) are separate things.
 
     ``viewport`` covers the columns right of the gutter. ``focus`` and ``top`` are indices of screen rows: the cursor's
-    row, and the first row shown. ``hits`` are the start times of search hits, ascending.
+    row, and the first row shown. ``hits`` are the start times of search hits, ascending, ``hit_names`` one mask
+    per trace over its names that says which were looked for (none without a search).
     """
 
     viewport: Viewport
@@ -88,6 +89,7 @@ class ViewState:
     link_mode: LinkMode = "selection"
     link_category: str = "HostToDevice"
     hits: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    hit_names: list[npt.NDArray[np.bool_]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -99,5 +101,7 @@ class Scene:
 
     @property
     def end(self) -> int:
-        """End of the last slice of any trace, ns."""
-        return max((trace.end for trace in self.traces), default=0)
+        """End of the last slice of any trace, ns; of the last counter sample where there is no slice."""
+        end = max((trace.end for trace in self.traces), default=0)
+        samples = [int(trace.counters.time.max()) for trace in self.traces if len(trace.counters)]
+        return end or max(samples, default=0)

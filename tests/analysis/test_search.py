@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.search import find_names
+from npu_tui.analysis.search import slices_named, wanted_names
 
 
 def names(trace, text: str) -> set[str]:
-    return {trace.name_of(item) for item in find_names(trace, text)}
+    return {trace.name_of(item) for item in slices_named(trace, wanted_names(trace, text))}
 
 
 def test_small_letters_find_any_case(bundled):
     trace = bundled.trace
     expected = [item for item in range(len(trace.slices)) if "matmul" in trace.name_of(item).lower()]
     assert expected
-    assert sorted(find_names(trace, "matmul").tolist()) == expected
+    assert sorted(slices_named(trace, wanted_names(trace, "matmul")).tolist()) == expected
 
 
 def test_a_capital_makes_the_case_count(bundled):
@@ -24,7 +24,7 @@ def test_a_capital_makes_the_case_count(bundled):
 
 def test_hits_come_by_start(bundled):
     trace = bundled.trace
-    starts = trace.slices.start[find_names(trace, "a")]
+    starts = trace.slices.start[slices_named(trace, wanted_names(trace, "a"))]
     assert (np.diff(starts) >= 0).all()
 
 
@@ -34,8 +34,8 @@ def test_blanks_and_signs_are_part_of_the_name(bundled):
 
 
 def test_no_text_finds_nothing(bundled):
-    assert not len(find_names(bundled.trace, ""))
+    assert not len(slices_named(bundled.trace, wanted_names(bundled.trace, "")))
 
 
 def test_an_unknown_name_finds_nothing(bundled):
-    assert not len(find_names(bundled.trace, "no such kernel"))
+    assert not len(slices_named(bundled.trace, wanted_names(bundled.trace, "no such kernel")))

@@ -88,7 +88,8 @@ def test_a_selected_slice_inside_a_cell_is_a_diamond() -> None:
 
 
 def test_hits_are_underlined() -> None:
-    frame = draw(make_trace({"a": bars((0, 900), (1000, 2000))}, end=4000), hits=np.array([1000]))
+    trace = make_trace({"a": [*bars((0, 900), name="add"), *bars((1000, 2000), name="mul")]}, end=4000)
+    frame = draw(trace, hits=np.array([1000]), hit_names=[np.array([False, True])])
     under = frame.grid.attr[LANES_TOP, frame.gutter :] > 0
     assert under[10:20].all()
     assert not under[:9].any()
