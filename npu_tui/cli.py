@@ -66,9 +66,12 @@ def _explore(path: Path) -> int:
         from npu_tui.report.summary import summary
 
         try:
-            sys.stdout.write(summary(load(path)))
-            sys.stdout.flush()
+            _write(summary(load(path)))
         except InputError as error:
+            return _refuse(error)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
             return _refuse(error)
         return DONE
 
@@ -89,6 +92,13 @@ def _explore(path: Path) -> int:
     return app.return_code or DONE
 
 
+def _write(text: str) -> None:
+    """Write to stdout, whatever characters its encoding has."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()
+
+
 def _has_keys() -> bool:
     """Whether keys can be read: where stdin is no terminal it is made to be the one the program runs in."""
     if sys.stdin is not None and sys.stdin.isatty():
@@ -98,20 +108,24 @@ def _has_keys() -> bool:
     except OSError:
         return False
     os.dup2(terminal, 0)
-    os.close(terminal)
+    if terminal:
+        os.close(terminal)
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115 - open as long as the program
     return True
 
 
 def _screenshot(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui screenshot", description=say("cli.screenshot"))
-    parser.add_argument("path", metavar="PATH", help=say("cli.path"))
+    parser.add_argument("path", metavar="PATH", help=say("cli.trace"))
     parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
     parser.add_argument("--size", default="120x40", help=say("cli.size"))
     parser.add_argument("--keys", default="", help=say("cli.keys"))
     options = parser.parse_args(words)
     columns, _, rows = options.size.partition("x")
-    if not (columns.isdecimal() and rows.isdecimal() and int(columns) >= 20 and int(rows) >= 6):
+    if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
         parser.error(say("cli.bad_size"))
+    if not options.output.endswith(".svg"):
+        parser.error(say("cli.bad_output"))
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
     from npu_tui.tui.picture import picture, unknown_keys

@@ -40,6 +40,16 @@ class Chain:
         """Start of the first stage, ns."""
         return min(stage.start for stage in self.stages)
 
+    def holds(self, item: int) -> bool:
+        """Whether slice ``item`` is one of the stages."""
+        return any(stage.item == item for stage in self.stages)
+
+    def beside(self, item: int, direction: int) -> int | None:
+        """The slice of the next (1) or previous (-1) stage of ``item``, None where the chain ends or lacks it."""
+        items = [stage.item for stage in self.stages if stage.item >= 0]
+        at = items.index(item) + direction if item in items else -1
+        return items[at] if 0 <= at < len(items) else None
+
     @property
     def end(self) -> int:
         """The latest end of any stage, ns: that of the kernel, unless the device's clock is behind the host's."""

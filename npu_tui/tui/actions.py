@@ -114,7 +114,10 @@ class Actions:
         launches = self._session.starved
         if not launches:
             return say("starved.none")
-        at = next_in_time(self._session.starved_starts, self._explorer.state.cursor, direction)
+        state = self._explorer.state
+        # With nothing selected the first one in view is meant, wherever the cursor stands.
+        here = state.cursor if state.selection is not None else state.viewport.start - 1
+        at = next_in_time(self._session.starved_starts, here, direction)
         if at is None:
             at = 0 if direction > 0 else len(launches) - 1  # round the end
         launch = launches[at]
@@ -142,6 +145,9 @@ class Actions:
         way = forward if onward else back
         item = way(trace, selected.item, state.link_category)
         if item is None:
+            found = chain_of(trace, selected.item)
+            item = None if found is None else found.beside(selected.item, 1 if onward else -1)
+        if item is None:
             return missing
         self._explorer.select(Selected(selected.trace, item))
         return None
@@ -156,7 +162,7 @@ class Actions:
         self._explorer.select(Selected(selected.trace, found.kernel))
         self._explorer.show(found.start, found.end, 0.05)
         self._screen.open_tab("details")
-        return None
+        return None if found.holds(selected.item) else say("chain.first")
 
     def link_mode(self) -> str:
         return say(f"mode.{self._explorer.cycle_links()}")

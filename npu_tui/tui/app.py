@@ -28,7 +28,10 @@ class NpuTui(App[InputError | None]):
     """Opens ``path``, or a session that is loaded already. The result is the error that kept it from opening."""
 
     TITLE = "npu-tui"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "interrupt", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False),
+    ]
     COMMANDS = set()  # noqa: RUF012 - the palette offers this program's commands only
 
     def __init__(self, path: Path | None = None, session: Session | None = None) -> None:

@@ -16,8 +16,8 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text, exact_text
 from npu_tui.tui.links import shape_text
-from npu_tui.tui.theme import class_style
-from npu_tui.view.scene import LinkShape
+from npu_tui.tui.theme import ALERT, class_style
+from npu_tui.view.scene import LinkMarks, LinkShape
 
 _STACK = "Call stack"
 
@@ -41,15 +41,17 @@ def legend() -> RenderableType:
     return Group(Text(say("details.none")), Text(""), classes, lines)
 
 
-def details(trace: Trace, item: int) -> RenderableType:
-    """Name, times, chain, args and call stack of slice ``item``."""
+def details(trace: Trace, marks: LinkMarks, item: int) -> RenderableType:
+    """Name, times, launch, chain, args and call stack of slice ``item``; ``marks`` are those of the trace's links."""
     slices = trace.slices
     parts: list[RenderableType] = [
         Text(printable(trace.name_of(item)), style="bold", overflow="fold"),
         _facts(trace, item),
     ]
     chain = chain_of(trace, item)
-    if chain is not None:
+    if chain is not None and chain.holds(item):
+        if chain.kernel == item:
+            parts.append(_launch(marks, chain.link))
         parts.append(_chain(trace, chain))
     try:
         args = fetch_event(trace, int(slices.event[item])).get("args", {})
@@ -85,6 +87,16 @@ def class_name(op_class: OpClass) -> str:
     return say(f"class.{op_class.name.lower()}")
 
 
+def _launch(marks: LinkMarks, link: int) -> Text:
+    """The class of a launch and what it cost."""
+    starved = bool(marks.starved[link])
+    line = Text(say("details.launch") + " ", style="dim")
+    line.append_text(shape_text(LinkShape(int(marks.shape[link])), starved))
+    line.append(f"   {say('details.lost')} ", style="dim")
+    line.append(duration_text(int(marks.lost[link])), style=f"bold {ALERT}" if starved else "bold")
+    return line
+
+
 def _chain(trace: Trace, chain: Chain) -> Text:
     line = Text(say("details.chain") + " ", style="dim")
     for i, stage in enumerate(chain.stages):
@@ -94,6 +106,8 @@ def _chain(trace: Trace, chain: Chain) -> Text:
         if stage.item >= 0 and stage.name in ("op", "launch", "run"):
             line.append(f" {printable(trace.name_of(stage.item))}", style="dim")
         line.append(f" {duration_text(stage.end - stage.start, 3)}", style="bold")
+        if stage.end < stage.start:
+            line.append(f" {say('details.clocks')}", style="dim")
     return line
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widgets import Static
 
+from npu_tui.analysis.dispatch import Dispatch
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
@@ -19,34 +20,32 @@ _ALERT_SHARE = 0.01
 """Lost time is said in red from this share of the trace on; single starved launches are in every trace."""
 
 
-def headline(session: Session, trace: int) -> list[Text]:
-    """The parts of the top line in the order of their worth: rank, dispatch, overlap, path."""
+def headline(session: Session, trace: int) -> list[list[Text]]:
+    """The parts of the top line in the order of their worth: rank, dispatch, overlap, path; each with shorter forms."""
     shown = session.scene.traces[trace]
     rank = say("header.no_rank") if shown.rank is None else say("header.rank", rank=shown.rank)
-    parts = [Text(rank, style="bold")]
+    parts = [[Text(rank, style="bold")]]
     devices = session.dispatches[trace]
-    for device in devices:
-        line, lost = Text(), float(device.lost.sum())
-        if len(devices) > 1:
-            line.append(say("header.device", device=device.device) + " ")
-        words = say(
-            "header.dispatch",
-            near=int(device.near_vertical.sum()),
-            links=len(device.link),
-            starved=int(device.starved.sum()),
-            lost=duration_text(lost, 3),
-        )
-        line.append(f"┃ {words}", style=f"bold {ALERT}" if lost >= _ALERT_SHARE * shown.end else "")
-        parts.append(line)
+    parts += [_dispatch(device, len(devices) > 1, shown.end) for device in devices]
     if not devices:
-        parts.append(Text(say("header.no_dispatch"), style="dim"))
-    for share in session.overlaps[trace]:
-        if share.total:
-            shares = (("compute", share.computing), ("exposed", share.not_overlapped), ("free", share.free))
-            words = "  ".join(say(f"header.{key}", share=f"{share.ratio(part):.1%}") for key, part in shares)
-            parts.append(Text(words))
-    parts.append(Text(printable(profile_name(shown.path)), style="dim"))
+        parts.append([Text(say("header.no_dispatch"), style="dim")])
+    for device in session.overlaps[trace]:
+        if device.total:
+            shares = (("compute", device.computing), ("exposed", device.not_overlapped), ("free", device.free))
+            words = [say(f"header.{key}", share=f"{device.ratio(part):.1%}") for key, part in shares]
+            parts.append([Text("  ".join(words)), Text(words[-1])])
+    parts.append([Text(printable(profile_name(shown.path)), style="dim")])
     return parts
+
+
+def _dispatch(device: Dispatch, named: bool, end: int) -> list[Text]:
+    """What the launches of ``device`` cost; red where that is a share of the trace worth a look."""
+    lost = float(device.lost.sum())
+    prefix = say("header.device", device=device.device) + " " if named else ""
+    near = say("header.near", near=int(device.near_vertical.sum()), links=len(device.link))
+    cost = say("header.lost", starved=int(device.starved.sum()), lost=duration_text(lost, 3))
+    alert = f"bold {ALERT}" if lost >= _ALERT_SHARE * end else ""
+    return [Text.assemble(f"{prefix}{near}, ", (cost, alert)), Text.assemble(prefix, (cost, alert))]
 
 
 def profile_name(path: str) -> str:
@@ -68,14 +67,16 @@ class Headline(Static):
         """Fill the line for ``width`` columns; the path is cut at its beginning."""
         line = Text(no_wrap=True)
         parts = headline(session, trace)
-        for part in parts[:-1]:
+        for forms in parts[:-1]:
             gap = _GAP if line.plain else ""
-            if len(line.plain) + len(gap) + len(part.plain) > width - 2:
-                break
+            room = width - 2 - len(line.plain) - len(gap)
+            part = next((form for form in forms if len(form.plain) <= room), None)
+            if part is None:
+                continue
             line.append(gap, style="dim")
             line.append_text(part)
         room = width - 2 - len(line.plain) - len(_GAP)
-        path = parts[-1].plain
+        path = parts[-1][0].plain
         if room >= 12:
             line.append(_GAP, style="dim")
             line.append(path if len(path) <= room else f"…{path[1 - room :]}", style="dim")
@@ -119,7 +120,8 @@ class StatusLine(Static):
 def _keys(width: int) -> Text:
     """The footer's keys with their words, as many whole ones as fit; keys that share a word stand before it."""
     line, group = Text(), Text()
-    for command in COMMANDS:
+    # Help goes first: where nothing else fits it is what leads on.
+    for command in sorted(COMMANDS, key=lambda command: command.id != "help"):
         if not command.footer:
             continue
         group.append(key_label(command.keys[0]), style="bold")

@@ -224,18 +224,17 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.tell(say("command.unknown", text=text))
         self.query_one(Timeline).changed()
 
-    def lane_names(self) -> list[tuple[str, int]]:
-        """Names of the lanes and layers on screen with their rows."""
-        names = []
-        for at, row in enumerate(self.explorer.rows):
-            if row.opener:
-                layer = self.session.scene.traces[row.trace].layers[row.layer].name
-                names.append((printable(row.name if row.kind == "layer" else f"{layer} / {row.name}"), at))
-        return names
+    def lane_names(self) -> list[tuple[str, tuple[int, int]]]:
+        """Names of all lanes, folded away or not, each with (trace, lane)."""
+        return [
+            (printable(f"{trace.layers[lane.layer].name} / {lane.name}"), (index, lane.index))
+            for index, trace in enumerate(self.session.scene.traces)
+            for lane in trace.lanes
+        ]
 
-    def go_to_lane(self, row: int) -> None:
-        """Move the cursor to ``row``."""
-        self.explorer.move_row(row - self.explorer.state.focus)
+    def go_to_lane(self, place: tuple[int, int]) -> None:
+        """Open what hides the (trace, lane) of ``place`` and move the cursor to it."""
+        self.explorer.go_to_lane(*place)
         self.query_one(Timeline).changed()
 
     # --- panel
@@ -295,7 +294,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if selected is None:
             panel.show_text("details", legend())
         else:
-            panel.show_text("details", details(self.session.scene.traces[selected.trace], selected.item))
+            scene = self.session.scene
+            trace, marks = scene.traces[selected.trace], scene.marks[selected.trace]
+            panel.show_text("details", details(trace, marks, selected.item))
 
     def _fill_links(self, panel: Panel) -> None:
         selected = self.explorer.state.selection

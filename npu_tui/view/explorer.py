@@ -55,11 +55,15 @@ class Explorer:
         self._low = min([0, *starts])
         self._high = max([self._end, *ends])
         self.state = ViewState(Viewport.around(0, self._end, max(width, 1)))
+        self._asked = (0, self._end)
         self.list = RowList(scene, self.state, height)
         low, high = self.home_bounds()
         self._show(low, high)
         self._put_cursor((low + high) // 2)
-        self.state.focus = next((i for i, row in enumerate(self.rows) if row.kind in ("slices", "leaf")), 0)
+        self.state.focus = next((i for i, row in enumerate(self.rows) if self._is_lane(row)), 0)
+
+    def _is_lane(self, row: ScreenRow) -> bool:
+        return row.lane >= 0 and not self.scene.traces[row.trace].lanes[row.lane].derived
 
     # --- size, rows and folds
 
@@ -81,7 +85,7 @@ class Explorer:
     def resize(self, width: int, height: int, heads: bool) -> None:
         """Fit the same times into ``width`` columns and ``height`` rows; ``heads``: layers have rows of their own."""
         if width != self.state.viewport.width:
-            self.state.viewport = self.state.viewport.resized(max(width, 1))
+            self.state.viewport = Viewport.around(*self._asked, max(width, 1))
             self._put_cursor(self.state.cursor)
         self.list.resize(height, heads)
 
@@ -118,6 +122,7 @@ class Explorer:
             return False
         state = self.state
         state.viewport = Viewport.around(place.start, place.end, state.viewport.width)
+        self._asked = (place.start, place.end)
         self._put_cursor(place.cursor)
         state.top, state.selection = place.top, place.selection
         self.list.focus_on(place.focus)
@@ -175,6 +180,7 @@ class Explorer:
         span = min(max(end - start, width), max(self._high - self._low, width))
         last = max(self._high - span, self._low)
         start = min(max(start, self._low), last)
+        self._asked = (start, start + min(max(end - start, 1), span))
         viewport = Viewport.around(start, start + span, width)
         if self._low < start == last and viewport.end < self._high:
             viewport = viewport.panned(1)  # the grid shall not hide the very end
@@ -245,6 +251,14 @@ class Explorer:
     def move_row(self, rows: int) -> None:
         """Move the cursor by ``rows`` rows and select what is under it."""
         self.list.move(rows)
+        self.select_under_cursor()
+
+    def go_to_lane(self, index: int, lane: int) -> None:
+        """Move to the first row of lane ``lane`` of trace ``index``, opening what hides it."""
+        home = self.scene.traces[index].lanes[lane]
+        self.list.open(index, home)
+        self.list.focus_on((index, home.layer, lane, 0, -1))
+        self.list.reveal()
         self.select_under_cursor()
 
     def move_layer(self, direction: int) -> None:

@@ -90,12 +90,11 @@ def draw_ruler(
         # A label that something else would cut reads as another time, so it is left out.
         if column + len(label) < grid.width and not taken[column + 1 : column + 1 + len(label)].any():
             grid.write(0, column + 1, points(label), Ink.DIM)
-    if span is not None:
-        _draw_range(grid, viewport, span)
+    length = range(0) if span is None else _draw_range(grid, viewport, span)
     found = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
     grid.attr[0, found] |= int(Attr.UNDERLINE)
     grid.fg[0, found] = Ink.HIT
-    if cursor is not None:
+    if cursor is not None and cursor not in length:
         grid.write(0, cursor, points(_CURSOR), Ink.ACCENT, attr=int(Attr.BOLD))
 
 
@@ -108,18 +107,21 @@ def range_columns(viewport: Viewport, span: tuple[int, int]) -> tuple[int, int]:
     return max(first, 0), min(last, viewport.width - 1)
 
 
-def _draw_range(grid: Grid, viewport: Viewport, span: tuple[int, int]) -> None:
+def _draw_range(grid: Grid, viewport: Viewport, span: tuple[int, int]) -> range:
+    """Draw the bracket of ``span`` with its length; returns the columns of the length."""
     first, last = range_columns(viewport, span)
     if first > last:
-        return
+        return range(0)
     grid.write(0, first, points(_LINE * (last - first + 1)), Ink.ACCENT)
     label = f" {duration_text(abs(span[1] - span[0]), gap='')} "
     room = last - first + 1
     if len(label) + 2 <= room:
-        grid.write(0, first + (room - len(label)) // 2, points(label), Ink.ACCENT, attr=int(Attr.BOLD))
+        x = first + (room - len(label)) // 2
+        grid.write(0, x, points(label), Ink.ACCENT, attr=int(Attr.BOLD))
     else:
-        beside = last + 1 if last + 1 + len(label) <= grid.width else first - len(label)
-        _write_alone(grid, beside, label)
+        x = last + 1 if last + 1 + len(label) <= grid.width else first - len(label)
+        _write_alone(grid, x, label)
+    return range(x, x + len(label))
 
 
 def _write_alone(grid: Grid, x: int, label: str) -> None:

@@ -94,7 +94,7 @@ def walk(walk_trace) -> Explorer:
 def test_opens_on_the_first_step_with_the_cursor_in_its_middle(walk):
     assert window(walk) == (0, 10_000)
     assert walk.state.cursor == 5_000
-    assert walk.focused.name == "Steps"
+    assert walk.focused.name == "Thread 1"
 
 
 def test_opens_on_the_whole_trace_where_there_are_no_steps(make_trace):
@@ -239,7 +239,7 @@ def test_home_without_steps_is_the_whole_trace(make_trace):
 
 
 def test_rows_end_at_the_first_and_the_last(walk):
-    walk.move_row(-1)
+    walk.move_row(-1_000)
     assert walk.state.focus == 0
     walk.move_row(1_000)
     assert walk.state.focus == len(walk.rows) - 1
@@ -247,7 +247,8 @@ def test_rows_end_at_the_first_and_the_last(walk):
 
 def test_moving_to_a_row_selects_what_is_under_the_cursor(walk):
     walk.state.cursor = 3_300
-    walk.move_row(2)
+    walk.move_row(-1)
+    walk.move_row(1)
     assert (walk.focused.name, selected_name(walk)) == ("Thread 1", "ProfilerStep#1")
     walk.move_row(1)
     assert selected_name(walk) == "mul"
