@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from rich.color import Color
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
+from textual.cache import FIFOCache
 from textual.strip import Strip
 
 from npu_tui.view.ansi import Run
@@ -50,10 +52,26 @@ class AnsiStrip(Strip):
         runs: Callable[[], list[Run]],
         shown: Shown,
     ) -> None:
-        super().__init__((), width)
+        # Strip's own initialiser makes eight caches that a row which is written whole never needs.
+        self._cell_length = width
+        self._render_cache = None
+        self._link_ids = None
+        self._cell_count = None
         self._row, self._version, self._base = row, version, base
         self._change, self._whole, self._runs, self._shown = change, whole, runs, shown
         self._made: list[Segment] | None = None
+
+    def __getattr__(self, name: str) -> FIFOCache[Any, Any]:
+        if not name.endswith("_cache"):
+            raise AttributeError(name)
+        cache: FIFOCache[Any, Any] = FIFOCache(4)
+        setattr(self, name, cache)
+        return cache
+
+    def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
+        """The row itself where nothing cuts it."""
+        places = list(cuts)
+        return [self] if places == [self.cell_length] else super().divide(places)
 
     @property
     def _segments(self) -> list[Segment]:

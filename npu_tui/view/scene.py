@@ -94,14 +94,15 @@ class ViewState:
 
 @dataclass(slots=True)
 class Scene:
-    """The traces on screen with the marks of their links, one entry each."""
+    """The traces on screen with the marks of their links, one entry each.
+
+    ``end`` is the end of the last slice of any trace in ns, of the last counter sample where there is no slice.
+    """
 
     traces: list[Trace]
     marks: list[LinkMarks]
+    end: int = field(init=False)
 
-    @property
-    def end(self) -> int:
-        """End of the last slice of any trace, ns; of the last counter sample where there is no slice."""
-        end = max((trace.end for trace in self.traces), default=0)
+    def __post_init__(self) -> None:
         samples = [int(trace.counters.time.max()) for trace in self.traces if len(trace.counters)]
-        return end or max(samples, default=0)
+        self.end = max((trace.end for trace in self.traces), default=0) or max(samples, default=0)
