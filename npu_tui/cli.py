@@ -12,7 +12,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
-_COMMANDS = ("demo", "screenshot")
+_COMMANDS = ("demo", "report", "screenshot")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -22,6 +22,8 @@ def main(argv: list[str] | None = None) -> int:
         command = words[0] if words and words[0] in _COMMANDS else ""
         if command == "demo":
             return _demo(words[1:])
+        if command == "report":
+            return _report(words[1:])
         if command == "screenshot":
             return _screenshot(words[1:])
         return _open(words)
@@ -37,7 +39,7 @@ def _open(words: list[str]) -> int:
         prog="npu-tui",
         description=say("cli.description"),
         epilog=say("cli.epilog"),
-        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui screenshot PATH -o OUT.svg",
+        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui screenshot PATH -o OUT.svg",
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
@@ -112,6 +114,39 @@ def _has_keys() -> bool:
         os.close(terminal)
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115 - open as long as the program
     return True
+
+
+def _report(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="npu-tui report", description=say("cli.report"))
+    parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
+    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("cli.format"))
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--range", metavar="A..B", help=say("cli.range"))
+    part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
+    options = parser.parse_args(words)
+    from npu_tui.ingest.errors import InputError
+    from npu_tui.ingest.load import load
+    from npu_tui.report.json_report import json_report, report
+    from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
+    from npu_tui.report.text_report import text_report
+
+    selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
+    if selection is None:
+        parser.error(say("cli.bad_range"))
+    try:
+        trace = load(options.path)
+        if options.step is not None:
+            selection = select_step(trace, options.step)
+            if selection is None:
+                parser.error(say("cli.no_step", step=options.step))
+        if options.format == "json":
+            sys.stdout.buffer.write(json_report(trace, selection, options.path) + b"\n")
+            sys.stdout.flush()
+        else:
+            _write(text_report(report(trace, selection, options.path)))
+    except InputError as error:
+        return _refuse(error)
+    return DONE
 
 
 def _screenshot(words: list[str]) -> int:

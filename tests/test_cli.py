@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -34,7 +35,9 @@ def test_help():
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "npu-tui [PATH]" in done.stdout
-    assert "Exit codes: 0 done, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted." in " ".join(done.stdout.split())
+    assert "Exit codes: 0 done, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted." in " ".join(
+        done.stdout.split()
+    )
 
 
 @pytest.mark.parametrize("command", ["demo", "screenshot"])
@@ -172,3 +175,20 @@ def test_a_reader_that_goes_away_is_no_error():
         said = started.stderr.read()
         started.wait(60)
     assert (said, started.returncode) == ("", 0)
+
+
+def test_report_as_text_and_json():
+    text = run("report", str(HEALTHY))
+    assert text.returncode == 0
+    assert "Dispatch" in text.stdout
+    found = json.loads(run("report", str(HEALTHY), "--format", "json").stdout)
+    assert (found["schema_version"], found["source"]["rank"]) == (1, 0)
+    part = json.loads(run("report", str(HEALTHY), "--format", "json", "--range", "1ms..5ms").stdout)
+    assert part["overlap"]["total_us"] <= 4000.0 < found["overlap"]["total_us"]
+
+
+@pytest.mark.parametrize("words", [("--range", "later"), ("--step", "999"), ("--format", "xml")])
+def test_report_refuses_wrong_usage(words):
+    done = run("report", str(HEALTHY), *words)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

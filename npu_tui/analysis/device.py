@@ -65,7 +65,8 @@ def _slices_of(trace: Trace, device: int | None) -> DeviceSlices:
         launched = np.zeros(len(slices), np.bool_)
         launched[targets[targets >= 0]] = True
         compute = compute | (launched & ~_named(trace, lambda name: name.startswith(_NOT_KERNELS)))
-    return DeviceSlices(device, compute & hardware, _on_lanes(trace, groups), copy & hardware)
+    # Older chips run copies on the AI CPU, whose task type counts as compute.
+    return DeviceSlices(device, compute & hardware & ~copy, _on_lanes(trace, groups), copy & hardware)
 
 
 def _layers(trace: Trace, kind: str, device: int | None) -> list[Layer]:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 def union(start: I64, end: I64) -> tuple[I64, I64]:
@@ -33,3 +34,38 @@ def clipped(start: I64, end: I64, low: int, high: int) -> tuple[I64, I64]:
     """``[start, end)`` cut to ``[low, high)``; an interval outside becomes an empty one."""
     cut = np.clip(start, low, high)
     return cut, np.maximum(np.clip(end, low, high), cut)
+
+
+def difference(start: I64, end: I64, cut_start: I64, cut_end: I64) -> tuple[I64, I64]:
+    """What of the union of ``[start, end)`` lies outside that of ``[cut_start, cut_end)``, disjoint and ascending."""
+    start, end = union(start, end)
+    cut_start, cut_end = union(cut_start, cut_end)
+    time = np.concatenate((start, end, cut_start, cut_end))
+    order = np.argsort(time, kind="stable")
+    inside = np.cumsum(np.repeat([1, -1, 0, 0], [len(start), len(end), len(cut_start), len(cut_end)])[order])
+    cut = np.cumsum(np.repeat([0, 0, 1, -1], [len(start), len(end), len(cut_start), len(cut_end)])[order])
+    time = time[order]
+    left = np.flatnonzero((inside[:-1] > 0) & (cut[:-1] == 0))
+    return union(time[left], time[left + 1])
+
+
+def covered_before(start: I64, end: I64, time: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """How much of the union of ``[start, end)`` lies before each ``time``; (n,) float64 ns."""
+    first, last = union(start, end)
+    if not len(first):
+        return np.zeros(len(time))
+    sums = np.concatenate(([0], np.cumsum(last - first)))
+    at = np.searchsorted(first, time, "right") - 1
+    inside = np.minimum(time, last[np.maximum(at, 0)]) - first[np.maximum(at, 0)]
+    return np.where(at >= 0, sums[np.maximum(at, 0)] + inside, 0.0)
+
+
+def touches(start: I64, end: I64, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]) -> Bools:
+    """Whether any of ``[start, end)`` shares time with each ``[low, high)``; (n,)."""
+    if not len(start):
+        return np.zeros(len(low), np.bool_)
+    order = np.argsort(start, kind="stable")
+    reach = np.maximum.accumulate(end[order])
+    before = np.searchsorted(start[order], high, "left") - 1
+    found: Bools = (before >= 0) & (reach[np.maximum(before, 0)] > low)
+    return found

@@ -6,7 +6,7 @@ from npu_tui.analysis.dispatch import dispatch
 from npu_tui.analysis.health import trace_health
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
 
 
@@ -18,7 +18,7 @@ def health_lines(trace: Trace) -> list[str]:
         lines.append(say("health.clean"))
     if health.truncated:
         lines.append(say("health.truncated", events=f"{health.events:,}"))
-    lines += [say("health.skipped", count=f"{count:,}", reason=printable(why)) for why, count in health.skipped]
+    lines += [say("health.skipped", count=f"{count:,}", reason=brief(why)) for why, count in health.skipped]
     for link in health.links:
         for key, count in (
             ("health.unbound_sources", link.unbound_sources),
@@ -27,7 +27,7 @@ def health_lines(trace: Trace) -> list[str]:
         ):
             if count:
                 total = f"{link.links:,}"
-                lines.append(say(key, count=f"{count:,}", category=printable(link.category), links=total))
+                lines.append(say(key, count=f"{count:,}", category=brief(link.category), links=total))
     if health.crossing:
         lines.append(say("health.crossing", count=f"{health.crossing:,}"))
     devices = dispatch(trace)
@@ -40,4 +40,4 @@ def health_lines(trace: Trace) -> list[str]:
         lines.append(say("health.far", count=f"{health.far:,}", gap=duration_text(health.far_gap)))
     if health.samples_outside:
         lines.append(say("health.outside", count=f"{health.samples_outside:,}"))
-    return lines + [printable(warning) for warning in health.warnings]
+    return lines + [brief(warning, 1_000) for warning in health.warnings]

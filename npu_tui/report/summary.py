@@ -12,7 +12,7 @@ from npu_tui.analysis.overlap import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAP
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
 
 D = TypeVar("D", Dispatch, Overlap)
@@ -23,7 +23,7 @@ def summary(trace: Trace) -> str:
     lines = [
         say(
             "summary.trace",
-            path=printable(trace.path),
+            path=brief(trace.path, 4_096),
             size=trace.size / 1e6,
             events=f"{sum(trace.events.values()):,}",
             slices=f"{len(trace.slices):,}",
@@ -47,7 +47,7 @@ def _section(title: str, lines: list[str]) -> list[str]:
 def _layers(trace: Trace) -> list[str]:
     lines = []
     for layer in trace.layers:
-        name = printable(layer.name)
+        name = brief(layer.name)
         device = "" if layer.device is None else f" ({say('header.device', device=layer.device)})"
         if layer.series:
             lines.append(f"{name}{device}: {say('summary.counters', count=len(layer.series))}")
@@ -56,7 +56,7 @@ def _layers(trace: Trace) -> list[str]:
         for index in layer.lanes:
             lane = trace.lanes[index]
             count = f"{lane.last - lane.first:,}"
-            lines.append("  " + say("summary.lane", name=printable(lane.name), count=count, rows=lane.rows))
+            lines.append("  " + say("summary.lane", name=brief(lane.name), count=count, rows=lane.rows))
     return lines
 
 
@@ -67,7 +67,7 @@ def _steps(trace: Trace) -> list[str]:
             low, high = trace.rows.offset[lane.first_row], trace.rows.offset[lane.first_row + lane.rows]
             for item in trace.rows.item[low:high].tolist():
                 length = int(trace.slices.end[item] - trace.slices.start[item])
-                lines.append(f"{printable(trace.name_of(item))}  {duration_text(length)}")
+                lines.append(f"{brief(trace.name_of(item))}  {duration_text(length)}")
     return lines
 
 
@@ -79,7 +79,7 @@ def _links(trace: Trace) -> list[str]:
             lines.append(
                 say(
                     "summary.link",
-                    category=printable(category),
+                    category=brief(category),
                     count=f"{len(latency):,}",
                     median=duration_text(float(np.median(latency))),
                     negative=int((latency < 0).sum()),

@@ -24,6 +24,11 @@ def _is_tag(char: str) -> bool:
     return 0xE0000 <= ord(char) <= 0xE01EF
 
 
+def brief(text: str, longest: int = 200) -> str:
+    """``printable`` text of at most ``longest`` characters, its end left out; names may have any length."""
+    return printable(text) if len(text) <= longest else printable(text[: longest - 1]) + "…"
+
+
 def one_cell(text: str) -> str:
     """``text`` with every character that is not exactly one visible cell replaced by ``?``.
 

@@ -1,0 +1,59 @@
+"""Time in CANN calls by level and name, as msprof's api_statistic.csv has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.analysis.window import Window
+from npu_tui.trace.model import Trace
+
+_LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSum:
+    """The calls of one level and name: times in ns, population ``variance`` in us^2."""
+
+    level: str
+    name: str
+    count: int
+    total: int
+    shortest: int
+    longest: int
+    variance: float
+
+
+def apis(trace: Trace, window: Window) -> list[ApiSum]:
+    """The calls on the CANN layers that start in ``window``, most time first."""
+    slices = trace.slices
+    on_cann = np.zeros(len(slices), np.bool_)
+    for lane in trace.file_lanes:
+        if trace.layers[lane.layer].kind == "cann":
+            on_cann[lane.first : lane.last] = True
+    items = np.flatnonzero(on_cann & window.holds(slices.start))
+    if not len(items):
+        return []
+    items = items[np.argsort(slices.name[items], kind="stable")]
+    name, first, count = np.unique(slices.name[items], return_index=True, return_counts=True)
+    length = slices.end[items] - slices.start[items]
+    total = np.add.reduceat(length, first)
+    deviation = (length - np.repeat(total / count, count)) / 1000
+    spread = np.add.reduceat(deviation * deviation, first) / count
+    shortest, longest = np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
+    rows = []
+    for k, code in enumerate(name.tolist()):
+        prefix, _, call = trace.names[code].rpartition("@")
+        rows.append(
+            ApiSum(
+                _LEVELS.get(prefix, prefix.lower()),
+                call,
+                int(count[k]),
+                int(total[k]),
+                int(shortest[k]),
+                int(longest[k]),
+                float(spread[k]),
+            )
+        )
+    return sorted(rows, key=lambda row: (-row.total, row.level, row.name))

@@ -1,0 +1,259 @@
+"""The parts of the JSON report that speak of devices: overlap, dispatch, operators and communication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npu_tui.analysis.code_lines import code_lines
+from npu_tui.analysis.communication import Collective, PlaneArgs, collectives, plane_tasks
+from npu_tui.analysis.device import DeviceSlices, device_slices
+from npu_tui.analysis.dispatch import NEAR_VERTICAL_NS, Dispatch, dispatch
+from npu_tui.analysis.dispatch_ranges import dispatch_ranges, launches_in
+from npu_tui.analysis.drains import drains
+from npu_tui.analysis.free import FreeSplit, free_split
+from npu_tui.analysis.launches import Pairs, busy_pairs
+from npu_tui.analysis.operators import collective_type, operators
+from npu_tui.analysis.overlap_lanes import OverlapLanes, overlap_lanes
+from npu_tui.analysis.stage import dequeue_idle_ratio, slow_stage
+from npu_tui.ingest.companions import Companions
+from npu_tui.ingest.task_args import task_args
+from npu_tui.report.selection import Selection
+from npu_tui.report.values import ratio, text, us
+from npu_tui.trace.model import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePart:
+    """One device with everything that is known of its launches and its free time."""
+
+    slices: DeviceSlices | None
+    lanes: OverlapLanes | None
+    launches: Dispatch | None
+    pairs: Pairs | None
+    split: FreeSplit | None
+
+    @property
+    def device(self) -> int | None:
+        """The number of the device, None where the file does not tell."""
+        known = self.slices or self.lanes
+        return known.device if known else None
+
+
+def device_parts(trace: Trace) -> list[DevicePart]:
+    """Every device of ``trace``, also one that has an Overlap Analysis layer only."""
+    devices = device_slices(trace)
+    lanes = overlap_lanes(trace, devices)
+    launches = {found.device: found for found in dispatch(trace)}
+    parts = []
+    for device in devices:
+        own = next((each for each in lanes if each.device == device.device), None)
+        launched = launches.get(device.device)
+        pairs = busy_pairs(trace, device, launched) if launched is not None else None
+        split = free_split(trace, device, own, pairs) if own is not None and pairs is not None else None
+        parts.append(DevicePart(device, own, launched, pairs, split))
+    known = {device.device for device in devices}
+    return parts + [DevicePart(None, each, None, None, None) for each in lanes if each.device not in known]
+
+
+def overlap_part(parts: list[DevicePart], selection: Selection) -> dict[str, Any]:
+    """Sums over all devices, with one object per device where there are several."""
+    measured = [part for part in parts if part.lanes is not None]
+    rows = [_overlap_row(part, selection) for part in measured]
+    if not rows:
+        return _overlap_object(dict.fromkeys(_OVERLAP_SUMS))
+    total: dict[str, float | None] = {}
+    for key in _OVERLAP_SUMS:
+        values = [row[key] for row in rows]
+        total[key] = None if None in values else sum(value for value in values if value is not None)
+    found = _overlap_object(total)
+    if len(rows) > 1:
+        found["devices"] = [
+            {"device": part.device, **_overlap_object(row)} for part, row in zip(measured, rows, strict=True)
+        ]
+    return found
+
+
+_OVERLAP_SUMS = ("total", "computing", "communication", "not_overlapped", "free", "late", "side", "unlinked")
+
+
+def _overlap_row(part: DevicePart, selection: Selection) -> dict[str, float | None]:
+    assert part.lanes is not None
+    sums = part.lanes.sums(selection.window)
+    split = part.split.sums(selection.window) if part.split is not None else (None, None, None)
+    values = (sums.total, sums.computing, sums.communication, sums.not_overlapped, sums.free, *split)
+    return dict(zip(_OVERLAP_SUMS, values, strict=True))
+
+
+def _overlap_object(sums: dict[str, float | None]) -> dict[str, Any]:
+    communication, exposed = sums["communication"], sums["not_overlapped"]
+    return {
+        "total_us": us(sums["total"]),
+        "computing_us": us(sums["computing"]),
+        "communication_us": us(communication),
+        "communication_not_overlapped_us": us(exposed),
+        "overlapped_us": None if communication is None or exposed is None else us(communication - exposed),
+        "free_us": us(sums["free"]),
+        "computing_ratio": ratio(sums["computing"], sums["total"]),
+        "communication_not_overlapped_ratio": ratio(exposed, sums["total"]),
+        "free_ratio": ratio(sums["free"], sums["total"]),
+        "free_host_late_us": us(sums["late"]),
+        "free_device_side_us": us(sums["side"]),
+        "free_unlinked_us": us(sums["unlinked"]),
+    }
+
+
+def dispatch_part(trace: Trace, parts: list[DevicePart], selection: Selection) -> Any:
+    """The launches: one object, or a list by device where several have any."""
+    found = [_dispatch_object(trace, part, selection) for part in parts if part.launches is not None]
+    if not found:
+        return {"device": None, "links": 0, **dict.fromkeys(_UNKNOWN_LAUNCHES), **_no_rows(), "slow_stage": None}
+    return found[0] if len(found) == 1 else found
+
+
+_UNKNOWN_LAUNCHES = (
+    "clock_floor_us", "clock_floor_trusted", "threshold_us", "near_vertical", "near_vertical_ratio", "shallow",
+    "queued", "starved", "lost_us",
+)  # fmt: skip
+
+
+def _no_rows() -> dict[str, list[Any]]:
+    return {"ranges": [], "code_lines": [], "drains": []}
+
+
+def _dispatch_object(trace: Trace, part: DevicePart, selection: Selection) -> dict[str, Any]:
+    assert part.launches is not None
+    assert part.slices is not None
+    launches = launches_in(trace, part.launches, selection.window)
+    floor = launches.floors[0] if len(launches.floors) == 1 else None
+    near = int(np.count_nonzero(launches.near_vertical))
+    idle = None
+    if part.split is not None:
+        idle = dequeue_idle_ratio(trace, part.split, part.launches, selection.window)
+    return {
+        "device": part.device,
+        "links": len(launches.link),
+        "clock_floor_us": us(floor.floor) if floor else None,
+        "clock_floor_trusted": all(each.trusted for each in launches.floors),
+        "threshold_us": us(NEAR_VERTICAL_NS),
+        "near_vertical": near,
+        "near_vertical_ratio": ratio(near, len(launches.link)),
+        "shallow": int(np.count_nonzero(launches.shallow)),
+        "queued": int(np.count_nonzero(launches.queued)),
+        "starved": int(np.count_nonzero(launches.starved)),
+        "lost_us": us(launches.lost.sum()),
+        "ranges": [
+            {
+                "start_us": us(each.start),
+                "end_us": us(each.end),
+                "links": each.links,
+                "near_vertical": each.near_vertical,
+                "idle_ratio": ratio(each.idle_ratio, 1),
+                "lost_us": us(each.lost),
+            }
+            for each in dispatch_ranges(trace, part.slices, launches)
+        ],
+        "code_lines": [
+            {
+                "file": text(each.code.file) if each.code else None,
+                "line": each.code.line if each.code else None,
+                "function": text(each.code.function) if each.code else None,
+                "lost_us": us(each.lost),
+                "launches": each.launches,
+            }
+            for each in code_lines(trace, launches)
+        ],
+        "drains": _drain_rows(trace, part, selection),
+        "slow_stage": slow_stage(idle),
+        "dequeue_idle_ratio": ratio(idle, 1),
+    }
+
+
+def _drain_rows(trace: Trace, part: DevicePart, selection: Selection) -> list[dict[str, Any]]:
+    assert part.slices is not None
+    assert part.pairs is not None
+    return [
+        {
+            "start_us": us(each.start),
+            "end_us": us(each.end),
+            "cause": each.cause,
+            "peak_backlog": each.peak_backlog,
+            "interrupted": each.interrupted,
+            "before": text(trace.name_of(each.before)),
+            "after": text(trace.name_of(each.after)),
+        }
+        for each in drains(trace, part.slices, part.pairs)
+        if selection.window.start <= each.start < selection.window.end
+    ]
+
+
+def operator_part(
+    trace: Trace, parts: list[DevicePart], selection: Selection, companions: Companions | None
+) -> list[dict[str, Any]]:
+    """The kernels of all devices that start in the selection, by type and core."""
+    compute = np.zeros(len(trace.slices), np.bool_)
+    for part in parts:
+        if part.slices is not None:
+            compute |= part.slices.compute
+    items = np.flatnonzero(compute & selection.window.holds(trace.slices.start))
+    rows = operators(trace, items, companions.kernel_cores(trace, items) if companions else None)
+    listed = sum(row.total for row in rows)
+    return [
+        {
+            "type": text(row.type),
+            "core": text(row.core),
+            "count": row.count,
+            "total_us": us(row.total),
+            "ratio": ratio(row.total, listed),
+            "min_us": us(row.shortest),
+            "avg_us": us(row.total / row.count),
+            "max_us": us(row.longest),
+        }
+        for row in rows
+    ]
+
+
+def communication_part(trace: Trace, selection: Selection) -> list[dict[str, Any]]:
+    """The collectives that start in the selection."""
+    tasks = plane_tasks(trace)
+    args = task_args(trace, tasks)
+    planes = PlaneArgs(tasks, args.source_rank, args.target_rank, args.size, args.link_type)
+    return [_collective_row(trace, each) for each in collectives(trace, planes, selection.window)]
+
+
+def _collective_row(trace: Trace, each: Collective) -> dict[str, Any]:
+    timing, traffic = each.timing, each.traffic
+    size = sum(link.size for link in traffic) if traffic else None
+    transfer = sum(link.transfer for link in traffic) if traffic else None
+    name = trace.name_of(each.item)
+    return {
+        "name": text(name),
+        "type": text(collective_type(name)),
+        "group": text(trace.lanes[int(trace.slices.lane[each.item])].name),
+        "start_us": us(int(trace.slices.start[each.item])),
+        "elapsed_us": us(each.elapsed),
+        "wait_us": us(timing.wait) if timing else None,
+        "transit_us": us(timing.transit) if timing else None,
+        "synchronization_us": us(timing.synchronization) if timing else None,
+        "idle_us": us(timing.idle) if timing else None,
+        "size_bytes": size,
+        "bandwidth_gb_s": ratio(size, transfer),
+        "longest_wait_us": us(each.longest_wait),
+        "peer_rank": each.peer,
+        "arrivals": None
+        if each.arrivals is None
+        else [{"rank": rank, "after_us": us(after)} for rank, after in each.arrivals],
+        "traffic": None
+        if traffic is None
+        else [
+            {
+                "link": text(link.link_type),
+                "size_bytes": link.size,
+                "transit_us": us(link.transfer),
+                "bandwidth_gb_s": ratio(link.size, link.transfer),
+            }
+            for link in traffic
+        ],
+    }

@@ -1,0 +1,91 @@
+"""What a report could not know, and why: every null of the JSON report has its reason here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npu_tui.report.device_part import DevicePart
+from npu_tui.strings import say
+from npu_tui.trace.model import Trace
+
+_ORDER = (
+    "device",
+    "overlap",
+    "overlap.lanes",
+    "overlap.free",
+    "steps",
+    "steps.window",
+    "dispatch",
+    "dispatch.clock_floor",
+    "dispatch.clock_floors",
+    "dispatch.code_lines",
+    "dispatch.slow_stage",
+    "dispatch.drains.cause",
+    "apis",
+    "host_operators",
+    "operators.core",
+    "communication.planes",
+    "communication.timing",
+    "source.rank",
+    "source.device",
+    "source.profiler_level",
+)
+
+
+def not_checked(trace: Trace, parts: list[DevicePart], report: dict[str, Any]) -> list[dict[str, str]]:
+    """The reasons that apply to ``report``, the whole report so far."""
+    applies = {
+        **_of_source(report),
+        **_of_devices(trace, parts, report),
+        **_of_dispatch(trace, parts, report),
+        **_of_communication(report),
+    }
+    return [{"id": each, "reason": say(f"not_checked.{each}")} for each in _ORDER if applies.get(each, False)]
+
+
+def _of_source(report: dict[str, Any]) -> dict[str, bool]:
+    source = report["source"]
+    return {
+        "source.rank": source["rank"] is None,
+        "source.device": source["device"] is None,
+        "source.profiler_level": source["profiler_level"] is None,
+        "steps": source["step_count"] == 0,
+        "apis": not report["apis"],
+        "host_operators": not report["host_operators"],
+        "operators.core": any(row["core"] is None for row in report["operators"]),
+    }
+
+
+def _of_devices(trace: Trace, parts: list[DevicePart], report: dict[str, Any]) -> dict[str, bool]:
+    measured = [part.lanes for part in parts if part.lanes is not None]
+    steps = report["steps"] if report["source"]["step_count"] else []
+    return {
+        "device": not parts,
+        "overlap": bool(parts) and not measured,
+        "overlap.lanes": any(lanes.layer is None for lanes in measured),
+        "overlap.free": bool(measured) and report["overlap"]["free_host_late_us"] is None,
+        "steps.window": bool(measured) and any(step["stage_us"] is None for step in steps),
+    }
+
+
+def _of_dispatch(trace: Trace, parts: list[DevicePart], report: dict[str, Any]) -> dict[str, bool]:
+    launches = [part.launches for part in parts if part.launches is not None]
+    found = report["dispatch"] if isinstance(report["dispatch"], list) else [report["dispatch"]]
+    layers = {layer.kind for layer in trace.layers if layer.lanes}
+    return {
+        "dispatch": not launches,
+        "dispatch.clock_floor": any(not floor.trusted for each in launches for floor in each.floors),
+        "dispatch.clock_floors": any(len(each.floors) > 1 for each in launches),
+        "dispatch.code_lines": bool(launches) and not bool((trace.slices.stack >= 0).any()),
+        "dispatch.slow_stage": bool(launches) and any(each["slow_stage"] is None for each in found),
+        "dispatch.drains.cause": bool(launches) and "cann" not in layers,
+    }
+
+
+def _of_communication(report: dict[str, Any]) -> dict[str, bool]:
+    rows = report["communication"]
+    bare = [row for row in rows if row["longest_wait_us"] is None and row["wait_us"] is None]
+    return {
+        "communication.planes": bool(bare),
+        "communication.timing": any(row["wait_us"] is None for row in rows if row not in bare),
+    }

@@ -1,0 +1,212 @@
+"""The JSON report in words: the same answers as plain text for a terminal or an issue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.trace.units import duration_text
+
+_LONGEST_LIST = 10
+
+
+def text_report(report: dict[str, Any]) -> str:
+    """The lines of ``report``, an object of ``npu_tui.report.json_report.report``."""
+    lines = _head(report)
+    lines += _section("overlap", _overlap(report["overlap"]))
+    lines += _section("steps", [_step(step) for step in report["steps"] if step["computing_us"] is not None])
+    several = isinstance(report["dispatch"], list)
+    for found in report["dispatch"] if several else [report["dispatch"]]:
+        title = (
+            say("report.dispatch.device", device=_or_unknown(found["device"])) if several else say("report.dispatch")
+        )
+        lines += _titled(title, _dispatch(found))
+        lines += _section("ranges", _rows("ranges.row", [_range(each) for each in found["ranges"]]))
+        lines += _section("lines", _rows("lines.row", [_line(each) for each in found["code_lines"]]))
+    lines += _section("operators", _rows("operators.row", [_operator(each) for each in report["operators"]]))
+    longest = sorted(report["communication"], key=lambda each: -each["elapsed_us"])
+    lines += _section("communication", _rows("communication.row", [_collective(each) for each in longest]))
+    lines += _section("not_checked", [say("report.not_checked.row", **each) for each in report["not_checked"]])
+    lines += _section("health", _health(report["health"]))
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return _titled(say(f"report.{title}"), lines)
+
+
+def _titled(title: str, lines: list[str]) -> list[str]:
+    return ["", title, *(f"  {line}" for line in lines)] if lines else []
+
+
+def _rows(key: str, values: list[dict[str, Any]]) -> list[str]:
+    """The first of ``values`` in the words of ``key``, and how many there are more."""
+    lines = [say(f"report.{key}", **each) for each in values[:_LONGEST_LIST]]
+    hidden = len(values) - len(lines)
+    return [*lines, say("report.more", count=hidden)] if hidden else lines
+
+
+def _time(us: float | None) -> str:
+    return say("report.unknown") if us is None else duration_text(us * 1000)
+
+
+def _share(value: float | None) -> str:
+    return say("report.unknown") if value is None else f"{value:.1%}"
+
+
+def _or_unknown(value: object) -> object:
+    return say("report.unknown") if value is None else value
+
+
+def _head(report: dict[str, Any]) -> list[str]:
+    source, trace, selection = report["source"], report["trace"], report["selection"]
+    lines = [
+        say(
+            "report.source",
+            path=source["path"],
+            kind=source["kind"],
+            size=source["bytes"] / 1e6,
+            rank=_or_unknown(source["rank"]),
+            device=_or_unknown(source["device"]),
+            level=_or_unknown(source["profiler_level"]),
+            steps=source["step_count"],
+        ),
+        say(
+            "report.trace",
+            slices=trace["slices"],
+            lanes=trace["lanes"],
+            links=trace["links"],
+            span=_time(trace["span_us"]),
+        ),
+    ]
+    if selection is not None:
+        key = "selection" if selection["step"] is None else "selection.step"
+        end = selection["end_us"]
+        lines.append(
+            say(
+                f"report.{key}",
+                step=selection["step"],
+                start=_time(selection["start_us"] or 0.0),
+                end=say("report.end") if end is None else _time(end),
+            )
+        )
+    return lines
+
+
+def _overlap(overlap: dict[str, Any]) -> list[str]:
+    if overlap["total_us"] is None:
+        return []
+    parts = [
+        ("overlap.computing", overlap["computing_us"], overlap["total_us"]),
+        ("overlap.exposed", overlap["communication_not_overlapped_us"], overlap["total_us"]),
+        ("overlap.free", overlap["free_us"], overlap["total_us"]),
+    ]
+    if overlap["free_host_late_us"] is not None:
+        parts += [
+            ("free.late", overlap["free_host_late_us"], overlap["free_us"]),
+            ("free.side", overlap["free_device_side_us"], overlap["free_us"]),
+            ("free.unlinked", overlap["free_unlinked_us"], overlap["free_us"]),
+        ]
+    return [
+        say(
+            "report.overlap.part",
+            name=say(f"report.{name}"),
+            time=_time(time),
+            share=_share(time / whole if whole else None),
+        )
+        for name, time, whole in parts
+    ]
+
+
+def _step(step: dict[str, Any]) -> str:
+    return say(
+        "report.steps.row",
+        name=step["name"] or say("report.steps.none"),
+        computing=_time(step["computing_us"]),
+        exposed=_time(step["communication_not_overlapped_us"]),
+        free=_time(step["free_us"]),
+        stage=_time(step["stage_us"]),
+    )
+
+
+def _dispatch(found: dict[str, Any]) -> list[str]:
+    if found["lost_us"] is None:
+        return []
+    lines = [
+        say("report.dispatch.lost", lost=_time(found["lost_us"]), starved=found["starved"], links=found["links"]),
+        say(
+            "report.dispatch.classes",
+            near=found["near_vertical"],
+            shallow=found["shallow"],
+            queued=found["queued"],
+            floor=_time(found["clock_floor_us"]),
+        ),
+    ]
+    if found["slow_stage"] is not None:
+        lines.append(say(f"report.dispatch.stage.{found['slow_stage']}", idle=_share(found["dequeue_idle_ratio"])))
+    if found["drains"]:
+        causes = [each["cause"] for each in found["drains"]]
+        counted = sorted({cause: causes.count(cause) for cause in causes}.items(), key=lambda each: -each[1])
+        lines.append(
+            say(
+                "report.dispatch.drains",
+                count=len(causes),
+                interrupted=sum(each["interrupted"] for each in found["drains"]),
+                causes=", ".join(f"{cause} {count}" for cause, count in counted),
+            )
+        )
+    return lines
+
+
+def _range(each: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "start": _time(each["start_us"]),
+        "end": _time(each["end_us"]),
+        "near": each["near_vertical"],
+        "links": each["links"],
+        "idle": _share(each["idle_ratio"]),
+        "lost": _time(each["lost_us"]),
+    }
+
+
+def _line(each: dict[str, Any]) -> dict[str, Any]:
+    place = say("report.lines.none") if each["file"] is None else say("report.lines.place", **each)
+    return {"lost": _time(each["lost_us"]), "launches": each["launches"], "place": place}
+
+
+def _operator(each: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "total": _time(each["total_us"]),
+        "share": _share(each["ratio"]),
+        "count": each["count"],
+        "type": each["type"],
+        "core": _or_unknown(each["core"]),
+    }
+
+
+def _collective(each: dict[str, Any]) -> dict[str, Any]:
+    size, peer = each["size_bytes"], each["peer_rank"]
+    return {
+        "name": each["name"],
+        "elapsed": _time(each["elapsed_us"]),
+        "size": say("report.unknown") if size is None else f"{size / 1e6:.3f} MB",
+        "wait": _time(each["longest_wait_us"]),
+        "peer": "" if peer is None else say("report.communication.peer", rank=peer),
+    }
+
+
+def _health(health: dict[str, Any]) -> list[str]:
+    lines = [
+        say(
+            "report.health.events",
+            events=health["events"],
+            skipped=sum(each["count"] for each in health["skipped"]),
+            crossing=health["crossing_slices"],
+            negative=health["negative_links"],
+        )
+    ]
+    if health["truncated"]:
+        lines.append(say("report.health.truncated"))
+    lines += health["warnings"]
+    return lines

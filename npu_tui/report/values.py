@@ -1,0 +1,20 @@
+"""Numbers and texts as reports write them: microseconds with three decimals, ratios with six, harmless texts."""
+
+from __future__ import annotations
+
+from npu_tui.trace.text import printable
+
+
+def us(ns: float | None) -> float | None:
+    """Nanoseconds as microseconds; None stays None."""
+    return None if ns is None else round(float(ns) / 1000, 3)
+
+
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """``part`` of ``whole``, None where either is unknown or there is no whole."""
+    return None if part is None or not whole else round(part / whole, 6)
+
+
+def text(value: str | None) -> str | None:
+    """A text of the trace without characters that act on a terminal; None stays None."""
+    return None if value is None else printable(value)
