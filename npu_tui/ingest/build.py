@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.columns import Columns
+from npu_tui.ingest.events import NO_PROCESS
 from npu_tui.ingest.layers import ProcessPlan, plan_layers, thread_label
 from npu_tui.ingest.pairing import pair_ends
 from npu_tui.ingest.times import INVALID
@@ -14,6 +15,7 @@ from npu_tui.trace.classes import classify, step_number
 from npu_tui.trace.depth import first_fit, sort_slices
 from npu_tui.trace.model import HOST_TO_DEVICE, Counters, EventFile, Health, Lane, Layer, Links, Series, Slices, Trace
 from npu_tui.trace.rows import Rows, make_rows
+from npu_tui.trace.text import brief
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -48,6 +50,7 @@ def build_trace(columns: Columns, path: str, files: tuple[EventFile, ...], rank:
     links = _links(columns, lane_of, layers, lanes, slices, start_ns, health)
     for reason, count in columns.skipped.items():
         health.skip(reason, count)
+    health.warnings += _oddities(columns, plans, lanes)
     return Trace(
         path=path,
         files=files,
@@ -69,6 +72,17 @@ def build_trace(columns: Columns, path: str, files: tuple[EventFile, ...], rank:
         chunks=columns.chunks,
         health=health,
     )
+
+
+def _oddities(columns: Columns, plans: list[ProcessPlan], lanes: list[Lane]) -> list[str]:
+    """Sentences on processes with several names or with none to tell them by."""
+    named = columns.metadata.process_name
+    found = [
+        f"process {pid} is named {brief(named[pid])} and {brief(other)}: both are shown under the first name"
+        for pid, other in columns.metadata.other_names.items()
+    ]
+    astray = sum(lane.last - lane.first for lane in lanes if plans[lane.layer].pid == NO_PROCESS)
+    return found + ([f"{astray:,} slices name no process: they are shown on a layer of their own"] if astray else [])
 
 
 def _categories_by_thread(columns: Columns, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
@@ -243,7 +257,8 @@ def _links(
         slices.end,
     )
     target_slice = _bind(index, lane[target], time[target], np.full(len(target), -1, np.int64), slices)
-    wanted = np.where(target_slice >= 0, slices.connection[target_slice], -1)
+    wanted = np.full(len(target), -1, np.int64)
+    wanted[target_slice >= 0] = slices.connection[target_slice[target_slice >= 0]]
     source_slice = _bind(index, lane[source], time[source], wanted, slices)
     source_lane = lane[source].copy()
     to_device = columns.l_categories.get(HOST_TO_DEVICE, -1)

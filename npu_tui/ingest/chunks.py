@@ -4,11 +4,15 @@ Traces of Ascend profilers are one line, so lines cannot be used. A candidate bo
 the opening quote of a key: inside a text that quote would be the closing one, which only ``,``, ``:``, ``}``, ``]`` or
 white space may follow. What is left are objects in arrays of ``args``; a chunk that begins at a true boundary parses
 as an array exactly if it ends at one, so the parser proves each cut, and a failed one is redone by ``object_spans``.
+
+An element that never ends, or ends where it should not, swallows those behind it: reading goes on at the next place
+where a whole event begins.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Generic, TypeVar
@@ -20,9 +24,21 @@ CHUNK = 64 * 1024
 
 _BOUNDARY = re.compile(rb'\}(\s*,\s*)\{\s*"(?![,:}\]\s])')
 _SEARCHED = 4096
-_LONGEST = 256 << 20
+_LONGEST = 64 << 20
+_SMALLEST = 1024
+"""Blocks shrink to this many bytes where there is damage, as every one of them is then looked at several times."""
+_LONG = 4096
+"""An element without an end is taken for damage only in blocks of this many bytes or more: events may be long."""
+_WINDOWS = (1024, 64 * 1024)
+"""A whole event behind damage is expected to end within this many bytes; nearly all are short."""
+_GAP = 64
+_TRIED = 4
+"""How often every byte of a damaged block may be looked at again, so that no damage takes more than linear time."""
+_FIELD = rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"\s*:'
+_BEGINNING = re.compile(_FIELD)
+_CLOSED_EARLY = re.compile(rb"[\]}][\s,\[\]}]*(?=%b)" % _FIELD)
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
-_SEPARATOR = re.compile(rb"\s*,?\s*")
+_SEPARATOR = re.compile(rb"[\s\0]*,?[\s\0]*")
 _ARRAY = re.compile(rb'\s*(?:\{(?:.*?"traceEvents"\s*:\s*))?\[', re.DOTALL)
 BOM = b"\xef\xbb\xbf"
 
@@ -52,16 +68,18 @@ def candidate(block: bytes) -> tuple[int, int] | None:
         searched *= 4
 
 
-def object_spans(block: bytes) -> tuple[list[tuple[int, int]], int | None]:
-    """The complete top-level elements of ``block``, which begins at a boundary, and where the array ends.
+def object_spans(
+    block: bytes, at: int = 0, end: int | None = None, most: int = sys.maxsize
+) -> tuple[list[tuple[int, int]], int | None]:
+    """The complete top-level elements of ``block[at:end]``, which begins at a boundary, and where the array ends.
 
-    Returns ([(start, end) of each object], offset of the closing ``]`` or None). Only brackets and texts are looked
-    at, so an element may still be malformed inside.
+    Returns ([(start, end) of each object], offset of the closing bracket or None), no more than ``most`` elements. Only
+    brackets and texts are looked at, so an element may still be malformed inside.
     """
     spans: list[tuple[int, int]] = []
     depth = 0
     start = 0
-    for match in _TOKEN.finditer(block):
+    for match in _TOKEN.finditer(block, at, len(block) if end is None else end):
         token = match[0]
         if token == b'"':
             break  # the text that begins here is cut off
@@ -75,6 +93,8 @@ def object_spans(block: bytes) -> tuple[list[tuple[int, int]], int | None]:
             depth -= 1
             if depth == 0:
                 spans.append((start, match.end()))
+                if len(spans) == most:
+                    break
     return spans, None
 
 
@@ -115,34 +135,34 @@ class ChunkReader(Generic[T]):
         self._decode = decode
         self._repair = repair
         self._chunk_size = chunk_size
+        self._size = chunk_size
         self._block = b""
         self._exhausted = False
         file.seek(start)
 
     def __iter__(self) -> Iterator[Chunk[T]]:
         while True:
-            self._read(self._chunk_size - len(self._block))
+            self._read(self._size - len(self._block))
             if separator := _SEPARATOR.match(self._block):
                 self._drop(separator.end())
             cut = candidate(self._block)
-            if cut is None and not self._exhausted:
-                self._grow()
-                continue
             if cut is not None and (chunk := self._decoded(self._block[: cut[0]])) is not None:
                 self._drop(cut[1])
+                self._size = min(2 * self._size, self._chunk_size)
                 yield chunk
                 continue
-            if cut is None and (chunk := self._last()) is not None:
+            if cut is None and self._exhausted and (chunk := self._last()) is not None:
                 yield chunk
                 return
+            if cut is not None:
+                self._size = max(self._size // 2, min(_SMALLEST, self._chunk_size))
             spans, closed = object_spans(self._block)
-            if not spans and closed is None and not self._exhausted:
-                self._grow()
-                continue
-            yield from self._careful(spans)
-            if closed is not None:
-                return
-            if self._exhausted:
+            if spans:
+                yield from self._careful(spans)
+            elif closed is not None:
+                if not self._reopened(closed):
+                    return
+            elif not (self._long_enough() and self._resumed(0, len(self._block))) and not self._grown():
                 self.truncated = True
                 return
 
@@ -152,10 +172,57 @@ class ChunkReader(Generic[T]):
             self._exhausted = len(more) < count
             self._block += more
 
-    def _grow(self) -> None:
+    def _grown(self) -> bool:
+        """Whether the block has become longer."""
+        if self._exhausted:
+            return False
         if len(self._block) > _LONGEST:
             raise TooLongError(f"byte {self.offset}: an event of more than {_LONGEST >> 20} MB")
-        self._read(len(self._block))
+        self._read(max(len(self._block), self._size))
+        return True
+
+    def _long_enough(self) -> bool:
+        return self._exhausted or len(self._block) >= _LONG
+
+    def _resumed(self, at: int, end: int) -> bool:
+        """Whether a whole event begins behind the damaged element at ``at``; all before it is given up."""
+        for window in _WINDOWS:
+            budget = _TRIED * (end - at)
+            for match in _BEGINNING.finditer(self._block, at, end):
+                begin, stop = match.start(), min(match.start() + window, len(self._block))
+                if self._block[max(at, begin - _GAP) : begin].rstrip()[-1:] not in (b",", b"]", b"}"):
+                    continue
+                spans, _ = object_spans(self._block, begin, stop, most=1)
+                if spans:
+                    stop = spans[0][1]
+                    found = self._block[begin:stop]
+                    if b'"ph"' in found and self._one(found) is not None:
+                        self.malformed += 1
+                        self._drop(begin)
+                        self._shorten()
+                        return True
+                budget -= stop - begin
+                if budget < 0:
+                    break
+        return False
+
+    def _shorten(self) -> None:
+        """Give back what was read ahead, which would be looked at again for every damaged element in it."""
+        if len(self._block) > 2 * self._size:
+            self._block = self._block[: self._size]
+            self._file.seek(self.offset + len(self._block))
+            self._exhausted = False
+
+    def _reopened(self, closed: int) -> bool:
+        """Whether events follow the bracket at ``closed``: it is one too many, or ends the first of two arrays."""
+        while not (match := _CLOSED_EARLY.match(self._block, closed)):
+            rest = self._block[closed : closed + _SEARCHED]
+            if self._exhausted or len(rest) == _SEARCHED or rest.strip(b"]},[ \t\r\n"):
+                return False
+            self._read(_SEARCHED)
+        self.malformed += 1
+        self._drop(match.end())
+        return True
 
     def _drop(self, count: int) -> None:
         self._block = self._block[count:]
@@ -194,8 +261,11 @@ class ChunkReader(Generic[T]):
             base = self.offset
             for start, stop in spans:
                 events = self._one(self._block[start:stop])
-                if events is None:
-                    self.malformed += 1
-                else:
+                if events is not None:
                     yield Chunk(base + start, stop - start, events)
+                elif self._resumed(start, stop):
+                    return
+                else:
+                    self.malformed += 1
         self._drop(end)
+        self._shorten()

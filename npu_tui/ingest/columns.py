@@ -94,13 +94,18 @@ class Times:
 
 @dataclass(slots=True)
 class Metadata:
-    """What ``M`` events say: names, labels and orders of processes, names and orders of threads."""
+    """What ``M`` events say: names, labels and orders of processes, names and orders of threads.
+
+    Packed pids of sort indexes above 31 run into those of other processes: the first name counts, a further one is kept
+    in ``other_names``.
+    """
 
     process_name: dict[int, str] = field(default_factory=dict)
     process_label: dict[int, str] = field(default_factory=dict)
     process_order: dict[int, int] = field(default_factory=dict)
     thread_name: dict[tuple[int, int], str] = field(default_factory=dict)
     thread_order: dict[tuple[int, int], int] = field(default_factory=dict)
+    other_names: dict[int, str] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
         """Take in one ``M`` event; unknown ones and those without a value are ignored."""
@@ -110,7 +115,9 @@ class Metadata:
             return
         thread = (event.pid, event.tid)
         if event.name == "process_name":
-            self.process_name[event.pid] = str(args.get("name", ""))
+            name = str(args.get("name", ""))
+            if name and name != self.process_name.setdefault(event.pid, name):
+                self.other_names[event.pid] = name
         elif event.name == "process_labels":
             self.process_label[event.pid] = str(args.get("labels", ""))
         elif event.name == "process_sort_index" and isinstance(args.get("sort_index"), int):
@@ -236,7 +243,8 @@ class Columns:
         times: list[str] = []
         values: list[float] = []
         for event, sample in zip(events, samples, strict=True):
-            key = (event.pid, event.name, *sample)
+            name = event.name if event.id is None else f"{event.name}[{event.id}]"
+            key = (event.pid, name, *sample)
             shape = self._shapes.get(key)
             if shape is None:
                 shape = self._shapes[key] = _SampleShape(list(sample))
@@ -244,7 +252,7 @@ class Columns:
             found = shape.codes.get(told)
             if found is None:
                 instance = " ".join(f"{key} {_plain(sample[key])}" for key in shape.telling)
-                found = [self.series[event.pid, event.name, key, instance] for key in shape.curves]
+                found = [self.series[event.pid, name, key, instance] for key in shape.curves]
                 shape.codes[told] = found
             if len(found) == 1:
                 codes.append(found[0])

@@ -10,6 +10,8 @@ import msgspec
 from npu_tui.ingest.lenient import loose_value
 
 _BOUND = 2**62
+NO_PROCESS = -1
+"""Stands for the process of an event that names none."""
 _Int64: TypeAlias = Annotated[int, msgspec.Meta(gt=-_BOUND, lt=_BOUND)]
 
 
@@ -18,7 +20,7 @@ class Event(msgspec.Struct, gc=False):
 
     ph: str = ""
     name: str = ""
-    pid: _Int64 = 0
+    pid: _Int64 = NO_PROCESS
     tid: _Int64 = 0
     ts: str = ""
     dur: float = 0.0
@@ -30,7 +32,7 @@ class Event(msgspec.Struct, gc=False):
 class _Loose(msgspec.Struct, gc=False):
     ph: Any = ""
     name: Any = ""
-    pid: Any = 0
+    pid: Any = NO_PROCESS
     tid: Any = 0
     ts: msgspec.Raw = msgspec.Raw(b"")
     dur: msgspec.Raw = msgspec.Raw(b"")
@@ -65,9 +67,10 @@ def decode_events(data: bytes) -> list[Event]:
     Raises ``ValueError`` (``msgspec.DecodeError``) if ``data`` is not well-formed.
     """
     try:
-        return _strict(data)
-    except msgspec.ValidationError:
-        return [_tolerated(raw) for raw in _raws(data)]
+        try:
+            return _strict(data)
+        except msgspec.ValidationError:
+            return [_tolerated(raw) for raw in _raws(data)]
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 

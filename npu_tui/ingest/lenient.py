@@ -38,16 +38,21 @@ def _parsed(data: bytes, parse_float: type[Decimal] | None) -> Any:
     except UnicodeDecodeError:
         text = data.decode("gb18030", "replace")
     try:
-        return json.loads(
-            text, strict=False, parse_float=parse_float, parse_constant=str, object_pairs_hook=_without_surrogates
+        return _paired(
+            json.loads(
+                text, strict=False, parse_float=parse_float, parse_constant=str, object_pairs_hook=_without_surrogates
+            )
         )
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
 
 def _without_surrogates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {_paired(key): _paired(value) if isinstance(value, str) else value for key, value in pairs}
+    return {_paired(key): _paired(value) for key, value in pairs}
 
 
-def _paired(text: str) -> str:
-    return text.encode(errors="replace").decode()
+def _paired(value: Any) -> Any:
+    """``value`` without lone surrogates in texts and lists; objects inside are free of them already."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    return [_paired(item) for item in value] if isinstance(value, list) else value

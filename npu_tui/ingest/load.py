@@ -48,10 +48,19 @@ def _silent(done: int, total: int, events: int) -> bool:
 
 def _load(source: Source, progress: Progress, chunk_size: int) -> Trace:
     columns, health = Columns(), Health()
-    files, reached = [], 0
-    for number, file in enumerate(source.files):
-        read, reached = _read(file, number, columns, health, progress, chunk_size)
-        files.append(read)
+    files: list[EventFile] = []
+    reached = 0
+    for file in source.files:
+        try:
+            read, reached = _read(file, len(files), columns, health, progress, chunk_size)
+        except InputError as error:
+            if len(source.files) == 1:
+                raise
+            health.warnings.append(str(error))  # the other slices of the export are as good without this one
+        else:
+            files.append(read)
+    if not files:
+        raise InputError(health.warnings[0])
     if columns.count == columns.phases[""]:
         raise InputError(f"{source.path}: byte {reached}: the array holds no complete event; profile again")
     size = sum(file.size for file in files)
@@ -66,6 +75,7 @@ def _read(
     """Take the events of ``file`` into ``columns``; returns the offset reached as well."""
     packed = file.stat().st_size
     plain = open_plain(file, lambda done: progress(done, packed, columns.count))
+    before = columns.count
     try:
         start = _array_start(file, plain.stream)
         reader = ChunkReader(plain.stream, start, decode_events, strict_json, chunk_size)
@@ -77,7 +87,10 @@ def _read(
                 if not progress(reported, plain.size, columns.count):
                     raise Cancelled
     except TooLongError as error:
-        raise InputError(f"{file}: {error}; this is no trace of events") from error
+        if columns.count == before:
+            raise InputError(f"{file}: {error}; this is no trace of events") from error
+        health.warnings.append(f"{file}: {error}; what lies behind it is not shown")
+        health.truncated = True
     finally:
         if not plain.unpacked:
             plain.stream.close()
@@ -88,20 +101,34 @@ def _read(
 
 def _array_start(file: Path, stream: BinaryIO) -> int:
     """Offset behind the bracket that opens the events; what may stand before it is searched in growing pieces."""
+    begin = _first_word(stream)
     head, length = b"", CHUNK
     while len(head) < length and length <= _LONGEST_HEAD:
         head += stream.read(length - len(head))
         start = array_start(head)
         if start is not None:
-            return start
+            return begin + start
         if len(head) < length or not _may_begin_later(head):
             break
         length *= 4
     raise InputError(_refusal(file, head))
 
 
+def _first_word(stream: BinaryIO) -> int:
+    """Offset of the first byte that is not blank, where ``stream`` then stands; blanks are not kept."""
+    offset = 0
+    while blank := stream.read(CHUNK):
+        word = blank.lstrip()
+        if word:
+            offset += len(blank) - len(word)
+            break
+        offset += len(blank)
+    stream.seek(offset)
+    return offset
+
+
 def _may_begin_later(head: bytes) -> bool:
-    return not head.strip() or head.lstrip().removeprefix(BOM).lstrip().startswith(b"{")
+    return head.removeprefix(BOM).lstrip().startswith(b"{")
 
 
 def _refusal(file: Path, head: bytes) -> str:

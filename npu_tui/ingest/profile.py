@@ -87,9 +87,12 @@ def _whole_export(file: Path) -> tuple[Path, ...]:
     match = _SLICE.fullmatch(file.name)
     if match is None:
         return (file,)
-    siblings = {file: _SLICE.fullmatch(file.name) for file in file.parent.iterdir()}
-    slices = [(int(other[1]), file) for file, other in siblings.items() if other and other[2] == match[2]]
-    return tuple(sibling for _, sibling in sorted(slices))
+    slices: dict[int, Path] = {}
+    for sibling in sorted(file.parent.iterdir(), reverse=True):  # an unpacked slice comes after its packed twin
+        other = _SLICE.fullmatch(sibling.name)
+        if other and other[2] == match[2] and sibling.is_file():
+            slices[int(other[1])] = sibling
+    return tuple(slices[number] for number in sorted(slices))
 
 
 def _nothing_in(path: Path) -> str:

@@ -13,7 +13,7 @@ from npu_tui.ingest.errors import Cancelled, InputError
 
 _MAGIC = b"\x1f\x8b"
 _BLOCK = 1 << 20
-_SUSPICIOUS_BYTES = 256 << 20
+_SUSPICIOUS_BYTES = 64 << 20
 _SUSPICIOUS_RATIO = 300
 """A profile shrinks 10 to 30 times; what shrinks more than this is blanks."""
 
@@ -56,24 +56,33 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
     copy = tempfile.NamedTemporaryFile(prefix="npu-tui-", suffix=".json")  # noqa: SIM115 - it lives as long as the trace
     inflate = zlib.decompressobj(wbits=31)
     taken = written = 0
-    whole = False
+    whole = damaged = False
     try:
         while data := packed.read(_BLOCK):
             taken += len(data)
             while data := (data.lstrip(b"\0") if inflate.eof else data):
                 if inflate.eof:
                     inflate = zlib.decompressobj(wbits=31)  # another member follows
-                written += copy.write(inflate.decompress(data, _BLOCK))
+                before = inflate.copy()
+                try:
+                    plain = inflate.decompress(data, _BLOCK)
+                except zlib.error as error:
+                    written += copy.write(_readable(before, data))
+                    if not written:
+                        raise InputError(f"{file}: byte 0: damaged gzip ({error}); copy the file again") from error
+                    damaged = True
+                    break
+                written += copy.write(plain)
                 _check(file, taken, written)
                 whole = whole or inflate.eof
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            if damaged:
+                break
             if advance is not None and not advance(taken):
                 raise Cancelled
-        written += copy.write(inflate.flush())
-        whole = inflate.eof
-    except zlib.error as error:
-        if not written:
-            raise InputError(f"{file}: byte {taken}: damaged gzip ({error}); copy the file again") from error
+        else:
+            written += copy.write(inflate.flush())
+            whole = inflate.eof
     except BaseException:
         copy.close()
         raise
@@ -83,6 +92,17 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
     copy.flush()
     copy.seek(0)
     return Plain(copy, copy.name, written, unpacked=True, cut=not whole)  # type: ignore[arg-type]
+
+
+def _readable(inflate: zlib._Decompress, data: bytes) -> bytes:
+    """What ``data`` unpacks to before its first damage."""
+    found = bytearray()
+    try:
+        for at in range(len(data)):
+            found += inflate.decompress(data[at : at + 1])
+    except zlib.error:
+        pass
+    return bytes(found)
 
 
 def _check(file: Path, taken: int, written: int) -> None:

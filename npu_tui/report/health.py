@@ -19,6 +19,9 @@ def health_lines(trace: Trace) -> list[str]:
     if health.truncated:
         lines.append(say("health.truncated", events=f"{health.events:,}"))
     lines += [say("health.skipped", count=f"{count:,}", reason=brief(why)) for why, count in health.skipped]
+    if health.far:
+        lines.append(say("health.far", count=f"{health.far:,}", gap=duration_text(health.far_gap)))
+    lines += [brief(warning, 1_000) for warning in health.warnings]
     for link in health.links:
         for key, count in (
             ("health.unbound_sources", link.unbound_sources),
@@ -36,8 +39,6 @@ def health_lines(trace: Trace) -> list[str]:
         for floor in device.floors:
             key = "health.clock" if floor.trusted else "health.clock_untrusted"
             lines.append(prefix + say(key, floor=duration_text(floor.floor)))
-    if health.far:
-        lines.append(say("health.far", count=f"{health.far:,}", gap=duration_text(health.far_gap)))
     if health.samples_outside:
         lines.append(say("health.outside", count=f"{health.samples_outside:,}"))
-    return lines + [brief(warning, 1_000) for warning in health.warnings]
+    return lines

@@ -6,7 +6,8 @@ from collections import Counter
 
 from reference import Reference, Slice
 
-from npu_tui.trace.model import Trace
+from npu_tui.ingest.events import named
+from npu_tui.trace.model import Lane, Trace
 
 
 def assert_equal(trace: Trace, reference: Reference) -> None:
@@ -20,11 +21,20 @@ def assert_equal(trace: Trace, reference: Reference) -> None:
     assert len(trace.slices) == sum(lane.last - lane.first for lane in trace.lanes)
 
 
-def slices_of(trace: Trace) -> dict[tuple[int, int], list[tuple[object, ...]]]:
+def thread_of(trace: Trace, lane: Lane) -> tuple[object, object]:
+    """Process and thread as the file writes them."""
+    pid = trace.layers[lane.layer].pid
+    if lane.tid == -2:
+        return named(pid) or pid, ""
+    asynchronous = lane.tid < -1 and not named(lane.tid)
+    return named(pid) or pid, ("async", lane.name) if asynchronous else named(lane.tid) or lane.tid
+
+
+def slices_of(trace: Trace) -> dict[tuple[object, object], list[tuple[object, ...]]]:
     slices = trace.slices
     found = {}
     for lane in trace.file_lanes:
-        found[trace.layers[lane.layer].pid, lane.tid] = [
+        found[thread_of(trace, lane)] = [
             (
                 int(slices.start[i]) + trace.start_ns,
                 int(slices.end[i]) + trace.start_ns,
@@ -50,7 +60,7 @@ def expected_slices(lane: list[Slice]) -> list[tuple[object, ...]]:
             item.start,
             item.end,
             item.depth,
-            item.event["name"],
+            item.event.get("name", ""),
             item.event.get("cat", ""),
             item.arg("Task Type") or None,
             _first(item.arg("Stream Id"), item.arg("Physic Stream Id")),
@@ -114,16 +124,17 @@ def expected_keys(reference: Reference) -> set[frozenset[int]]:
     return {frozenset(group) for group in groups.values()}
 
 
-def samples_of(trace: Trace) -> dict[tuple[int, str, str, str], list[tuple[int, float]]]:
+def samples_of(trace: Trace) -> dict[tuple[object, str, str, str], list[tuple[int, float]]]:
     counters = trace.counters
     found = {}
     for series in counters.series:
         own = slice(counters.offset[series.index], counters.offset[series.index + 1])
         times = (counters.time[own] + trace.start_ns).tolist()
         samples = list(zip(times, counters.value[own].tolist(), strict=True))
-        found[trace.layers[series.layer].pid, series.name, series.key, series.instance] = samples
+        pid = trace.layers[series.layer].pid
+        found[named(pid) or pid, series.name, series.key, series.instance] = samples
     return found
 
 
-def expected_samples(reference: Reference) -> dict[tuple[int, str, str, str], list[tuple[int, float]]]:
+def expected_samples(reference: Reference) -> dict[tuple[object, str, str, str], list[tuple[int, float]]]:
     return {key: [(time, float(value)) for time, value in series] for key, series in reference.samples.items()}

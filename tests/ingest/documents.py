@@ -86,6 +86,33 @@ NAME = st.fixed_dictionaries(
     | {"args": st.fixed_dictionaries({"name": st.sampled_from(["Python", "CANN", "Ascend Hardware", '}, {"'])})}
 )
 
+#: Events of any writer of the Trace Event Format: texts for numbers, numbers for texts, marks, instants.
+ANY_THREAD = {"pid": st.sampled_from([1, "1", "app"]), "tid": st.sampled_from([1, 2, "2", "worker", ""])}
+ANY_TS = TS | TS.map(float) | st.integers(0, 60)
+FOREIGN = (
+    st.fixed_dictionaries(
+        {"ph": st.just("X"), "name": TEXT, "ts": ANY_TS, **ANY_THREAD},
+        optional={"dur": st.integers(0, 30) | st.sampled_from(["3", "3.25", "1E-3", 2.0004]), "args": ARGS | st.none()},
+    )
+    | st.fixed_dictionaries(
+        {"ph": st.sampled_from("BBEE"), "ts": ANY_TS, **ANY_THREAD}, optional={"name": TEXT, "args": ARGS}
+    )
+    | st.fixed_dictionaries(
+        {
+            "ph": st.sampled_from("bbee"),
+            "name": st.sampled_from("ab"),
+            "ts": ANY_TS,
+            "id": st.sampled_from([1, "1", "0x1"]),
+        }
+        | {"cat": st.sampled_from(["queue", ""]), **ANY_THREAD}
+    )
+    | st.fixed_dictionaries({"ph": st.sampled_from("iIn"), "name": TEXT, "ts": ANY_TS, **ANY_THREAD})
+    | st.fixed_dictionaries(
+        {"ph": st.just("C"), "name": TEXT, "ts": ANY_TS, **ANY_THREAD, "id": st.sampled_from([0, "0"])}
+        | {"args": st.dictionaries(st.sampled_from(["used", "free"]), st.integers(0, 9) | st.floats(0, 9), max_size=2)}
+    )
+)
+
 
 @dataclass(frozen=True)
 class Document:

@@ -5,6 +5,7 @@ It knows the rules of the design, not the loader: what both find must be equal.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,12 +13,28 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 Event = dict[str, Any]
-Thread = tuple[int, int]
+#: Numbers or names of process and thread; the lane of ``b``/``e`` pairs is ("async", category).
+Thread = tuple[Any, Any]
+HOST_LAYERS = ("Python", "MindSpore", "CPU OP")
+
+
+class Exact(float):
+    """A number that remembers how it is written."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Exact:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass
 class Slice:
-    """An ``X`` event; times are absolute ns."""
+    """An ``X`` event, or a pair of marks that ``event`` begins; times are absolute ns."""
 
     ordinal: int
     event: Event
@@ -27,7 +44,8 @@ class Slice:
     depth: int = -1
 
     def arg(self, key: str) -> Any:
-        return self.event.get("args", {}).get(key)
+        args = self.event.get("args")
+        return args.get(key) if isinstance(args, dict) else None
 
 
 @dataclass
@@ -59,13 +77,13 @@ class Reference:
     events: list[Event]
     slices: dict[Thread, list[Slice]]
     pairs: list[Pair]
-    samples: dict[tuple[int, str, str, str], list[tuple[int, float]]]
-    process_name: dict[int, str] = field(default_factory=dict)
+    samples: dict[tuple[Any, str, str, str], list[tuple[int, float]]]
+    process_name: dict[Any, str] = field(default_factory=dict)
     thread_name: dict[Thread, str] = field(default_factory=dict)
 
     @property
     def phases(self) -> Counter[str]:
-        return Counter(event["ph"] for event in self.events)
+        return Counter(event.get("ph", "") if isinstance(event, dict) else "" for event in self.events)
 
     @property
     def all_slices(self) -> list[Slice]:
@@ -76,23 +94,47 @@ class Reference:
         return min(item.start for item in self.all_slices)
 
 
-def nanoseconds(text: str) -> int:
-    """Exact whole ns of a text in us, half up."""
-    return int(Decimal(text).scaleb(3).to_integral_value(ROUND_HALF_UP))
+def nanoseconds(text: object) -> int:
+    """Exact whole ns of a number or text in us, half up."""
+    return int(Decimal(str(text)).scaleb(3).to_integral_value(ROUND_HALF_UP))
 
 
-def read(data: bytes) -> Reference:
-    """The trace in ``data``, which is well-formed and has no event that a reader would have to skip."""
-    document = json.loads(data)
+def number(value: Any) -> Any:
+    """A process or thread: its number, also where that is written as text, else its name."""
+    try:
+        return int(value)
+    except ValueError:
+        return value
+
+
+def thread_of(event: Event) -> Thread:
+    return number(event.get("pid", -1)), number(event.get("tid", 0))
+
+
+def parsed(data: bytes) -> list[Event]:
+    """The events of one file: packed or not, an array or an object, in UTF-8 or in the encoding of a Chinese host."""
+    if data.startswith(b"\x1f\x8b"):
+        data = gzip.decompress(data)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("gb18030")
+    document = json.loads(text, strict=False, parse_float=Exact)
     events: list[Event] = document["traceEvents"] if isinstance(document, dict) else document
+    return events
+
+
+def read(*files: bytes) -> Reference:
+    """The trace in ``files``, whose events all have usable times and durations."""
+    events = [event for data in files for event in parsed(data)]
     process_name, thread_name, python = {}, {}, set()
     for event in events:
         if event["ph"] == "M" and event["name"] == "process_name":
-            process_name[event["pid"]] = event["args"]["name"]
-            if event["args"]["name"] == "Python":
-                python.add(event["pid"])
+            name = process_name.setdefault(number(event["pid"]), event["args"]["name"])
+            if name in HOST_LAYERS:
+                python.add(number(event["pid"]))
         if event["ph"] == "M" and event["name"] == "thread_name":
-            thread_name[event["pid"], event["tid"]] = event["args"]["name"]
+            thread_name[thread_of(event)] = event["args"]["name"]
     slices = _slices(events)
     return Reference(events, slices, _pairs(events, slices, python), _samples(events), process_name, thread_name)
 
@@ -102,14 +144,46 @@ def _slices(events: list[Event]) -> dict[Thread, list[Slice]]:
     for ordinal, event in enumerate(events):
         if event["ph"] == "X":
             start = nanoseconds(event["ts"])
-            thread = (event["pid"], event["tid"])
-            item = Slice(ordinal, event, thread, start, start + round(event.get("dur", 0) * 1000))
-            found.setdefault(thread, []).append(item)
+            item = Slice(ordinal, event, thread_of(event), start, start + round(float(event.get("dur") or 0) * 1000))
+            found.setdefault(item.thread, []).append(item)
+    for item in _marked(events):
+        found.setdefault(item.thread, []).append(item)
     for lane in found.values():
         lane.sort(key=lambda item: (item.start, -item.end, item.ordinal))
         for item, depth in zip(lane, rows([(item.start, item.end) for item in lane]), strict=True):
             item.depth = depth
     return found
+
+
+def _marked(events: list[Event]) -> list[Slice]:
+    """``B``/``E`` and ``b``/``e`` pairs by time: an end takes the last open beginning that it may belong to.
+
+    ``B`` and ``E`` belong together on a thread; ``b`` and ``e`` by category, id and name, rather within a process.
+    """
+    marks = [(nanoseconds(event["ts"]), i) for i, event in enumerate(events) if event["ph"] in ("B", "E", "b", "e")]
+    open_marks: list[tuple[int, int]] = []
+    found = []
+    for time, ordinal in sorted(marks):
+        event = events[ordinal]
+        if event["ph"] in ("B", "b"):
+            open_marks.append((time, ordinal))
+            continue
+        mine = [mark for mark in open_marks if _belong_together(events[mark[1]], event)]
+        near = [mark for mark in mine if thread_of(events[mark[1]])[0] == thread_of(event)[0]]
+        for start, begun in (near or mine)[-1:]:
+            open_marks.remove((start, begun))
+            first = events[begun]
+            pid, tid = thread_of(first)
+            lane = ("async", first.get("cat") or first["name"]) if first["ph"] == "b" else tid
+            found.append(Slice(begun, first, (pid, lane), start, time))
+    return found
+
+
+def _belong_together(begin: Event, end: Event) -> bool:
+    if (begin["ph"], end["ph"]) == ("B", "E"):
+        return thread_of(begin) == thread_of(end)
+    keys = [(event.get("cat", ""), str(event.get("id")), event.get("name", "")) for event in (begin, end)]
+    return (begin["ph"], end["ph"]) == ("b", "e") and keys[0] == keys[1]
 
 
 def rows(intervals: list[tuple[int, int]]) -> list[int]:
@@ -134,7 +208,7 @@ def _pairs(events: list[Event], slices: dict[Thread, list[Slice]], python: set[i
     by_key: dict[tuple[str, str], list[End]] = {}
     for ordinal, event in enumerate(events):
         if event["ph"] in ("s", "t", "f") and event.get("id") is not None:
-            end = End(ordinal, event, (event["pid"], event["tid"]), nanoseconds(event["ts"]))
+            end = End(ordinal, event, thread_of(event), nanoseconds(event["ts"]))
             by_key.setdefault((event.get("cat", ""), str(event["id"])), []).append(end)
     found = []
     for (category, id_text), ends in by_key.items():
@@ -187,8 +261,8 @@ def innermost(lane: list[Slice], time: int) -> Slice | None:
     return open_ones[-1] if open_ones else None
 
 
-def _samples(events: list[Event]) -> dict[tuple[int, str, str, str], list[tuple[int, float]]]:
-    found: dict[tuple[int, str, str, str], list[tuple[int, float]]] = {}
+def _samples(events: list[Event]) -> dict[tuple[Any, str, str, str], list[tuple[int, float]]]:
+    found: dict[tuple[Any, str, str, str], list[tuple[int, float]]] = {}
     for event in events:
         if event["ph"] == "C":
             args = event["args"]
@@ -196,7 +270,8 @@ def _samples(events: list[Event]) -> dict[tuple[int, str, str, str], list[tuple[
             instance = " ".join(f"{key} {args[key]}" for key in told) if len(args) > 1 else ""
             for key, value in args.items():
                 if not (instance and key in told):
-                    series = found.setdefault((event["pid"], event["name"], key, instance), [])
+                    name = f"{event['name']}[{event['id']}]" if "id" in event else event["name"]
+                    series = found.setdefault((thread_of(event)[0], name, key, instance), [])
                     series.append((nanoseconds(event["ts"]), value))
     for series in found.values():
         series.sort(key=lambda sample: sample[0])

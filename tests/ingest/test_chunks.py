@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from compare import assert_equal
-from documents import VALUE, Document, documents, render
-from hypothesis import given
+from documents import FOREIGN, LINK_END, NAME, SAMPLE, SLICE, VALUE, Document, documents, render
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import read
 
@@ -76,6 +76,15 @@ def test_load_equals_the_reference_reader(
     events = [json.loads(event) for event in document.events]
     assert [fetch_event(trace, ordinal) for ordinal in range(len(events))] == events
     assert [event_bytes(trace, ordinal) for ordinal in range(len(events))] == document.events
+
+
+@given(documents(SLICE | LINK_END | SAMPLE | NAME | FOREIGN), st.sampled_from([64, 200, 1 << 16]))
+@settings(max_examples=60)
+def test_documents_of_several_writers_equal_the_reference_reader(
+    tmp_path_factory: pytest.TempPathFactory, document: Document, chunk_size: int
+) -> None:
+    trace = load(written(tmp_path_factory, document.data), chunk_size=chunk_size)
+    assert_equal(trace, read(document.data))
 
 
 @given(documents(), SIZES, st.data())

@@ -1,0 +1,71 @@
+"""What trace health counts: ends on no slice, crossings, slices far from the others, counters outside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npu_tui.analysis.health import TraceHealth, far_slices, trace_health
+from npu_tui.ingest.load import load
+from npu_tui.trace.model import Trace
+
+DAY_US = 24 * 3600 * 10**6
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Any:
+    """Loads events given as dictionaries; what a field lacks is filled in."""
+
+    def read(*events: dict[str, Any]) -> Trace:
+        path = tmp_path / "trace_view.json"
+        path.write_text(json.dumps([{"ph": "X", "name": "op", "pid": 1, "tid": 1, "dur": 5} | e for e in events]))
+        return load(path)
+
+    return read
+
+
+def health(trace: Trace) -> TraceHealth:
+    return trace_health(trace)
+
+
+def test_a_clean_trace(loaded: Any) -> None:
+    found = health(loaded({"ts": 0}, {"ts": 10}))
+    assert found.is_clean
+    assert (found.events, found.crossing, found.far, found.links) == (2, 0, 0, [])
+
+
+def test_ends_on_no_slice_and_links_that_end_before_they_begin(loaded: Any) -> None:
+    link = {"cat": "async_npu", "id": 1}
+    found = health(loaded({"ts": 0}, {"ph": "s", "ts": 50, **link}, {"ph": "f", "ts": 2, **link}))
+    (links,) = found.links
+    assert (links.links, links.unbound_sources, links.unbound_targets, links.negative) == (1, 1, 0, 1)
+    assert not found.is_clean
+
+
+def test_links_without_any_slice(loaded: Any) -> None:
+    link = {"cat": "HostToDevice", "id": 1}
+    found = health(loaded({"ph": "s", "ts": 0, **link}, {"ph": "f", "ts": 2, **link}))
+    assert (found.links[0].unbound_sources, found.links[0].unbound_targets) == (1, 1)
+
+
+@pytest.mark.parametrize(("second", "crossing"), [(3, 1), (5, 0), (0, 0)])
+def test_crossing_slices(loaded: Any, second: int, crossing: int) -> None:
+    assert health(loaded({"ts": 0}, {"ts": second})).crossing == crossing
+
+
+def test_counters_outside_the_slices(loaded: Any) -> None:
+    samples = [{"ph": "C", "ts": ts, "args": {"a": 1}} for ts in (-1, 0, 5, 6)]
+    assert health(loaded({"ts": 0}, *samples)).samples_outside == 2
+
+
+def test_slices_a_day_away_are_far(loaded: Any) -> None:
+    trace = loaded({"ts": 0}, {"ts": 1}, {"ts": 2}, {"ts": 20 * DAY_US})
+    assert far_slices(trace) == (1, (20 * DAY_US - 7) * 1000)
+    assert not health(trace).is_clean
+
+
+def test_slices_an_hour_away_are_not(loaded: Any) -> None:
+    assert far_slices(loaded({"ts": 0}, {"ts": DAY_US // 24})) == (0, 0)

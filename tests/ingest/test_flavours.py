@@ -1,0 +1,41 @@
+"""The commands for people, in short: every row of the table is filled, and a few damaged traces are read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import flavours
+import fuzz
+
+
+def test_every_row_is_filled_and_keeps_its_share() -> None:
+    rows = [*flavours.writers(), *flavours.malformations()]
+    assert len(rows) > 100
+    for row in rows:
+        assert row.what
+        assert row.seen.isprintable(), row.name
+        assert row.seen, row.name
+        assert row.kept >= row.least, row.name
+
+
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert all(line.replace("\\|", "").count("|") == 5 for line in flavours.table().splitlines())
+
+
+def test_three_hundred_mutations() -> None:
+    ended, problems = fuzz.run_cases(7, range(300))
+    assert problems == []
+    assert ended["passed"] + ended["packed"] == 300
+
+
+@pytest.mark.parametrize("fixture", ["healthy", "kineto", "chrome_generic"])
+def test_every_ninety_seventh_truncation(fixture: str) -> None:
+    sample = fuzz.truncation_sample(fixture)
+    ended, problems = fuzz.run_truncations(sample, range(0, len(sample.data), 97))
+    assert problems == []
+    assert ended.total() == len(range(0, len(sample.data), 97))

@@ -1,0 +1,217 @@
+"""Every malformation of the table: what is kept, what is said, and that no damage costs more than linear time."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+sys.path.insert(0, str(FIXTURES))
+
+from malformed import MALFORMATIONS, Malformation, first_event_end, truncations  # noqa: E402 - its folder is no package
+from small_trace import SLICES, small_trace  # noqa: E402
+
+from npu_tui.ingest import chunks  # noqa: E402
+from npu_tui.ingest.chunks import ChunkReader  # noqa: E402
+from npu_tui.ingest.errors import InputError  # noqa: E402
+from npu_tui.ingest.events import decode_events  # noqa: E402
+from npu_tui.ingest.fetch import fetch_event  # noqa: E402
+from npu_tui.ingest.lenient import strict_json  # noqa: E402
+from npu_tui.ingest.load import load  # noqa: E402
+from npu_tui.report.health import health_lines  # noqa: E402
+from npu_tui.report.summary import summary  # noqa: E402
+
+EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
+SAID = {
+    "truncated": ("cut off",),
+    "no events": ("no complete event", "is empty", "without content", "expected a JSON array"),
+    "bound": ("on no slice",),
+    "negative": ("end before they begin",),
+}
+"""The program's words for the topics of the table."""
+
+
+def paths_of(malformation: Malformation, folder: Path) -> list[Path]:
+    """Writes the damaged files into ``folder``; what a user opens of them: the file, the directory, or each rank's."""
+    damaged = malformation.damage(small_trace())
+    files = damaged if isinstance(damaged, dict) else {"trace_view.json": damaged}
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    names = [Path(name) for name in files]
+    if len(names) > 1 and all(name.parent == Path() for name in names):
+        return [folder]
+    return [folder / name for name in names]
+
+
+@pytest.mark.parametrize("chunk_size", [64, 1 << 16])
+@pytest.mark.parametrize("malformation", MALFORMATIONS, ids=lambda malformation: malformation.id)
+def test_malformation(malformation: Malformation, chunk_size: int, tmp_path: Path) -> None:
+    kept, said = 0, ""
+    for path in paths_of(malformation, tmp_path):
+        try:
+            trace = load(path, chunk_size=chunk_size)
+        except InputError as error:
+            said += str(error)
+            assert "\n" not in said
+            assert str(path) in said
+            assert "byte " in said
+            assert "; " in said, "what to do comes after what is wrong"
+        else:
+            kept += len(trace.slices)
+            said += "\n".join(health_lines(trace))
+            assert summary(trace).replace("\n", "").isprintable()
+            for ordinal in range(sum(trace.events.values())):
+                fetch_event(trace, ordinal)
+    assert malformation.kept <= kept <= malformation.kept + malformation.added
+    assert ("byte " in said) == malformation.refused
+    for topic in malformation.health:
+        assert any(words in said for words in SAID.get(topic, (topic,))), said
+    if kept == SLICES and not malformation.health:
+        assert "skipped" not in said
+
+
+def test_every_truncation_of_the_small_trace(tmp_path: Path) -> None:
+    path, data = tmp_path / "trace_view.json", small_trace()
+    for size, (cut, slices) in enumerate(truncations(data)):
+        if size % 7 and size > 60:
+            continue
+        path.write_bytes(cut)
+        if size < first_event_end(data):
+            with pytest.raises(InputError):
+                load(path)
+        else:
+            trace = load(path, chunk_size=256)
+            assert len(trace.slices) == slices
+            assert trace.health.truncated
+
+
+BROKEN = {
+    "without its end": b'{"ph": "X", "args": {"a": 1}, "name": "b"',
+    "with a text that never ends": b'{"ph": "X", "name": "b, "pid": 1}',
+    "with a list that never ends": b'{"ph": "X", "args": {"a": [1, 2}}',
+    "with a brace too many": EVENT + b"}",
+    "with a bracket behind it": EVENT + b"]",
+    "with the end of an array and a new one": EVENT + b"][" + EVENT,
+    "with half of an event": EVENT[:40],
+    "with a comma too many": EVENT + b",",
+}
+
+
+@pytest.mark.parametrize("chunk_size", [64, 1 << 16])
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_what_lies_behind_damage_is_read(broken: bytes, chunk_size: int, tmp_path: Path) -> None:
+    path = tmp_path / "trace_view.json"
+    path.write_bytes(b"[" + b", ".join([EVENT] * 50 + [broken] + [EVENT] * 50) + b"]")
+    trace = load(path, chunk_size=chunk_size)
+    assert len(trace.slices) >= 100
+    assert not trace.health.truncated
+    assert {fetch_event(trace, ordinal)["name"] for ordinal in range(len(trace.slices))} == {"op"}
+
+
+MANY = BROKEN | {
+    "separated by commas twice": EVENT + b", ",
+    "on lines without commas": EVENT + b"\n" + EVENT,
+    "of blanks": b" " * 200,
+    "of zeros": b"\0" * 200,
+    "of brackets": b"[" * 200,
+    "of boundaries": b'}, {"ph": [' * 20,
+    "of opened texts": b'}, {"ph": "' * 20,
+    "of lists in lists": b'{"a": [' * 20,
+    "of scalars": b'1, "a", null',
+    "of bytes": bytes(range(1, 256)),
+}
+
+
+@pytest.mark.parametrize("broken", MANY.values(), ids=MANY)
+def test_no_damage_takes_more_than_linear_time(broken: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted in bytes decoded or looked at for brackets: four times the file, eight times the work at most."""
+    small, large = (_looked_at(broken, size, monkeypatch) for size in (1 << 15, 1 << 17))
+    assert large <= 8 * small
+    assert large <= 300 * (1 << 17)
+
+
+def _looked_at(broken: bytes, size: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    looked = 0
+
+    def counted_decode(data: bytes) -> list[object]:
+        nonlocal looked
+        looked += len(data)
+        return list(decode_events(data))
+
+    def counted_spans(block: bytes, *rest: object, **more: object) -> object:
+        nonlocal looked
+        found = original(block, *rest, **more)
+        at, end = (*rest, 0, len(block))[:2] if len(rest) >= 2 else (0, len(block))
+        looked += int(end) - int(at)  # type: ignore[call-overload]
+        return found
+
+    original = chunks.object_spans
+    monkeypatch.setattr(chunks, "object_spans", counted_spans)
+    unit = b", ".join([EVENT, broken, EVENT]) + b", "
+    data = b"[" + unit * (size // len(unit)) + EVENT + b"]"
+    reader: ChunkReader[object] = ChunkReader(io.BytesIO(data), 1, counted_decode, strict_json)
+    for _ in reader:
+        pass
+    monkeypatch.setattr(chunks, "object_spans", original)
+    return looked
+
+
+def test_a_hundred_thousand_brackets(tmp_path: Path) -> None:
+    path = tmp_path / "trace_view.json"
+    deep = b'{"ph": "X", "args": ' + b"[" * 100_000
+    path.write_bytes(b"[" + EVENT + b", " + deep + b"]" * 100_000 + b"}, " + EVENT + b"]")
+    assert len(load(path).slices) == 2
+    path.write_bytes(b"[" * 100_000)
+    with pytest.raises(InputError, match="no complete event"):
+        load(path)
+
+
+def test_an_event_larger_than_every_chunk(tmp_path: Path) -> None:
+    path = tmp_path / "trace_view.json"
+    long = {
+        **json.loads(EVENT),
+        "name": "long",
+        "args": {"Input Dims": "}, {" * 300_000, "list": [{"name": 1}] * 9_000},
+    }
+    path.write_bytes(b"[" + EVENT + b", " + json.dumps(long).encode() + b", " + EVENT + b"]")
+    trace = load(path)
+    assert sorted(trace.names) == ["long", "op"]
+    assert len(trace.slices) == 3
+    assert fetch_event(trace, 1)["args"] == long["args"]
+
+
+def _peak(path: Path) -> tuple[int, str]:
+    """Kilobytes that refusing ``path`` takes in a process of its own, and what is said."""
+    program = (
+        "import resource, sys\n"
+        "from npu_tui.ingest.errors import InputError\nfrom npu_tui.ingest.load import load\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n    load(sys.argv[1])\nexcept InputError as error:\n    words = str(error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, words)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+    grown, _, words = done.stdout.partition(" ")
+    return int(grown), words
+
+
+@pytest.mark.parametrize(
+    "fill", [b" ", b"\0", b"[", b'[{"ph": "X'], ids=["blanks", "zeros", "brackets", "half an event"]
+)
+def test_large_files_of_nothing_take_little_memory(tmp_path: Path, fill: bytes) -> None:
+    path = tmp_path / "trace_view.json"
+    with path.open("wb") as file:
+        file.write(fill)
+        if fill == b" ":
+            for _ in range(300):
+                file.write(b" " * (1 << 20))
+        else:
+            file.truncate((80 if fill == b'[{"ph": "X' else 300) << 20)  # a hole: zeros that take no disk
+    grown, words = _peak(path)
+    assert words
+    assert grown < 240_000, words

@@ -1,0 +1,199 @@
+"""Where traces lie, and how they are packed: every layout of the profilers, gzip whole and damaged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npu_tui.ingest import unpack
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.load import load
+from npu_tui.ingest.profile import find_source
+
+EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
+TRACE = b"[" + b", ".join([EVENT] * 400) + b"]"
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+SLICED = FIXTURES / "msprof_two_devices" / "mindstudio_profiler_output"
+
+LAYOUTS = {
+    "torch_npu": "ASCEND_PROFILER_OUTPUT/trace_view.json",
+    "MindSpore": "host_1_20250701_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json",
+    "a parent of one rank": "rank0_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json",
+    "msprof": "PROF_000001_20250701_ABC/mindstudio_profiler_output/msprof_20250701120003.json",
+    "msprof output alone": "mindstudio_profiler_output/msprof_20250701120003.json",
+    "a trace alone": "trace_view.json",
+    "Kineto": "host_1.17513424.pt.trace.json",
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_every_layout_is_found_from_its_directory_and_its_file(tmp_path: Path, layout: str, packed: bool) -> None:
+    file = tmp_path / (layout + ".gz" if packed else layout)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(gzip.compress(TRACE) if packed else TRACE)
+    for path in (tmp_path, file.parent, file):
+        assert find_source(path).files == (file,)
+        assert len(load(path).slices) == 400
+
+
+def test_the_processed_trace_comes_before_the_raw_export(tmp_path: Path) -> None:
+    for layout in (LAYOUTS["torch_npu"], LAYOUTS["msprof"]):
+        (tmp_path / layout).parent.mkdir(parents=True)
+        (tmp_path / layout).write_bytes(TRACE)
+    assert find_source(tmp_path).files == (tmp_path / LAYOUTS["torch_npu"],)
+
+
+def test_the_last_of_several_exports(tmp_path: Path) -> None:
+    for name in ("msprof_20250701120003.json", "msprof_20250702120003.json"):
+        (tmp_path / name).write_bytes(TRACE)
+    assert find_source(tmp_path).files[0].name == "msprof_20250702120003.json"
+
+
+def test_slices_are_one_trace_from_the_directory_and_from_each_slice() -> None:
+    paths = [SLICED.parent, SLICED, *sorted(SLICED.glob("msprof_slice_*"))]
+    traces = [load(path) for path in paths]
+    assert {len(trace.files) for trace in traces} == {2}
+    assert len({len(trace.slices) for trace in traces}) == 1
+    links = traces[0].links
+    file_of = np.searchsorted(traces[0].chunks.first_event, [links.source_event, links.target_event], "right") - 1
+    file = traces[0].chunks.file[file_of]
+    assert (file[0] != file[1]).any(), "a link goes from one slice to the other"
+    assert (links.source_slice >= 0).all()
+
+
+def test_packed_slices_and_their_plain_twins_count_once(tmp_path: Path) -> None:
+    for file in SLICED.glob("msprof_slice_*"):
+        (tmp_path / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+    assert len(load(tmp_path).slices) == len(load(SLICED).slices)
+    shutil.copytree(SLICED, tmp_path, dirs_exist_ok=True)
+    trace = load(tmp_path)
+    assert len(trace.slices) == len(load(SLICED).slices)
+    assert all(file.path.endswith(".json") for file in trace.files)
+
+
+def test_one_unreadable_slice_costs_only_itself(tmp_path: Path) -> None:
+    shutil.copytree(SLICED, tmp_path, dirs_exist_ok=True)
+    first, second = sorted(tmp_path.iterdir())
+    second.write_bytes(b"")
+    trace = load(tmp_path)
+    assert 0 < len(trace.slices) < len(load(SLICED).slices)
+    assert "is empty" in trace.health.warnings[0]
+    first.write_bytes(b"")
+    with pytest.raises(InputError, match="is empty"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("folders", "opened", "command"),
+    [
+        (["PROF_000001_20250701_ABC/host", "FRAMEWORK"], "", "torch_npu.profiler.profiler import analyse"),
+        (["PROF_000001_20250701_ABC/device_0"], "", "msprof --export=on --output="),
+        (["PROF_000001_20250701_ABC/device_0"], "PROF_000001_20250701_ABC", "msprof --export=on --output="),
+    ],
+)
+def test_raw_data_print_the_command_that_parses_them(
+    tmp_path: Path, folders: list[str], opened: str, command: str
+) -> None:
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
+    with pytest.raises(InputError) as refused:
+        load(tmp_path / opened)
+    assert command in str(refused.value)
+    assert str(tmp_path / opened) in str(refused.value)
+
+
+@pytest.mark.parametrize("twentieth", range(1, 20))
+def test_a_cut_gzip_keeps_what_is_readable(tmp_path: Path, twentieth: int) -> None:
+    path = tmp_path / "trace_view.json.gz"
+    events = [json.dumps({"ph": "X", "name": f"op{i * i}", "ts": i, "dur": i % 7, "tid": i % 3}) for i in range(4_000)]
+    packed = gzip.compress(f"[{', '.join(events)}]".encode())
+    path.write_bytes(packed[: len(packed) * twentieth // 20])
+    plain = zlib.decompressobj(31).decompress(packed[: len(packed) * twentieth // 20])
+    trace = load(path)
+    assert sum(trace.events.values()) == plain.count(b"}")
+    assert trace.health.truncated
+
+
+@pytest.mark.parametrize(
+    ("packed", "cut"),
+    [
+        (gzip.compress(TRACE[:9_000]) + gzip.compress(TRACE[9_000:]), False),
+        (gzip.compress(TRACE) + b"\0" * 700, False),
+        (gzip.compress(TRACE) + b"garbage", False),
+        (gzip.compress(TRACE)[:-8] + b"12345678", True),
+    ],
+    ids=["two members", "zeros behind it", "garbage behind it", "wrong checksum"],
+)
+def test_odd_gzip(tmp_path: Path, packed: bytes, cut: bool) -> None:
+    path = tmp_path / "trace_view.json.gz"
+    path.write_bytes(packed)
+    trace = load(path)
+    assert len(trace.slices) == 400
+    assert trace.health.truncated == cut
+
+
+def test_gzip_damaged_in_the_middle_keeps_what_stands_before(tmp_path: Path) -> None:
+    events = [json.dumps({"ph": "X", "name": f"op{i * i}", "ts": i, "dur": i % 7}) for i in range(4_000)]
+    packed = bytearray(gzip.compress(f"[{', '.join(events)}]".encode()))
+    packed[len(packed) // 2 : len(packed) // 2 + 40] = bytes(range(40))
+    path = tmp_path / "trace_view.json.gz"
+    path.write_bytes(packed)
+    assert len(load(path).slices) > 1_000
+
+
+def test_a_gzip_of_blanks_is_refused_before_it_fills_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "trace_view.json.gz"
+    deflate = zlib.compressobj(9, zlib.DEFLATED, 31)
+    with path.open("wb") as file:
+        file.write(deflate.compress(b"["))
+        for _ in range(320):
+            file.write(deflate.compress(b" " * (1 << 20)))
+        file.write(deflate.flush())
+    assert path.stat().st_size < 1 << 20
+    written = 0
+    original = unpack._check
+
+    def check(file: Path, taken: int, so_far: int) -> None:
+        nonlocal written
+        written = so_far
+        original(file, taken, so_far)
+
+    monkeypatch.setattr(unpack, "_check", check)
+    with pytest.raises(InputError, match="times its size"):
+        load(path)
+    assert written < 128 << 20
+
+
+def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "trace_view.json"
+    path.write_bytes(b"[" + b", ".join([EVENT] * 60_000) + b"]")
+
+    def shrink(done: int, size: int, events: int) -> bool:
+        with path.open("r+b") as file:
+            file.truncate(3_000_000)
+        return True
+
+    trace = load(path, shrink)
+    assert trace.health.truncated
+    assert len(trace.slices) == b", ".join([EVENT] * 60_000)[: 3_000_000 - 1].count(b"}")
+
+
+def test_a_directory_is_no_file_of_slices(tmp_path: Path) -> None:
+    (tmp_path / "msprof_slice_0_20250701120003.json").mkdir()
+    with pytest.raises(InputError, match="no ASCEND_PROFILER_OUTPUT"):
+        load(tmp_path)
+
+
+def test_names_of_files_reach_messages_without_control_characters(tmp_path: Path) -> None:
+    path = tmp_path / "\x1b]0;owned\x07\u202etrace\n.json"
+    path.write_bytes(b"no trace")
+    with pytest.raises(InputError) as refused:
+        load(path)
+    assert str(refused.value).isprintable()

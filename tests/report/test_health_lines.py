@@ -1,0 +1,51 @@
+"""Trace health and the summary in words, one line each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from npu_tui.ingest.load import load
+from npu_tui.report.health import health_lines
+from npu_tui.report.summary import summary
+
+
+def lines_of(tmp_path: Path, *events: dict[str, Any], end: str = "]") -> list[str]:
+    path = tmp_path / "trace_view.json"
+    texts = [json.dumps({"ph": "X", "name": "op", "pid": 1, "tid": 1, "dur": 5} | event) for event in events]
+    path.write_text("[" + ", ".join(texts) + end)
+    return health_lines(load(path))
+
+
+def test_a_clean_trace(tmp_path: Path) -> None:
+    assert lines_of(tmp_path, {"ts": 0}) == [
+        "1 events in the file, 1 of them slices on the lanes",
+        "every event has its place",
+    ]
+
+
+def test_a_cut_trace(tmp_path: Path) -> None:
+    assert "the file is cut off: its 1 complete events are shown" in lines_of(tmp_path, {"ts": 0}, end=", {")
+
+
+def test_what_is_skipped_is_said_with_its_reason(tmp_path: Path) -> None:
+    assert "1 events skipped: slice without a usable time" in lines_of(tmp_path, {"ts": 0}, {"ts": "x"})
+
+
+def test_two_names_of_one_process(tmp_path: Path) -> None:
+    names = [{"ph": "M", "name": "process_name", "args": {"name": name}} for name in ("UB", "Python GC", "UB")]
+    said = lines_of(tmp_path, {"ts": 0}, *names)
+    assert said[1] == "process 1 is named UB and Python GC: both are shown under the first name"
+
+
+def test_slices_without_a_process(tmp_path: Path) -> None:
+    path = tmp_path / "trace_view.json"
+    path.write_text('[{"ph": "X", "name": "op", "ts": 1, "dur": 2}]')
+    assert health_lines(load(path))[1] == "1 slices name no process: they are shown on a layer of their own"
+
+
+def test_the_summary_ends_with_health(tmp_path: Path) -> None:
+    lines_of(tmp_path, {"ts": 0, "name": "x" * 10_000}, end="")
+    text = summary(load(tmp_path / "trace_view.json"))
+    assert text.endswith("the file is cut off: its 1 complete events are shown\n")

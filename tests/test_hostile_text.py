@@ -1,0 +1,216 @@
+"""Names of a trace act on nothing: no byte of theirs that a terminal, a report or a picture would obey gets through."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import time
+import unicodedata
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "tui"))
+
+from driving import opened  # noqa: E402 - its folder is no package
+
+from npu_tui.ingest.errors import InputError  # noqa: E402
+from npu_tui.ingest.load import load  # noqa: E402
+from npu_tui.report.health import health_lines  # noqa: E402
+from npu_tui.report.summary import summary  # noqa: E402
+from npu_tui.trace.model import Trace  # noqa: E402
+from npu_tui.tui.picture import picture  # noqa: E402
+from npu_tui.tui.session import make_session  # noqa: E402
+
+TEXTS = {
+    "title": "\x1b]0;owned\x07",
+    "clear": "\x1b[2J\x1b[31m",
+    "device control": "\x1bP1$r\x1b\\",
+    "c1": "\x9b31m\x9d0;owned\x9c\x85",
+    "lines": "a\nb\rc\td\x0b\x0c",
+    "null": "\x00\x08\x7f",
+    "bidi": "\u202egnp.exe\u202c\u2066x\u2069\u200f",
+    "invisible": "a\u200b\u200d\u2060\ufeff\u00adb",
+    "tags": "\U000e0041\U000e007f\U000e0100",
+    "wide": "全角\U0001f680",
+    "combining": "e\u0301\u0301\u20dd",
+    "surrogate": "\ud800x",
+    "separator": "a\u2028b\u2029c",
+    "markup": "[red]r[/] [link=http://x]l[/link] [/] [bold",
+    "svg": "</text><script>alert(1)</script>&amp;\"'",
+    "long": "x\x1b[2J" * 20_000,
+}
+STACK = "/home/\x1b[2Ju.py(3): \u202ef;\r\n/b.py(4): [red]g"
+
+
+def hostile_events() -> list[dict[str, object]]:
+    """A launch for every text, with that text wherever a trace holds one."""
+    events: list[dict[str, object]] = []
+    for pid, layer in ((1, "Python"), (2, "CANN"), (3, "Ascend Hardware")):
+        events.append({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": layer}})
+    for number, text in enumerate(TEXTS.values()):
+        base = 1_000 * number
+        args = {"connection_id": number, text: text, "Call stack": STACK, "Task Type": "AI_CORE", "list": [text]}
+        for pid, tid, at in ((1, 5, 0), (2, 5, 10), (3, 2, 300), (3, 100 + number, 300), (100 + number, text, 0)):
+            name = text if number % 2 else f"op {text}"
+            events.append({"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": base + at, "dur": 90, "cat": text})
+            events[-1]["args"] = args
+        events += [
+            {"ph": "s", "cat": "HostToDevice", "id": text, "name": text, "pid": 2, "tid": 5, "ts": base + 20},
+            {
+                "ph": "f",
+                "cat": "HostToDevice",
+                "id": text,
+                "name": text,
+                "pid": 3,
+                "tid": 2,
+                "ts": base + 300,
+                "bp": "e",
+            },
+            {"ph": "s", "cat": text, "id": 1, "name": text, "pid": 1, "tid": 5, "ts": base},
+            {"ph": "f", "cat": text, "id": 1, "name": text, "pid": 3, "tid": 2, "ts": base + 300},
+            {"ph": "s", "cat": text, "id": 2, "name": text, "pid": 999, "tid": 5, "ts": base},
+            {"ph": "f", "cat": text, "id": 2, "name": text, "pid": 998, "tid": 2, "ts": base + 300},
+            {"ph": "C", "name": text, "pid": 50, "tid": 0, "ts": base, "args": {text: 1, "acc_id": 2}, "id": text},
+            {"ph": "C", "name": text, "pid": 50, "tid": 0, "ts": base, "args": {"a": text}},
+            {"ph": "M", "name": "process_name", "pid": 100 + number, "tid": 0, "args": {"name": text}},
+            {"ph": "M", "name": "process_name", "pid": 100 + number, "tid": 0, "args": {"name": "other" + text}},
+            {"ph": "M", "name": "thread_name", "pid": 3, "tid": 100 + number, "args": {"name": text}},
+            {"ph": text[:50], "name": text, "ts": base},
+        ]
+    step = {"ph": "X", "name": "ProfilerStep#1", "pid": 1, "tid": 5, "ts": 0, "dur": 20_000, "cat": "cpu_op"}
+    return [*events, step]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("hostile") / "\x1b]0;owned\x07[red]trace_view.json"
+    file.write_text(json.dumps(hostile_events()), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def trace(path: Path) -> Trace:
+    return load(path)
+
+
+def dangerous(text: str) -> list[str]:
+    """The characters of ``text`` that act on a terminal, turn the line round, or cannot be seen."""
+    categories = ("Cc", "Cs", "Cf", "Zl", "Zp")
+    return sorted({ascii(char) for char in text if unicodedata.category(char) in categories})
+
+
+def test_the_trace_holds_what_it_should(trace: Trace) -> None:
+    assert len(trace.slices) == 5 * len(TEXTS) + 1
+    assert TEXTS["title"] in "".join(trace.names)
+
+
+def test_summary_and_health(trace: Trace) -> None:
+    for line in [*summary(trace).splitlines(), *health_lines(trace)]:
+        assert dangerous(line) == []
+        assert len(line) < 2_000, line[:200]
+
+
+KEYS = ["", "x", "c", "]", "t", "q", "2", "3", "4", "5", "/o\r", "n", "m", ":health\r", "\x1b", "G", "i", "?"]
+
+
+async def test_every_cell_of_every_screen(trace: Trace) -> None:
+    session = make_session([trace])
+    for size in ((120, 40), (200, 50)):
+        async with opened(session, size) as driver:
+            for key in KEYS:
+                if key:
+                    await driver.send(key)
+                    await driver.settle()
+                for strip in driver.app.screen._compositor.render_strips():
+                    assert dangerous(strip.text) == [], (key, strip.text)
+                    assert strip.cell_length == size[0], (key, strip.text)
+                    links = [segment.style.link for segment in strip if segment.style and segment.style.link]
+                    assert not links, "markup of a name became a link"
+
+
+async def test_every_slice_in_the_details(trace: Trace) -> None:
+    async with opened(make_session([trace])) as driver:
+        await driver.press("G")
+        for _ in range(len(TEXTS)):
+            await driver.press("k", ".")
+            await driver.settle()
+            assert dangerous(driver.text().replace("\n", "")) == []
+
+
+def test_pictures(trace: Trace) -> None:
+    for keys in ([], ["x", "c"], ["q"]):
+        drawn = picture(trace, 120, 40, keys)
+        assert dangerous(drawn.replace("\n", "")) == []
+        tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawn).iter()}
+        assert not tags & {"script", "a", "image", "foreignObject"}
+
+
+def test_messages(path: Path, tmp_path: Path) -> None:
+    for name, text in TEXTS.items():
+        file = tmp_path / (text[:60].replace("/", "_").replace("\0", "").encode("utf-8", "replace").decode() + name)
+        file.write_bytes(text.encode("utf-8", "replace"))
+        with pytest.raises(InputError) as refused:
+            load(file)
+        assert dangerous(str(refused.value)) == []
+        with pytest.raises(InputError) as refused:
+            load(file.with_name(file.name + " absent"))
+        assert dangerous(str(refused.value)) == []
+
+
+SEQUENCES = re.compile(
+    rb"\x1b\[[?>=<]?[0-9;:]*[ $]?[A-Za-z]"  # cursor, colours, modes
+    rb"|\x1b[78=>]|\x1b\([B0]"
+    rb"|\x1b\]22;[a-z]+\x07"  # the shape of the pointer
+)
+
+
+def written(path: Path, keys: list[str]) -> bytes:
+    """All bytes that the real program writes on ``path`` in a pseudo-terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        environment = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
+        os.execvpe(sys.executable, [sys.executable, "-m", "npu_tui", str(path)], environment)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    output = _read(terminal, 30.0, b"Ascend Hardware")
+    for key in keys:
+        os.write(terminal, key.encode())
+        output += _read(terminal, 0.3)
+    os.write(terminal, b"\x11")
+    output += _read(terminal, 1.0)
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    return output
+
+
+def _read(terminal: int, patience: float, until: bytes | None = None) -> bytes:
+    data, end = b"", time.monotonic() + patience
+    while time.monotonic() < end and not (until and until in data):
+        if select.select([terminal], [], [], 0.05)[0]:
+            try:
+                more = os.read(terminal, 1 << 16)
+            except OSError:  # the program has ended
+                break
+            if not more:
+                break
+            data += more
+    return data
+
+
+def test_bytes_of_the_real_program(path: Path) -> None:
+    output = written(path, [key for key in KEYS if key])
+    assert b"Ascend Hardware" in output
+    rest = SEQUENCES.sub(b"", output)
+    at = rest.find(b"\x1b")
+    assert at < 0, rest[max(0, at - 40) : at + 60]
+    assert b"owned" not in b"".join(re.findall(rb"\x1b\].*?(?:\x07|\x1b\\)", output))
+    assert dangerous(rest.decode("utf-8").replace("\r", "").replace("\n", "")) == []
