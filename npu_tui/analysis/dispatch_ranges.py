@@ -8,8 +8,8 @@ import numpy as np
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.dispatch import Dispatch
-from npu_tui.analysis.intervals import covered_before
 from npu_tui.analysis.window import Window
+from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace
 
 _GAP_NS = 3_000_000

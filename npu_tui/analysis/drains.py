@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.intervals import touches
 from npu_tui.analysis.launches import Pairs, dequeue_of, enqueue_of
+from npu_tui.trace.intervals import touches
 from npu_tui.trace.model import LayerKind, Trace
 
 I64 = npt.NDArray[np.int64]

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.intervals import difference, union
 from npu_tui.analysis.overlap import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED, Overlap
 from npu_tui.analysis.window import Window
+from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.model import Layer, Trace
 
 I64 = npt.NDArray[np.int64]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npu_tui.analysis.intervals import clipped, union
+from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.model import Trace
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from npu_tui.analysis.dispatch import Dispatch
 from npu_tui.analysis.free import FreeSplit
-from npu_tui.analysis.intervals import covered_before
 from npu_tui.analysis.launches import queue_slices
 from npu_tui.analysis.window import Window
+from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace
 
 _IDLE_SHARE = 0.5

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.intervals import clipped
+from npu_tui.trace.intervals import clipped
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]

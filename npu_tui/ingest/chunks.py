@@ -37,7 +37,8 @@ _TRIED = 4
 _FIELD = rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"\s*:'
 _BEGINNING = re.compile(_FIELD)
 _CLOSED_EARLY = re.compile(rb"[\]}][\s,\[\]}]*(?=%b)" % _FIELD)
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\]]', re.DOTALL)
+"""A text, whose group is empty if its end is missing (so that nothing is tried twice), or a bracket."""
 _SEPARATOR = re.compile(rb"[\s\0]*,?[\s\0]*")
 _ARRAY = re.compile(rb'\s*(?:\{(?:.*?"traceEvents"\s*:\s*))?\[', re.DOTALL)
 BOM = b"\xef\xbb\xbf"
@@ -80,9 +81,9 @@ def object_spans(
     depth = 0
     start = 0
     for match in _TOKEN.finditer(block, at, len(block) if end is None else end):
-        token = match[0]
-        if token == b'"':
+        if match[1] == b"":
             break  # the text that begins here is cut off
+        token = match[0]
         if token in (b"{", b"["):
             if depth == 0:
                 start = match.start()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
-from npu_tui.view.spans import I64
 
 
 class Cover:
@@ -16,16 +16,8 @@ class Cover:
         bounds = trace.rows.offset[home.first_row : home.first_row + home.rows + 1]
         low, high = (int(bounds[0]), int(bounds[-1])) if home.rows else (0, 0)
         start, end = trace.rows.start[low:high], trace.rows.end[low:high]
-        if home.rows > 1:
-            order = np.argsort(start, kind="stable")
-            start, end = start[order], end[order]
-        reach = np.maximum.accumulate(end)
-        fresh = np.ones(len(start), np.bool_)
-        fresh[1:] = start[1:] > reach[:-1]
-        first = np.flatnonzero(fresh)
-        self.start: I64 = start[first]
-        self.end: I64 = reach[np.append(first[1:], len(start)) - 1] if len(first) else reach
-        self._sum = np.zeros(len(first) + 1, np.int64)
+        self.start, self.end = union(start, end)
+        self._sum = np.zeros(len(self.start) + 1, np.int64)
         np.cumsum(self.end - self.start, out=self._sum[1:])
 
     def busy(self, start: int, end: int) -> int:

@@ -214,29 +214,13 @@ class Explorer:
             start = when - round(viewport.span * _LEAD)
             self._show(start, start + viewport.span)
 
-    def step_at(self, when: int) -> tuple[int, int] | None:
-        """Start and end of the step around ``when``, else of the nearest one, or None without steps."""
-        best: tuple[int, int, int] | None = None
-        for trace in self.scene.traces:
-            for lane in trace.lanes:
-                if not lane.derived:
-                    continue
-                low, high = trace.rows.offset[lane.first_row], trace.rows.offset[lane.first_row + lane.rows]
-                for start, end in zip(
-                    trace.rows.start[low:high].tolist(), trace.rows.end[low:high].tolist(), strict=True
-                ):
-                    distance = max(start - when, when - end, 0)
-                    if best is None or distance < best[0]:
-                        best = (distance, start, end)
-        return None if best is None else best[1:]
-
     def home_bounds(self) -> tuple[int, int]:
         """What the opening screen fits: the first step, or the whole trace."""
-        return self.step_at(0) or (0, self._end)
+        return self.scene.step_at(0) or (0, self._end)
 
     def home(self) -> None:
         """Fit the step around the cursor; when that is shown already, the whole trace."""
-        step = self.step_at(self.state.cursor)
+        step = self.scene.step_at(self.state.cursor)
         whole = (0, self._end)
         shown = self.state.viewport
         fitted = replace(shown)

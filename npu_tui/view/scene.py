@@ -106,3 +106,19 @@ class Scene:
     def __post_init__(self) -> None:
         samples = [int(trace.counters.time.max()) for trace in self.traces if len(trace.counters)]
         self.end = max((trace.end for trace in self.traces), default=0) or max(samples, default=0)
+
+    def step_at(self, when: int) -> tuple[int, int] | None:
+        """Start and end of the step around ``when``, else of the nearest one, or None without steps."""
+        best: tuple[int, int, int] | None = None
+        for trace in self.traces:
+            for lane in trace.lanes:
+                if not lane.derived:
+                    continue
+                low, high = trace.rows.offset[lane.first_row], trace.rows.offset[lane.first_row + lane.rows]
+                for start, end in zip(
+                    trace.rows.start[low:high].tolist(), trace.rows.end[low:high].tolist(), strict=True
+                ):
+                    distance = max(start - when, when - end, 0)
+                    if best is None or distance < best[0]:
+                        best = (distance, start, end)
+        return None if best is None else best[1:]

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import parts_of
 
-from npu_tui.analysis.intervals import covered_before, difference, touches
 from npu_tui.analysis.overlap_lanes import OverlapLanes, computed_lanes, disagreement
 from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.trace.intervals import covered_before, difference, touches
 
 if TYPE_CHECKING:
     from conftest import Sample

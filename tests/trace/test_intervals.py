@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.analysis.intervals import clipped, covered, union
+from npu_tui.trace.intervals import clipped, covered, union
 
 pairs = st.lists(st.tuples(st.integers(-20, 40), st.integers(0, 15)), max_size=12)
 
