@@ -21,6 +21,7 @@ Progress = Callable[[int, int, int], bool]
 """Called with (bytes read, bytes in all, events so far); returning False cancels the loading."""
 
 _REPORT_BYTES = 2 << 20
+_SQLITE = b"SQLite format 3\0"
 _LONGEST_HEAD = 64 << 20
 
 
@@ -134,5 +135,7 @@ def _may_begin_later(head: bytes) -> bool:
 def _refusal(file: Path, head: bytes) -> str:
     if not head.strip():
         return f"{file}: byte 0: the file is empty; profile again, or let the analysis of the profile finish"
+    if head.startswith(_SQLITE):
+        return f"{file}: byte 0: a database of the profiler; export the profile as text (export_type) and give that"
     seen = repr(head.lstrip()[:12]).removeprefix("b")
     return f"{file}: byte 0: expected a JSON array of trace events, found {seen}; give a trace_view.json"

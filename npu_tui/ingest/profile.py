@@ -105,6 +105,8 @@ def _nothing_in(path: Path) -> str:
         return f"{path}: raw profiler data that were never parsed; run: {how}"
     if _RAW_MSPROF.fullmatch(path.name):
         return f"{path}: raw profiler data that were never parsed; run: msprof --export=on --output={path}"
+    if any(path.glob("*.db")) or any((path / _OUTPUT).glob("*.db")):
+        return f"{path}: holds databases but no trace; export the profile as text (export_type) and give that"
     return f"{path}: no {_OUTPUT}/trace_view.json in this directory; give a trace_view.json or a profile directory"
 
 

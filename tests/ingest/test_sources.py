@@ -197,3 +197,13 @@ def test_names_of_files_reach_messages_without_control_characters(tmp_path: Path
     with pytest.raises(InputError) as refused:
         load(path)
     assert str(refused.value).isprintable()
+
+
+def test_databases_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    output = tmp_path / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir()
+    database = output / "ascend_pytorch_profiler_0.db"
+    database.write_bytes(b"SQLite format 3\0" + bytes(100))
+    for path in (tmp_path, database):
+        with pytest.raises(InputError, match="export the profile as text"):
+            load(path)
