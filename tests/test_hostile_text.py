@@ -181,7 +181,7 @@ def written(path: Path, keys: list[str]) -> bytes:
         environment = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
         os.execvpe(sys.executable, [sys.executable, "-m", "npu_tui", str(path)], environment)
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    output = _read(terminal, 30.0, b"Ascend Hardware")
+    output = _read(terminal, 10.0, b"Hardware")
     for key in keys:
         os.write(terminal, key.encode())
         output += _read(terminal, 0.3)
@@ -208,7 +208,7 @@ def _read(terminal: int, patience: float, until: bytes | None = None) -> bytes:
 
 def test_bytes_of_the_real_program(path: Path) -> None:
     output = written(path, [key for key in KEYS if key])
-    assert b"Ascend Hardware" in output
+    assert b"Hardware" in output
     rest = SEQUENCES.sub(b"", output)
     at = rest.find(b"\x1b")
     assert at < 0, rest[max(0, at - 40) : at + 60]
