@@ -75,7 +75,7 @@ class Timeline(Widget, can_focus=True):
             if wait > 0.001:
                 self.set_timer(wait, self._flush)
             else:
-                self.call_later(self._flush)
+                self._flush()
 
     def _flush(self) -> None:
         self._pending = False

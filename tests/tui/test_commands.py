@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from inspect import getmembers, isfunction
+from pathlib import Path
 
 import pytest
 from driving import Driver, opened
@@ -125,3 +126,8 @@ async def test_quit_ends_the_program(session):
         await driver.idle()
     assert driver.app.return_code == 0
     assert driver.app.return_value is None
+
+
+def test_the_readme_has_the_key_table():
+    readme = Path(__file__).resolve().parents[2] / "README.md"
+    assert markdown_table() in readme.read_text(encoding="utf-8")
