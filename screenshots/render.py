@@ -17,7 +17,7 @@ PICTURES: tuple[tuple[str, str, int, int, str], ...] = (
     ("links_200x50", "dispatch_bound", 200, 50, "x W t x x"),
     ("healthy_200x50", "healthy", 200, 50, "t t"),
     ("chain_120x40", "dispatch_bound", 120, 40, "x x x x c"),
-    ("range_120x40", "dispatch_bound", 120, 40, "x m x v d d v 3"),
+    ("range_120x40", "dispatch_bound", 120, 40, "x m x v d d v 5"),
     ("keys_120x40", "dispatch_bound", 120, 40, "question_mark"),
 )
 """(name, fixture, columns, rows, keys pressed first)."""

@@ -30,6 +30,7 @@ from npu_tui.report.summary import summary  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402
 from npu_tui.tui.session import make_session  # noqa: E402
+from npu_tui.tui.tabs import TABS  # noqa: E402
 
 TEXTS = {
     "title": "\x1b]0;owned\x07",
@@ -120,7 +121,7 @@ def test_summary_and_health(trace: Trace) -> None:
         assert len(line) < 2_000, line[:200]
 
 
-KEYS = ["", "x", "c", "]", "t", "q", "2", "3", "4", "5", "/o\r", "n", "m", ":health\r", "\x1b", "G", "i", "?"]
+KEYS = ["", "x", "c", "]", "t", "q", *(tab.key for tab in TABS), "/o\r", "n", "m", ":health\r", "\x1b", "G", "i", "?"]
 
 
 async def test_every_cell_of_every_screen(trace: Trace) -> None:

@@ -11,7 +11,7 @@ from npu_tui.strings import ENGLISH, say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
 from npu_tui.tui.commands import COMMANDS, GROUPS
-from npu_tui.tui.panel import TABS
+from npu_tui.tui.tabs import TABS
 from npu_tui.view.explorer import _MODES
 from npu_tui.view.scene import LinkShape
 
@@ -21,7 +21,7 @@ COMPUTED = {
     "command.": {command.id for command in COMMANDS},
     "footer.": {command.id for command in COMMANDS if command.footer},
     "group.": set(GROUPS),
-    "tab.": set(TABS),
+    "tab.": {tab.id for tab in TABS},
     "class.": {op_class.name.lower() for op_class in OpClass},
     "shape.": {shape.name.lower() for shape in LinkShape},
     "mode.": set(_MODES),

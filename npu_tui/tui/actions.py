@@ -215,18 +215,6 @@ class Actions:
     def panel(self) -> None:
         self._screen.toggle_panel()
 
-    def tab_details(self) -> None:
-        self._screen.open_tab("details")
-
-    def tab_links(self) -> None:
-        self._screen.open_tab("links")
-
-    def tab_range(self) -> None:
-        self._screen.open_tab("range")
-
-    def tab_search(self) -> None:
-        self._screen.open_tab("search")
-
     def go(self) -> str | None:
         return None if self._explorer.select_under_cursor() else say("select.none")
 

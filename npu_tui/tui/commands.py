@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from npu_tui.strings import say
+from npu_tui.tui.tabs import TABS
 
 Group = Literal["time", "rows", "slices", "links", "range", "search", "panel", "program"]
 GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "panel", "program")
+
+TAB_COMMAND = "tab_"
+"""What the ids of the commands begin with that open a tab."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("hit_next", "search", ("n",)),
     Command("hit_previous", "search", ("N",)),
     Command("panel", "panel", ("q", "Q"), footer=True),
-    Command("tab_details", "panel", ("1",)),
-    Command("tab_links", "panel", ("2",)),
-    Command("tab_range", "panel", ("3",)),
-    Command("tab_search", "panel", ("4",)),
+    *(Command(f"{TAB_COMMAND}{tab.id}", "panel", (tab.key,)) for tab in TABS),
     Command("go", "panel", ("enter",)),
     Command("escape", "panel", ("escape",)),
     Command("focus_next", "panel", ("tab",)),

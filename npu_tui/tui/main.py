@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -9,23 +11,22 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from npu_tui.analysis.ranges import range_sums
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.trace.units import duration_text, exact_text, parse_duration
+from npu_tui.trace.units import parse_duration
 from npu_tui.tui.actions import Actions
-from npu_tui.tui.commands import BY_ID, COMMANDS, delivered
-from npu_tui.tui.details import details, legend
+from npu_tui.tui.commands import BY_ID, COMMANDS, TAB_COMMAND, delivered
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
 from npu_tui.tui.hits import Hits, search
-from npu_tui.tui.links import Way, link_columns, link_rows, ways_of
 from npu_tui.tui.palette import CommandProvider
-from npu_tui.tui.panel import Panel, Rows, Tab, TabLine
+from npu_tui.tui.panel import Panel, Rows, TabLine
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheet import Sheet
+from npu_tui.tui.tabs import TABS
+from npu_tui.tui.tabs.tab import Content, Context, Row, Tab, Table
 from npu_tui.tui.timeline import Timeline
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
@@ -35,10 +36,11 @@ _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
 _ASKING = ("search", "command")
-_SHOWN_ROWS = 500
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
 _PANEL_SMALL = 8
+_MARGIN = 0.05
+"""A stretch of time is shown with this share of its length on either side."""
 
 
 def _bindings() -> list[BindingType]:
@@ -72,9 +74,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._prefix = ""
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
-        self._targets: list[Selected | None] = []
-        self._ways: list[Way] = []
+        self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
         self._filled: tuple[object, ...] | None = None
+        self._rows: list[Row] = []
+        self._computing: tuple[object, ...] | None = None
+        self._visited: tuple[Row, int] | None = None
 
     def compose(self) -> ComposeResult:
         """Headline, timeline, panel; prompt and status line below."""
@@ -130,7 +134,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def run_command(self, command: str) -> None:
         """Run a command of the registry and show what it has to say."""
         self._prefix = ""
-        words = getattr(self._actions, command)()
+        words = None
+        if command.startswith(TAB_COMMAND):
+            self.open_tab(command.removeprefix(TAB_COMMAND))
+        else:
+            words = getattr(self._actions, command)()
         if words:
             self.tell(words)
         else:
@@ -248,7 +256,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.query_one(Timeline).focus()
         self._fill_panel()
 
-    def open_tab(self, tab: Tab, unfold: bool = True) -> None:
+    def open_tab(self, tab: str, unfold: bool = True) -> None:
         """Show ``tab``; with ``unfold`` also the panel, where it is hidden."""
         panel = self.query_one(Panel)
         if unfold and panel.has_class("-hidden"):
@@ -270,104 +278,58 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def _fill_panel(self) -> None:
         self._panel_timer = None
-        panel, state, focused = self.query_one(Panel), self.explorer.state, self.explorer.focused
+        panel = self.query_one(Panel)
         if panel.has_class("-hidden"):
             self._filled = None
             return
-        layer = (focused.trace, focused.layer) if focused is not None and panel.tab == "range" else None
-        wanted = (panel.tab, state.selection, state.range, self.hits, layer)
+        now, tab = self._now(), self._tabs[panel.tab]
+        panel.show_tabs({other.id: other.count(now) for other in self._tabs.values()})
+        wanted = (tab.id, tab.depends_on(now))
         if wanted == self._filled:
             return
         self._filled = wanted
-        self._ways = [] if state.selection is None else self._ways_of(state.selection)
-        panel.counts = {"search": len(self.hits.starts), "links": len(self._ways)}
-        fill = {
-            "details": self._fill_details,
-            "links": self._fill_links,
-            "range": self._fill_range,
-            "search": self._fill_search,
-        }
-        fill[panel.tab](panel)
-
-    def _fill_details(self, panel: Panel) -> None:
-        selected = self.explorer.state.selection
-        if selected is None:
-            panel.show_text("details", legend())
+        self._computing = None
+        if tab.ready(now):
+            self._show_content(tab.content(now))
         else:
-            scene = self.session.scene
-            trace, marks = scene.traces[selected.trace], scene.marks[selected.trace]
-            panel.show_text("details", details(trace, marks, selected.item))
+            self._computing = wanted
+            self._show_content(say("panel.computing"))
+            self.run_worker(partial(self._compute, tab, now, wanted), thread=True, group="panel")
 
-    def _fill_links(self, panel: Panel) -> None:
-        selected = self.explorer.state.selection
-        if selected is None:
-            panel.show_text("links", say("details.none"))
-            return
-        trace, marks = self.session.scene.traces[selected.trace], self.session.scene.marks[selected.trace]
-        rows = link_rows(trace, marks, self._ways[:_SHOWN_ROWS])
-        if not rows:
-            panel.show_text("links", say("links.none"))
-            return
-        self._targets = [Selected(selected.trace, row.item) if row.item >= 0 else None for row in rows]
-        panel.show_table("links", "", link_columns(), [row.cells for row in rows])
-
-    def _ways_of(self, selected: Selected) -> list[Way]:
-        return ways_of(self.session.scene.traces[selected.trace], selected.item, self.explorer.state.link_category)
-
-    def _fill_range(self, panel: Panel) -> None:
-        marked = self.explorer.state.range
-        if marked is None or marked[0] == marked[1]:
-            panel.show_text("range", say("range.none"))
-            return
-        start, end = marked
-        rows, self._targets, count = [], [], 0
-        for index, trace in enumerate(self.session.scene.traces):
-            sums = range_sums(trace, start, end)
-            focused = self.explorer.focused
-            sums.sort(key=lambda row: focused is None or (index, row.layer) != (focused.trace, focused.layer))
-            for row in sums:
-                count += row.count
-                name = printable(trace.names[row.name])
-                busy, share = duration_text(row.busy), f"{row.busy / (end - start):.1%}"
-                layer = printable(trace.layers[row.layer].name)
-                rows.append((busy, share, f"{row.count:,}", duration_text(row.total), layer, name))
-                self._targets.append(Selected(index, row.longest))
-        note = say(
-            "range.title",
-            start=exact_text(start),
-            end=exact_text(end),
-            length=duration_text(end - start),
-            count=f"{count:,}",
-            names=len(rows),
+    def _now(self) -> Context:
+        state = self.explorer.state
+        return Context(
+            self.session, state.selection, state.range, self.explorer.focused, state.link_category, self.hits
         )
-        headings = tuple(say(f"range.{key}") for key in ("busy", "share", "count", "sum", "layer", "name"))
-        panel.show_table("range", note, headings, list(rows))
 
-    def _fill_search(self, panel: Panel) -> None:
-        hits = self.hits
-        if not len(hits.starts):
-            panel.show_text("search", say("search.none"))
-            return
-        rows, self._targets = [], []
-        for index in range(min(len(hits.starts), _SHOWN_ROWS)):
-            found = hits.at(index)
-            trace = self.session.scene.traces[found.trace]
-            lane = trace.lanes[int(trace.slices.lane[found.item])]
-            start, end = int(trace.slices.start[found.item]), int(trace.slices.end[found.item])
-            where = printable(f"{trace.layers[lane.layer].name} / {lane.name}")
-            rows.append((exact_text(start), duration_text(end - start), where, printable(trace.name_of(found.item))))
-            self._targets.append(found)
-        count = f"{len(hits.starts):,}"
-        note = say("search.title", count=count, text=hits.text)
-        if len(rows) < len(hits.starts):
-            note = say("search.more", count=count, shown=len(rows))
-        headings = tuple(say(f"search.{key}") for key in ("start", "duration", "lane", "name"))
-        at = hits.index(self.explorer.state.selection)
-        panel.show_table("search", note, headings, list(rows), at if at is not None and at < len(rows) else None)
+    def _compute(self, tab: Tab, now: Context, wanted: tuple[object, ...]) -> None:
+        """Make the contents of a tab in a thread."""
+        content = tab.content(now)
+        self.app.call_from_thread(self._computed, content, wanted)
+
+    def _computed(self, content: Content, wanted: tuple[object, ...]) -> None:
+        if self._computing == wanted:
+            self._computing = None
+            self._show_content(content)
+
+    def _show_content(self, content: Content) -> None:
+        self._rows = content.rows if isinstance(content, Table) else []
+        self.query_one(Panel).show(content)
 
     def on_data_table_row_selected(self, event: Rows.RowSelected) -> None:
-        """Enter or a click on a row: go there."""
-        target = self._targets[event.cursor_row] if event.cursor_row < len(self._targets) else None
-        if target is not None:
-            self.explorer.select(target)
-            self.query_one(Timeline).changed()
+        """Enter or a click on a row: go there, and again to its next place."""
+        if event.cursor_row >= len(self._rows) or not self._rows[event.cursor_row].places:
+            return
+        row = self._rows[event.cursor_row]
+        turn = 0
+        if self._visited is not None and self._visited[0] is row:
+            turn = (self._visited[1] + 1) % len(row.places)
+        self._visited = row, turn
+        place = row.places[turn]
+        if isinstance(place, Selected):
+            self.explorer.select(place)
+        else:
+            self.explorer.show(place.start, place.end, _MARGIN)
+        if len(row.places) > 1:
+            self.tell(say("panel.place", n=turn + 1, count=len(row.places)))
+        self.query_one(Timeline).changed()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from rich.console import RenderableType
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -14,9 +11,8 @@ from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-
-Tab = Literal["details", "links", "range", "search"]
-TABS: tuple[Tab, ...] = ("details", "links", "range", "search")
+from npu_tui.tui.tabs import TABS
+from npu_tui.tui.tabs.tab import Content, Table
 
 
 class TabLine(Static):
@@ -27,24 +23,24 @@ class TabLine(Static):
     class Chosen(Message):
         """A tab was clicked."""
 
-        def __init__(self, tab: Tab) -> None:
-            self.tab: Tab = tab
+        def __init__(self, tab: str) -> None:
+            self.tab = tab
             super().__init__()
 
     def __init__(self) -> None:
         super().__init__("")
-        self._ends: list[tuple[int, Tab]] = []
+        self._ends: list[tuple[int, str]] = []
 
-    def show(self, current: Tab, counts: dict[Tab, int]) -> None:
+    def show(self, current: str, counts: dict[str, int]) -> None:
         """Mark ``current``; ``counts`` are shown behind the names."""
         line = Text(" ")
         self._ends = []
-        for number, tab in enumerate(TABS, 1):
-            count = counts.get(tab, 0)
-            label = f" {number} {say(f'tab.{tab}')}{f' {count}' if count else ''} "
-            line.append(label, style="reverse bold" if tab == current else "dim")
+        for tab in TABS:
+            count = counts.get(tab.id, 0)
+            label = f" {tab.key} {say(f'tab.{tab.id}')}{f' {count}' if count else ''} "
+            line.append(label, style="reverse bold" if tab.id == current else "dim")
             line.append(" ")
-            self._ends.append((len(line.plain), tab))
+            self._ends.append((len(line.plain), tab.id))
         self.update(line, layout=False)
 
     def on_click(self, event: events.Click) -> None:
@@ -104,8 +100,9 @@ class Panel(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tab: Tab = "details"
-        self.counts: dict[Tab, int] = {}
+        self.tab = "details"
+        self._shown = ""
+        self._counts: dict[str, int] = {}
 
     def compose(self) -> ComposeResult:
         """Tabs, a text and a table."""
@@ -118,35 +115,32 @@ class Panel(Vertical):
     def on_mount(self) -> None:
         """Begin with the text."""
         self._show_table(False)
-        self.query_one(TabLine).show(self.tab, self.counts)
+        self.query_one(TabLine).show(self.tab, self._counts)
 
     @property
     def table(self) -> Rows:
         """The table of the tabs that list places."""
         return self.query_one(Rows)
 
-    def show_text(self, tab: Tab, text: RenderableType) -> None:
-        """Show ``text`` under ``tab``."""
-        self._open(tab, False)
-        self.query_one("#text", Static).update(text)
-        self.query_one("#scroll", VerticalScroll).scroll_home(animate=False)
+    def show_tabs(self, counts: dict[str, int]) -> None:
+        """Show which tab is open, and ``counts`` behind the names of the tabs."""
+        self._counts = counts
+        self.query_one(TabLine).show(self.tab, counts)
 
-    def show_table(
-        self, tab: Tab, note: str, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]], at: int | None = None
-    ) -> None:
-        """Show a table under ``tab`` with a line of words above it (none if empty) and its cursor on row ``at``."""
-        self._open(tab, True)
-        line = self.query_one("#note", Static)
-        line.display = bool(note)
-        line.update(Text(printable(note)), layout=False)
-        self.table.fill(headings, rows, at)
-
-    def _open(self, tab: Tab, as_table: bool) -> None:
-        if tab != self.tab:
+    def show(self, content: Content) -> None:
+        """Show the contents of the open tab."""
+        if self.tab != self._shown:
             self.table.move_cursor(row=0, animate=False)
-        self.tab = tab
-        self._show_table(as_table)
-        self.query_one(TabLine).show(tab, self.counts)
+        self._shown = self.tab
+        self._show_table(isinstance(content, Table))
+        if not isinstance(content, Table):
+            self.query_one("#text", Static).update(Text(content) if isinstance(content, str) else content)
+            self.query_one("#scroll", VerticalScroll).scroll_home(animate=False)
+            return
+        line = self.query_one("#note", Static)
+        line.display = bool(content.note)
+        line.update(Text(printable(content.note)), layout=False)
+        self.table.fill(content.headings, [row.cells for row in content.rows], content.at)
 
     def _show_table(self, shown: bool) -> None:
         self.query_one("#scroll").display = not shown

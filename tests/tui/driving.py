@@ -129,7 +129,7 @@ class Driver:
         """Wait until the panel is filled, too."""
         await self.idle()
         for _ in range(_PATIENCE):
-            if self.main._panel_timer is None:
+            if self.main._panel_timer is None and self.main._computing is None:
                 break
             await asyncio.sleep(0.005)
         await self.idle()

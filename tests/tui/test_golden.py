@@ -17,8 +17,8 @@ VIEWS = {
     "opening": (),
     "chain": ("x", "c"),
     "links": ("t",),
-    "range": (":2ms\r", "v", ":5ms\r", "v", "3"),
-    "search": ("/gelu\r", "4"),
+    "range": (":2ms\r", "v", ":5ms\r", "v", "5"),
+    "search": ("/gelu\r", "8"),
 }
 """Keys that lead from the opening screen to each view."""
 

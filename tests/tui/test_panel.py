@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from driving import opened
 
-from npu_tui.tui.panel import TABS, TabLine
+from npu_tui.tui.panel import TabLine
+from npu_tui.tui.tabs import TABS
 from npu_tui.view.scene import Selected
 
 
@@ -35,7 +36,7 @@ async def test_the_panel_stays_as_the_user_left_it_when_the_terminal_is_resized(
         assert hidden(driver)
 
 
-@pytest.mark.parametrize(("key", "tab"), [(str(number), tab) for number, tab in enumerate(TABS, 1)])
+@pytest.mark.parametrize(("key", "tab"), [(tab.key, tab.id) for tab in TABS])
 async def test_digits_open_tabs(session, key, tab):
     async with opened(session, (80, 24)) as driver:
         await driver.press(key)
@@ -53,7 +54,7 @@ async def test_a_click_opens_a_tab(session):
 
 async def test_the_details_follow_the_selection(session):
     async with opened(session) as driver:
-        await driver.press("1", "x")
+        await driver.press("3", "x")
         await driver.settle()
         assert driver.selected in driver.text()
         assert "chain" in driver.text()
@@ -76,7 +77,7 @@ async def test_the_call_stack_of_an_op_is_shown(session):
 async def test_links_lead_to_the_other_end(session):
     async with opened(session) as driver:
         select(driver)
-        await driver.press("2")
+        await driver.press("4")
         await driver.settle()
         assert driver.table.row_count == 2
         await driver.press("tab", "enter")
@@ -94,7 +95,7 @@ async def test_a_slice_without_links_says_so(session):
 
 async def test_the_range_tab_sums_the_range(session):
     async with opened(session) as driver:
-        await driver.press("3")
+        await driver.press("5")
         assert "No range" in driver.text()
         driver.explorer.set_range(0, 5_000_000)
         driver.timeline.changed()

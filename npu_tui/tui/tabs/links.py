@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from rich.text import Text
@@ -11,9 +10,12 @@ from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
+from npu_tui.tui.tabs.tab import Content, Context, Row, Tab, Table
 from npu_tui.tui.theme import ALERT
 from npu_tui.view.follow import inner_links, links_of
-from npu_tui.view.scene import LinkMarks, LinkShape
+from npu_tui.view.scene import LinkMarks, LinkShape, Selected
+
+_SHOWN_ROWS = 500
 
 _GLYPHS = {LinkShape.PLAIN: "·", LinkShape.NEAR_VERTICAL: "┃", LinkShape.SHALLOW: "╲", LinkShape.QUEUED: "╲"}
 
@@ -26,17 +28,41 @@ class Way(NamedTuple):
     arrow: str
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRow:
-    """One row of the table: its cells, and the slice at the other end (-1 where the end is bound to none)."""
+class LinksTab(Tab):
+    """One row per link."""
 
-    cells: tuple[Text | str, ...]
-    item: int
+    id = "links"
+    key = "4"
 
+    def __init__(self) -> None:
+        self._asked: tuple[Selected, str] | None = None
+        self._ways: list[Way] = []
 
-def link_columns() -> tuple[str, ...]:
-    """Headings of the table."""
-    return tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
+    def depends_on(self, now: Context) -> object:
+        """The selection and the category of links."""
+        return now.selection, now.link_category
+
+    def count(self, now: Context) -> int:
+        """The number of links."""
+        return 0 if now.selection is None else len(self._ways_of(now, now.selection))
+
+    def content(self, now: Context) -> Content:
+        """The links with what lies at their other end."""
+        selected = now.selection
+        if selected is None:
+            return say("details.none")
+        ways = self._ways_of(now, selected)
+        if not ways:
+            return say("links.none")
+        trace, marks = now.session.scene.traces[selected.trace], now.session.scene.marks[selected.trace]
+        headings = tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
+        return Table(headings, [_row(trace, marks, selected.trace, way) for way in ways[:_SHOWN_ROWS]])
+
+    def _ways_of(self, now: Context, selected: Selected) -> list[Way]:
+        if self._asked != (selected, now.link_category):
+            self._asked = selected, now.link_category
+            self._ways = ways_of(now.session.scene.traces[selected.trace], selected.item, now.link_category)
+        return self._ways
 
 
 def ways_of(trace: Trace, item: int, category: str) -> list[Way]:
@@ -48,12 +74,8 @@ def ways_of(trace: Trace, item: int, category: str) -> list[Way]:
     return ways or [Way(link, int(target[link]), "⇒") for link in inner_links(trace, item, category)]
 
 
-def link_rows(trace: Trace, marks: LinkMarks, ways: list[Way]) -> list[LinkRow]:
-    """The table rows of ``ways``."""
-    return [_row(trace, marks, *way) for way in ways]
-
-
-def _row(trace: Trace, marks: LinkMarks, link: int, other: int, direction: str) -> LinkRow:
+def _row(trace: Trace, marks: LinkMarks, index: int, way: Way) -> Row:
+    link, other, arrow = way
     links = trace.links
     if other >= 0:
         lane = trace.lanes[int(trace.slices.lane[other])]
@@ -61,16 +83,16 @@ def _row(trace: Trace, marks: LinkMarks, link: int, other: int, direction: str) 
     else:
         name, where = say("links.unbound"), ""
     lost = int(marks.lost[link])
-    return LinkRow(
+    return Row(
         (
             shape_text(LinkShape(int(marks.shape[link])), bool(marks.starved[link])),
             duration_text(int(links.latency[link])),
             Text(duration_text(lost) if lost else "", style=f"bold {ALERT}" if marks.starved[link] else ""),
             printable(trace.link_categories[int(links.category[link])]),
             printable(where),
-            f"{direction} {name}",
+            f"{arrow} {name}",
         ),
-        other,
+        (Selected(index, other),) if other >= 0 else (),
     )
 
 

@@ -15,11 +15,30 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text, exact_text
-from npu_tui.tui.links import shape_text
+from npu_tui.tui.tabs.links import shape_text
+from npu_tui.tui.tabs.tab import Content, Context, Tab
 from npu_tui.tui.theme import ALERT, class_style
 from npu_tui.view.scene import LinkMarks, LinkShape
 
 _STACK = "Call stack"
+
+
+class DetailsTab(Tab):
+    """The selected slice, or what colours and lines mean."""
+
+    id = "details"
+    key = "3"
+
+    def depends_on(self, now: Context) -> object:
+        """The selection."""
+        return now.selection
+
+    def content(self, now: Context) -> Content:
+        """A text."""
+        if now.selection is None:
+            return legend()
+        scene = now.session.scene
+        return details(scene.traces[now.selection.trace], scene.marks[now.selection.trace], now.selection.item)
 
 
 def legend() -> RenderableType:

@@ -1,0 +1,11 @@
+"""The tabs of the panel, in their order. A new tab is a module here and an entry below."""
+
+from __future__ import annotations
+
+from npu_tui.tui.tabs.details import DetailsTab
+from npu_tui.tui.tabs.links import LinksTab
+from npu_tui.tui.tabs.range import RangeTab
+from npu_tui.tui.tabs.search import SearchTab
+from npu_tui.tui.tabs.tab import Tab
+
+TABS: tuple[type[Tab], ...] = (DetailsTab, LinksTab, RangeTab, SearchTab)

@@ -1,0 +1,92 @@
+"""What a tab of the panel is: contents made of what the user looks at, and where its rows lead."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from npu_tui.tui.hits import Hits
+from npu_tui.tui.session import Session
+from npu_tui.view.scene import ScreenRow, Selected
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the user looks at just now. ``range`` is in ns, ``focused`` the row of the cursor."""
+
+    session: Session
+    selection: Selected | None
+    range: tuple[int, int] | None
+    focused: ScreenRow | None
+    link_category: str
+    hits: Hits
+
+    @property
+    def marked(self) -> tuple[int, int] | None:
+        """The range, if it lasts."""
+        return None if self.range is None or self.range[0] == self.range[1] else self.range
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of time in ns."""
+
+    start: int
+    end: int
+
+
+Place = Selected | Stretch
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a table. Enter leads to the first of its ``places``, Enter again to the next one."""
+
+    cells: tuple[Text | str, ...]
+    places: Sequence[Place] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headings, below a ``note`` (none if empty); the cursor begins on row ``at``, else where it was."""
+
+    headings: tuple[str, ...]
+    rows: list[Row]
+    note: str = ""
+    at: int | None = None
+
+
+Content = RenderableType | Table
+
+
+class Tab(ABC):
+    """A tab of the panel; one per session, so that it may keep what is expensive to compute.
+
+    ``id`` names its texts (``tab.<id>``, ``command.tab_<id>``), ``key`` opens it.
+    """
+
+    id: ClassVar[str]
+    key: ClassVar[str]
+
+    @abstractmethod
+    def depends_on(self, now: Context) -> object:
+        """A value that is equal as long as the contents stay the same."""
+
+    @abstractmethod
+    def content(self, now: Context) -> Content:
+        """A text or a table. It runs in a thread where ``ready`` is False."""
+
+    def ready(self, now: Context) -> bool:
+        """Whether the contents are there at once, without keeping the user waiting."""
+        del now
+        return True
+
+    def count(self, now: Context) -> int:
+        """The number shown behind the tab's name; none if 0."""
+        del now
+        return 0
