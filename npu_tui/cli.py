@@ -6,13 +6,17 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npu_tui import __version__
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
+if TYPE_CHECKING:
+    from npu_tui.settings import Known
+
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
-_COMMANDS = ("demo", "report", "screenshot")
+_COMMANDS = ("demo", "report", "screenshot", "settings")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -26,6 +30,8 @@ def main(argv: list[str] | None = None) -> int:
             return _report(words[1:])
         if command == "screenshot":
             return _screenshot(words[1:])
+        if command == "settings":
+            return _settings(words[1:])
         return _open(words)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -179,6 +185,38 @@ def _screenshot(words: list[str]) -> int:
         print(f"npu-tui: {printable(options.output)}: {error.strerror}", file=sys.stderr)
         return USAGE
     return DONE
+
+
+def _settings(words: list[str]) -> int:
+    """Print a settings file with every default, or check the one in use."""
+    from npu_tui.settings import SettingsError, load_settings, settings_path, settings_text
+
+    parser = argparse.ArgumentParser(prog="npu-tui settings", description=say("cli.settings"))
+    parser.add_argument("--check", action="store_true", help=say("cli.settings.check"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    options = parser.parse_args(words)
+    from npu_tui.tui.commands import COMMANDS
+
+    if not options.check:
+        rows = [(command.id, command.keys, command.title) for command in COMMANDS]
+        _write(settings_text(rows, (), ()))
+        return DONE
+    try:
+        found = load_settings(options.config, known_settings())
+    except SettingsError as error:
+        print(f"npu-tui: {error}", file=sys.stderr)
+        return USAGE
+    key = "cli.settings.none" if found.path is None else "cli.settings.good"
+    _write(say(key, path=printable(str(found.path or settings_path()))) + "\n")
+    return DONE
+
+
+def known_settings() -> Known:
+    """Every name that a settings file may use, from the rooms that own them."""
+    from npu_tui.settings import Known
+    from npu_tui.tui.commands import BY_ID
+
+    return Known(commands=BY_ID)
 
 
 def _refuse(error: Exception) -> int:
