@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from npu_tui.strings import cli, commands, report, screen, settings
+from npu_tui.strings import cli, commands, report, screen, search, settings
 
-ENGLISH: dict[str, str] = cli.ENGLISH | commands.ENGLISH | report.ENGLISH | screen.ENGLISH | settings.ENGLISH
+ENGLISH: dict[str, str] = (
+    cli.ENGLISH | commands.ENGLISH | report.ENGLISH | screen.ENGLISH | search.ENGLISH | settings.ENGLISH
+)
 
 
 def knows(key: str) -> bool:

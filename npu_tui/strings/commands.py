@@ -39,6 +39,7 @@ ENGLISH: dict[str, str] = {
     "command.search": "search slices by name",
     "command.hit_next": "next hit",
     "command.hit_previous": "previous hit",
+    "command.hits_only": "dim all slices but the hits",
     "command.panel": "show or hide the bottom panel",
     "command.tab_details": "Details of the selected slice",
     "command.tab_links": "Links of the selected slice",

@@ -200,10 +200,17 @@ class Actions:
     def hit_previous(self) -> str:
         return self._hit(-1)
 
+    def hits_only(self) -> str:
+        state = self._explorer.state
+        state.hits_only = not state.hits_only
+        if not len(self._screen.hits):
+            return say("hit.none")
+        return say("search.filter_on" if state.hits_only else "search.filter_off")
+
     def _hit(self, direction: int) -> str:
         hits = self._screen.hits
-        if not len(hits.starts):
-            return say("hit.none")
+        if not len(hits):
+            return self._screen.finder.words() or say("hit.none")
         at = hits.next(self._explorer.state.selection, self._explorer.state.cursor, direction)
         found = hits.at(at)
         self._explorer.select(found)

@@ -17,9 +17,10 @@ from npu_tui.trace.text import printable
 from npu_tui.trace.units import parse_duration
 from npu_tui.tui.actions import Actions
 from npu_tui.tui.commands import BY_ID, COMMANDS, TAB_COMMAND, delivered
+from npu_tui.tui.finder import Finder, Found
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
-from npu_tui.tui.hits import Hits, search
+from npu_tui.tui.hits import Hits
 from npu_tui.tui.palette import CommandProvider
 from npu_tui.tui.panel import Panel, Rows, TabLine
 from npu_tui.tui.prompt import Kind, Prompt
@@ -69,8 +70,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
         super().__init__()
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20)
-        self.hits: Hits = search([], "")
+        self.finder = Finder(self, session)
         self._actions = Actions(self)
+        self._go_to_hit = False
         self._prefix = ""
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
@@ -79,6 +81,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._rows: list[Row] = []
         self._computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
+
+    @property
+    def hits(self) -> Hits:
+        """The hits of the search."""
+        return self.finder.hits
 
     def compose(self) -> ComposeResult:
         """Headline, timeline, panel; prompt and status line below."""
@@ -155,7 +162,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if self.focused is not timeline:
             timeline.focus()
         elif self.explorer.deselect() and not len(self.explorer.state.hits):
-            self.hits = search([], "")
+            self.finder.clear()
 
     def show_help(self) -> None:
         """Show all keys."""
@@ -178,9 +185,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
         """Count the hits while typing."""
         if event.kind == "search":
-            self._search(event.text)
-            count = say("search.title", count=f"{len(self.hits.starts):,}", text=event.text) if event.text else ""
-            self.query_one(Prompt).answer(count)
+            self.finder.begin(event.text)
+            if not self.finder.running:
+                self._show_hits()
 
     def on_prompt_entered(self, event: Prompt.Entered) -> None:
         """Go to the first hit, or do what was asked."""
@@ -188,12 +195,30 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if event.kind == "command":
             self._obey(event.text.strip())
             return
-        self._search(event.text)
-        if len(self.hits.starts):
-            self.run_command("hit_next")
-            self.open_tab("search", unfold=False)
-        elif event.text:
-            self.tell(say("search.nothing", text=event.text))
+        self.finder.finish(event.text)
+        self._go_to_hit = True
+        self._show_hits()
+
+    def on_found(self, event: Found) -> None:
+        """Show the hits that a search has found so far."""
+        if self.finder.take(event):
+            self._show_hits()
+
+    def _show_hits(self) -> None:
+        """Mark the hits, count them in the prompt, and behind it go to the first one."""
+        finder, prompt = self.finder, self.query_one(Prompt)
+        self.explorer.state.hits = finder.hits.starts
+        self.explorer.state.hit_masks = finder.hits.masks
+        self.query_one(Timeline).changed()
+        if prompt.is_open:
+            prompt.answer(finder.words())
+        elif self._go_to_hit and (len(finder.hits) or not finder.running):
+            self._go_to_hit = False
+            if len(finder.hits):
+                self.run_command("hit_next")
+                self.open_tab("search", unfold=False)
+            elif words := finder.words():
+                self.tell(words)
 
     def on_prompt_closed(self) -> None:
         """Back to the lanes."""
@@ -204,12 +229,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
         prompt = self.query_one(Prompt)
         if prompt.is_open and prompt not in event.widget.ancestors:
             prompt.close()
-
-    def _search(self, text: str) -> None:
-        self.hits = search(self.session.scene.traces, text)
-        self.explorer.state.hits = self.hits.starts
-        self.explorer.state.hit_names = self.hits.names if text else []
-        self.query_one(Timeline).changed()
 
     def _obey(self, text: str) -> None:
         """Run a command, go to a time, or go to a lane."""

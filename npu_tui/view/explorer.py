@@ -339,7 +339,7 @@ class Explorer:
         elif state.range is not None:
             state.range = None
         elif len(state.hits):
-            state.hits, state.hit_names = state.hits[:0], []
+            state.hits, state.hit_masks = state.hits[:0], []
         elif state.selection is not None:
             state.selection = None
         else:

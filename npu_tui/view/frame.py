@@ -18,7 +18,7 @@ from npu_tui.view.labels import points
 from npu_tui.view.lines import draw_lines, joined
 from npu_tui.view.links import Window, selection_lines, view_lines
 from npu_tui.view.palette import Ink, layer_ink
-from npu_tui.view.raster import I32, Cells, rasterise
+from npu_tui.view.raster import I32, Bools, Cells, rasterise
 from npu_tui.view.ruler import anchor_text, draw_ruler, find_ticks, range_columns
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState
 from npu_tui.view.strip import StripCount, draw_strip
@@ -130,7 +130,7 @@ class _Drawing:
         traces = np.array([row.trace if row else 0 for row in self.rows], np.int64)
         shape = cells.item.shape
         kind, other_kind = np.zeros(shape, np.int8), np.zeros(shape, np.int8)
-        selected, other_selected, hit = (np.zeros(shape, np.bool_) for _ in range(3))
+        selected, other_selected = (np.zeros(shape, np.bool_) for _ in range(2))
         for number, trace in enumerate(self.scene.traces):
             mine = np.flatnonzero(traces == number) if len(self.scene.traces) > 1 else slice(None)
             if not len(trace.slices):
@@ -139,8 +139,6 @@ class _Drawing:
             kind[mine], other_kind[mine] = trace.slices.op_class[item], trace.slices.op_class[other]
             if self.selection is not None and self.selection.trace == number:
                 selected[mine], other_selected[mine] = item == self.selection.item, other == self.selection.item
-            if self.state.hit_names:
-                hit[mine] = self.state.hit_names[number][trace.slices.name[item]] & (item >= 0)
         look = Look(
             kind=kind,
             other_kind=other_kind,
@@ -150,12 +148,25 @@ class _Drawing:
             labels=self.kept.labels,
             selected=selected,
             other_selected=other_selected,
-            hit=hit,
+            hit=self._hits(cells),
+            hits_only=self.state.hits_only and bool(self.state.hit_masks),
             cursor=self.cursor,
         )
         painted = draw_bars(cells, look, np.diff(self.view.edges()), self.lanes)
         self._mark_selected(painted)
         return painted
+
+    def _hits(self, cells: Cells) -> Bools:
+        """The cells in which a search hit lies."""
+        found = np.zeros(cells.item.shape, np.bool_)
+        if not self.state.hit_masks:
+            return found
+        for y, row in enumerate(self.rows):
+            if row is not None and row.rows is not None and len(row.rows.item):
+                before = self.kept.hits(row.rows, self.state.hit_masks[row.trace])
+                first = cells.first[y]
+                found[y] = before[first + cells.count[y]] > before[first]
+        return found
 
     def _mark_selected(self, painted: Painted) -> None:
         """A selected slice inside one cell is a diamond, also where others share the cell."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from npu_tui.trace.rows import Rows
 from npu_tui.view.counters import Curve, find_curve
 from npu_tui.view.cover import Cover
@@ -13,6 +16,9 @@ from npu_tui.view.minimap import Minimap
 from npu_tui.view.places import Places
 from npu_tui.view.scene import Scene, ScreenRow, Selected
 from npu_tui.view.spans import I64
+
+I32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 
 _MOST_ROWS = 512
 
@@ -31,6 +37,7 @@ class Kept:
         self._curves: dict[tuple[int, int], Curve] = {}
         self._places: tuple[list[ScreenRow], int, Places] | None = None
         self._selection: tuple[Selected, I64] | None = None
+        self._hits: dict[int, tuple[Rows, Bools, I32]] = {}
 
     def levels(self, rows: Rows) -> Levels:
         """The longest-slice queries of ``rows``."""
@@ -40,6 +47,17 @@ class Kept:
                 self._levels.clear()
             kept = self._levels[id(rows)] = (rows, Levels(rows))
         return kept[1]
+
+    def hits(self, rows: Rows, mask: Bools) -> I32:
+        """How many of the slices that ``mask`` chooses lie before each position of ``rows``."""
+        kept = self._hits.get(id(rows))
+        if kept is None or kept[1] is not mask:
+            if len(self._hits) >= _MOST_ROWS:
+                self._hits.clear()
+            before = np.zeros(len(rows.item) + 1, np.int32)
+            np.cumsum(mask[rows.item], out=before[1:])
+            kept = self._hits[id(rows)] = (rows, mask, before)
+        return kept[2]
 
     def links(self, trace: int, category: str) -> LinkIndex:
         """The index of the links of ``category`` in trace number ``trace``."""

@@ -76,8 +76,8 @@ class ViewState:
     """Where the user looks: cursor (time and row), selection (one slice) and range (two times) are separate things.
 
     ``viewport`` covers the columns right of the gutter. ``focus`` and ``top`` are indices of screen rows: the cursor's
-    row, and the first row shown. ``hits`` are the start times of search hits, ascending, ``hit_names`` one mask
-    per trace over its names that says which were looked for (none without a search).
+    row, and the first row shown. ``hits`` are the start times of search hits, ascending, ``hit_masks`` one mask
+    per trace over its slices that says which they are (none without a search); with ``hits_only`` the rest is dimmed.
     """
 
     viewport: Viewport
@@ -89,7 +89,8 @@ class ViewState:
     link_mode: LinkMode = "selection"
     link_category: str = "HostToDevice"
     hits: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    hit_names: list[npt.NDArray[np.bool_]] = field(default_factory=list)
+    hit_masks: list[npt.NDArray[np.bool_]] = field(default_factory=list)
+    hits_only: bool = False
 
 
 @dataclass(slots=True)

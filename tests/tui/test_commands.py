@@ -86,7 +86,7 @@ def prepare(driver: Driver) -> None:
     launch = driver.main.session.starved[3]
     driver.explorer.select(Selected(launch.trace, launch.item))
     driver.explorer.set_range(1_000_000, 9_000_000)
-    driver.main._search("aclnn")
+    driver.search("aclnn")
 
 
 async def check(driver: Driver, command: Command) -> None:

@@ -27,6 +27,7 @@ BYTES: dict[str, list[str]] = {
     "comma": [",", "\x1b[44;1;44u"],
     "full_stop": [".", "\x1b[46;1;46u"],
     "slash": ["/", "\x1b[47;1;47u"],
+    "ampersand": ["&", "\x1b[55;2;38u"],
     "colon": [":", "\x1b[59;2;58u"],
     "question_mark": ["?", "\x1b[47;2;63u"],
     "left_square_bracket": ["[", "\x1b[91;1;91u"],
