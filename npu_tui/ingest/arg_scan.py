@@ -43,24 +43,26 @@ class Batch:
     done: float
 
 
+def file_order(trace: Trace) -> I64:
+    """All slices in the order of their events in the file; (n,)."""
+    return np.argsort(trace.slices.event, kind="stable")
+
+
 def slices_with_args(
     trace: Trace, items: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = lambda: True
 ) -> Iterator[Batch]:
-    """Those of the slices ``items`` whose args match all of ``wanted``, a batch per block of the file.
+    """Those of the slices ``items``, given in ``file_order``, whose args match all of ``wanted``, block by block.
 
     Stops when ``go_on`` says so. Raises ``InputError`` if the file is gone or is not the one that was loaded.
     """
-    order = np.argsort(trace.slices.event[items], kind="stable")
-    items = items[order]
-    ordinals = trace.slices.event[items]
-    chunk = np.searchsorted(trace.chunks.first_event, ordinals, "right") - 1
+    bounds = np.searchsorted(trace.slices.event[items], trace.chunks.first_event)
+    bounds = np.append(bounds, len(items))
     needles = [needle for needle in map(_needle, wanted) if needle]
-    blocks = _blocks(trace, np.unique(chunk))
+    blocks = _blocks(trace, np.flatnonzero(np.diff(bounds)))
     for number, (first, last) in enumerate(blocks):
         if not go_on():
             return
-        low, high = np.searchsorted(chunk, (first, last + 1)).tolist()
-        found = _in_block(trace, first, last, items[low:high], chunk[low:high], needles, wanted)
+        found = _in_block(trace, first, last, items, bounds, needles, wanted)
         yield Batch(found, (number + 1) / len(blocks))
 
 
@@ -89,7 +91,7 @@ def _blocks(trace: Trace, chunks: I64) -> list[tuple[int, int]]:
 
 
 def _in_block(
-    trace: Trace, first: int, last: int, items: I64, chunk: I64, needles: list[bytes], wanted: Sequence[Arg]
+    trace: Trace, first: int, last: int, items: I64, bounds: I64, needles: list[bytes], wanted: Sequence[Arg]
 ) -> I64:
     table = trace.chunks
     base = int(table.offset[first])
@@ -99,7 +101,7 @@ def _in_block(
     for number in _chunks_with(needles, lowered, table.offset[first : last + 1] - base, table.length[first : last + 1]):
         at = int(table.offset[first + number]) - base
         own = data[at : at + int(table.length[first + number])]
-        low, high = np.searchsorted(chunk, (first + number, first + number + 1)).tolist()
+        low, high = bounds[first + number : first + number + 2].tolist()
         if high > low:
             found += _in_chunk(trace, own, int(table.first_event[first + number]), items[low:high], needles, wanted)
     return np.array(found, np.int64)

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 from textual.message import Message
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from npu_tui.analysis.query import FIELDS, Query, QueryError, parse_query
 from npu_tui.analysis.search import Searchable
-from npu_tui.ingest.arg_scan import slices_with_args
+from npu_tui.ingest.arg_scan import file_order, slices_with_args
 from npu_tui.ingest.errors import InputError
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -49,6 +50,7 @@ class Finder:
         self._searchables = [
             Searchable(trace, found) for trace, found in zip(self._traces, session.dispatches, strict=True)
         ]
+        self._orders: dict[int, npt.NDArray[np.int64]] = {}
         self._places = [
             name
             for trace in self._traces
@@ -140,7 +142,10 @@ class Finder:
         shown = time.monotonic()
         none = True
         for number, trace in enumerate(self._traces):
-            for batch in slices_with_args(trace, np.flatnonzero(wanted[number]), query.args, go_on):
+            if number not in self._orders:
+                self._orders[number] = file_order(trace)
+            order = self._orders[number]
+            for batch in slices_with_args(trace, order[wanted[number][order]], query.args, go_on):
                 masks[number][batch.items] = True
                 now = time.monotonic()
                 # The first hits are shown at once.
