@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from npu_tui.strings import cli, commands, report, screen, search, settings
+from npu_tui.strings import cli, commands, report, rows, screen, search, settings
 
 ENGLISH: dict[str, str] = (
-    cli.ENGLISH | commands.ENGLISH | report.ENGLISH | screen.ENGLISH | search.ENGLISH | settings.ENGLISH
+    cli.ENGLISH | commands.ENGLISH | report.ENGLISH | rows.ENGLISH | screen.ENGLISH | search.ENGLISH | settings.ENGLISH
 )
 
 

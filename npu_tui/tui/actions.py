@@ -8,9 +8,9 @@ from npu_tui.analysis.chain import chain_of
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text, exact_text
-from npu_tui.view.explorer import next_in_time
 from npu_tui.view.follow import back, forward, link_span
 from npu_tui.view.scene import Selected
+from npu_tui.view.walk import next_in_time
 
 if TYPE_CHECKING:
     from npu_tui.tui.main import MainScreen

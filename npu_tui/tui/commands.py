@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from npu_tui.strings import say
-from npu_tui.tui.tabs import TABS
 
 Group = Literal["time", "rows", "slices", "links", "range", "search", "panel", "program"]
 GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "panel", "program")
 
 TAB_COMMAND = "tab_"
 """What the ids of the commands begin with that open a tab."""
+TAB_KEYS = (("details", "3"), ("links", "4"), ("range", "5"), ("search", "8"))
+"""The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("hit_previous", "search", ("N",)),
     Command("hits_only", "search", ("ampersand",)),
     Command("panel", "panel", ("q", "Q"), footer=True),
-    *(Command(f"{TAB_COMMAND}{tab.id}", "panel", (tab.key,)) for tab in TABS),
+    *(Command(f"{TAB_COMMAND}{tab}", "panel", (key,)) for tab, key in TAB_KEYS),
     Command("go", "panel", ("enter",)),
     Command("escape", "panel", ("escape",)),
     Command("focus_next", "panel", ("tab",)),

@@ -20,7 +20,7 @@ from npu_tui.view.links import Window, selection_lines, view_lines
 from npu_tui.view.palette import Ink, layer_ink
 from npu_tui.view.raster import I32, Bools, Cells, rasterise
 from npu_tui.view.ruler import anchor_text, draw_ruler, find_ticks, range_columns
-from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState
+from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
 from npu_tui.view.strip import StripCount, draw_strip
 from npu_tui.view.viewport import Viewport
 
@@ -72,7 +72,8 @@ class Painter:
         columns = max(width - gutter, 1)
         view = state.viewport if state.viewport.width == columns else state.viewport.resized(columns)
         rows = max(height - LANES_TOP, 0)
-        shown = [index if 0 <= index < len(outline) else -1 for index in range(state.top, state.top + rows)]
+        below = range(state.top, state.top + max(rows - state.pinned, 0))
+        shown = [index if 0 <= index < len(outline) else -1 for index in (*range(min(state.pinned, rows)), *below)]
         # Even a screen that is too small for its parts is drawn in full and then cut.
         grid = Grid.blank(max(height, LANES_TOP), gutter + columns, Ink.TEXT, Ink.LANE)
         frame = Frame(grid, gutter, LANES_TOP, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
@@ -94,7 +95,8 @@ class _Drawing:
         self.trace = focus.trace if focus is not None else 0
         column = self.view.column(state.cursor)
         self.cursor = column if 0 <= column < self.view.width else None
-        self.focus_y = state.focus - state.top if 0 <= state.focus - state.top < len(self.rows) else None
+        focus_y = self._line(state.focus)
+        self.focus_y = focus_y if 0 <= focus_y < len(self.rows) else None
         self.ticks = find_ticks(self.view)
 
     def draw(self) -> None:
@@ -177,12 +179,15 @@ class _Drawing:
         column = self.view.column(start)
         if not 0 <= column < self.view.width or column != self.view.column(max(end - 1, start)):
             return
-        y = self._place(self.selection) - self.state.top
+        y = self._line(self._place(self.selection))
         if 0 <= y < len(self.rows):
             self.lanes.char[y, column] = ord("◆")
             self.lanes.fg[y, column] = Ink.SELECTED
             self.lanes.attr[y, column] = int(Attr.BOLD)
             painted.free[y, column] = painted.plain[y, column] = False
+
+    def _line(self, row: int) -> int:
+        return int(screen_line(self.state, np.array(row)))
 
     def _place(self, selection: Selected) -> int:
         slices = self.scene.traces[selection.trace].slices
@@ -197,7 +202,7 @@ class _Drawing:
         mask[:, columns] = painted.free[:, columns] & quiet[:, None]
         self.lanes.char[mask], self.lanes.fg[mask] = _GRID_LINE, Ink.GRID
         for y, row in enumerate(self.rows):
-            if row is not None and row.kind == "layer":
+            if row is not None and row.kind in ("layer", "hidden"):
                 free = painted.free[y]
                 self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
 
@@ -213,7 +218,7 @@ class _Drawing:
         mode = self.state.link_mode
         if mode == "off" or not self.rows:
             return
-        window = Window(self.view, self.state.top, len(self.rows), self.kept.places(self.outline))
+        window = Window(self.view, self.state, len(self.rows), self.kept.places(self.outline))
         parts = []
         if mode == "all":
             for number, trace in enumerate(self.scene.traces):

@@ -13,7 +13,9 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.rows import Rows
 from npu_tui.view.viewport import Viewport
 
-RowKind = Literal["layer", "slices", "leaf", "counter"]
+I64 = npt.NDArray[np.int64]
+
+RowKind = Literal["layer", "slices", "leaf", "counter", "hidden"]
 LinkMode = Literal["off", "selection", "all"]
 
 
@@ -45,8 +47,9 @@ class ScreenRow:
     """One text row of the lane area.
 
     ``layer``: head of a layer. ``slices``: one depth row of a lane. ``leaf``: a folded lane, the deepest active slice
-    at every instant. ``counter``: one series. ``row`` is the row of ``rows`` that holds its slices (-1 without).
-    ``opener`` marks the first row of a lane or layer, which carries its name and fold mark.
+    at every instant. ``counter``: one series. ``hidden``: stands for the hidden rows of a layer.
+    ``row`` is the row of ``rows`` that holds its slices (-1 without).
+    ``opener`` marks the first row of a lane or layer, which carries its name and fold mark, ``pinned`` those on top.
     """
 
     kind: RowKind
@@ -61,6 +64,7 @@ class ScreenRow:
     opener: bool = True
     foldable: bool = False
     folded: bool = False
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +80,16 @@ class ViewState:
     """Where the user looks: cursor (time and row), selection (one slice) and range (two times) are separate things.
 
     ``viewport`` covers the columns right of the gutter. ``focus`` and ``top`` are indices of screen rows: the cursor's
-    row, and the first row shown. ``hits`` are the start times of search hits, ascending, ``hit_masks`` one mask
-    per trace over its slices that says which they are (none without a search); with ``hits_only`` the rest is dimmed.
+    row, and the first row shown below the ``pinned`` ones, which never scroll. ``hits`` are the start times of search
+    hits, ascending, ``hit_masks`` one mask per trace over its slices that says which they are (none without a search);
+    with ``hits_only`` the rest is dimmed.
     """
 
     viewport: Viewport
     cursor: int = 0
     focus: int = 0
     top: int = 0
+    pinned: int = 0
     selection: Selected | None = None
     range: tuple[int, int] | None = None
     link_mode: LinkMode = "selection"
@@ -91,6 +97,12 @@ class ViewState:
     hits: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     hit_masks: list[npt.NDArray[np.bool_]] = field(default_factory=list)
     hits_only: bool = False
+
+
+def screen_line(state: ViewState, row: I64) -> I64:
+    """The line of the lane area on which each outline ``row`` stands; negative or behind the end where it is not."""
+    hidden = (row >= state.pinned) & (row < state.top)
+    return np.where(row < state.pinned, row, np.where(hidden, row - state.top, row - state.top + state.pinned))
 
 
 @dataclass(slots=True)
