@@ -120,18 +120,22 @@ class Scene:
         samples = [int(trace.counters.time.max()) for trace in self.traces if len(trace.counters)]
         self.end = max((trace.end for trace in self.traces), default=0) or max(samples, default=0)
 
+    def steps(self) -> list[tuple[int, int, Selected]]:
+        """Start, end (ns) and slice of every step of every trace, by start."""
+        found: list[tuple[int, int, Selected]] = []
+        for index, trace in enumerate(self.traces):
+            for lane in trace.lanes:
+                if lane.derived:
+                    own = slice(*trace.rows.offset[[lane.first_row, lane.first_row + lane.rows]].tolist())
+                    times = (
+                        trace.rows.start[own].tolist(),
+                        trace.rows.end[own].tolist(),
+                        trace.rows.item[own].tolist(),
+                    )
+                    found += [(start, end, Selected(index, item)) for start, end, item in zip(*times, strict=True)]
+        return sorted(found, key=lambda step: step[0])
+
     def step_at(self, when: int) -> tuple[int, int] | None:
         """Start and end of the step around ``when``, else of the nearest one, or None without steps."""
-        best: tuple[int, int, int] | None = None
-        for trace in self.traces:
-            for lane in trace.lanes:
-                if not lane.derived:
-                    continue
-                low, high = trace.rows.offset[lane.first_row], trace.rows.offset[lane.first_row + lane.rows]
-                for start, end in zip(
-                    trace.rows.start[low:high].tolist(), trace.rows.end[low:high].tolist(), strict=True
-                ):
-                    distance = max(start - when, when - end, 0)
-                    if best is None or distance < best[0]:
-                        best = (distance, start, end)
-        return None if best is None else best[1:]
+        best = min(self.steps(), key=lambda step: max(step[0] - when, when - step[1], 0), default=None)
+        return None if best is None else best[:2]
