@@ -27,11 +27,12 @@ COMPUTED = {
     "mode.": set(_MODES),
     "category.": {HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD},
     "report.dispatch.stage.": {"python", "cann"},
+    "kind.": {"command", "time", "flag", "lane", "slice"},
     "stage.": {"op", "enqueue", "queue", "dequeue", "launch", "wait", "run"},
 }
 """Families whose keys are put together while the program runs, with all of their members."""
 
-LOOSE = ("header.", "range.", "search.", "links.", "command.", "report.", "not_checked.")
+LOOSE = ("header.", "range.", "search.", "links.", "command.", "flag.", "report.", "not_checked.")
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
 
 
@@ -92,7 +93,7 @@ def test_every_key_is_used():
         family = next((family for family in LOOSE if key.startswith(family)), None)
         assert family is not None, f"{key} is not used"
         rest = key.removeprefix(family)
-        asked_by_kind = any(key == f"{kind}.prompt" for kind in ("search", "command"))
+        asked_by_kind = any(key == f"{kind}.prompt" for kind in ("search", "command", "flag"))
         assert asked_by_kind or rest in words, f"{key} is not used"
 
 

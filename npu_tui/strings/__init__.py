@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from npu_tui.strings import cli, commands, report, rows, screen, search, settings
+from npu_tui.strings import asking, cli, commands, notes, report, rows, screen, search, settings, walk
 
 ENGLISH: dict[str, str] = (
-    cli.ENGLISH | commands.ENGLISH | report.ENGLISH | rows.ENGLISH | screen.ENGLISH | search.ENGLISH | settings.ENGLISH
+    asking.ENGLISH
+    | cli.ENGLISH
+    | commands.ENGLISH
+    | notes.ENGLISH
+    | report.ENGLISH
+    | rows.ENGLISH
+    | screen.ENGLISH
+    | search.ENGLISH
+    | settings.ENGLISH
+    | walk.ENGLISH
 )
 
 

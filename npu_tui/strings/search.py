@@ -11,6 +11,7 @@ ENGLISH: dict[str, str] = {
     "search.start": "start",
     "search.duration": "duration",
     "search.prompt": "search: ",
+    "search.hint": "a part of a name, /regex/, dur>1ms, layer: lane: class: line: step: arg:",
     "search.nothing": "no slice matches {text}",
     "search.nothing_near": "no slice matches {text}; the fields are {fields}",
     "search.more": "{count} hits, the first {shown} by time",

@@ -19,6 +19,7 @@ from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
 from npu_tui.tui.session import Session
 from npu_tui.tui.theme import THEME
+from npu_tui.view.opening import Opening
 
 _DEBUG = "NPU_TUI_DEBUG"
 UNREADABLE, INTERNAL, INTERRUPTED = 3, 70, 130
@@ -34,8 +35,17 @@ class NpuTui(App[InputError | None]):
     ]
     COMMANDS = set()  # noqa: RUF012 - the palette offers this program's commands only
 
-    def __init__(self, path: Path | None = None, session: Session | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        session: Session | None = None,
+        opening: Opening | None = None,
+        notes: Path | None = None,
+    ) -> None:
+        """Opens at ``opening``; flags are kept in the file ``notes``."""
         super().__init__()
+        self._opening = opening
+        self._notes = notes
         self._path = path
         self._session = session
         self.register_theme(THEME)
@@ -44,7 +54,7 @@ class NpuTui(App[InputError | None]):
     def on_mount(self) -> None:
         """Show the session, or load it first."""
         if self._session is not None:
-            self.push_screen(MainScreen(self._session))
+            self.push_screen(MainScreen(self._session, self._opening, self._notes))
         elif self._path is not None:
             self.push_screen(LoadingScreen(self._path), self._loaded)
 
@@ -68,6 +78,6 @@ class NpuTui(App[InputError | None]):
             gc.collect()
             gc.freeze()  # the columns stay: no later collection needs to walk them
             gc.set_threshold(10_000, 20, 100)
-            self.push_screen(MainScreen(result))
+            self.push_screen(MainScreen(result, self._opening, self._notes))
         else:
             self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)

@@ -7,8 +7,8 @@ from typing import Literal
 
 from npu_tui.strings import say
 
-Group = Literal["time", "rows", "slices", "links", "range", "search", "panel", "program"]
-GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "panel", "program")
+Group = Literal["time", "rows", "slices", "links", "range", "search", "notes", "panel", "program"]
+GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "notes", "panel", "program")
 
 TAB_COMMAND = "tab_"
 """What the ids of the commands begin with that open a tab."""
@@ -51,6 +51,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("fit", "time", ("f",), footer=True),
     Command("undo", "time", ("backspace", "u")),
     Command("redo", "time", ("U", "ctrl+r")),
+    Command("step_previous", "time", ("less_than_sign",)),
+    Command("step_next", "time", ("greater_than_sign",)),
+    Command("align_start", "time", ("L",)),
+    Command("align_end", "time", ("R",)),
+    Command("base", "time", ()),
     Command("row_up", "rows", ("up", "k"), footer=True),
     Command("row_down", "rows", ("down", "j"), footer=True),
     Command("layer_up", "rows", ("pageup",)),
@@ -58,12 +63,22 @@ COMMANDS: tuple[Command, ...] = (
     Command("row_first", "rows", ("g g",)),
     Command("row_last", "rows", ("G",)),
     Command("fold", "rows", ("space",), footer=True),
+    Command("pin", "rows", ("p",)),
+    Command("hide", "rows", ("H",)),
+    Command("show_hidden", "rows", ()),
+    Command("idle", "rows", ("i",)),
     Command("slice_previous", "slices", ("h", "comma"), footer=True),
     Command("slice_next", "slices", ("l", "full_stop"), footer=True),
+    Command("same_previous", "slices", ("left_curly_bracket",)),
+    Command("same_next", "slices", ("right_curly_bracket",)),
+    Command("bubble_next", "slices", ("b",)),
+    Command("bubble_previous", "slices", ("B",)),
     Command("starved_next", "slices", ("x",), footer=True),
     Command("starved_previous", "slices", ("X",)),
     Command("link_back", "links", ("left_square_bracket",), footer=True),
     Command("link_forward", "links", ("right_square_bracket",), footer=True),
+    Command("sibling_previous", "links", ("left_parenthesis",)),
+    Command("sibling_next", "links", ("right_parenthesis",)),
     Command("chain", "links", ("c",), footer=True),
     Command("link_mode", "links", ("t",), footer=True),
     Command("range_selection", "range", ("m",)),
@@ -74,6 +89,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("hit_next", "search", ("n",)),
     Command("hit_previous", "search", ("N",)),
     Command("hits_only", "search", ("ampersand",)),
+    Command("flag", "notes", ("K",)),
+    Command("flags", "notes", ()),
+    Command("yank", "notes", ("y",)),
+    Command("yank_view", "notes", ("Y",)),
+    Command("copy_text", "notes", ()),
+    Command("copy_csv", "notes", ()),
     Command("panel", "panel", ("q", "Q"), footer=True),
     *(Command(f"{TAB_COMMAND}{tab}", "panel", (key,)) for tab, key in TAB_KEYS),
     Command("go", "panel", ("enter",)),
@@ -107,6 +128,12 @@ _KEY_NAMES = {
     "full_stop": ".",
     "slash": "/",
     "ampersand": "&",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
+    "left_parenthesis": "(",
+    "right_parenthesis": ")",
     "colon": ":",
     "question_mark": "?",
     "left_square_bracket": "[",

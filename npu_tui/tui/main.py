@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from rich.text import Text
 from textual import events
@@ -14,16 +15,18 @@ from textual.timer import Timer
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.trace.units import parse_duration
 from npu_tui.tui.actions import Actions
-from npu_tui.tui.commands import BY_ID, COMMANDS, TAB_COMMAND, delivered
+from npu_tui.tui.asking import Asking
+from npu_tui.tui.commands import COMMANDS, TAB_COMMAND, delivered
 from npu_tui.tui.finder import Finder, Found
+from npu_tui.tui.flags import Flags
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
 from npu_tui.tui.hits import Hits
+from npu_tui.tui.notes import Notes
 from npu_tui.tui.palette import CommandProvider
 from npu_tui.tui.panel import Panel, Rows, TabLine
-from npu_tui.tui.prompt import Kind, Prompt
+from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.tabs import TABS
@@ -31,12 +34,13 @@ from npu_tui.tui.tabs.tab import Content, Context, Row, Tab, Table
 from npu_tui.tui.timeline import Timeline
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
+from npu_tui.view.opening import Opening, open_at
 from npu_tui.view.scene import Selected
 
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
-_ASKING = ("search", "command")
+_ASKING = ("search", "command", "flag")
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
 _PANEL_SMALL = 8
@@ -66,10 +70,15 @@ class MainScreen(Screen[None], inherit_bindings=False):
     BINDINGS = _bindings()
     COMMANDS = {CommandProvider}  # noqa: RUF012 - Textual's own declaration
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, opening: Opening | None = None, notes: Path | None = None) -> None:
+        """Opens at ``opening``; flags are kept in the file ``notes``, without one only as long as the screen."""
         super().__init__()
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20)
+        self.notes = Notes(self, Flags(session.scene.traces[0], notes))
+        self.table: Table | None = None
+        self._opening = opening
+        self.asking = Asking(self)
         self.finder = Finder(self, session)
         self._actions = Actions(self)
         self._go_to_hit = False
@@ -102,6 +111,21 @@ class MainScreen(Screen[None], inherit_bindings=False):
         for trace in self.session.scene.traces:
             if trace.health.truncated:
                 self.tell(say("health.truncated", events=sum(trace.events.values())))
+        self.notes.mark()
+        if self._opening is not None:
+            self.call_after_refresh(self._open_at, self._opening)
+
+    def _open_at(self, opening: Opening) -> None:
+        """Show the place that was asked for; the lanes have their size now."""
+        if opening.tab:
+            self.open_tab(opening.tab)
+        failed = open_at(self.explorer, opening)
+        if opening.search:
+            self.finder.finish(opening.search)
+            self._show_hits()
+        if failed:
+            self.tell(say("open.failed", option=failed))
+        self.query_one(Timeline).changed()
 
     def on_screen_suspend(self) -> None:
         """Another screen draws over this one."""
@@ -175,29 +199,36 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     # --- prompt
 
-    def ask(self, kind: Kind) -> None:
-        """Open the prompt for a search or a command."""
-        suggestions = []
-        if kind == "command":
-            suggestions = [command.title for command in COMMANDS] + [name for name, _ in self.lane_names()]
-        self.query_one(Prompt).open(kind, suggestions)
-
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
-        """Count the hits while typing."""
+        """Count the hits, or show what may be meant, while typing."""
         if event.kind == "search":
             self.finder.begin(event.text)
             if not self.finder.running:
                 self._show_hits()
+        elif event.kind == "command":
+            self.asking.complete(event.text)
+
+    def on_prompt_asked(self, event: Prompt.Asked) -> None:
+        """Show another candidate, or take over the one on show."""
+        prompt = self.query_one(Prompt)
+        if prompt.kind != "command":
+            return
+        if event.wish != "take":
+            self.asking.choose(1 if event.wish == "next" else -1)
+        elif text := self.asking.taken():
+            prompt.take(text)
 
     def on_prompt_entered(self, event: Prompt.Entered) -> None:
-        """Go to the first hit, or do what was asked."""
+        """Go to the first hit, do what was asked, or keep the flag."""
         self.set_focus(self.query_one(Timeline))
         if event.kind == "command":
-            self._obey(event.text.strip())
-            return
-        self.finder.finish(event.text)
-        self._go_to_hit = True
-        self._show_hits()
+            self.asking.obey(event.text)
+        elif event.kind == "flag":
+            self.asking.name_flag(event.text)
+        else:
+            self.finder.finish(event.text)
+            self._go_to_hit = True
+            self._show_hits()
 
     def on_found(self, event: Found) -> None:
         """Show the hits that a search has found so far."""
@@ -229,27 +260,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
         prompt = self.query_one(Prompt)
         if prompt.is_open and prompt not in event.widget.ancestors:
             prompt.close()
-
-    def _obey(self, text: str) -> None:
-        """Run a command, go to a time, or go to a lane."""
-        lowered = text.lower()
-        if lowered in ("q", "quit"):
-            self.app.exit()
-            return
-        when = parse_duration(text)
-        found = BY_ID.get(lowered.replace(" ", "_")) or next(
-            (command for command in COMMANDS if command.title.lower() == lowered), None
-        )
-        lane = next((row for name, row in self.lane_names() if lowered and lowered in name.lower()), None)
-        if found is not None:
-            self.run_command(found.id)
-        elif when is not None:
-            self.explorer.go_to(when)
-        elif lane is not None:
-            self.go_to_lane(lane)
-        elif text:
-            self.tell(say("command.unknown", text=text))
-        self.query_one(Timeline).changed()
 
     def lane_names(self) -> list[tuple[str, tuple[int, int]]]:
         """Names of all lanes, folded away or not, each with (trace, lane)."""
@@ -332,7 +342,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self._show_content(content)
 
     def _show_content(self, content: Content) -> None:
-        self._rows = content.rows if isinstance(content, Table) else []
+        self.table = content if isinstance(content, Table) else None
+        self._rows = [] if self.table is None else self.table.rows
         self.query_one(Panel).show(content)
 
     def on_data_table_row_selected(self, event: Rows.RowSelected) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -18,6 +19,7 @@ from npu_tui.tui.commands import COMMANDS
 from npu_tui.tui.session import make_session
 from npu_tui.view.ansi import Rgb, Run
 from npu_tui.view.grid import Attr
+from npu_tui.view.opening import Opening
 from npu_tui.view.palette import DARK, Ink
 
 _REST_SECONDS = 0.25
@@ -30,13 +32,22 @@ def unknown_keys(keys: list[str]) -> list[str]:
     return [key for key in keys if len(key) > 1 and key not in named]
 
 
-def picture(trace: Trace, columns: int, rows: int, keys: list[str]) -> str:
-    """The SVG of the explorer on ``trace`` at ``columns`` x ``rows`` after ``keys`` (Textual's names) were pressed."""
-    return asyncio.run(_picture(trace, columns, rows, keys))
+def picture(
+    trace: Trace,
+    columns: int,
+    rows: int,
+    keys: list[str],
+    opening: Opening | None = None,
+    notes: Path | None = None,
+) -> str:
+    """The SVG of the explorer on ``trace`` at ``columns`` x ``rows`` after ``keys`` (Textual's names) were pressed.
+
+    It opens at ``opening`` and marks the flags of the file ``notes``.
+    """
+    return asyncio.run(_picture(NpuTui(None, make_session([trace]), opening, notes), trace, columns, rows, keys))
 
 
-async def _picture(trace: Trace, columns: int, rows: int, keys: list[str]) -> str:
-    app = NpuTui(session=make_session([trace]))
+async def _picture(app: NpuTui, trace: Trace, columns: int, rows: int, keys: list[str]) -> str:
     async with app.run_test(size=(columns, rows)) as pilot:
         for key in keys:
             await pilot.press(key)

@@ -74,6 +74,11 @@ class Explorer:
         return self.list.rows
 
     @property
+    def asked(self) -> tuple[int, int]:
+        """The times that the view was made for, ns; its columns may begin and end a little outside."""
+        return self._asked
+
+    @property
     def focused(self) -> ScreenRow | None:
         """The row the cursor is on."""
         return self.list.focused

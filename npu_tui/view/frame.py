@@ -267,7 +267,7 @@ class _Drawing:
             count = draw_strip(strip, self.kept.links(self.trace, self.state.link_category), view)
         else:
             count = StripCount(0, 0, 0)
-        draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits)
+        draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
         if self.cursor is not None:
             strip.bg[0, self.cursor] = Ink.CURSOR
         self._heading(count)

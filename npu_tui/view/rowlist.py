@@ -143,6 +143,18 @@ class RowList:
         self.reveal()
         return True
 
+    def restore(self, top: int | None, focus: int | None, lane: tuple[int, int, int] | None) -> None:
+        """Build the rows after ``folds`` changed: the cursor on row ``focus`` or (trace, lane, depth), then ``top``."""
+        self._rebuild(self.focused)
+        if lane is not None:
+            index, number, depth = lane
+            self.focus_on((index, self._scene.traces[index].lanes[number].layer, number, depth, -1))
+        elif focus is not None:
+            self._state.focus = focus
+        self.reveal()
+        if top is not None:
+            self.scroll(top - self._state.top)
+
     def show_hidden(self, layer: tuple[int, int] | None = None) -> int:
         """Show the hidden lanes of (trace, layer) again, of all layers if None; returns how many there were."""
         shown = {key for key in self.folds.hidden if layer is None or key[:2] == layer}

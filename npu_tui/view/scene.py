@@ -82,7 +82,7 @@ class ViewState:
     ``viewport`` covers the columns right of the gutter. ``focus`` and ``top`` are indices of screen rows: the cursor's
     row, and the first row shown below the ``pinned`` ones, which never scroll. ``hits`` are the start times of search
     hits, ascending, ``hit_masks`` one mask per trace over its slices that says which they are (none without a search);
-    with ``hits_only`` the rest is dimmed.
+    with ``hits_only`` the rest is dimmed. ``flags`` are the times of flags.
     """
 
     viewport: Viewport
@@ -97,6 +97,7 @@ class ViewState:
     hits: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     hit_masks: list[npt.NDArray[np.bool_]] = field(default_factory=list)
     hits_only: bool = False
+    flags: tuple[int, ...] = ()
 
 
 def screen_line(state: ViewState, row: I64) -> I64:

@@ -1,0 +1,216 @@
+"""A place to open at: as options of the command line, and on an explorer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.trace.units import exact_text, parse_duration
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.outline import LaneKey, default_folds
+from npu_tui.view.scene import LinkMode, Scene, Selected
+
+BETWEEN = ".."
+_TOKEN = re.compile(r"(?P<kind>[fuFUphcnidat])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
+_JUMP_BEFORE, _JUMP_BEHIND = 9, 10
+"""What MindStudio Insight shows around a slice it jumps to, in lengths of the slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the options say; times in ns, None or empty where nothing is said.
+
+    ``view`` is the visible time, ``at`` the cursor, ``select`` a slice as ``slice_text`` writes it, ``rows`` what is
+    folded, pinned, hidden and scrolled as ``rows_text`` writes it.
+    """
+
+    view: tuple[int, int] | None = None
+    at: int | None = None
+    range: tuple[int, int] | None = None
+    select: str = ""
+    rows: str = ""
+    search: str = ""
+    links: LinkMode | None = None
+    tab: str = ""
+
+    def words(self) -> list[str]:
+        """The options of the command line that open here."""
+        spans = (("--view", self.view), ("--range", self.range))
+        words = [word for option, span in spans if span is not None for word in (option, span_text(span))]
+        if self.at is not None:
+            words += ["--at", time_text(self.at)]
+        texts = (("--select", self.select), ("--search", self.search), ("--links", self.links), ("--tab", self.tab))
+        # An option's own value may begin with a dash.
+        words += [f"{option}={text}" for option, text in (*texts, ("--rows", self.rows)) if text]
+        return words
+
+
+def time_text(ns: int) -> str:
+    """A time as the options take it, with all its digits."""
+    return exact_text(ns).replace(" ", "")
+
+
+def span_text(span: tuple[int, int]) -> str:
+    """Two times as the options take them."""
+    return f"{time_text(span[0])}{BETWEEN}{time_text(span[1])}"
+
+
+def parse_span(text: str) -> tuple[int, int] | None:
+    """Two times such as ``12ms..14ms``; None if it is none."""
+    first, between, last = text.partition(BETWEEN)
+    start, end = parse_duration(first), parse_duration(last)
+    return None if not between or start is None or end is None or start >= end else (start, end)
+
+
+def slice_text(scene: Scene, selected: Selected) -> str:
+    """A slice as name and start, or as ``#`` and the number of its event where others share both."""
+    trace = scene.traces[selected.trace]
+    start, name = int(trace.slices.start[selected.item]), trace.name_of(selected.item)
+    same = 0
+    for other in scene.traces:
+        if len(other.slices):
+            same += np.count_nonzero(_named(other.names, name)[other.slices.name] & (other.slices.start == start))
+    if same == 1 and name.isprintable() and len(name) <= 200:
+        return f"{name}@{time_text(start)}"
+    prefix = f"{selected.trace}:" if selected.trace else ""
+    return f"#{prefix}{int(trace.slices.event[selected.item])}"
+
+
+def find_slice(scene: Scene, text: str, after: int, parts: bool = True) -> Selected | None:
+    """The slice that ``slice_text`` wrote; else the first one of that name from ``after`` ns on, round the end.
+
+    With ``parts`` a part of a name will do where no slice has the whole.
+    """
+    event = re.fullmatch(r"#(?:(\d+):)?(\d+)", text)
+    if event is not None and int(event[1] or 0) < len(scene.traces):
+        index = int(event[1] or 0)
+        items = np.flatnonzero(scene.traces[index].slices.event == int(event[2]))
+        return Selected(index, int(items[0])) if len(items) else None
+    name, _, when = text.rpartition("@")
+    start = parse_duration(when) if name else None
+    if start is None:
+        name = text
+    for whole in (True, False) if parts else (True,):
+        found: list[tuple[bool, int, Selected]] = []
+        for index, trace in enumerate(scene.traces):
+            if not len(trace.slices):
+                continue
+            items = np.flatnonzero(_named(trace.names, name, whole)[trace.slices.name])
+            if start is not None:
+                items = items[trace.slices.start[items] == start]
+            starts = trace.slices.start[items]
+            if len(items):
+                best = int(np.lexsort((starts, starts < after))[0])
+                found.append((bool(starts[best] < after), int(starts[best]), Selected(index, int(items[best]))))
+        if found:
+            return min(found, key=lambda place: place[:2])[2]
+    return None
+
+
+def _named(names: list[str], name: str, whole: bool = True) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    if whole:
+        return np.array([other == name for other in names], np.bool_)
+    return np.array([name.lower() in other.lower() for other in names], np.bool_)
+
+
+def rows_text(explorer: Explorer) -> str:
+    """What differs from a fresh screen: folds, pins, hidden lanes, the cursor's row and what is scrolled.
+
+    Tokens of a letter and a number: ``f`` ``u`` fold or open a lane, ``F`` ``U`` a layer, ``p`` pin a lane, ``c`` a
+    curve, ``h`` and ``d`` hide them, ``i`` leaves out idle rows, ``n`` is the cursor's lane and depth, ``a`` its layer
+    head or curve, ``t`` the first row below the pinned ones.
+    """
+    folds, default = explorer.folds, default_folds(explorer.scene)
+    tokens = [_token("f", *key) for key in sorted(folds.lanes - default.lanes)]
+    tokens += [_token("u", *key) for key in sorted(default.lanes - folds.lanes)]
+    tokens += [_token("F", *key) for key in sorted(folds.layers - default.layers)]
+    tokens += [_token("U", *key) for key in sorted(default.layers - folds.layers)]
+    tokens += [_token("p" if lane >= 0 else "c", trace, max(lane, series)) for trace, _, lane, series in folds.pinned]
+    tokens += [
+        _token("h" if lane >= 0 else "d", trace, max(lane, series)) for trace, _, lane, series in sorted(folds.hidden)
+    ]
+    tokens += ["i"] * explorer.list.idle_away
+    row = explorer.focused
+    if row is not None and row.lane >= 0:
+        tokens.append(_token("n", row.trace, row.lane) + (f".{row.depth}" if row.depth else ""))
+    tokens.append(f"t{explorer.state.top}")
+    if row is not None and row.lane < 0:
+        tokens.append(f"a{explorer.state.focus}")
+    return ",".join(tokens)
+
+
+def _token(kind: str, trace: int, index: int) -> str:
+    return f"{kind}{trace}:{index}" if trace else f"{kind}{index}"
+
+
+def apply_rows(explorer: Explorer, text: str) -> bool:
+    """Fold, pin, hide and scroll as ``rows_text`` wrote; False for what it did not write or another trace has."""
+    scene, folds = explorer.scene, explorer.folds
+    top = focus = None
+    lane_focus: tuple[int, int, int] | None = None
+    for word in text.split(","):
+        match = _TOKEN.fullmatch(word)
+        if match is None:
+            return False
+        kind, trace, index = match["kind"], int(match["trace"] or 0), int(match["index"] or 0)
+        if kind == "i":
+            explorer.list.idle_away = True
+        elif kind == "t":
+            top = index
+        elif kind == "a":
+            focus = index
+        elif trace >= len(scene.traces):
+            return False
+        elif kind in "FU":
+            (folds.layers.add if kind == "F" else folds.layers.discard)((trace, index))
+        else:
+            key = _lane_key(scene, trace, index, kind in "cd")
+            if key is None:
+                return False
+            if kind in "fu":
+                (folds.lanes.add if kind == "f" else folds.lanes.discard)((trace, index))
+            elif kind in "pc":
+                folds.pinned.append(key)
+            elif kind in "hd":
+                folds.hidden.add(key)
+            else:
+                lane_focus = trace, index, int(match["depth"] or 0)
+    explorer.list.restore(top, focus, lane_focus)
+    return True
+
+
+def _lane_key(scene: Scene, trace: int, index: int, curve: bool) -> LaneKey | None:
+    known = scene.traces[trace]
+    if curve:
+        return (trace, known.counters.series[index].layer, -1, index) if index < len(known.counters.series) else None
+    return (trace, known.lanes[index].layer, index, -1) if index < len(known.lanes) else None
+
+
+def open_at(explorer: Explorer, opening: Opening) -> str:
+    """Show what ``opening`` asks for but search and tab; returns the option that could not be followed, or nothing."""
+    state, scene, failed = explorer.state, explorer.scene, ""
+    if opening.links is not None:
+        state.link_mode = opening.links
+    if opening.select:
+        after = opening.at if opening.at is not None else (opening.view or opening.range or (0, 0))[0]
+        found = find_slice(scene, opening.select, after)
+        if found is None:
+            failed = "--select"
+        else:
+            explorer.select(found)
+            if opening.view is None and opening.range is None:
+                slices = scene.traces[found.trace].slices
+                start, length = int(slices.start[found.item]), int(slices.end[found.item] - slices.start[found.item])
+                explorer.show(start - _JUMP_BEFORE * max(length, 1), start + _JUMP_BEHIND * max(length, 1))
+    if opening.range is not None:
+        explorer.set_range(*opening.range)
+        explorer.show(*opening.range)
+    if opening.view is not None:
+        explorer.show(*opening.view)
+    if opening.at is not None:
+        explorer.go_to(opening.at)
+    if opening.rows and not apply_rows(explorer, opening.rows):
+        failed = "--rows"
+    return failed
