@@ -14,9 +14,10 @@ from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
     from npu_tui.settings import Known
+    from npu_tui.view.opening import Opening
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
-_COMMANDS = ("demo", "report", "screenshot", "settings")
+_COMMANDS = ("demo", "report", "screenshot", "settings", "keys")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,6 +33,8 @@ def main(argv: list[str] | None = None) -> int:
             return _screenshot(words[1:])
         if command == "settings":
             return _settings(words[1:])
+        if command == "keys":
+            return _keys(words[1:])
         return _open(words)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -49,7 +52,9 @@ def _open(words: list[str]) -> int:
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
-    return _explore(Path(parser.parse_args(words).path))
+    _add_place(parser)
+    options = parser.parse_args(words)
+    return _explore(Path(options.path), parser, options)
 
 
 def _demo(words: list[str]) -> int:
@@ -59,16 +64,63 @@ def _demo(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui demo", description=say("cli.demo"))
     help_text = say("cli.demo_name", names=", ".join(found))
     parser.add_argument("name", nargs="?", default=DEFAULT, metavar="NAME", help=help_text)
-    name = parser.parse_args(words).name
+    _add_place(parser)
+    options = parser.parse_args(words)
+    name = options.name
     if name not in found:
         parser.error(say("cli.no_demo", name=name, names=", ".join(found)))
-    return _explore(found[name])
+    return _explore(found[name], parser, options)
 
 
-def _explore(path: Path) -> int:
+def _add_place(parser: argparse.ArgumentParser) -> None:
+    """The options that open at a place, as the explorer's Y copies them."""
+    place = parser.add_argument_group(say("cli.place"))
+    place.add_argument("--at", metavar="TIME", help=say("cli.place.at"))
+    place.add_argument("--range", metavar="A..B", help=say("cli.place.range"))
+    place.add_argument("--view", metavar="A..B", help=say("cli.place.view"))
+    place.add_argument("--select", metavar="NAME", default="", help=say("cli.place.select"))
+    place.add_argument("--search", metavar="TEXT", default="", help=say("cli.place.search"))
+    place.add_argument("--links", choices=("off", "selection", "all"), help=say("cli.place.links"))
+    place.add_argument("--tab", metavar="TAB", default="", help=say("cli.place.tab"))
+    place.add_argument("--rows", metavar="ROWS", default="", help=say("cli.place.rows"))
+    place.add_argument("--notes", metavar="FILE", help=say("cli.place.notes"))
+
+
+def _place(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Opening | None:
+    """Where the options say to open; None if they say nothing."""
+    from npu_tui.trace.units import parse_duration
+    from npu_tui.tui.commands import TAB_KEYS
+    from npu_tui.view.opening import Opening, parse_span
+
+    spans = {"range": options.range, "view": options.view}
+    found = {name: parse_span(text) for name, text in spans.items() if text is not None}
+    for name, span in found.items():
+        if span is None:
+            parser.error(say("cli.bad_span", option=f"--{name}", text=spans[name]))
+    at = None if options.at is None else parse_duration(options.at)
+    if options.at is not None and at is None:
+        parser.error(say("cli.bad_time", text=options.at))
+    tabs = [tab for tab, _ in TAB_KEYS]
+    if options.tab and options.tab not in tabs:
+        parser.error(say("cli.bad_tab", text=options.tab, tabs=", ".join(tabs)))
+    opening = Opening(
+        found.get("view"),
+        at,
+        found.get("range"),
+        options.select,
+        options.rows,
+        options.search,
+        options.links,
+        options.tab,
+    )
+    return opening if opening != Opening() else None
+
+
+def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     """The explorer on ``path``, or its summary where stdout is no terminal."""
     from npu_tui.ingest.errors import InputError
 
+    opening = _place(parser, options)
     if not (sys.stdout.isatty() and _has_keys()):
         from npu_tui.ingest.load import load
         from npu_tui.report.summary import summary
@@ -90,10 +142,11 @@ def _explore(path: Path) -> int:
     except InputError as error:
         return _refuse(error)
     from npu_tui.tui.app import NpuTui
+    from npu_tui.tui.flags import default_notes
 
     if not sys.stderr.isatty():
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
-    app = NpuTui(path)
+    app = NpuTui(path, None, opening, Path(options.notes) if options.notes else default_notes())
     failure = app.run()
     if failure is not None:
         return _refuse(failure)
@@ -161,6 +214,7 @@ def _screenshot(words: list[str]) -> int:
     parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
     parser.add_argument("--size", default="120x40", help=say("cli.size"))
     parser.add_argument("--keys", default="", help=say("cli.keys"))
+    _add_place(parser)
     options = parser.parse_args(words)
     columns, _, rows = options.size.partition("x")
     if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
@@ -171,19 +225,29 @@ def _screenshot(words: list[str]) -> int:
     from npu_tui.ingest.load import load
     from npu_tui.tui.picture import picture, unknown_keys
 
-    keys = options.keys.split()
+    keys, opening = options.keys.split(), _place(parser, options)
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
     try:
         trace = load(options.path)
     except InputError as error:
         return _refuse(error)
-    drawn = picture(trace, int(columns), int(rows), keys)
+    notes = Path(options.notes) if options.notes else None
+    drawn = picture(trace, int(columns), int(rows), keys, opening, notes)
     try:
         Path(options.output).write_text(drawn, encoding="utf-8")
     except OSError as error:
         print(f"npu-tui: {printable(options.output)}: {error.strerror}", file=sys.stderr)
         return USAGE
+    return DONE
+
+
+def _keys(words: list[str]) -> int:
+    """Print the table of keys."""
+    argparse.ArgumentParser(prog="npu-tui keys", description=say("cli.key_table")).parse_args(words)
+    from npu_tui.tui.commands import text_table
+
+    _write(text_table())
     return DONE
 
 

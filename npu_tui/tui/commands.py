@@ -173,3 +173,14 @@ def markdown_table() -> str:
         keys = " ".join(f"`{label}`" for label in _labels(command))
         lines.append(f"| {keys} | {command.title} |")
     return "\n".join(lines) + "\n"
+
+
+def text_table() -> str:
+    """The key table as plain text, by group."""
+    width = max(len(keys_label(command)) for command in COMMANDS)
+    lines = []
+    for group in GROUPS:
+        lines += [say(f"group.{group}")]
+        lines += [f"  {keys_label(command):{width}}  {command.title}" for command in COMMANDS if command.group == group]
+        lines.append("")
+    return "\n".join(lines)
