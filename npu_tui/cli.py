@@ -22,6 +22,8 @@ _COMMANDS = ("demo", "report", "screenshot", "settings")
 def main(argv: list[str] | None = None) -> int:
     """Run ``npu-tui`` with ``argv`` (the process's own if None); returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
+    # NumPy starts a thread per core for matrices, of which there are none here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         command = words[0] if words and words[0] in _COMMANDS else ""
         if command == "demo":

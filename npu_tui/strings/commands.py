@@ -49,6 +49,7 @@ ENGLISH: dict[str, str] = {
     "command.focus_next": "between lanes and panel",
     "command.command": "command, time or lane by name",
     "command.palette": "command palette",
+    "command.redraw": "draw the screen again",
     "command.help": "all keys",
     "command.health": "trace health: what could not be placed",
     "command.quit": "quit (also :q)",

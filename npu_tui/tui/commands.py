@@ -80,6 +80,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("command", "program", ("colon",)),
     Command("palette", "program", ("ctrl+p",)),
     Command("health", "program", ()),
+    Command("redraw", "program", ("ctrl+l",)),
     Command("help", "program", ("question_mark",), footer=True),
     Command("quit", "program", ("ctrl+q",)),
 )
@@ -109,6 +110,7 @@ _KEY_NAMES = {
     "left_square_bracket": "[",
     "right_square_bracket": "]",
     "ctrl+0": "Ctrl+0",
+    "ctrl+l": "Ctrl+L",
     "ctrl+p": "Ctrl+P",
     "ctrl+q": "Ctrl+Q",
     "ctrl+r": "Ctrl+R",

@@ -8,6 +8,8 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -65,6 +67,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
     BINDINGS = _bindings()
     COMMANDS = {CommandProvider}  # noqa: RUF012 - Textual's own declaration
 
+    class Leave(Message):
+        """The user has seen enough."""
+
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
@@ -74,6 +79,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._prefix = ""
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
+        self._arranged: Size | None = None
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
         self._filled: tuple[object, ...] | None = None
         self._rows: list[Row] = []
@@ -90,6 +96,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Focus the lanes, and say what is wrong with the trace."""
+        self.app.app_resume_signal.subscribe(self, lambda _: self.redraw())
+        self._arrange(self.app.size)  # before the first layout, which then stays
         self.query_one(Timeline).focus()
         self._fill_panel()
         for trace in self.session.scene.traces:
@@ -104,13 +112,28 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """This screen is drawn again as a whole."""
         self.query_one(Timeline).forget_shown()
 
+    def redraw(self) -> None:
+        """Draw everything again, whatever the terminal shows now."""
+        self.query_one(Timeline).forget_shown()
+        self.refresh()
+
+    def leave(self) -> None:
+        """Ask the program to end."""
+        self.post_message(self.Leave())
+
     def on_resize(self) -> None:
         """Headline and panel follow the size of the terminal."""
-        self.query_one(Headline).show(self.session, 0, self.size.width)
-        height = next((rows for least, rows in _PANEL_HEIGHTS if self.size.height >= least), _PANEL_SMALL)
+        self._arrange(self.size)
+
+    def _arrange(self, size: Size) -> None:
+        if size == self._arranged:
+            return
+        self._arranged = size
+        self.query_one(Headline).show(self.session, 0, size.width)
+        height = next((rows for least, rows in _PANEL_HEIGHTS if size.height >= least), _PANEL_SMALL)
         panel = self.query_one(Panel)
-        panel.styles.height = min(height, max(self.size.height // 2, 3))
-        shown = self.size.height >= _PANEL_FROM if self._panel_wanted is None else self._panel_wanted
+        panel.styles.height = min(height, max(size.height // 2, 3))
+        shown = size.height >= _PANEL_FROM if self._panel_wanted is None else self._panel_wanted
         panel.set_class(not shown, "-hidden")
 
     # --- commands
@@ -215,7 +238,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """Run a command, go to a time, or go to a lane."""
         lowered = text.lower()
         if lowered in ("q", "quit"):
-            self.app.exit()
+            self.leave()
             return
         when = parse_duration(text)
         found = BY_ID.get(lowered.replace(" ", "_")) or next(
