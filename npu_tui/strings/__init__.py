@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from npu_tui.strings import cli, commands, report, screen
+from npu_tui.strings import cli, commands, report, screen, tabs
 
-ENGLISH: dict[str, str] = cli.ENGLISH | commands.ENGLISH | report.ENGLISH | screen.ENGLISH
+ENGLISH: dict[str, str] = cli.ENGLISH | commands.ENGLISH | report.ENGLISH | screen.ENGLISH | tabs.ENGLISH
 
 
 def knows(key: str) -> bool:

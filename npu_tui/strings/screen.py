@@ -72,8 +72,6 @@ ENGLISH: dict[str, str] = {
     "links.latency": "latency",
     "links.lost": "lost",
     "links.unbound": "no slice there",
-    "panel.computing": "computing",
-    "panel.place": "{n} of {count}; Enter goes to the next",
     "range.none": "No range: v marks one by keyboard, m takes the selected slice, a drag with the mouse marks one.",
     "range.title": "{start} … {end}   Δt {length}   {count} slices of {names} names",
     "range.layer": "layer",
