@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from npu_tui.strings import cli, commands, report, screen, settings
+from npu_tui.strings import (
+    cli,
+    commands,
+    report,
+    screen,
+    settings,
+    tabs,
+)
 
-ENGLISH: dict[str, str] = cli.ENGLISH | commands.ENGLISH | report.ENGLISH | screen.ENGLISH | settings.ENGLISH
+ENGLISH: dict[str, str] = (
+    cli.ENGLISH
+    | commands.ENGLISH
+    | report.ENGLISH
+    | screen.ENGLISH
+    | settings.ENGLISH
+    | tabs.ENGLISH
+)
 
 
 def knows(key: str) -> bool:

@@ -8,6 +8,9 @@ from npu_tui.analysis.chain import chain_of
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text, exact_text
+from npu_tui.tui.editor import line_of, open_line
+from npu_tui.tui.panel import Panel
+from npu_tui.tui.tabs.tab import Table
 from npu_tui.view.explorer import next_in_time
 from npu_tui.view.follow import back, forward, link_span
 from npu_tui.view.scene import Selected
@@ -214,6 +217,35 @@ class Actions:
 
     def panel(self) -> None:
         self._screen.toggle_panel()
+
+    def sort_reverse(self) -> str | None:
+        panel = self._screen.query_one(Panel)
+        if not isinstance(panel.content, Table):
+            return say("panel.no_table")
+        order = panel.order
+        panel.sort(order.by(panel.content, 0 if order.column is None else order.column))
+        return None
+
+    def filter(self) -> str | None:
+        if not isinstance(self._screen.query_one(Panel).content, Table):
+            return say("panel.no_table")
+        self._screen.ask("filter")
+        return None
+
+    def open_code(self) -> str:
+        panel = self._screen.query_one(Panel)
+        row = panel.row_at_cursor()
+        selected = self._explorer.state.selection
+        code = row.code if row is not None and (panel.table.has_focus or selected is None) else None
+        if code is None and selected is not None:
+            code = line_of(self._session.scene.traces[selected.trace], selected.item)
+        if code is None and row is not None:
+            code = row.code
+        if code is None:
+            return say("code.none")
+        words = open_line(self._screen.app, code)
+        self._screen.on_screen_resume()
+        return words
 
     def go(self) -> str | None:
         return None if self._explorer.select_under_cursor() else say("select.none")

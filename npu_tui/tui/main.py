@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from rich.text import Text
@@ -23,12 +24,12 @@ from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
 from npu_tui.tui.hits import Hits, search
 from npu_tui.tui.palette import CommandProvider
-from npu_tui.tui.panel import Panel, Rows, TabLine
+from npu_tui.tui.panel import Panel, TabLine
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.tabs import TABS
-from npu_tui.tui.tabs.tab import Content, Context, Row, Tab, Table
+from npu_tui.tui.tabs.tab import Content, Context, Row, Tab
 from npu_tui.tui.timeline import Timeline
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
@@ -37,7 +38,7 @@ from npu_tui.view.scene import Selected
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
-_ASKING = ("search", "command")
+_ASKING = ("search", "command", "filter")
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
 _PANEL_SMALL = 8
@@ -82,7 +83,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._arranged: Size | None = None
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
         self._filled: tuple[object, ...] | None = None
-        self._rows: list[Row] = []
         self._computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
 
@@ -211,6 +211,10 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if event.kind == "command":
             self._obey(event.text.strip())
             return
+        if event.kind == "filter":
+            panel = self.query_one(Panel)
+            panel.sort(replace(panel.order, wanted=event.text))
+            return
         self._search(event.text)
         if len(self.hits.starts):
             self.run_command("hit_next")
@@ -322,7 +326,13 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def _now(self) -> Context:
         state = self.explorer.state
         return Context(
-            self.session, state.selection, state.range, self.explorer.focused, state.link_category, self.hits
+            self.session,
+            state.selection,
+            state.range,
+            self.explorer.focused,
+            state.link_category,
+            self.hits,
+            state.cursor,
         )
 
     def _compute(self, tab: Tab, now: Context, wanted: tuple[object, ...]) -> None:
@@ -336,14 +346,13 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self._show_content(content)
 
     def _show_content(self, content: Content) -> None:
-        self._rows = content.rows if isinstance(content, Table) else []
         self.query_one(Panel).show(content)
 
-    def on_data_table_row_selected(self, event: Rows.RowSelected) -> None:
+    def on_data_table_row_selected(self) -> None:
         """Enter or a click on a row: go there, and again to its next place."""
-        if event.cursor_row >= len(self._rows) or not self._rows[event.cursor_row].places:
+        row = self.query_one(Panel).row_at_cursor()
+        if row is None or not row.places:
             return
-        row = self._rows[event.cursor_row]
         turn = 0
         if self._visited is not None and self._visited[0] is row:
             turn = (self._visited[1] + 1) % len(row.places)

@@ -1,4 +1,4 @@
-"""The one-line prompts for search and commands."""
+"""The one-line prompts for search, commands and filters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.widgets import Input, Label
 
 from npu_tui.strings import say
 
-Kind = Literal["search", "command"]
+Kind = Literal["search", "command", "filter"]
 
 
 class Field(Input):

@@ -16,7 +16,7 @@ from npu_tui.tui.pace import Pace
 from npu_tui.tui.strips import AnsiStrip, Shown
 from npu_tui.view.ansi import Depth, Encoder
 from npu_tui.view.explorer import Explorer
-from npu_tui.view.frame import LANES_TOP, Frame, Painter, gutter_width
+from npu_tui.view.frame import Frame, Painter, gutter_width, lanes_top
 from npu_tui.view.grid import Grid
 from npu_tui.view.palette import DARK
 from npu_tui.view.pick import Hit, hit
@@ -67,7 +67,7 @@ class Timeline(Widget, can_focus=True):
     def _fit(self) -> None:
         width, height = self.size
         heads = self.app.size.height >= HEADS_FROM
-        self.explorer.resize(max(width - gutter_width(width), 1), max(height - LANES_TOP, 1), heads)
+        self.explorer.resize(max(width - gutter_width(width), 1), max(height - lanes_top(height), 1), heads)
         self._paint()
 
     def changed(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from npu_tui.trace.model import Lane, Layer, Trace
 from npu_tui.trace.rows import Rows
-from npu_tui.view.scene import Scene, ScreenRow
+from npu_tui.view.scene import Chart, Scene, ScreenRow
 
 DEEP = 8
 """Lanes with more rows than this start folded."""
@@ -53,7 +53,10 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
             if lane.derived:
                 rows += _lane_rows(index, trace, lane, folds, leaf_rows)
         for layer in sorted(trace.layers, key=lambda layer: not layer.lanes):
-            rows += _layer_rows(index, trace, layer, folds, leaf_rows, heads)
+            own = _layer_rows(index, trace, layer, folds, leaf_rows, heads)
+            rows += own
+            if own and not own[0].folded:
+                rows += _chart_rows(index, scene.charts[index], layer)
     return rows
 
 
@@ -79,6 +82,14 @@ def _layer_rows(
         item = trace.counters.series[series]
         rows.append(ScreenRow("counter", index, layer.index, series=series, name=series_name(item.name, item.instance)))
     return rows
+
+
+def _chart_rows(index: int, charts: list[Chart], layer: Layer) -> list[ScreenRow]:
+    return [
+        ScreenRow("chart", index, layer.index, name=chart.name, chart=number)
+        for number, chart in enumerate(charts)
+        if chart.layer == layer.index
+    ]
 
 
 def series_name(name: str, instance: str) -> str:
