@@ -1,0 +1,1 @@
+"""What is wrong with a job, proved by places of the trace: one small rule per finding."""

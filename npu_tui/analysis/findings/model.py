@@ -1,0 +1,66 @@
+"""What a finding is: a verdict about one thing, the places that prove it, what to do and what that would gain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from npu_tui.analysis.code_lines import CodeLine
+
+FindingClass = Literal["dispatch", "compute", "communication", "memory", "config", "data"]
+Severity = Literal["high", "medium", "low", "info"]
+Confidence = Literal["high", "medium", "low"]
+
+SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
+"""The severities, the gravest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A place that proves a finding: ``[start, end)`` in ns, on ``lane`` if it has one, at ``slice`` if it is one.
+
+    ``name`` is what stands there and ``note`` what is to be seen; both are harmless text.
+    """
+
+    start: int
+    end: int
+    lane: int | None
+    name: str
+    note: str
+    slice: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One verdict.
+
+    ``gain_ns`` is by how much the step would get shorter once the findings above this one are mended (None: it cannot
+    be told), ``step_after_ns`` the length of the step then. Where ``part_of`` names a finding above that says the same
+    from farther away, the gain is contained in that one's, and the step gets no shorter than it leaves it.
+    ``sources`` names the documents the rule is taken from. A ``hidden`` finding is true and not worth the work yet:
+    the device computes too little of the time.
+    """
+
+    id: str
+    cls: FindingClass
+    severity: Severity
+    title: str
+    detail: str
+    evidence: tuple[Evidence, ...]
+    advice: tuple[str, ...]
+    gain_ns: int | None
+    confidence: Confidence
+    sources: tuple[str, ...]
+    code_lines: tuple[CodeLine, ...] = ()
+    hidden: bool = False
+    step_after_ns: int | None = None
+    part_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All findings in the order of work, the rules that could not be applied as (id, reason), and the verdict."""
+
+    findings: tuple[Finding, ...]
+    not_checked: tuple[tuple[str, str], ...]
+    verdict: tuple[str, ...]
