@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from npu_tui.strings import cli, commands, report, screen
+from npu_tui.strings import cli, commands, explain, findings, report, screen, thresholds
 
-ENGLISH: dict[str, str] = cli.ENGLISH | commands.ENGLISH | report.ENGLISH | screen.ENGLISH
+ENGLISH: dict[str, str] = (
+    cli.ENGLISH
+    | commands.ENGLISH
+    | explain.ENGLISH
+    | findings.ENGLISH
+    | report.ENGLISH
+    | screen.ENGLISH
+    | thresholds.ENGLISH
+)
 
 
 def knows(key: str) -> bool:

@@ -1,0 +1,147 @@
+"""The order of work: what the step would lose to each finding once those above it are mended.
+
+Each draft names the time of the device that it would remove. The largest remainder goes first, so that no time counts
+twice; what is contained in a finding above is a part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npu_tui.analysis.findings.facts import Facts, both, length_of, together, without
+from npu_tui.analysis.findings.model import SEVERITIES, Finding
+from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
+
+_PART_BELOW = 0.2
+_CAUSE_COVERS = 0.8
+_NEARER_COVERS = 0.5
+_NEARNESS = {"cause": 2, "place": 1, "broad": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A rule that fires, with its draft."""
+
+    rule: Rule
+    draft: Draft
+
+    @property
+    def span(self) -> Span:
+        """What it removes."""
+        return self.draft.removes if self.draft.removes is not None else NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A candidate with its place on the ladder; lengths in ns over all steps."""
+
+    candidate: Candidate
+    gain: int | None
+    removed: int | None
+    part_of: str | None
+
+
+def climb(candidates: list[Candidate], facts: Facts) -> list[Finding]:
+    """The findings of ``candidates`` in the order of work."""
+    ladder = [each for each in candidates if _counts(each, facts)]
+    rungs = _ladder(ladder)
+    seen = {id(rung.candidate) for rung in rungs}
+    others = [each for each in candidates if id(each) not in seen]
+    others.sort(key=lambda each: _rank_outside(each, facts))
+    rungs += [Rung(each, _own_gain(each), None, None) for each in others]
+    return [_finding(rung, facts) for rung in rungs]
+
+
+def _counts(candidate: Candidate, facts: Facts) -> bool:
+    """Whether the candidate shortens the step: not what is info, hidden, or about the profile only."""
+    draft = candidate.draft
+    real = draft.severity != "info" and not candidate.rule.of_profiler and not is_hidden(candidate, facts)
+    return real and length_of(candidate.span) > 0
+
+
+def is_hidden(candidate: Candidate, facts: Facts) -> bool:
+    """Whether the finding is about computing while computing is not where the time goes."""
+    return candidate.rule.cls == "compute" and facts.share(facts.sums.computing) < facts.limits.compute_hidden
+
+
+def _own_gain(candidate: Candidate) -> int | None:
+    return None if candidate.draft.removes is None else length_of(candidate.span)
+
+
+def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
+    """Behind the ladder: by severity, what is of the job before what is of the profile, then by weight.
+
+    What is hidden comes behind all that is not, and the two that sum the job up come last.
+    """
+    draft = candidate.draft
+    summing_up = candidate.rule.id in ("UTIL", "VERDICT")
+    hidden = is_hidden(candidate, facts)
+    severity = SEVERITIES.index(draft.severity)
+    return summing_up, hidden, severity, -(length_of(candidate.span) or draft.weight)
+
+
+def _ladder(candidates: list[Candidate]) -> list[Rung]:
+    left = list(candidates)
+    claimed: Span = NOTHING
+    taken: list[Candidate] = []
+    rungs: list[Rung] = []
+    parts: list[Candidate] = []
+    while left:
+        rest = {id(each): without(each.span, claimed) for each in left}
+        fresh = []
+        for each in left:
+            if length_of(rest[id(each)]) < _PART_BELOW * length_of(each.span):
+                parts.append(each)
+            else:
+                fresh.append(each)
+        if not fresh:
+            break
+        best = max(fresh, key=lambda each: (length_of(rest[id(each)]), _NEARNESS[each.rule.reach]))
+        best = _nearer(best, fresh, rest)
+        gain = length_of(rest[id(best)])
+        claimed = together(claimed, best.span)
+        taken.append(best)
+        rungs.append(Rung(best, gain, length_of(claimed), None))
+        left = [each for each in fresh if each is not best]
+    total = length_of(claimed)
+    parts.sort(key=lambda each: (-_NEARNESS[each.rule.reach], -length_of(each.span)))
+    for each in parts:
+        whole = max(taken, key=lambda other: length_of(both(other.span, each.span)))
+        rungs.append(Rung(each, length_of(each.span), total, whole.rule.id))
+    return rungs
+
+
+def _nearer(best: Candidate, fresh: list[Candidate], rest: dict[int, Span]) -> Candidate:
+    """Of the candidates that explain most of ``best`` and are nearer to what must be changed the one with most gain."""
+    while True:
+        whole = length_of(rest[id(best)])
+        nearer = [
+            each
+            for each in fresh
+            if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach]
+            and length_of(both(rest[id(each)], rest[id(best)]))
+            >= (_CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS) * whole
+        ]
+        if not nearer:
+            return best
+        best = max(nearer, key=lambda each: length_of(rest[id(each)]))
+
+
+def _finding(rung: Rung, facts: Facts) -> Finding:
+    rule, draft = rung.candidate.rule, rung.candidate.draft
+    return Finding(
+        rule.id,
+        rule.cls,
+        draft.severity,
+        draft.title,
+        draft.detail,
+        draft.evidence,
+        draft.advice,
+        None if rung.gain is None else round(rung.gain / facts.count),
+        draft.confidence,
+        rule.sources,
+        draft.code_lines,
+        is_hidden(rung.candidate, facts),
+        None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0),
+        rung.part_of,
+    )
