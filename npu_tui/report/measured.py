@@ -103,9 +103,11 @@ class Measured:
             settings.update(values if isinstance(values, dict) else {})
         header = companions.columns("kernel_details.csv")
         columns = [column for column in _KERNEL_COLUMNS if column in header]
-        kernels = [
-            dict(zip(columns, cells, strict=True)) for cells in companions.rows("kernel_details.csv", *columns)
-        ] if columns else []
+        kernels = (
+            [dict(zip(columns, cells, strict=True)) for cells in companions.rows("kernel_details.csv", *columns)]
+            if columns
+            else []
+        )
         memory = [
             dict(zip(_MEMORY_COLUMNS, cells, strict=True))
             for cells in companions.rows("memory_record.csv", *_MEMORY_COLUMNS)

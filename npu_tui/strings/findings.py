@@ -5,11 +5,17 @@ from __future__ import annotations
 ENGLISH: dict[str, str] = {
     "finding.and": "{first} and {last}",
     "finding.between": "between {start} and {end} ms",
+    "finding.place": "{place} in {function}()",
+    "finding.outlook.rest": "Behind the findings above {gain} of it remain.",
+    "finding.outlook.step": "That is {gain} a step.",
+    "finding.outlook.next": "Afterwards the step takes about {step}, and {following} leads.",
+    "finding.outlook.last": "Afterwards the step takes about {step}.",
+    "finding.outlook.part": "Contained in {whole}.",
     "finding.unknown": "unknown",
     "finding.nothing": "nothing",
     "finding.rank": "rank {rank} was",
     "finding.ranks": "ranks {ranks} were",
-    "finding.speed": "{speed} GB/s",
+    "finding.speed": "at {speed} GB/s",
     "finding.device": "device {device}: {text}",
     "finding.class.dispatch": "DISPATCH",
     "finding.class.compute": "COMPUTE",
@@ -83,7 +89,7 @@ ENGLISH: dict[str, str] = {
         "{count} waits of the host, {long} of {least} or more, {blocked} in all; the longest took {longest}, {what}."
     ),
     "finding.sync.site": (
-        "The lines {lines} in {function}() read results back while they launch: {tasks} tasks with {device} of device "
+        "{lines} in {function}() read results back while they launch: {tasks} tasks with {device} of device "
         "work cost {lost} of an idle device."
     ),
     "finding.sync.blocking": "A wait follows {share} of the launches at once, as with ASCEND_LAUNCH_BLOCKING=1.",
@@ -141,6 +147,7 @@ ENGLISH: dict[str, str] = {
     "finding.exposed.late": "{waited} of it is waiting for rank {rank}: that comes first, and no overlap helps against it.",
     "finding.exposed.unknown": "Without plane tasks (Level1 and above) waiting for a late rank cannot be told from transfers.",
     "finding.exposed.place": "{time} of it with nothing to compute",
+    "finding.exposed.verdict_rest": "COMMUNICATION: {time} ({share}) more with nothing to compute beside it.",
     "finding.exposed.verdict": "COMMUNICATION: {time} ({share}) with nothing to compute beside it.",
     "finding.long.title": "{name} takes {time} ({share})",
     "finding.long.detail": "{name} takes {time}, {share} of the device's time.",
@@ -201,7 +208,7 @@ ENGLISH: dict[str, str] = {
     "finding.frequency.title": "The AI cores run {drop} below their full clock",
     "finding.frequency.detail": "{count} of {all} kernels ran at a lower clock, {drop} less on average.",
     "finding.frequency.place": "below the full clock",
-    "finding.environment.title": "Environment: {names}",
+    "finding.environment.title": "Environment: {first}{more}",
     "finding.environment.detail": "Worth a look: {names}.",
     "finding.environment.queue": "There is no Enqueue slice: the task queue is off (TASK_QUEUE_ENABLE=0), Python launches by itself.",
     "finding.environment.ASCEND_GLOBAL_LOG_LEVEL": "ASCEND_GLOBAL_LOG_LEVEL=3 (errors only): other levels write logs while launching.",

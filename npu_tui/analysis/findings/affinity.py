@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.findings.facts import Facts, I64
+from npu_tui.analysis.findings.facts import I64, Facts
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, Match, matches
@@ -93,7 +93,13 @@ def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeL
     computing = facts.sums.computing
     severity: Severity = "low" if share >= limits.affinity_share else "info"
     runs = [
-        say("finding.affinity.run", api=api, count=len(row.places), words=brief(row.places[0][2], 80), time=span_text(row.time))
+        say(
+            "finding.affinity.run",
+            api=api,
+            count=len(row.places),
+            words=brief(row.places[0][2], 80),
+            time=span_text(row.time),
+        )
         for api, row in rows[:6]
     ]
     parts = [say(f"finding.affinity.{kind}", runs=list_text(runs))]
@@ -114,7 +120,11 @@ def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeL
     )
     return Draft(
         severity,
-        say("finding.affinity.title", api=rows[0][0], more=say("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else ""),
+        say(
+            "finding.affinity.title",
+            api=rows[0][0],
+            more=say("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else "",
+        ),
         " ".join(parts),
         evidence,
         (
@@ -128,6 +138,24 @@ def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeL
 
 
 RULES = (
-    Rule("OP.AFFINITY_API", "compute", ("device", "overlap", "python"), affinity_api, ("affinity_share",), ("msprof-analyze advisor: affinity API", "MindStudio Insight: fusible operators", "document D")),
-    Rule("OP.AFFINITY_KERNEL", "compute", ("device", "overlap"), affinity_kernel, ("affinity_share",), ("msprof-analyze advisor: fused kernels", "document A 0-15 to 0-21", "document D 3-04 to 3-18")),
+    Rule(
+        "OP.AFFINITY_API",
+        "compute",
+        ("device", "overlap", "python"),
+        affinity_api,
+        ("affinity_share",),
+        ("msprof-analyze advisor: affinity API", "MindStudio Insight: fusible operators", "affinity operators guide"),
+    ),
+    Rule(
+        "OP.AFFINITY_KERNEL",
+        "compute",
+        ("device", "overlap"),
+        affinity_kernel,
+        ("affinity_share",),
+        (
+            "msprof-analyze advisor: fused kernels",
+            "operator tuning guide 0-15 to 0-21",
+            "affinity operators guide 3-04 to 3-18",
+        ),
+    ),
 )

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
-from npu_tui.analysis.findings.facts import Facts, both, length_of, together
+from npu_tui.analysis.findings.facts import Facts, both, length_of, together, without
 from npu_tui.analysis.findings.rule import NOTHING, Span
 from npu_tui.analysis.launches import operation_of
 from npu_tui.trace.intervals import covered_before
@@ -149,11 +149,21 @@ def _line_in(lines: list[CodeLine], function: Function) -> int:
     return next(line.line for line in lines if (line.file, line.function) == function)
 
 
+def fetches(facts: Facts) -> I64:
+    """The outermost slices in which the host fetches a batch for longer than the iterator's own work takes."""
+    items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
+    return items[facts.length(items) >= facts.limits.loader_least_ms * 1e6]
+
+
 def sync_span(facts: Facts, site: SyncSite | None) -> Span:
-    """When the device starved because the host had waited for it: by line of code, and by the cause of its drains."""
+    """When the device starved because the host had waited for it: by line of code, and by the cause of its drains.
+
+    What a slow fetch behind the wait adds is not the wait's fault.
+    """
     causes = [each for each in facts.drains if each.cause == "sync"]
     drained = NOTHING
     if causes:
         low, high = np.array([each.start for each in causes]), np.array([each.end for each in causes])
         drained = both(facts.lost, (low.astype(np.int64), high.astype(np.int64)))
-    return together(drained, site.span) if site is not None else drained
+    found = together(drained, site.span) if site is not None else drained
+    return without(found, facts.on_device(facts.span_of(fetches(facts))))

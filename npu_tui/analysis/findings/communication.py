@@ -1,7 +1,7 @@
-"""Findings about collectives: a rank that comes late, communication nothing hides, a long one, slow links.
+"""Findings about collectives: a rank that comes late, communication nothing hides, a long one.
 
-Rules F06 to F08 and F27 of the collected diagnosis rules: document B (signs of a communication bottleneck), the
-communication rules of msprof-analyze's advisor, and who is late by the waits of the plane tasks.
+Rules F06 to F08 of the collected diagnosis rules: the signs of a communication bottleneck in the MindStudio Insight
+walk-through, and who is late by the waits of the plane tasks.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npu_tui.analysis.communication import ON_CHIP, Collective
+from npu_tui.analysis.communication import Collective
 from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import Facts, I64, both, largest, length_of, without
+from npu_tui.analysis.findings.facts import Facts, both, largest, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
-from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Skipped, Span
+from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
 from npu_tui.analysis.findings.words import list_text, runs_text, share_text, span_text
 from npu_tui.analysis.operators import collective_type
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
+
+_NEGLIGIBLE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +80,20 @@ def straggler(facts: Facts) -> Draft | None:
         say(
             "finding.straggler.worst",
             name=name,
-            others=say("finding.ranks", ranks=runs_text(others)) if len(others) > 1 else say("finding.rank", rank=others[0]),
+            others=say("finding.ranks", ranks=runs_text(others))
+            if len(others) > 1
+            else say("finding.rank", rank=others[0]),
             there=f"{there / 1e6:.1f}",
             rank=late.rank,
             excess=span_text(excess),
             wait=span_text(longest),
         )
     ]
-    again = [row for row in late.cases if row[0] is not worst and row[1] >= 0.01 * excess]
+    again = [row for row in late.cases if row[0] is not worst and row[1] >= _NEGLIGIBLE * excess]
     if again:
         named = [
-            say("finding.straggler.case", name=_short(facts, each), excess=f"{after / 1e6:.1f}") for each, after in again[:5]
+            say("finding.straggler.case", name=_short(facts, each), excess=f"{after / 1e6:.1f}")
+            for each, after in again[:5]
         ]
         parts.append(say("finding.straggler.again", cases=list_text(named)))
     parts.append(say("finding.straggler.transfers", time=span_text(transfer), speed=_speeds(facts)))
@@ -144,6 +149,8 @@ def _arrivals(facts: Facts, late: Late) -> tuple[Evidence, ...]:
     slices = facts.trace.slices
     found = []
     for each, excess in sorted(late.cases, key=lambda row: -row[1])[:10]:
+        if excess < _NEGLIGIBLE * max(row[1] for row in late.cases):
+            continue
         last = int(slices.start[each.item]) + max(after for _, after in each.arrivals or [(0, 0)])
         order = sorted(each.arrivals or [], key=lambda row: row[1])
         ranks = ", ".join(f"r{rank} {after / 1e6:+.1f}" for rank, after in order)
@@ -177,7 +184,9 @@ def exposed(facts: Facts) -> Draft | None:
     ]
     if more:
         parts.append(
-            say("finding.exposed.more", communication=span_text(sums.communication), computing=span_text(sums.computing))
+            say(
+                "finding.exposed.more", communication=span_text(sums.communication), computing=span_text(sums.computing)
+            )
         )
     if mostly_late and late is not None:
         parts.append(say("finding.exposed.late", rank=late.rank, waited=span_text(waited)))
@@ -197,7 +206,11 @@ def exposed(facts: Facts) -> Draft | None:
         else (say("finding.advice.overlap"), say("finding.advice.accumulate"), say("finding.advice.mc2")),
         rest,
         confidence="high" if known else "low",
-        verdict=say("finding.exposed.verdict", time=span_text(sums.not_overlapped), share=share_text(share)),
+        verdict=say(
+            "finding.exposed.verdict_rest" if mostly_late else "finding.exposed.verdict",
+            time=span_text(length_of(rest)),
+            share=share_text(facts.share(length_of(rest))),
+        ),
     )
 
 
@@ -207,7 +220,7 @@ def _exposed_of(facts: Facts, item: int) -> str:
 
 def long_op(facts: Facts) -> Draft | None:
     """A collective that takes far longer than the others of its type, or a large part of the step."""
-    limits, slices = facts.limits, facts.trace.slices
+    limits = facts.limits
     by_type: dict[tuple[str, int], list[Collective]] = {}
     for each in facts.collectives:
         size = sum(link.size for link in each.traffic or [])
@@ -219,7 +232,9 @@ def long_op(facts: Facts) -> Draft | None:
         median = float(np.median([row.elapsed for row in rows]))
         for row in rows:
             outlier = len(rows) >= 3 and row.elapsed >= limits.long_op_factor * median
-            if (outlier and row.elapsed >= limits.straggler_ms * 1e6) or facts.share(row.elapsed) >= limits.long_op_share:
+            if (outlier and row.elapsed >= limits.straggler_ms * 1e6) or facts.share(
+                row.elapsed
+            ) >= limits.long_op_share:
                 found.append(row)
     if not found:
         return None
@@ -283,84 +298,6 @@ def _speed(each: Collective) -> str:
     return say("finding.speed", speed=f"{size / time:.1f}") if time else say("finding.unknown")
 
 
-def link(facts: Facts) -> Draft | Skipped | None:
-    """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
-    assert facts.planes is not None
-    limits = facts.limits
-    problems: list[tuple[Severity, str, str, list[int]]] = []
-    unaligned, share = _unaligned(facts)
-    if unaligned:
-        severity: Severity = "low" if share < 0.2 else "medium" if share < 0.7 else "high"
-        text = say("finding.link.unaligned", count=len(unaligned), bytes=limits.alignment_bytes, share=share_text(share))
-        problems.append((severity, text, say("finding.advice.align", bytes=limits.alignment_bytes), unaligned))
-    for kind, most in (("SDMA", limits.small_packet_sdma_mb), ("RDMA", limits.small_packet_rdma_mb)):
-        own = np.array([each == kind for each in facts.planes.link_type], np.bool_) & (facts.planes.size > 0)
-        small = own & (facts.planes.size < most * 1e6)
-        if own.any() and small.sum() > limits.small_packet_share * own.sum():
-            text = say("finding.link.small", kind=kind, share=share_text(float(small.sum() / own.sum())), most=f"{most:g}")
-            problems.append(("low", text, say("finding.advice.larger_packets"), facts.planes.item[small][:3].tolist()))
-    if contended := _contended(facts):
-        text = say("finding.link.contention", count=len(contended), speed=f"{limits.contention_gb_s:g}")
-        problems.append(("low", text, say("finding.advice.contention"), contended))
-    again = [
-        each.item
-        for each in facts.collectives
-        if each.elapsed >= limits.retransmission_ms * 1e6
-        and any(row.link_type.startswith("RDMA") and row.transfer >= limits.retransmission_ms * 1e6 for row in each.traffic or [])
-    ]
-    if again:
-        problems.append(("high", say("finding.link.again", count=len(again)), say("finding.advice.rdma"), again))
-    if not problems:
-        return None
-    order: tuple[Severity, ...] = ("high", "medium", "low")
-    worst = min((row[0] for row in problems), key=order.index)
-    return Draft(
-        worst,
-        say("finding.link.title", first=problems[0][1]) if len(problems) == 1 else say("finding.link.titles", count=len(problems)),
-        " ".join(say("finding.link.sentence", text=row[1]) for row in problems),
-        tuple(facts.place(item, row[1]) for row in problems for item in row[3][:5]),
-        tuple(row[2] for row in problems),
-    )
-
-
-def _unaligned(facts: Facts) -> tuple[list[int], float]:
-    """Collectives with transfers off the alignment, and their share of the time of all transfers."""
-    planes = facts.planes
-    assert planes is not None
-    size = facts.limits.alignment_bytes
-    moving = np.array([kind not in (ON_CHIP, "", "INVALID_TYPE") for kind in planes.link_type], np.bool_) & (planes.size > 0)
-    odd = moving & (planes.size > size) & (planes.size % size != 0)
-    if not odd.any():
-        return [], 0.0
-    starts = np.sort(facts.trace.slices.start[planes.item[odd]])
-    found, time, total = [], 0, 0
-    for each in facts.collectives:
-        begin, end = int(facts.trace.slices.start[each.item]), int(facts.trace.slices.end[each.item])
-        moved = sum(row.transfer for row in each.traffic or [])
-        total += moved
-        if np.searchsorted(starts, end) > np.searchsorted(starts, begin):
-            found.append(each.item)
-            time += moved
-    return found, time / total if total else 0.0
-
-
-def _contended(facts: Facts) -> list[int]:
-    """Slow SDMA collectives during which a matrix multiplication ran."""
-    types, code = facts.kernel_types
-    wanted = np.array(["matmul" in name.lower() for name in types] + [False])
-    products: I64 = facts.kernels[wanted[code]] if len(facts.kernels) else facts.kernels
-    start, end = facts.trace.slices.start[products], facts.trace.slices.end[products]
-    found = []
-    for each in facts.collectives:
-        moved = [row for row in each.traffic or [] if row.link_type == "SDMA" and row.transfer]
-        if not moved or sum(row.size for row in moved) / sum(row.transfer for row in moved) >= facts.limits.contention_gb_s:
-            continue
-        low, high = int(facts.trace.slices.start[each.item]), int(facts.trace.slices.end[each.item])
-        if ((start < high) & (end > low)).any():
-            found.append(each.item)
-    return found
-
-
 RULES = (
     Rule(
         "COMM.STRAGGLER",
@@ -368,7 +305,7 @@ RULES = (
         ("device", "overlap", "planes"),
         straggler,
         ("straggler_share", "straggler_ms", "severity_medium", "severity_high"),
-        ("msprof-analyze slow rank", "document B 1-59", "document A 0-31"),
+        ("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
         reach="cause",
     ),
     Rule(
@@ -377,7 +314,7 @@ RULES = (
         ("device", "overlap"),
         exposed,
         ("exposed_share", "exposed_share_high", "late_peer_share"),
-        ("document B 1-36, 1-58",),
+        ("MindStudio Insight walk-through 1-36, 1-58",),
     ),
     Rule(
         "COMM.LONGOP",
@@ -385,17 +322,6 @@ RULES = (
         ("device", "overlap"),
         long_op,
         ("long_op_factor", "long_op_share", "straggler_ms"),
-        ("document B 1-59",),
+        ("MindStudio Insight walk-through 1-59",),
     ),
-    Rule(
-        "COMM.LINK",
-        "communication",
-        ("device", "overlap", "planes"),
-        link,
-        (
-            "alignment_bytes", "small_packet_share", "small_packet_sdma_mb", "small_packet_rdma_mb", "contention_gb_s",
-            "retransmission_ms",
-        ),
-        ("msprof-analyze advisor: packet, byte alignment, bandwidth contention, retransmission", "document A 0-31"),
-    ),
-)  # fmt: skip
+)

@@ -1,6 +1,6 @@
 """Findings about the work of the device itself: how much it computes, and on what.
 
-Rules F09 to F12, F21, F22 and F24 of the collected diagnosis rules: documents A, C and D and the kernel rules of
+Rules F09 to F12, F21, F22 and F24 of the collected diagnosis rules: the tuning guides and the kernel rules of
 msprof-analyze's advisor.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 
 from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import Cells, Facts, I64, length_of, without
+from npu_tui.analysis.findings.facts import I64, Cells, Facts, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, Span
 from npu_tui.analysis.findings.words import list_text, share_text, span_text
@@ -65,7 +66,7 @@ def op_share(facts: Facts) -> Draft | None:
     total = sum(times.values())
     if not total or len(facts.kernels) < limits.links_fewest:
         return None
-    kinds = (
+    kinds: tuple[tuple[str, float, Callable[[str], bool]], ...] = (
         ("copy", limits.share_copy, lambda name: name in COPY),
         ("layout", limits.share_layout, lambda name: bool(LAYOUT.search(name))),
         ("softmax", limits.share_softmax, lambda name: bool(SOFTMAX.search(name))),
@@ -137,7 +138,10 @@ def dominant(facts: Facts) -> Draft | None:
             longest=span_text(float(length.max())),
         ),
         facts.longest(items, lambda item: say("finding.dominant.place")),
-        (say("finding.advice.dominant"), say("finding.advice.share.cube") if CUBE.search(name) else say("finding.advice.replace")),
+        (
+            say("finding.advice.dominant"),
+            say("finding.advice.share.cube") if CUBE.search(name) else say("finding.advice.replace"),
+        ),
         weight=time - limits.dominant_share * total,
     )
 
@@ -173,7 +177,13 @@ def bound(facts: Facts) -> Draft | None:
         listed = list_text([f"{brief(name)} {span_text(time)}" for name, time in names.most_common(4)])
         title = say("finding.bound.cpu_title", count=len(slow), time=span_text(length_of(removes)))
         details.append(
-            say("finding.bound.cpu", count=len(slow), least=span_text(least), time=span_text(int(facts.length(slow).sum())), names=listed)
+            say(
+                "finding.bound.cpu",
+                count=len(slow),
+                least=span_text(least),
+                time=span_text(int(facts.length(slow).sum())),
+                names=listed,
+            )
         )
         advice += [say("finding.advice.ai_cpu"), say("finding.advice.ai_cpu_operators")]
     if dynamic:
@@ -270,11 +280,56 @@ def _number(text: str | None) -> float | None:
 
 
 RULES = (
-    Rule("OP.SHARE", "compute", ("device", "overlap"), op_share, ("share_cube", "share_copy", "share_layout", "share_softmax", "links_fewest"), ("document C 2-09 to 2-12",), reach="place"),
-    Rule("OP.DOMINANT", "compute", ("device", "overlap"), dominant, ("dominant_share", "dominant_share_high", "links_fewest"), ("document D 3-03", "document C 2-08"), reach="place"),
-    Rule("KERNEL.BOUND", "compute", ("device", "overlap"), bound, ("ai_cpu_us", "severity_medium", "severity_high"), ("msprof-analyze advisor: AICPU, dynamic shape", "document A 0-32"), reach="cause"),
-    Rule("DTYPE", "compute", ("device", "overlap", "kernel_details"), dtype, ("float_share",), ("document A 0-28", "document C 2-18")),
-    Rule("MEM.BW", "compute", ("device", "overlap", "kernel_details", "pmu"), memory_bound, ("mte2_cube", "mte2_vector", "mte2_share"), ("document A 0-05", "msprof-analyze advisor: AI Core performance")),
-    Rule("UTIL", "compute", ("overlap",), utilization, ("utilization_fine", "utilization_poor"), ("document C 2-06",)),
-    Rule("VERDICT", "dispatch", ("overlap",), verdict, (), ("document B 1-02, 1-49, 1-56",)),
+    Rule(
+        "OP.SHARE",
+        "compute",
+        ("device", "overlap"),
+        op_share,
+        ("share_cube", "share_copy", "share_layout", "share_softmax", "links_fewest"),
+        ("20-step tuning checklist 2-09 to 2-12",),
+        reach="place",
+    ),
+    Rule(
+        "OP.DOMINANT",
+        "compute",
+        ("device", "overlap"),
+        dominant,
+        ("dominant_share", "dominant_share_high", "links_fewest"),
+        ("affinity operators guide 3-03", "20-step tuning checklist 2-08"),
+        reach="place",
+    ),
+    Rule(
+        "KERNEL.BOUND",
+        "compute",
+        ("device", "overlap"),
+        bound,
+        ("ai_cpu_us", "severity_medium", "severity_high"),
+        ("msprof-analyze advisor: AICPU, dynamic shape", "operator tuning guide 0-32"),
+        reach="cause",
+    ),
+    Rule(
+        "DTYPE",
+        "compute",
+        ("device", "overlap", "kernel_details"),
+        dtype,
+        ("float_share",),
+        ("operator tuning guide 0-28", "20-step tuning checklist 2-18"),
+    ),
+    Rule(
+        "MEM.BW",
+        "compute",
+        ("device", "overlap", "kernel_details", "pmu"),
+        memory_bound,
+        ("mte2_cube", "mte2_vector", "mte2_share"),
+        ("operator tuning guide 0-05", "msprof-analyze advisor: AI Core performance"),
+    ),
+    Rule(
+        "UTIL",
+        "dispatch",
+        ("overlap",),
+        utilization,
+        ("utilization_fine", "utilization_poor"),
+        ("20-step tuning checklist 2-06",),
+    ),
+    Rule("VERDICT", "compute", ("overlap",), verdict, (), ("MindStudio Insight walk-through 1-02, 1-49, 1-56",)),
 )

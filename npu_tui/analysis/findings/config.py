@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import Facts, I64, largest, length_of
+from npu_tui.analysis.findings.facts import I64, Facts, largest, length_of
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.words import list_text, share_text, span_text
@@ -55,7 +55,11 @@ def environment(facts: Facts) -> Draft | None:
         parts.append(say("finding.environment.queue"))
     return Draft(
         "medium" if recorded.get("ASCEND_LAUNCH_BLOCKING") == "1" else "low",
-        say("finding.environment.title", names=list_text(found[:3]) if found else "TASK_QUEUE_ENABLE"),
+        say(
+            "finding.environment.title",
+            first=(found or ["TASK_QUEUE_ENABLE"])[0],
+            more=say("finding.affinity.more", count=len(found) - 1) if len(found) > 1 else "",
+        ),
         " ".join(parts),
         (),
         (*(say(f"finding.environment.{name}") for name in found), say("finding.advice.not_recorded")),
@@ -134,7 +138,13 @@ def profiler(facts: Facts) -> Draft | None:
             else "",
         ).strip(),
         tuple(
-            Evidence(start, end, None, say("finding.profiler.name"), say("finding.profiler.place", time=span_text(end - start)))
+            Evidence(
+                start,
+                end,
+                None,
+                say("finding.profiler.name"),
+                say("finding.profiler.place", time=span_text(end - start)),
+            )
             for start, end in largest(removes)
         ),
         (say("finding.advice.profile_again"), say("finding.advice.not_your_model")),
@@ -144,7 +154,7 @@ def profiler(facts: Facts) -> Draft | None:
 
 
 def _gaps(facts: Facts) -> tuple[I64, I64, I64]:
-    """Pauses (ns) of launches that had arrived before the kernel ahead of them on their stream ended, and both kernels."""
+    """Pauses (ns) before kernels that were launched while the one ahead on their stream ran, and both kernels."""
     slices, own = facts.trace.slices, facts.launches
     device = facts.part.slices
     assert own is not None
@@ -164,8 +174,23 @@ def _gaps(facts: Facts) -> tuple[I64, I64, I64]:
 
 
 RULES = (
-    Rule("FREQ", "config", ("device", "overlap", "frequency"), frequency, ("frequency_drop",), ("document C 2-29", "msprof-analyze advisor: AI core frequency"), reach="cause"),
-    Rule("ENV/STARTUP", "config", ("overlap", "metadata"), environment, (), ("msprof-analyze advisor: environment variables", "document B 1-54, 1-55")),
+    Rule(
+        "FREQ",
+        "config",
+        ("device", "overlap", "frequency"),
+        frequency,
+        ("frequency_drop",),
+        ("20-step tuning checklist 2-29", "msprof-analyze advisor: AI core frequency"),
+        reach="cause",
+    ),
+    Rule(
+        "ENV/STARTUP",
+        "config",
+        ("overlap", "metadata"),
+        environment,
+        (),
+        ("msprof-analyze advisor: environment variables", "MindStudio Insight walk-through 1-54, 1-55"),
+    ),
     Rule(
         "PROFILER.OVERHEAD",
         "config",

@@ -1,13 +1,13 @@
 """Findings about data: fetching batches, copying them, and the memory they live in.
 
-Rules F16 to F18 and F26 of the collected diagnosis rules: documents A and C and the advisor of msprof-analyze.
+Rules F16 to F18 and F26 of the collected diagnosis rules: the tuning guides and the advisor of msprof-analyze.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.findings.blame import memory_calls, starving
+from npu_tui.analysis.findings.blame import fetches, memory_calls, starving
 from npu_tui.analysis.findings.dispatch import severity_of
 from npu_tui.analysis.findings.facts import Facts, both, largest, length_of, together, without
 from npu_tui.analysis.findings.model import Evidence, Severity
@@ -28,8 +28,7 @@ def idle(facts: Facts) -> Span:
 def loader(facts: Facts) -> Draft | None:
     """Fetching a batch while the device has nothing to do."""
     limits = facts.limits
-    items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
-    items = items[facts.length(items) >= limits.loader_least_ms * 1e6]
+    items = fetches(facts)
     if not len(items):
         return None
     fetching = facts.on_device(facts.span_of(items))
@@ -42,7 +41,11 @@ def loader(facts: Facts) -> Draft | None:
     single = any("singleprocess" in facts.trace.name_of(item).lower() for item in items.tolist())
     return Draft(
         "high" if share >= limits.loader_free_share else "info",
-        say("finding.loader.title", time=span_text(float(facts.length(items).max())), waits=span_text(length_of(removes) / facts.count)),
+        say(
+            "finding.loader.title",
+            time=span_text(float(facts.length(items).max())),
+            waits=span_text(length_of(removes) / facts.count),
+        ),
         say(
             "finding.loader.detail",
             count=len(items),
@@ -75,7 +78,13 @@ def copies(facts: Facts) -> Draft | None:
     return Draft(
         severity,
         say("finding.copy.title", time=span_text(length_of(removes)), share=share_text(share)),
-        say("finding.copy.detail", count=len(items), time=span_text(length_of(facts.span_of(items))), exposed=span_text(length_of(removes)), blocking=len(blocking)),
+        say(
+            "finding.copy.detail",
+            count=len(items),
+            time=span_text(length_of(facts.span_of(items))),
+            exposed=span_text(length_of(removes)),
+            blocking=len(blocking),
+        ),
         facts.longest(items, lambda item: say("finding.copy.place")),
         (say("finding.advice.non_blocking"), say("finding.advice.prefetch"), say("finding.advice.fewer_copies")),
         removes,
@@ -102,7 +111,9 @@ def allocation(facts: Facts) -> Draft | None:
             lost=span_text(length_of(removes)),
         ),
         facts.longest(items, lambda item: say("finding.allocation.place"))
-        or tuple(Evidence(int(each.start), int(each.end), None, say("finding.cause.memory"), "") for each in drained[:10]),
+        or tuple(
+            Evidence(int(each.start), int(each.end), None, say("finding.cause.memory"), "") for each in drained[:10]
+        ),
         (say("finding.advice.expandable"), say("finding.advice.empty_cache"), say("finding.advice.smaller_batch")),
         removes,
     )
@@ -144,7 +155,12 @@ def collector(facts: Facts) -> Draft | None:
         return Draft(
             "medium" if share < limits.severity_high else "high",
             say("finding.gc.title", count=len(long), time=span_text(length_of(facts.span_of(long)))),
-            say("finding.gc.detail", count=len(long), time=span_text(length_of(facts.span_of(long))), idle=span_text(length_of(removes))),
+            say(
+                "finding.gc.detail",
+                count=len(long),
+                time=span_text(length_of(facts.span_of(long))),
+                idle=span_text(length_of(removes)),
+            ),
             facts.longest(long, lambda item: say("finding.gc.place")),
             (say("finding.advice.gc"),),
             removes,
@@ -179,19 +195,42 @@ RULES = (
         ("device", "overlap", "python"),
         loader,
         ("loader_ms", "loader_least_ms", "loader_free_share"),
-        ("document A 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
+        ("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
         reach="cause",
     ),
-    Rule("DATA.COPY", "data", ("device", "overlap"), copies, ("copy_share", "copy_share_high"), ("document C 2-07", "document A 0-27"), reach="cause"),
+    Rule(
+        "DATA.COPY",
+        "data",
+        ("device", "overlap"),
+        copies,
+        ("copy_share", "copy_share_high"),
+        ("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
+        reach="cause",
+    ),
     Rule(
         "MEM.ALLOC",
         "memory",
         ("device", "overlap", "cann"),
         allocation,
         ("allocation_ms", "sync_share", "severity_medium", "severity_high"),
-        ("document C 2-27", "msprof-analyze advisor: memory operations"),
+        ("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
         reach="cause",
     ),
-    Rule("MEM.PRESSURE", "memory", ("memory",), pressure, ("pressure_gb", "fragmentation"), ("document A 0-22, 0-24",)),
-    Rule("PY.GC", "config", ("device", "overlap", "python"), collector, ("gc_ms", "gc_suspect_ms", "severity_high"), ("msprof-analyze advisor: GC, conjectured GC",), reach="cause"),
+    Rule(
+        "MEM.PRESSURE",
+        "memory",
+        ("memory",),
+        pressure,
+        ("pressure_gb", "fragmentation"),
+        ("operator tuning guide 0-22, 0-24",),
+    ),
+    Rule(
+        "PY.GC",
+        "config",
+        ("device", "overlap", "python"),
+        collector,
+        ("gc_ms", "gc_suspect_ms", "severity_high"),
+        ("msprof-analyze advisor: GC, conjectured GC",),
+        reach="cause",
+    ),
 )

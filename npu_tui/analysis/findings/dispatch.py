@@ -1,7 +1,7 @@
 """Findings about launches that come too late.
 
-Rules F01 to F04 of the collected diagnosis rules: document B (Free above 10 %, near-vertical HostToDevice links, an
-interrupted pipeline), the free analysis of msprof-analyze, and the lost time of the launches.
+Rules F01 to F04 of the collected diagnosis rules: the MindStudio Insight walk-through (Free above 10 %, near-vertical
+HostToDevice links, an interrupted pipeline), the free analysis of msprof-analyze, and the lost time of the launches.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from npu_tui.analysis.findings.blame import (
     sync_operations,
     sync_site,
 )
-from npu_tui.analysis.findings.facts import Facts, both, largest, length_of, together, without
+from npu_tui.analysis.findings.facts import Bools, Facts, both, largest, length_of, together, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Skipped, Span
-from npu_tui.analysis.findings.words import between_text, line_text, list_text, share_text, span_text
+from npu_tui.analysis.findings.words import between_text, line_text, lines_text, list_text, share_text, span_text
 from npu_tui.analysis.stage import slow_stage
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
 
-_SOURCES = ("document B 1-37, 1-50", "msprof-analyze free_analysis")
+_SOURCES = ("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis")
 _LINES = 3
 
 
@@ -94,7 +94,9 @@ def _free_place(facts: Facts, start: int, end: int) -> Evidence:
     slices = facts.trace.slices
     busy = np.flatnonzero(facts.part.slices.busy & (slices.start >= end - 2) & (slices.start <= end + 2))
     after = brief(facts.trace.name_of(int(busy[0]))) if len(busy) else say("finding.nothing")
-    return Evidence(start, end, _free_lane(facts), "Free", say("finding.free.place", time=span_text(end - start), after=after))
+    return Evidence(
+        start, end, _free_lane(facts), "Free", say("finding.free.place", time=span_text(end - start), after=after)
+    )
 
 
 def _free_lane(facts: Facts) -> int | None:
@@ -109,7 +111,7 @@ def _free_lane(facts: Facts) -> int | None:
 class _Starvation:
     """Where launches starve: ``chosen`` masks the launches of the window."""
 
-    chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    chosen: Bools
     start: int
     end: int
     idle: float
@@ -140,12 +142,13 @@ def _starvation(facts: Facts) -> _Starvation | None:
     return _Starvation(chosen, spans[0][0], spans[-1][1], idle, len(long_ranges))
 
 
-def _synchronous(facts: Facts) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _synchronous(facts: Facts) -> Bools:
     """Launches out of a blocking copy, whose line is near-vertical by nature."""
     assert facts.launches is not None
     source = facts.trace.links.source_slice[facts.launches.link]
     blocking = np.array([name.endswith("@aclrtMemcpy") for name in facts.trace.names] + [False])
-    return (source >= 0) & blocking[facts.trace.slices.name[source]]
+    found: Bools = (source >= 0) & blocking[facts.trace.slices.name[source]]
+    return found
 
 
 def vertical(facts: Facts) -> Draft | Skipped | None:
@@ -226,13 +229,8 @@ def _vertical_detail(
 
 
 def _site_words(site: SyncSite) -> dict[str, str]:
-    from npu_tui.analysis.code_lines import CodeLine
-    from npu_tui.analysis.findings.words import runs_text
-
-    first = line_text(CodeLine(site.file, site.lines[0], ""))
-    name, _, _ = first.rpartition(":")
     return {
-        "place": f"{name}:{runs_text(site.lines)}",
+        "place": lines_text(site.file, site.lines),
         "lost": span_text(site.lost),
         "device": span_text(site.device),
     }
@@ -264,9 +262,7 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
         target = int(facts.target[k])
         note = say("finding.vertical.waited", lost=span_text(float(own.lost[k])))
         found = facts.place(target, note)
-        evidence.append(
-            Evidence(int(own.ready[k]), found.start, found.lane, found.name, found.note, target)
-        )
+        evidence.append(Evidence(int(own.ready[k]), found.start, found.lane, found.name, found.note, target))
     return tuple(evidence)
 
 
@@ -337,7 +333,9 @@ def interrupt(facts: Facts) -> Draft | None:
     for each in found:
         by_cause.setdefault(each.cause, []).append(each.end - each.start)
     causes = [
-        say("finding.interrupt.cause", cause=say(f"finding.cause.{cause}"), count=len(times), time=span_text(sum(times)))
+        say(
+            "finding.interrupt.cause", cause=say(f"finding.cause.{cause}"), count=len(times), time=span_text(sum(times))
+        )
         for cause, times in sorted(by_cause.items(), key=lambda row: -sum(row[1]))
     ]
     worst = sorted(sorted(found, key=lambda each: each.start - each.end)[:10], key=lambda each: each.start)
@@ -372,10 +370,21 @@ RULES = (
         ("device", "overlap", "links"),
         vertical,
         (
-            "links_fewest", "starved_fewest", "free_share", "vertical_share", "cluster_ms", "cluster_idle",
-            "cluster_idle_high", "severity_medium", "severity_high",
+            "links_fewest",
+            "starved_fewest",
+            "free_share",
+            "vertical_share",
+            "cluster_ms",
+            "cluster_idle",
+            "cluster_idle_high",
+            "severity_medium",
+            "severity_high",
         ),
-        ("document B 1-38, 1-51", "document A 0-06, 0-07", "MindStudio Insight: Host Bound"),
+        (
+            "MindStudio Insight walk-through 1-38, 1-51",
+            "operator tuning guide 0-06, 0-07",
+            "MindStudio Insight: Host Bound",
+        ),
         reach="place",
     ),
     Rule("DISPATCH.FREE", "dispatch", ("overlap",), free, ("free_share", "free_share_high", "late_share"), _SOURCES),
@@ -385,7 +394,7 @@ RULES = (
         ("device", "overlap", "links"),
         stage,
         ("stage_share",),
-        ("document B 1-25, 1-26, 1-54, 1-55", "msprof-analyze free_analysis"),
+        ("MindStudio Insight walk-through 1-25, 1-26, 1-54, 1-55", "msprof-analyze free_analysis"),
     ),
     Rule(
         "DISPATCH.INTERRUPT",
@@ -393,6 +402,6 @@ RULES = (
         ("device", "overlap", "links"),
         interrupt,
         ("drain_share", "interruptions_fewest", "severity_medium", "severity_high"),
-        ("document B 1-52", "document A 0-07"),
+        ("MindStudio Insight walk-through 1-52", "operator tuning guide 0-07"),
     ),
-)  # fmt: skip
+)

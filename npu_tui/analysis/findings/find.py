@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npu_tui.analysis.findings import affinity, communication, compute, config, data, dispatch, host
+from npu_tui.analysis.findings import affinity, communication, compute, config, data, dispatch, host, links
 from npu_tui.analysis.findings.facts import Facts
-from npu_tui.analysis.findings.ladder import Candidate, climb
+from npu_tui.analysis.findings.ladder import SUMMING_UP, Candidate, climb
 from npu_tui.analysis.findings.model import SEVERITIES, Finding, Findings
 from npu_tui.analysis.findings.rule import Input, Rule, Skipped
 from npu_tui.analysis.findings.words import share_text, span_text
@@ -17,6 +17,7 @@ RULES: tuple[Rule, ...] = (
     *dispatch.RULES,
     *host.RULES,
     *communication.RULES,
+    *links.RULES,
     *compute.RULES,
     *affinity.RULES,
     *data.RULES,
@@ -40,7 +41,9 @@ def find(devices: Sequence[Facts]) -> Findings:
     checked = set(best)
     skipped = {rule: reason for row in named for rule, reason in row.not_checked if rule not in checked}
     order = sorted(best.values(), key=_importance)
-    lead = max(range(len(named)), key=lambda k: sum(each.gain_ns or 0 for each in named[k].findings if not each.part_of))
+    lead = max(
+        range(len(named)), key=lambda k: sum(each.gain_ns or 0 for each in named[k].findings if not each.part_of)
+    )
     return Findings(tuple(order), tuple(skipped.items()), named[lead].verdict)
 
 
@@ -72,8 +75,10 @@ def _verdict(findings: list[Finding], drafts: dict[str, str | None], facts: Fact
     if not leading:
         leading = [each for each in findings if each.severity != "info" and not each.hidden][:2]
     if leading:
-        lines = [drafts[each.id] or say("finding.verdict.line", what=_class_name(each), title=each.title) for each in leading]
-        return tuple([lines[0], *(say("finding.verdict.then", line=line) for line in lines[1:])])
+        lines = [
+            drafts[each.id] or say("finding.verdict.line", what=_class_name(each), title=each.title) for each in leading
+        ]
+        return (lines[0], *(say("finding.verdict.then", line=line) for line in lines[1:]))
     if not facts.has("overlap"):
         return (say("finding.verdict.no_device"),)
     return (
@@ -94,14 +99,18 @@ def _named(found: Findings, facts: Facts) -> Findings:
     """The findings with their device in the title and the detail."""
     device = facts.part.device
     findings = [replace(each, title=say("finding.device", device=device, text=each.title)) for each in found.findings]
-    return Findings(tuple(findings), found.not_checked, tuple(say("finding.device", device=device, text=line) for line in found.verdict))
+    return Findings(
+        tuple(findings),
+        found.not_checked,
+        tuple(say("finding.device", device=device, text=line) for line in found.verdict),
+    )
 
 
 def _importance(finding: Finding) -> tuple[object, ...]:
     """Sorts the findings of several devices as one device's ladder does."""
     outside = finding.step_after_ns is None
     return (
-        finding.id in ("UTIL", "VERDICT"),
+        finding.id in SUMMING_UP,
         finding.hidden,
         outside,
         finding.part_of is not None,

@@ -1,7 +1,7 @@
 """Findings about what keeps the host from launching: compiling, waiting for the device, starting the step, small work.
 
 Rules F05, F13, F19, F20 and F30 of the collected diagnosis rules, taken from the advisor of msprof-analyze and from
-documents A to C.
+the tuning guides.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from npu_tui.analysis.findings.blame import (
     sync_span,
 )
 from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import Facts, I64, both, length_of, together, without
+from npu_tui.analysis.findings.facts import I64, Facts, both, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
-from npu_tui.analysis.findings.words import line_text, list_text, share_text, span_text
+from npu_tui.analysis.findings.words import line_text, lines_text, list_text, share_text, span_text
 from npu_tui.analysis.launches import operation_of
 from npu_tui.strings import say
 from npu_tui.trace.intervals import covered_before
@@ -63,13 +63,13 @@ def sync_host(facts: Facts) -> Draft | None:
     """The host waits for the device, and the device afterwards for the host."""
     limits = facts.limits
     calls, operations = sync_calls(facts), sync_operations(facts)
-    waits = np.concatenate((calls, operations))
+    waits = np.concatenate((_outside(facts, calls, operations), operations))
     blocked = length_of(facts.span_of(waits))
     blocking = _after_launches(facts, calls)
     if facts.share(blocked) < limits.sync_share and blocking <= limits.sync_blocking:
         return None
     site = sync_site(facts, operations)
-    removes = without(sync_span(facts, site), _before_first_kernels(facts))
+    removes = without(sync_span(facts, site), _fresh_starts(facts))
     lost = length_of(removes)
     share = facts.share(lost)
     severity: Severity = "high" if blocking > limits.sync_blocking else "info"
@@ -80,7 +80,7 @@ def sync_host(facts: Facts) -> Draft | None:
     parts = [
         say(
             "finding.sync.detail",
-            count=len(waits) - _nested(facts, calls, operations),
+            count=len(waits),
             long=len(long),
             least=span_text(limits.sync_long_us * 1000),
             blocked=span_text(blocked),
@@ -92,7 +92,7 @@ def sync_host(facts: Facts) -> Draft | None:
         parts.append(
             say(
                 "finding.sync.site",
-                lines=_lines_text(site.file, site.lines),
+                lines=lines_text(site.file, site.lines),
                 function=brief(site.function),
                 tasks=site.tasks,
                 device=span_text(site.device),
@@ -102,11 +102,17 @@ def sync_host(facts: Facts) -> Draft | None:
     if blocking > limits.sync_blocking:
         parts.append(say("finding.sync.blocking", share=share_text(blocking)))
     title = (
-        say("finding.sync.title_lines", lines=_lines_text(site.file, site.lines), tasks=site.tasks, device=span_text(site.device), lost=span_text(lost))
+        say(
+            "finding.sync.title_lines",
+            lines=lines_text(site.file, site.lines),
+            tasks=site.tasks,
+            device=span_text(site.device),
+            lost=span_text(lost),
+        )
         if site is not None
         else say("finding.sync.title", lost=span_text(lost))
     )
-    advice = (say("finding.advice.metrics_rarely"), say("finding.advice.non_blocking"))
+    advice: tuple[str, ...] = (say("finding.advice.metrics_rarely"), say("finding.advice.non_blocking"))
     if blocking > limits.sync_blocking:
         advice = (say("finding.advice.launch_blocking"), *advice)
     return Draft(
@@ -119,20 +125,16 @@ def sync_host(facts: Facts) -> Draft | None:
     )
 
 
-def _lines_text(file: str, lines: tuple[int, ...]) -> str:
-    from npu_tui.analysis.code_lines import CodeLine
-    from npu_tui.analysis.findings.words import runs_text
-
-    return line_text(CodeLine(file, 0, "")).removesuffix(":0") + ":" + runs_text(lines)
-
-
-def _nested(facts: Facts, calls: I64, operations: I64) -> int:
-    """How many of ``calls`` run inside one of ``operations``: the same wait once more."""
+def _outside(facts: Facts, calls: I64, operations: I64) -> I64:
+    """Those of ``calls`` that start in none of ``operations``: inside one it is the same wait once more."""
+    if not len(operations):
+        return calls
     start, end = facts.trace.slices.start[operations], facts.trace.slices.end[operations]
     order = np.argsort(start, kind="stable")
-    at = np.searchsorted(start[order], facts.trace.slices.start[calls], "right") - 1
-    inside = (at >= 0) & (np.maximum.accumulate(end[order])[np.maximum(at, 0)] > facts.trace.slices.start[calls]) if len(order) else np.zeros(len(calls), np.bool_)
-    return int(np.count_nonzero(inside))
+    begin = facts.trace.slices.start[calls]
+    at = np.searchsorted(start[order], begin, "right") - 1
+    inside = (at >= 0) & (np.maximum.accumulate(end[order])[np.maximum(at, 0)] > begin)
+    return calls[~inside]
 
 
 def _after_launches(facts: Facts, calls: I64) -> float:
@@ -169,7 +171,7 @@ def _waited_for(facts: Facts, item: int) -> str:
 
 def _before_first_kernels(facts: Facts) -> Span:
     """From the start of each step to the first compute slice or collective after it, where the device is idle."""
-    start, end = facts.working
+    start = facts.working[0]
     low, high = [], []
     for step in facts.steps:
         begin = int(facts.trace.slices.start[step.item])
@@ -179,6 +181,15 @@ def _before_first_kernels(facts: Facts) -> Span:
             high.append(int(start[at]))
     gaps = (np.array(low, np.int64), np.array(high, np.int64))
     return without(gaps, facts.working)
+
+
+def _fresh_starts(facts: Facts) -> Span:
+    """The starts of steps at which the device had not run dry before: what is lost there begins there."""
+    start, end = _before_first_kernels(facts)
+    dry = np.array([each.start for each in facts.drains if each.cause == "sync"])
+    until = np.array([each.end for each in facts.drains if each.cause == "sync"])
+    before = np.array([bool(((dry < at) & (until > at)).any()) for at in start.tolist()], np.bool_)
+    return start[~before], end[~before]
 
 
 def step_start(facts: Facts) -> Draft | None:
@@ -213,7 +224,9 @@ def step_start(facts: Facts) -> Draft | None:
         say("finding.start.title", time=span_text(time), where=first),
         " ".join(detail),
         tuple(
-            Evidence(start, end, None, say("finding.start.name"), say("finding.start.place", time=span_text(end - start)))
+            Evidence(
+                start, end, None, say("finding.start.name"), say("finding.start.place", time=span_text(end - start))
+            )
             for start, end in zip(gaps[0][:10].tolist(), gaps[1][:10].tolist(), strict=True)
         ),
         (say("finding.advice.prefetch"), say("finding.advice.non_blocking"), say("finding.advice.overlap_steps")),
@@ -305,7 +318,13 @@ def optimizer(facts: Facts) -> Draft | None:
     return Draft(
         severity,
         say("finding.optimizer.title", name=name, time=span_text(spent / len(items))),
-        say("finding.optimizer.detail", name=name, count=len(items), time=span_text(spent), lost=span_text(length_of(removes))),
+        say(
+            "finding.optimizer.detail",
+            name=name,
+            count=len(items),
+            time=span_text(spent),
+            lost=span_text(length_of(removes)),
+        ),
         facts.longest(items, lambda item: say("finding.optimizer.place", name=name), most=5),
         (say("finding.advice.fused_optimizer", name=name),),
         removes if length_of(removes) else None,
@@ -325,7 +344,11 @@ RULES = (
         ("device", "overlap", "links"),
         sync_host,
         ("sync_share", "sync_blocking", "sync_long_us", "severity_medium", "severity_high"),
-        ("document A 0-07", "document B 1-52", "msprof-analyze advisor: synchronize stream"),
+        (
+            "operator tuning guide 0-07",
+            "MindStudio Insight walk-through 1-52",
+            "msprof-analyze advisor: synchronize stream",
+        ),
         reach="cause",
     ),
     Rule(
@@ -343,7 +366,7 @@ RULES = (
         ("device", "overlap", "steps"),
         step_start,
         ("step_start_share", "step_start_share_high"),
-        ("torch_npu step_trace_time.csv: Preparing", "document A 0-25, 0-27"),
+        ("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
         reach="place",
     ),
     Rule(
@@ -352,7 +375,7 @@ RULES = (
         ("device", "overlap", "links"),
         small,
         ("small_kernel_us", "small_kernel_share", "small_kernel_gap", "links_fewest"),
-        ("document A 0-14", "document C 2-22", "msprof-analyze advisor: operator schedule"),
+        ("operator tuning guide 0-14", "20-step tuning checklist 2-22", "msprof-analyze advisor: operator schedule"),
     ),
     Rule(
         "OPT.FUSED",
@@ -360,7 +383,7 @@ RULES = (
         ("device", "overlap", "python"),
         optimizer,
         ("stage_share", "severity_medium"),
-        ("document D 3-19", "msprof-analyze advisor: affinity optimizer"),
+        ("affinity operators guide 3-19", "msprof-analyze advisor: affinity optimizer"),
         reach="cause",
     ),
 )

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from npu_tui.analysis.findings.facts import Facts, both, length_of, together, without
 from npu_tui.analysis.findings.model import SEVERITIES, Finding
 from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
+from npu_tui.analysis.findings.words import span_text
+from npu_tui.strings import say
+
+SUMMING_UP = ("UTIL", "VERDICT")
+"""The rules that sum the job up and come last."""
 
 _PART_BELOW = 0.2
 _CAUSE_COVERS = 0.8
@@ -45,11 +50,13 @@ def climb(candidates: list[Candidate], facts: Facts) -> list[Finding]:
     """The findings of ``candidates`` in the order of work."""
     ladder = [each for each in candidates if _counts(each, facts)]
     rungs = _ladder(ladder)
+    following = [rung.candidate.rule.id for rung in rungs if rung.part_of is None][1:]
     seen = {id(rung.candidate) for rung in rungs}
     others = [each for each in candidates if id(each) not in seen]
     others.sort(key=lambda each: _rank_outside(each, facts))
     rungs += [Rung(each, _own_gain(each), None, None) for each in others]
-    return [_finding(rung, facts) for rung in rungs]
+    after = dict(zip((rung.candidate.rule.id for rung in rungs), following, strict=False))
+    return [_finding(rung, facts, after.get(rung.candidate.rule.id)) for rung in rungs]
 
 
 def _counts(candidate: Candidate, facts: Facts) -> bool:
@@ -61,7 +68,8 @@ def _counts(candidate: Candidate, facts: Facts) -> bool:
 
 def is_hidden(candidate: Candidate, facts: Facts) -> bool:
     """Whether the finding is about computing while computing is not where the time goes."""
-    return candidate.rule.cls == "compute" and facts.share(facts.sums.computing) < facts.limits.compute_hidden
+    judged = candidate.rule.cls == "compute" and candidate.rule.id not in SUMMING_UP
+    return judged and facts.share(facts.sums.computing) < facts.limits.compute_hidden
 
 
 def _own_gain(candidate: Candidate) -> int | None:
@@ -74,7 +82,7 @@ def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
     What is hidden comes behind all that is not, and the two that sum the job up come last.
     """
     draft = candidate.draft
-    summing_up = candidate.rule.id in ("UTIL", "VERDICT")
+    summing_up = candidate.rule.id in SUMMING_UP
     hidden = is_hidden(candidate, facts)
     severity = SEVERITIES.index(draft.severity)
     return summing_up, hidden, severity, -(length_of(candidate.span) or draft.weight)
@@ -127,21 +135,44 @@ def _nearer(best: Candidate, fresh: list[Candidate], rest: dict[int, Span]) -> C
         best = max(nearer, key=lambda each: length_of(rest[id(each)]))
 
 
-def _finding(rung: Rung, facts: Facts) -> Finding:
+def _finding(rung: Rung, facts: Facts, following: str | None) -> Finding:
     rule, draft = rung.candidate.rule, rung.candidate.draft
+    gain = None if rung.gain is None else round(rung.gain / facts.count)
+    after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)
     return Finding(
         rule.id,
         rule.cls,
         draft.severity,
         draft.title,
-        draft.detail,
+        " ".join((draft.detail, *_outlook(rung, facts, following))),
         draft.evidence,
         draft.advice,
-        None if rung.gain is None else round(rung.gain / facts.count),
+        gain,
         draft.confidence,
         rule.sources,
         draft.code_lines,
         is_hidden(rung.candidate, facts),
-        None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0),
+        after,
         rung.part_of,
     )
+
+
+def _outlook(rung: Rung, facts: Facts, following: str | None) -> list[str]:
+    """What of the gain remains behind the findings above, and how long the step is then."""
+    if rung.removed is None or rung.gain is None:
+        return []
+    if rung.part_of is not None:
+        return [say("finding.outlook.part", whole=rung.part_of)]
+    found = []
+    own = length_of(rung.candidate.span)
+    if rung.gain < 0.99 * own:
+        found.append(say("finding.outlook.rest", gain=span_text(rung.gain / facts.count)))
+    elif facts.count > 1:
+        found.append(say("finding.outlook.step", gain=span_text(rung.gain / facts.count)))
+    step = span_text(max(facts.step_ns - rung.removed / facts.count, 0))
+    found.append(
+        say("finding.outlook.next", step=step, following=following)
+        if following
+        else say("finding.outlook.last", step=step)
+    )
+    return found

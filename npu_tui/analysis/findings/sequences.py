@@ -2,7 +2,7 @@
 
 A run is written as its members in order: ``a|b`` is either, ``[a]`` may be missing, ``a*2`` stands up to two times and
 may be missing. Sources: the affinity tables of msprof-analyze's advisor (6.3.RC2 to 8.0.RC3), MindStudio Insight's
-fusible operators, and documents A and D.
+fusible operators, and the tuning guides.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 ADVISOR, INSIGHT = "msprof-analyze advisor: affinity API", "MindStudio Insight: fusible operators"
 KERNELS = "msprof-analyze advisor: fused kernels"
-DOCUMENT_A, DOCUMENT_D = "document A 0-15 to 0-21", "document D 3-04 to 3-18"
+DOCUMENT_A, DOCUMENT_D = "operator tuning guide 0-15 to 0-21", "affinity operators guide 3-04 to 3-18"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,23 @@ ATEN: tuple[Run, ...] = (
     Run("mish", "torch_npu.npu_mish", INSIGHT, exact=False),
     Run("one_hot sum", "torch.zeros(…).scatter_(…)", DOCUMENT_D),
     Run("repeat_interleave", "unsqueeze + expand + reshape", DOCUMENT_D, exact=False),
-    Run("conv2d batch_norm relu|relu_|silu", "one Conv2D with BatchNorm and activation folded (inference)", DOCUMENT_A, exact=False),
+    Run(
+        "conv2d batch_norm relu|relu_|silu",
+        "one Conv2D with BatchNorm and activation folded (inference)",
+        DOCUMENT_A,
+        exact=False,
+    ),
     Run("matmul add relu|relu_|gelu", "torch.nn.functional.linear and an in-place activation", DOCUMENT_A),
 )
 
 #: Runs of operator types on one stream.
 KERNEL: tuple[Run, ...] = (
     Run("Add DropOutDoMask Add", "bias_dropout_add in one operator", KERNELS),
-    Run("BatchMatMul|BatchMatMulV2 [Mul] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] BatchMatMul|BatchMatMulV2", "torch_npu.npu_fusion_attention", KERNELS),
+    Run(
+        "BatchMatMul|BatchMatMulV2 [Mul] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] BatchMatMul|BatchMatMulV2",
+        "torch_npu.npu_fusion_attention",
+        KERNELS,
+    ),
     Run("[Cast] Square ReduceMean|ReduceMeanD Add Rsqrt Mul [Mul] [Cast]", "torch_npu.npu_rms_norm", KERNELS),
     Run("Cast LayerNorm|LayerNormV3 Cast", "layer_norm in the type of its input", KERNELS),
     Run("Add LayerNorm|LayerNormV3", "torch_npu.npu_add_layer_norm", KERNELS),
@@ -69,9 +78,22 @@ KERNEL: tuple[Run, ...] = (
     Run("MatMulV2 Swish MatMulV2 Mul MatMulV2", "torch_npu.npu_ffn", KERNELS),
     Run("Slice Slice Swish Mul", "torch_npu.npu_swiglu", KERNELS),
     Run("Mul MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", KERNELS),
-    Run("Transpose Transpose GatherElement|GatherElements|GatherElementsV2 Transpose", "index_select along the last axis", KERNELS),
-    Run("Conv2D BNInfer|BatchNorm|BatchNormV3|BNTrainingUpdate Relu|Relu6|Swish", "one Conv2D with BatchNorm and activation folded (inference)", DOCUMENT_A, exact=False),
-    Run("MatMulV2|MatMulV3|MatMul Add Relu|Gelu|GeluV2|Swish", "torch.nn.functional.linear (bias inside MatMul)", DOCUMENT_A),
+    Run(
+        "Transpose Transpose GatherElement|GatherElements|GatherElementsV2 Transpose",
+        "index_select along the last axis",
+        KERNELS,
+    ),
+    Run(
+        "Conv2D BNInfer|BatchNorm|BatchNormV3|BNTrainingUpdate Relu|Relu6|Swish",
+        "one Conv2D with BatchNorm and activation folded (inference)",
+        DOCUMENT_A,
+        exact=False,
+    ),
+    Run(
+        "MatMulV2|MatMulV3|MatMul Add Relu|Gelu|GeluV2|Swish",
+        "torch.nn.functional.linear (bias inside MatMul)",
+        DOCUMENT_A,
+    ),
     Run("MatMulV2|MatMulV3|BatchMatMulV2 SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax", DOCUMENT_A),
     Run("OneHot ReduceSum", "torch.zeros(…).scatter_(…)", DOCUMENT_D),
     Run("MatMulV2|MatMulV3|MatMul hcom_allReduce_", "torch_npu.npu_mm_all_reduce_base (MatmulAllReduce)", DOCUMENT_D),

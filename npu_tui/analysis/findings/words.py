@@ -11,7 +11,9 @@ from npu_tui.trace.text import brief
 
 
 def span_text(ns: float) -> str:
-    """A length: ``93.5 ms``, below a millisecond ``62 µs``, from ten seconds on ``12.3 s``."""
+    """A length: ``93.5 ms``, below a millisecond ``62 µs``, from ten seconds on ``12.3 s``; nothing is ``0 ms``."""
+    if not ns:
+        return "0 ms"
     if abs(ns) >= 10_000_000_000:
         return f"{ns / 1e9:.1f} s"
     if abs(ns) >= 950_000:
@@ -30,10 +32,22 @@ def share_text(share: float) -> str:
 
 
 def line_text(code: CodeLine) -> str:
-    """A line of code: ``main.py:354 train()``; a frame of the module itself has no function."""
+    """A line of code: ``main.py:354 in train()``; a frame of the module itself has no function."""
     place = f"{PurePosixPath(code.file.replace(chr(92), '/')).name}:{code.line}"
     named = code.function and not code.function.startswith("<")
-    return brief(f"{place} {code.function}()" if named else place)
+    return brief(say("finding.place", place=place, function=code.function) if named else place)
+
+
+def lines_text(file: str, lines: Sequence[int]) -> str:
+    """Lines of one file: ``main.py:358–361``; those next to each other but one are drawn together."""
+    parts: list[list[int]] = []
+    for line in sorted(set(lines)):
+        if parts and line - parts[-1][1] <= 2:
+            parts[-1][1] = line
+        else:
+            parts.append([line, line])
+    name = line_text(CodeLine(file, 0, "")).removesuffix(":0")
+    return f"{name}:" + list_text([str(a) if a == b else f"{a}–{b}" for a, b in parts])
 
 
 def list_text(words: Sequence[object]) -> str:
