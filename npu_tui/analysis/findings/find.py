@@ -25,6 +25,8 @@ RULES: tuple[Rule, ...] = (
 )
 """Every rule; each id occurs once."""
 
+_OF_PROFILER = frozenset(rule.id for rule in RULES if rule.of_profiler)
+
 
 def find(devices: Sequence[Facts]) -> Findings:
     """The findings of all ``devices`` of one trace; of several devices the one counts that loses most to a finding."""
@@ -70,10 +72,8 @@ def needs_text(needed: Input) -> str:
 
 
 def _verdict(findings: list[Finding], drafts: dict[str, str | None], facts: Facts) -> tuple[str, ...]:
-    """The first two findings that shorten the step in a line each, or what the device does with its time."""
-    leading = [each for each in findings if each.step_after_ns is not None and each.part_of is None][:2]
-    if not leading:
-        leading = [each for each in findings if each.severity != "info" and not each.hidden][:2]
+    """The first two findings to work on in a line each, or what the device does with its time."""
+    leading = [each for each in findings if _leads(each)][:2]
     if leading:
         lines = [
             drafts[each.id] or say("finding.verdict.line", what=_class_name(each), title=each.title) for each in leading
@@ -89,6 +89,13 @@ def _verdict(findings: list[Finding], drafts: dict[str, str | None], facts: Fact
             free=share_text(facts.share(facts.sums.free)),
         ),
     )
+
+
+def _leads(finding: Finding) -> bool:
+    """Whether a finding is worth a line of the verdict: it shortens the step, or is grave in another way."""
+    if finding.severity == "info" or finding.hidden or finding.part_of is not None or finding.id in _OF_PROFILER:
+        return False
+    return finding.step_after_ns is not None or finding.severity in ("high", "medium")
 
 
 def _class_name(finding: Finding) -> str:

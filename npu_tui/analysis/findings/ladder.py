@@ -48,22 +48,29 @@ class Rung:
 
 def climb(candidates: list[Candidate], facts: Facts) -> list[Finding]:
     """The findings of ``candidates`` in the order of work."""
-    ladder = [each for each in candidates if _counts(each, facts)]
-    rungs = _ladder(ladder)
-    following = [rung.candidate.rule.id for rung in rungs if rung.part_of is None][1:]
+    rungs = _ladder([each for each in candidates if _counts(each, facts)])
     seen = {id(rung.candidate) for rung in rungs}
     others = [each for each in candidates if id(each) not in seen]
-    others.sort(key=lambda each: _rank_outside(each, facts))
-    rungs += [Rung(each, _own_gain(each), None, None) for each in others]
-    after = dict(zip((rung.candidate.rule.id for rung in rungs), following, strict=False))
-    return [_finding(rung, facts, after.get(rung.candidate.rule.id)) for rung in rungs]
+    weighed = [each for each in others if each.draft.weight and _is_work(each, facts)]
+    others = sorted((each for each in others if each not in weighed), key=lambda each: _rank_outside(each, facts))
+    steps = [rung for rung in rungs if rung.part_of is None]
+    for each in sorted(weighed, key=lambda each: -each.draft.weight):
+        at = next((k for k, rung in enumerate(steps) if (rung.gain or 0) < each.draft.weight), len(steps))
+        steps.insert(at, Rung(each, None, None, None))
+    following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
+    parts = [rung for rung in rungs if rung.part_of is not None]
+    rest = [Rung(each, _own_gain(each), None, None) for each in others]
+    return [_finding(rung, facts, following.get(id(rung))) for rung in (*steps, *parts, *rest)]
 
 
 def _counts(candidate: Candidate, facts: Facts) -> bool:
     """Whether the candidate shortens the step: not what is info, hidden, or about the profile only."""
-    draft = candidate.draft
-    real = draft.severity != "info" and not candidate.rule.of_profiler and not is_hidden(candidate, facts)
-    return real and length_of(candidate.span) > 0
+    return _is_work(candidate, facts) and length_of(candidate.span) > 0
+
+
+def _is_work(candidate: Candidate, facts: Facts) -> bool:
+    real = candidate.draft.severity != "info" and not candidate.rule.of_profiler
+    return real and not is_hidden(candidate, facts)
 
 
 def is_hidden(candidate: Candidate, facts: Facts) -> bool:
@@ -135,7 +142,7 @@ def _nearer(best: Candidate, fresh: list[Candidate], rest: dict[int, Span]) -> C
         best = max(nearer, key=lambda each: length_of(rest[id(each)]))
 
 
-def _finding(rung: Rung, facts: Facts, following: str | None) -> Finding:
+def _finding(rung: Rung, facts: Facts, following: Rung | None) -> Finding:
     rule, draft = rung.candidate.rule, rung.candidate.draft
     gain = None if rung.gain is None else round(rung.gain / facts.count)
     after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)
@@ -157,7 +164,7 @@ def _finding(rung: Rung, facts: Facts, following: str | None) -> Finding:
     )
 
 
-def _outlook(rung: Rung, facts: Facts, following: str | None) -> list[str]:
+def _outlook(rung: Rung, facts: Facts, following: Rung | None) -> list[str]:
     """What of the gain remains behind the findings above, and how long the step is then."""
     if rung.removed is None or rung.gain is None:
         return []
@@ -171,7 +178,7 @@ def _outlook(rung: Rung, facts: Facts, following: str | None) -> list[str]:
         found.append(say("finding.outlook.step", gain=span_text(rung.gain / facts.count)))
     step = span_text(max(facts.step_ns - rung.removed / facts.count, 0))
     found.append(
-        say("finding.outlook.next", step=step, following=following)
+        say("finding.outlook.next", step=step, following=following.candidate.rule.id)
         if following
         else say("finding.outlook.last", step=step)
     )
