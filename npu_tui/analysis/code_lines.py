@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,11 +40,19 @@ class LineLoss:
 
 def user_line(stack: str) -> CodeLine | None:
     """The innermost user frame of a call stack (``file(line): function;`` per line, innermost first)."""
+    return next(iter(_user_frames(stack)), None)
+
+
+def user_lines(stack: str) -> list[CodeLine]:
+    """All user frames of a call stack, innermost first."""
+    return list(_user_frames(stack))
+
+
+def _user_frames(stack: str) -> Iterator[CodeLine]:
     for frame in stack.split(";"):
         match = _FRAME.fullmatch(frame)
         if match is not None and _is_user(match["file"]):
-            return CodeLine(match["file"], int(match["line"]), match["function"])
-    return None
+            yield CodeLine(match["file"], int(match["line"]), match["function"])
 
 
 def _is_user(file: str) -> bool:

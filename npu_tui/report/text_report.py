@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from npu_tui.report.findings_part import verdict_lines
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
@@ -13,7 +14,7 @@ _LONGEST_LIST = 10
 
 def text_report(report: dict[str, Any]) -> str:
     """The lines of ``report``, an object of ``npu_tui.report.json_report.report``."""
-    lines = _head(report)
+    lines = [*_head(report), "", *verdict_lines(report)]
     lines += _section("overlap", _overlap(report["overlap"]))
     lines += _section("steps", [_step(step) for step in report["steps"] if step["computing_us"] is not None])
     several = isinstance(report["dispatch"], list)

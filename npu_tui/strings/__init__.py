@@ -5,19 +5,25 @@ from __future__ import annotations
 from npu_tui.strings import (
     cli,
     commands,
+    explain,
+    findings,
     report,
     screen,
     settings,
     tabs,
+    thresholds,
 )
 
 ENGLISH: dict[str, str] = (
     cli.ENGLISH
     | commands.ENGLISH
+    | explain.ENGLISH
+    | findings.ENGLISH
     | report.ENGLISH
     | screen.ENGLISH
     | settings.ENGLISH
     | tabs.ENGLISH
+    | thresholds.ENGLISH
 )
 
 
