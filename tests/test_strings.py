@@ -21,7 +21,7 @@ COMPUTED = {
     "command.": {command.id for command in COMMANDS},
     "footer.": {command.id for command in COMMANDS if command.footer},
     "group.": set(GROUPS),
-    "tab.": {tab.id for tab in TABS},
+    "tab.": {f"{tab.id}{form}" for tab in TABS for form in ("", ".short")},
     "class.": {op_class.name.lower() for op_class in OpClass},
     "shape.": {shape.name.lower() for shape in LinkShape},
     "mode.": set(_MODES),

@@ -80,10 +80,6 @@ ENGLISH: dict[str, str] = {
     "group.search": "Search",
     "group.panel": "Panel",
     "group.program": "Program",
-    "tab.details": "Details",
-    "tab.links": "Links",
-    "tab.range": "Range",
-    "tab.search": "Search",
     "command.prompt": ":",
     "command.unknown": "no command, time or lane is called {text}",
 }

@@ -1,11 +1,34 @@
-"""The texts of the panel's tabs."""
+"""The texts of the panel's tabs and of the bars above the timeline."""
 
 from __future__ import annotations
 
 ENGLISH: dict[str, str] = {
     "tab.lines": "Code lines",
+    "tab.lines.short": "Code",
+    "tab.details": "Details",
+    "tab.details.short": "Details",
+    "tab.links": "Links",
+    "tab.links.short": "Links",
+    "tab.range": "Range",
+    "tab.range.short": "Range",
     "tab.operators": "Operators",
+    "tab.operators.short": "Ops",
     "tab.communication": "Communication",
+    "tab.communication.short": "Comm",
+    "tab.search": "Search",
+    "tab.search.short": "Search",
+    "chart.lead.words": (
+        "Lead: how long before the device was ready the next launch reached it. Below zero the idle device waited: "
+        "that is lost time."
+    ),
+    "chart.depth.words": (
+        "Queue depth: launches that have reached the device and have not ended. At zero nothing is left to do."
+    ),
+    "chart.now": "at the cursor",
+    "chart.unknown": "no value",
+    "chart.deepest": "deepest",
+    "chart.scale": "height: half decades from 3 µs to 3 ms; red from 10 µs of waiting",
+    "details.lead": "lead",
     "command.tab_lines": "Code lines: which lines of code lost time",
     "command.tab_operators": "Operators: compute time by type",
     "command.tab_communication": "Communication: every collective",
@@ -58,6 +81,18 @@ ENGLISH: dict[str, str] = {
     "communication.total": "{count} collectives, {elapsed} elapsed",
     "communication.none": "No collective here.",
     "communication.gone": "the args of the tasks are not available: {why}",
+    "bars.step": "{step} {length}",
+    "bars.device": "device",
+    "bars.device.number": "device {device}",
+    "bars.prep": "prep {share}",
+    "bars.prep.short": "p {share}",
+    "bars.compute": "compute {share}",
+    "bars.compute.short": "c {share}",
+    "bars.exposed": "exposed comm {share}",
+    "bars.exposed.short": "comm {share}",
+    "bars.free": "free {share}",
+    "bars.free.short": "f {share}",
+    "bars.before": "+ {time} before the first kernel, outside free",
     "code.none": "no code line here: a launch or an operation with a call stack has one",
     "code.copied": "{place} is copied: the file is not on this machine",
     "code.opened": "{place} was opened",

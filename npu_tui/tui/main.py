@@ -19,6 +19,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import parse_duration
 from npu_tui.tui.actions import Actions
+from npu_tui.tui.bars import Bars, Times, measure
 from npu_tui.tui.commands import BY_ID, COMMANDS, TAB_COMMAND, delivered
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
@@ -41,6 +42,7 @@ _PANEL_SECONDS = 0.08
 _ASKING = ("search", "command", "filter")
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
+_BARS_FROM = 30
 _PANEL_SMALL = 8
 _MARGIN = 0.05
 """A stretch of time is shown with this share of its length on either side."""
@@ -81,14 +83,16 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
         self._arranged: Size | None = None
+        self.measured = 0
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
         self._filled: tuple[object, ...] | None = None
         self._computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
 
     def compose(self) -> ComposeResult:
-        """Headline, timeline, panel; prompt and status line below."""
+        """Headline, bars, timeline, panel; prompt and status line below."""
         yield Headline()
+        yield Bars()
         yield Timeline(self.explorer, Painter(self.session.scene))
         yield Panel()
         yield StatusLine()
@@ -100,6 +104,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._arrange(self.app.size)  # before the first layout, which then stays
         self.query_one(Timeline).focus()
         self._fill_panel()
+        self.run_worker(self._measure, thread=True, group="bars")
         for trace in self.session.scene.traces:
             if trace.health.truncated:
                 self.tell(say("health.truncated", events=sum(trace.events.values())))
@@ -129,12 +134,36 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if size == self._arranged:
             return
         self._arranged = size
-        self.query_one(Headline).show(self.session, 0, size.width)
+        self._show_head()
         height = next((rows for least, rows in _PANEL_HEIGHTS if size.height >= least), _PANEL_SMALL)
         panel = self.query_one(Panel)
         panel.styles.height = min(height, max(size.height // 2, 3))
         shown = size.height >= _PANEL_FROM if self._panel_wanted is None else self._panel_wanted
         panel.set_class(not shown, "-hidden")
+
+    def _show_head(self) -> None:
+        """The step and device under the cursor, in bars where there is room for them."""
+        focused, traces = self.explorer.focused, self.session.scene.traces
+        index = focused.trace if focused is not None else 0
+        device = traces[index].layers[focused.layer].device if focused is not None else None
+        bars = self.query_one(Bars)
+        shown = False
+        size = self.app.size
+        if size.height >= _BARS_FROM:
+            shown = bars.show(traces, index, self.explorer.state.cursor, device, size.width)
+        else:
+            bars.add_class("-hidden")
+        self.query_one(Headline).show(self.session, index, size.width, not shown)
+
+    def _measure(self) -> None:
+        """Add up steps and devices in a thread."""
+        for index, trace in enumerate(self.session.scene.traces):
+            self.app.call_from_thread(self._measured, index, measure(trace))
+
+    def _measured(self, index: int, times: Times) -> None:
+        self.query_one(Bars).learn(index, times)
+        self.measured += 1
+        self._show_head()
 
     # --- commands
 
@@ -299,12 +328,16 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest."""
         if self._panel_timer is None:
-            self._panel_timer = self.set_timer(_PANEL_SECONDS, self._fill_panel)
+            self._panel_timer = self.set_timer(_PANEL_SECONDS, self._rested)
         else:
             self._panel_timer.reset()
 
-    def _fill_panel(self) -> None:
+    def _rested(self) -> None:
         self._panel_timer = None
+        self._show_head()
+        self._fill_panel()
+
+    def _fill_panel(self) -> None:
         panel = self.query_one(Panel)
         if panel.has_class("-hidden"):
             self._filled = None

@@ -36,9 +36,12 @@ class TabLine(Static):
         """Mark ``current``; ``counts`` are shown behind the names."""
         line = Text(" ")
         self._ends = []
-        for tab in TABS:
+        names = [say(f"tab.{tab.id}") for tab in TABS]
+        if sum(len(name) + 6 for name in names) > self.app.size.width:
+            names = [say(f"tab.{tab.id}.short") for tab in TABS]
+        for tab, name in zip(TABS, names, strict=True):
             count = counts.get(tab.id, 0)
-            label = f" {tab.key} {say(f'tab.{tab.id}')}{f' {count}' if count else ''} "
+            label = f" {tab.key} {name}{f' {count}' if count else ''} "
             line.append(label, style="reverse bold" if tab.id == current else "dim")
             line.append(" ")
             self._ends.append((len(line.plain), tab.id))

@@ -274,7 +274,9 @@ class _Drawing:
 
         Returns the row of lost time, its sum in view, and whether a launch starved; None where it has no row.
         """
-        whole = self.kept.holds_step(self.trace, self.view.start, self.view.end)
+        # The columns' grid may begin or end a little inside of what was fitted.
+        column = self.view.span // self.view.width + 1
+        whole = self.kept.holds_step(self.trace, self.view.start - column, self.view.end + column)
         index, marks = self.kept.losses(self.trace), self.scene.findings[self.trace]
         y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
         if whole and marks and y != _MINIMAP:

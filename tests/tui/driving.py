@@ -129,7 +129,8 @@ class Driver:
         """Wait until the panel is filled, too."""
         await self.idle()
         for _ in range(_PATIENCE):
-            if self.main._panel_timer is None and self.main._computing is None:
+            known = self.main.measured == len(self.main.session.scene.traces)
+            if known and self.main._panel_timer is None and self.main._computing is None:
                 break
             await asyncio.sleep(0.005)
         await self.idle()
