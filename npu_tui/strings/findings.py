@@ -100,7 +100,7 @@ ENGLISH: dict[str, str] = {
     "finding.sync.waited.copy": "waiting for the copy {name}",
     "finding.compile.title": "aclopCompileAndExecute {count}× {time}; the device starves for {starved}",
     "finding.compile.detail": (
-        "{count} operators were compiled while the job ran, {time} of host time ({share} of the device's time). The idle "
+        "Operators were compiled {count}× while the job ran, {time} of host time ({share} of the device's time). The idle "
         "device waited for {starved} of it; the rest hides behind other work."
     ),
     "finding.compile.place": "an operator is compiled before it is launched",

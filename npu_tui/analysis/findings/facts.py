@@ -50,7 +50,10 @@ class Beside:
 
 
 class Facts:
-    """One device of ``trace`` within ``window``, ns; ``step`` is the number of the step the window is that of."""
+    """One device of ``trace`` within ``window``, ns; ``step`` is the number of the step the window is that of.
+
+    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time.
+    """
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class Facts:
             for each in numbered
             if step in (None, each.number) and each.window.end > window.start and each.window.start < window.end  # type: ignore[union-attr]
         ]
-        self._whole_steps = step is not None or window == EVERYTHING
+        self.whole_steps = step is not None or window == EVERYTHING
         own = part.slices.collective if part.slices is not None else np.zeros(len(trace.slices), np.bool_)
         self.collectives = [each for each in collectives if own[each.item]]
 
@@ -124,12 +127,12 @@ class Facts:
     @property
     def count(self) -> int:
         """Over how many steps times are spread to speak of one step."""
-        return max(len(self.steps), 1) if self._whole_steps else 1
+        return max(len(self.steps), 1) if self.whole_steps else 1
 
     @cached_property
     def step_ns(self) -> float:
         """Mean length of the steps on the host; without steps that of the device's time; of a range its length."""
-        if not self._whole_steps:
+        if not self.whole_steps:
             return float(min(self.window.end, self.trace.end) - max(self.window.start, 0))
         if not self.steps:
             return float(self.total)
@@ -308,7 +311,7 @@ class Facts:
     def _in_step(self, items: I64) -> Bools:
         """Which of ``items`` start in a step of the window on the host; only where the window is that of a step."""
         found = np.zeros(len(items), np.bool_)
-        if self._whole_steps and self.window != EVERYTHING:
+        if self.whole_steps and self.window != EVERYTHING:
             start, slices = self.trace.slices.start[items], self.trace.slices
             for step in self.steps:
                 found |= (start >= slices.start[step.item]) & (start < slices.end[step.item])

@@ -9,7 +9,7 @@ from npu_tui.analysis.findings import affinity, communication, compute, config, 
 from npu_tui.analysis.findings.facts import Facts
 from npu_tui.analysis.findings.ladder import SUMMING_UP, Candidate, climb
 from npu_tui.analysis.findings.model import SEVERITIES, Finding, Findings
-from npu_tui.analysis.findings.rule import Input, Rule, Skipped
+from npu_tui.analysis.findings.rule import Draft, Input, Rule, Skipped
 from npu_tui.analysis.findings.words import share_text, span_text
 from npu_tui.strings import say
 
@@ -24,8 +24,6 @@ RULES: tuple[Rule, ...] = (
     *config.RULES,
 )
 """Every rule; each id occurs once."""
-
-_OF_PROFILER = frozenset(rule.id for rule in RULES if rule.of_profiler)
 
 
 def find(devices: Sequence[Facts]) -> Findings:
@@ -60,10 +58,17 @@ def _of_device(facts: Facts) -> Findings:
         if isinstance(draft, Skipped):
             skipped.append((rule.id, draft.reason))
         elif draft is not None:
-            candidates.append(Candidate(rule, draft))
-    findings = climb(candidates, facts)
+            candidates.append(Candidate(rule, _within(draft, facts)))
+    findings, leading = climb(candidates, facts)
     drafts = {each.rule.id: each.draft.verdict for each in candidates}
-    return Findings(tuple(findings), tuple(skipped), _verdict(findings, drafts, facts))
+    return Findings(tuple(findings), tuple(skipped), _verdict(findings[:leading], drafts, facts))
+
+
+def _within(draft: Draft, facts: Facts) -> Draft:
+    """The draft with nothing removed outside a range of time; a step owns what belongs to it as a whole."""
+    if draft.removes is None or facts.whole_steps:
+        return draft
+    return replace(draft, removes=facts.cut(draft.removes))
 
 
 def needs_text(needed: Input) -> str:
@@ -73,7 +78,7 @@ def needs_text(needed: Input) -> str:
 
 def _verdict(findings: list[Finding], drafts: dict[str, str | None], facts: Facts) -> tuple[str, ...]:
     """The first two findings to work on in a line each, or what the device does with its time."""
-    leading = [each for each in findings if _leads(each)][:2]
+    leading = findings[:2]
     if leading:
         lines = [
             drafts[each.id] or say("finding.verdict.line", what=_class_name(each), title=each.title) for each in leading
@@ -91,13 +96,6 @@ def _verdict(findings: list[Finding], drafts: dict[str, str | None], facts: Fact
     )
 
 
-def _leads(finding: Finding) -> bool:
-    """Whether a finding is worth a line of the verdict: it shortens the step, or is grave in another way."""
-    if finding.severity == "info" or finding.hidden or finding.part_of is not None or finding.id in _OF_PROFILER:
-        return False
-    return finding.step_after_ns is not None or finding.severity in ("high", "medium")
-
-
 def _class_name(finding: Finding) -> str:
     return say(f"finding.class.{finding.cls}")
 
@@ -109,7 +107,7 @@ def _named(found: Findings, facts: Facts) -> Findings:
     return Findings(
         tuple(findings),
         found.not_checked,
-        tuple(say("finding.device", device=device, text=line) for line in found.verdict),
+        (say("finding.device", device=device, text=found.verdict[0]), *found.verdict[1:]),
     )
 
 

@@ -71,6 +71,8 @@ def sync_host(facts: Facts) -> Draft | None:
     site = sync_site(facts, operations)
     removes = without(sync_span(facts, site), _fresh_starts(facts))
     lost = length_of(removes)
+    if not lost and blocking <= limits.sync_blocking:
+        return None
     share = facts.share(lost)
     severity: Severity = "high" if blocking > limits.sync_blocking else "info"
     if severity == "info" and share >= limits.sync_share:
@@ -196,6 +198,8 @@ def step_start(facts: Facts) -> Draft | None:
     """The time from the start of a step to its first kernel, in which the device has nothing to do."""
     limits = facts.limits
     gaps = _before_first_kernels(facts)
+    if not facts.whole_steps:
+        gaps = facts.cut(gaps)
     if not len(gaps[0]):
         return None
     time = length_of(gaps) / facts.count

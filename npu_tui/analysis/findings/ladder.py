@@ -46,8 +46,8 @@ class Rung:
     part_of: str | None
 
 
-def climb(candidates: list[Candidate], facts: Facts) -> list[Finding]:
-    """The findings of ``candidates`` in the order of work."""
+def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int]:
+    """The findings of ``candidates`` in the order of work, and how many of them shorten the step or weigh as much."""
     rungs = _ladder([each for each in candidates if _counts(each, facts)])
     seen = {id(rung.candidate) for rung in rungs}
     others = [each for each in candidates if id(each) not in seen]
@@ -60,7 +60,8 @@ def climb(candidates: list[Candidate], facts: Facts) -> list[Finding]:
     following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
     parts = [rung for rung in rungs if rung.part_of is not None]
     rest = [Rung(each, _own_gain(each), None, None) for each in others]
-    return [_finding(rung, facts, following.get(id(rung))) for rung in (*steps, *parts, *rest)]
+    findings = [_finding(rung, facts, following.get(id(rung))) for rung in (*steps, *parts, *rest)]
+    return findings, len(steps)
 
 
 def _counts(candidate: Candidate, facts: Facts) -> bool:
@@ -176,6 +177,8 @@ def _outlook(rung: Rung, facts: Facts, following: Rung | None) -> list[str]:
         found.append(say("finding.outlook.rest", gain=span_text(rung.gain / facts.count)))
     elif facts.count > 1:
         found.append(say("finding.outlook.step", gain=span_text(rung.gain / facts.count)))
+    if not facts.whole_steps:
+        return found
     step = span_text(max(facts.step_ns - rung.removed / facts.count, 0))
     found.append(
         say("finding.outlook.next", step=step, following=following.candidate.rule.id)
