@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from npu_tui.view.opening import Opening
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
-_COMMANDS = ("demo", "report", "screenshot", "settings", "keys")
+_COMMANDS = ("demo", "report", "screenshot", "settings", "explain", "keys")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run ``npu-tui`` with ``argv`` (the process's own if None); returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
+    # NumPy starts a thread per core for matrices, of which there are none here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         command = words[0] if words and words[0] in _COMMANDS else ""
         if command == "demo":
@@ -35,6 +37,8 @@ def main(argv: list[str] | None = None) -> int:
             return _settings(words[1:])
         if command == "keys":
             return _keys(words[1:])
+        if command == "explain":
+            return _explain(words[1:])
         return _open(words)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -48,7 +52,8 @@ def _open(words: list[str]) -> int:
         prog="npu-tui",
         description=say("cli.description"),
         epilog=say("cli.epilog"),
-        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui screenshot PATH -o OUT.svg",
+        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui screenshot PATH -o OUT.svg"
+        " | npu-tui explain [ID]",
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
@@ -205,6 +210,22 @@ def _report(words: list[str]) -> int:
             _write(text_report(report(trace, selection, options.path)))
     except InputError as error:
         return _refuse(error)
+    return DONE
+
+
+def _explain(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="npu-tui explain", description=say("cli.explain"))
+    parser.add_argument("id", nargs="?", metavar="ID", help=say("cli.explain_id"))
+    wanted = parser.parse_args(words).id
+    from npu_tui.report.explain import explain, list_findings, nearest, rule_of
+
+    if wanted is None:
+        _write(list_findings())
+        return DONE
+    rule = rule_of(wanted)
+    if rule is None:
+        parser.error(say("explain.unknown", id=printable(wanted), near=nearest(wanted)))
+    _write(explain(rule))
     return DONE
 
 

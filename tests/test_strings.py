@@ -2,11 +2,19 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import fields
 from pathlib import Path
 from string import Formatter
+from typing import get_args
 
 import pytest
 
+from npu_tui.analysis.drains import Cause
+from npu_tui.analysis.findings.config import ENVIRONMENT
+from npu_tui.analysis.findings.find import RULES
+from npu_tui.analysis.findings.model import FindingClass
+from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.report.explain import ADVICE
 from npu_tui.strings import ENGLISH, say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
@@ -21,19 +29,43 @@ COMPUTED = {
     "command.": {command.id for command in COMMANDS},
     "footer.": {command.id for command in COMMANDS if command.footer},
     "group.": set(GROUPS),
-    "tab.": {tab.id for tab in TABS},
+    "tab.": {f"{tab.id}{form}" for tab in TABS for form in ("", ".short")},
     "class.": {op_class.name.lower() for op_class in OpClass},
     "shape.": {shape.name.lower() for shape in LinkShape},
     "mode.": set(_MODES),
     "category.": {HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD},
     "report.dispatch.stage.": {"python", "cann"},
     "kind.": {"command", "time", "flag", "lane", "slice"},
+    "explain.": {rule.id for rule in RULES},
+    "explain.input.": {needed for rule in RULES for needed in rule.inputs},
+    "threshold.": {field.name for field in fields(Thresholds)},
+    "finding.needs.": {needed for rule in RULES for needed in rule.inputs},
+    "finding.class.": set(get_args(FindingClass)),
+    "finding.cause.": set(get_args(Cause)),
+    "finding.bound.": {"dispatch", "compute", "communication"},
+    "finding.stage.": {"python", "cann", "host"},
+    "finding.stage.title.": {"python", "cann"},
+    "finding.stage.detail.": {"python", "cann"},
+    "finding.vertical.stage.": {"python", "cann"},
+    "finding.util.": {"fine", "room", "poor"},
+    "finding.share.": {"cube", "copy", "layout", "softmax"},
+    "finding.advice.share.": {"cube", "copy", "layout", "softmax"},
+    "finding.affinity.": {"api", "kernel"},
+    "finding.sync.waited.": {"compute", "communication", "copy"},
+    "finding.environment.": {name for name, _ in ENVIRONMENT},
     "stage.": {"op", "enqueue", "queue", "dequeue", "launch", "wait", "run"},
 }
 """Families whose keys are put together while the program runs, with all of their members."""
 
 LOOSE = ("header.", "range.", "search.", "links.", "command.", "flag.", "report.", "not_checked.")
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
+
+
+def test_advice_of_every_rule_exists() -> None:
+    assert set(ADVICE) == {rule.id for rule in RULES}
+    for words in ADVICE.values():
+        for word in words:
+            assert not placeholders(ENGLISH[f"finding.advice.{word}"]), word
 
 
 def calls() -> list[tuple[str, ast.Call]]:
@@ -67,7 +99,7 @@ def words_in_source() -> set[str]:
     return {
         node.value
         for file in PACKAGE.rglob("*.py")
-        if file.name != "strings.py"
+        if file.parent.name != "strings"
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
@@ -107,7 +139,7 @@ def test_placeholders_are_filled_by_name():
 
 def test_texts_are_clean():
     for key, text in ENGLISH.items():
-        if not key.startswith("report."):  # its rows are columns
+        if not key.startswith(("report.", "explain.")):  # their rows are columns
             assert text == text.strip() or key.endswith(".prompt"), key
             assert "  " not in text.replace("   ", ""), key
         assert not re.search(r"\.{3}|--(?![a-z])", text), key

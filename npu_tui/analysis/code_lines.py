@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,11 +40,19 @@ class LineLoss:
 
 def user_line(stack: str) -> CodeLine | None:
     """The innermost user frame of a call stack (``file(line): function;`` per line, innermost first)."""
+    return next(iter(_user_frames(stack)), None)
+
+
+def user_lines(stack: str) -> list[CodeLine]:
+    """All user frames of a call stack, innermost first."""
+    return list(_user_frames(stack))
+
+
+def _user_frames(stack: str) -> Iterator[CodeLine]:
     for frame in stack.split(";"):
         match = _FRAME.fullmatch(frame)
         if match is not None and _is_user(match["file"]):
-            return CodeLine(match["file"], int(match["line"]), match["function"])
-    return None
+            yield CodeLine(match["file"], int(match["line"]), match["function"])
 
 
 def _is_user(file: str) -> bool:
@@ -54,19 +63,32 @@ def _is_user(file: str) -> bool:
 
 def code_lines(trace: Trace, launches: Dispatch) -> list[LineLoss]:
     """The lines whose launches lost time, most first; the sum is the lost time of ``launches``."""
-    losing = launches.lost > 0
-    lost = launches.lost[losing]
-    stack = stack_of(trace, operation_of(trace, trace.links.target_slice[launches.link[losing]].astype(np.int64)))
-    distinct, code = np.unique(stack, return_inverse=True)
-    sums, counts = np.bincount(code, lost, len(distinct)), np.bincount(code, minlength=len(distinct))
-    totals: dict[CodeLine | None, list[float]] = {}
-    for number, total, count in zip(distinct.tolist(), sums.tolist(), counts.tolist(), strict=True):
+    return [row for row, _ in losing_launches(trace, launches)]
+
+
+def losing_launches(trace: Trace, launches: Dispatch) -> list[tuple[LineLoss, I64]]:
+    """The lines whose launches lost time, most first, each with the positions of those in ``launches``, worst first."""
+    position = np.flatnonzero(launches.lost > 0)
+    position = position[np.argsort(-launches.lost[position], kind="stable")]
+    target = trace.links.target_slice[launches.link[position]].astype(np.int64)
+    distinct, code = np.unique(stack_of(trace, operation_of(trace, target)), return_inverse=True)
+    lines: dict[CodeLine | None, int] = {}
+    of_stack = np.zeros(len(distinct), np.int64)
+    for k, number in enumerate(distinct.tolist()):
         line = user_line(trace.stacks[number]) if number >= 0 else None
-        row = totals.setdefault(line, [0.0, 0])
-        row[0] += total
-        row[1] += count
-    rows = [LineLoss(line, total, int(count)) for line, (total, count) in totals.items()]
-    return sorted(rows, key=lambda row: (-row.lost, row.code is None, row.code and (row.code.file, row.code.line)))
+        of_stack[k] = lines.setdefault(line, len(lines))
+    owner = of_stack[code]
+    order = np.argsort(owner, kind="stable")
+    own = np.split(position[order], np.searchsorted(owner[order], np.arange(1, len(lines)))) if lines else []
+    rows = [
+        (LineLoss(line, float(launches.lost[members].sum()), len(members)), members)
+        for line, members in zip(lines, own, strict=True)
+    ]
+    return sorted(rows, key=lambda row: (-row[0].lost, row[0].code is None, _place(row[0].code)))
+
+
+def _place(code: CodeLine | None) -> tuple[str, int]:
+    return (code.file, code.line) if code else ("", 0)
 
 
 def stack_of(trace: Trace, operation: I64) -> I64:

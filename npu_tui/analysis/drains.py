@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.backlog import backlog
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches import Pairs, dequeue_of, enqueue_of
 from npu_tui.trace.intervals import touches
@@ -58,18 +59,12 @@ def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> list[Drain]:
     if not len(pairs.link):
         return []
     target = trace.links.target_slice[pairs.link].astype(np.int64)
-    ends = trace.slices.end[target].astype(np.float64)
-    time = np.concatenate((pairs.arrival, ends))
-    change = np.repeat([1, -1], len(target))
-    order = np.lexsort((change, time))
-    time, change = time[order], change[order]
-    backlog = np.cumsum(change)
-    at = np.flatnonzero((backlog[:-1] == 0) & (time[1:] - time[:-1] >= _DRAIN_NS))
+    time, depth, pair = backlog(trace, pairs)
+    at = np.flatnonzero((depth[:-1] == 0) & (time[1:] - time[:-1] >= _DRAIN_NS))
     if not len(at):
         return []
-    peak = np.maximum.reduceat(backlog[: at[-1] + 1], np.append(0, at[:-1] + 1))
-    position = order % len(target)
-    before, next_pair = target[position[at]], position[at + 1]
+    peak = np.maximum.reduceat(depth[: at[-1] + 1], np.append(0, at[:-1] + 1))
+    before, next_pair = target[pair[at]], pair[at + 1]
     cause = _causes(trace, device, pairs, next_pair, time[at], time[at + 1])
     return [
         Drain(*row)

@@ -19,7 +19,8 @@ class HostOperators:
     """The ``cpu_op`` slices ``item`` without steps: times in ns, (n,) each.
 
     ``host_self`` leaves out the operations directly inside; ``device_self`` adds up the slices whose ``async_npu`` link
-    starts at the operation, ``device_total`` those of the operations inside as well.
+    starts at the operation, ``device_total`` those of the operations inside as well. ``parent`` is the position in
+    ``item`` of the nearest operation around it, -1 without one.
     """
 
     item: I64
@@ -27,6 +28,7 @@ class HostOperators:
     host_self: I64
     device_self: I64
     device_total: I64
+    parent: I64
 
 
 def host_operators(trace: Trace) -> HostOperators:
@@ -48,7 +50,7 @@ def host_operators(trace: Trace) -> HostOperators:
     while (inner := np.flatnonzero(up >= 0)).size:  # one pass per level of nesting
         np.add.at(device_total, up[inner], device_self[inner])
         up = np.where(up >= 0, parent[up], -1)
-    return HostOperators(item, total, own, device_self, device_total)
+    return HostOperators(item, total, own, device_self, device_total, parent)
 
 
 def _launched_time(trace: Trace) -> I64:

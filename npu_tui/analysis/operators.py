@@ -79,14 +79,20 @@ def _operations(trace: Trace, items: I64) -> I64:
     return launching[items]
 
 
-def operators(trace: Trace, items: I64, cores: list[str | None] | None = None) -> list[OperatorSum]:
+def operators(
+    trace: Trace,
+    items: I64,
+    cores: list[str | None] | None = None,
+    kinds: tuple[list[str], I64] | None = None,
+) -> list[OperatorSum]:
     """The kernels ``items`` (compute slices) by type and core, most time first.
 
-    ``cores`` has one entry per item, None where kernel_details.csv is missing.
+    ``cores`` has one entry per item, None where kernel_details.csv is missing; ``kinds`` is what ``kernel_types`` says
+    of ``items`` where that has been asked before.
     """
     if not len(items):
         return []
-    types, type_code = kernel_types(trace, items)
+    types, type_code = kernel_types(trace, items) if kinds is None else kinds
     known = {core: code for code, core in enumerate(dict.fromkeys(cores or [None]))}
     core_code = np.array([known[core] for core in cores], np.int64) if cores else np.zeros(len(items), np.int64)
     names = list(known)

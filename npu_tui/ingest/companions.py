@@ -21,6 +21,7 @@ from npu_tui.trace.model import Trace
 _INFO = re.compile(r"profiler_info(?:_(\d{1,5}))?\.json")
 _LEVEL = re.compile(r"Level(\d)")
 _MISSING = ("", "N/A")
+_PROFILES = ("_ascend_pt", "_ascend_ms")
 _LONGEST_CELL = 1 << 27
 
 
@@ -74,6 +75,24 @@ class Companions:
             return {}
         found = next((_document(file) for file in names if _INFO.fullmatch(file.name)), None)
         return found if isinstance(found, dict) else {}
+
+    @property
+    def metadata(self) -> Any:
+        """The content of ``profiler_metadata.json`` one directory up, None without one."""
+        return _document(self.folder.resolve().parent / "profiler_metadata.json")
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks whose profiles lie beside this one, its own included, by their ``profiler_info_<rank>.json``."""
+        found = set()
+        try:
+            for profile in self.folder.resolve().parent.parent.iterdir():
+                if profile.is_dir() and profile.name.endswith(_PROFILES):
+                    matches = (_INFO.fullmatch(file.name) for file in profile.iterdir())
+                    found |= {int(match[1]) for match in matches if match is not None and match[1] is not None}
+        except OSError:
+            pass
+        return tuple(sorted(found))
 
     @property
     def profiler_level(self) -> int | None:

@@ -2,60 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from npu_tui.analysis.code_lines import code_lines
-from npu_tui.analysis.communication import Collective, PlaneArgs, collectives, plane_tasks
-from npu_tui.analysis.device import DeviceSlices, device_slices
-from npu_tui.analysis.dispatch import NEAR_VERTICAL_NS, Dispatch, dispatch
-from npu_tui.analysis.dispatch_ranges import dispatch_ranges, launches_in
-from npu_tui.analysis.drains import drains
-from npu_tui.analysis.free import FreeSplit, free_split
-from npu_tui.analysis.launches import Pairs, busy_pairs
+from npu_tui.analysis.communication import Collective
+from npu_tui.analysis.dispatch import NEAR_VERTICAL_NS
+from npu_tui.analysis.findings.facts import Facts
 from npu_tui.analysis.operators import collective_type, operators
-from npu_tui.analysis.overlap_lanes import OverlapLanes, overlap_lanes
-from npu_tui.analysis.stage import dequeue_idle_ratio, slow_stage
-from npu_tui.ingest.companions import Companions
-from npu_tui.ingest.task_args import task_args
+from npu_tui.analysis.parts import DevicePart
+from npu_tui.analysis.stage import slow_stage
+from npu_tui.report.measured import Measured
 from npu_tui.report.selection import Selection
 from npu_tui.report.values import ratio, text, us
 from npu_tui.trace.model import Trace
-
-
-@dataclass(frozen=True, slots=True)
-class DevicePart:
-    """One device with everything that is known of its launches and its free time."""
-
-    slices: DeviceSlices | None
-    lanes: OverlapLanes | None
-    launches: Dispatch | None
-    pairs: Pairs | None
-    split: FreeSplit | None
-
-    @property
-    def device(self) -> int | None:
-        """The number of the device, None where the file does not tell."""
-        known = self.slices or self.lanes
-        return known.device if known else None
-
-
-def device_parts(trace: Trace) -> list[DevicePart]:
-    """Every device of ``trace``, also one that has an Overlap Analysis layer only."""
-    devices = device_slices(trace)
-    lanes = overlap_lanes(trace, devices)
-    launches = {found.device: found for found in dispatch(trace)}
-    parts = []
-    for device in devices:
-        own = next((each for each in lanes if each.device == device.device), None)
-        launched = launches.get(device.device)
-        pairs = busy_pairs(trace, device, launched) if launched is not None else None
-        split = free_split(trace, device, own, pairs) if own is not None and pairs is not None else None
-        parts.append(DevicePart(device, own, launched, pairs, split))
-    known = {device.device for device in devices}
-    return parts + [DevicePart(None, each, None, None, None) for each in lanes if each.device not in known]
 
 
 def overlap_part(parts: list[DevicePart], selection: Selection) -> dict[str, Any]:
@@ -105,9 +65,9 @@ def _overlap_object(sums: dict[str, float | None]) -> dict[str, Any]:
     }
 
 
-def dispatch_part(trace: Trace, parts: list[DevicePart], selection: Selection) -> Any:
+def dispatch_part(devices: list[Facts]) -> Any:
     """The launches: one object, or a list by device where several have any."""
-    found = [_dispatch_object(trace, part, selection) for part in parts if part.launches is not None]
+    found = [_dispatch_object(facts) for facts in devices if facts.launches is not None]
     if not found:
         return {"device": None, "links": 0, **dict.fromkeys(_UNKNOWN_LAUNCHES), **_no_rows(), "slow_stage": None}
     return found[0] if len(found) == 1 else found
@@ -123,17 +83,13 @@ def _no_rows() -> dict[str, list[Any]]:
     return {"ranges": [], "code_lines": [], "drains": []}
 
 
-def _dispatch_object(trace: Trace, part: DevicePart, selection: Selection) -> dict[str, Any]:
-    assert part.launches is not None
-    assert part.slices is not None
-    launches = launches_in(trace, part.launches, selection.window)
+def _dispatch_object(facts: Facts) -> dict[str, Any]:
+    launches = facts.launches
+    assert launches is not None
     floor = launches.floors[0] if len(launches.floors) == 1 else None
     near = int(np.count_nonzero(launches.near_vertical))
-    idle = None
-    if part.split is not None:
-        idle = dequeue_idle_ratio(trace, part.split, part.launches, selection.window)
     return {
-        "device": part.device,
+        "device": facts.part.device,
         "links": len(launches.link),
         "clock_floor_us": us(floor.floor) if floor else None,
         "clock_floor_trusted": all(each.trusted for each in launches.floors),
@@ -153,7 +109,7 @@ def _dispatch_object(trace: Trace, part: DevicePart, selection: Selection) -> di
                 "idle_ratio": ratio(each.idle_ratio, 1),
                 "lost_us": us(each.lost),
             }
-            for each in dispatch_ranges(trace, part.slices, launches)
+            for each in facts.ranges
         ],
         "code_lines": [
             {
@@ -163,17 +119,15 @@ def _dispatch_object(trace: Trace, part: DevicePart, selection: Selection) -> di
                 "lost_us": us(each.lost),
                 "launches": each.launches,
             }
-            for each in code_lines(trace, launches)
+            for each in facts.lines
         ],
-        "drains": _drain_rows(trace, part, selection),
-        "slow_stage": slow_stage(idle),
-        "dequeue_idle_ratio": ratio(idle, 1),
+        "drains": _drain_rows(facts),
+        "slow_stage": slow_stage(facts.dequeue_idle),
+        "dequeue_idle_ratio": ratio(facts.dequeue_idle, 1),
     }
 
 
-def _drain_rows(trace: Trace, part: DevicePart, selection: Selection) -> list[dict[str, Any]]:
-    assert part.slices is not None
-    assert part.pairs is not None
+def _drain_rows(facts: Facts) -> list[dict[str, Any]]:
     return [
         {
             "start_us": us(each.start),
@@ -181,24 +135,22 @@ def _drain_rows(trace: Trace, part: DevicePart, selection: Selection) -> list[di
             "cause": each.cause,
             "peak_backlog": each.peak_backlog,
             "interrupted": each.interrupted,
-            "before": text(trace.name_of(each.before)),
-            "after": text(trace.name_of(each.after)),
+            "before": text(facts.trace.name_of(each.before)),
+            "after": text(facts.trace.name_of(each.after)),
         }
-        for each in drains(trace, part.slices, part.pairs)
-        if selection.window.start <= each.start < selection.window.end
+        for each in facts.drains
     ]
 
 
-def operator_part(
-    trace: Trace, parts: list[DevicePart], selection: Selection, companions: Companions | None
-) -> list[dict[str, Any]]:
+def operator_part(measured: Measured) -> list[dict[str, Any]]:
     """The kernels of all devices that start in the selection, by type and core."""
-    compute = np.zeros(len(trace.slices), np.bool_)
-    for part in parts:
-        if part.slices is not None:
-            compute |= part.slices.compute
-    items = np.flatnonzero(compute & selection.window.holds(trace.slices.start))
-    rows = operators(trace, items, companions.kernel_cores(trace, items) if companions else None)
+    trace, companions = measured.trace, measured.companions
+    items = np.sort(np.concatenate([facts.kernels for facts in measured.facts] or [np.zeros(0, np.int64)]))
+    known = measured.facts[0].kernel_types if len(measured.facts) == 1 else None
+    if known is not None:
+        order = np.argsort(measured.facts[0].kernels, kind="stable")
+        known = known[0], known[1][order]
+    rows = operators(trace, items, companions.kernel_cores(trace, items) if companions else None, known)
     listed = sum(row.total for row in rows)
     return [
         {
@@ -215,12 +167,9 @@ def operator_part(
     ]
 
 
-def communication_part(trace: Trace, selection: Selection) -> list[dict[str, Any]]:
-    """The collectives that start in the selection."""
-    tasks = plane_tasks(trace)
-    args = task_args(trace, tasks)
-    planes = PlaneArgs(tasks, args.source_rank, args.target_rank, args.size, args.link_type)
-    return [_collective_row(trace, each) for each in collectives(trace, planes, selection.window)]
+def communication_part(trace: Trace, found: list[Collective]) -> list[dict[str, Any]]:
+    """The collectives ``found``."""
+    return [_collective_row(trace, each) for each in found]
 
 
 def _collective_row(trace: Trace, each: Collective) -> dict[str, Any]:

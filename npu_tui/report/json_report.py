@@ -10,20 +10,17 @@ import numpy.typing as npt
 import orjson
 
 from npu_tui.analysis.apis import apis
+from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.analysis.health import trace_health
-from npu_tui.analysis.host_operators import host_operators
+from npu_tui.analysis.host_operators import HostOperators
 from npu_tui.analysis.overlap_lanes import disagreement
-from npu_tui.analysis.steps import Step, StepSums, step_sums, steps
+from npu_tui.analysis.parts import DevicePart
+from npu_tui.analysis.steps import Step, StepSums, step_sums
 from npu_tui.analysis.window import EVERYTHING
-from npu_tui.ingest.companions import Companions, companions_of
-from npu_tui.report.device_part import (
-    DevicePart,
-    communication_part,
-    device_parts,
-    dispatch_part,
-    operator_part,
-    overlap_part,
-)
+from npu_tui.ingest.companions import Companions
+from npu_tui.report.device_part import communication_part, dispatch_part, operator_part, overlap_part
+from npu_tui.report.findings_part import findings_part
+from npu_tui.report.measured import Measured
 from npu_tui.report.not_checked import not_checked
 from npu_tui.report.selection import WHOLE_TRACE, Selection
 from npu_tui.report.values import text, us
@@ -37,40 +34,53 @@ _DISAGREES = (
 _FAR = "{far} slices lie {hours:.1f} h apart from the others"
 
 
-def json_report(trace: Trace, selection: Selection = WHOLE_TRACE, opened: str | Path | None = None) -> bytes:
+def json_report(
+    trace: Trace,
+    selection: Selection = WHOLE_TRACE,
+    opened: str | Path | None = None,
+    thresholds: Thresholds | None = None,
+) -> bytes:
     """The report of ``selection`` as UTF-8 text with a line end.
 
     ``opened`` is the path that the user gave, where that is not the file of the trace. Raises ``InputError`` if that
     file is gone or has changed.
     """
-    return orjson.dumps(report(trace, selection, opened), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(
+        report(trace, selection, opened, thresholds), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    )
 
 
-def report(trace: Trace, selection: Selection = WHOLE_TRACE, opened: str | Path | None = None) -> dict[str, Any]:
+def report(
+    trace: Trace,
+    selection: Selection = WHOLE_TRACE,
+    opened: str | Path | None = None,
+    thresholds: Thresholds | None = None,
+) -> dict[str, Any]:
     """The object that ``json_report`` writes.
 
     ``source``, ``trace``, ``layers`` and ``health`` are those of the whole file whatever the selection.
     """
-    companions = companions_of(trace)
-    parts = device_parts(trace)
-    all_steps = steps(trace)
+    measured = Measured(trace, selection, thresholds)
+    parts, all_steps = measured.parts, measured.steps
     found = {
         "schema_version": SCHEMA_VERSION,
         "selection": _selection(selection),
-        "source": _source(trace, parts, companions, Path(opened or trace.path), all_steps),
+        "source": _source(trace, parts, measured.companions, Path(opened or trace.path), all_steps),
         "trace": _trace(trace),
         "layers": _layers(trace),
         "overlap": overlap_part(parts, selection),
         "steps": _steps(trace, parts, selection, all_steps),
         "links": _links(trace, selection),
-        "dispatch": dispatch_part(trace, parts, selection),
-        "operators": operator_part(trace, parts, selection, companions),
-        "communication": communication_part(trace, selection),
+        "dispatch": dispatch_part(measured.facts),
+        "operators": operator_part(measured),
+        "communication": communication_part(trace, measured.collectives),
         "apis": _apis(trace, selection),
-        "host_operators": _host_operators(trace, selection),
-        "findings": [],
+        "host_operators": _host_operators(trace, selection, measured.hosts),
+        "verdict": list(measured.findings.verdict),
+        "findings": findings_part(trace, measured.findings),
     }
-    found["not_checked"] = not_checked(trace, parts, found)
+    unchecked = [{"id": rule, "reason": reason} for rule, reason in measured.findings.not_checked]
+    found["not_checked"] = not_checked(trace, parts, found) + unchecked
     found["health"] = _health(trace, parts)
     return found
 
@@ -237,9 +247,8 @@ def _apis(trace: Trace, selection: Selection) -> list[dict[str, Any]]:
     ]
 
 
-def _host_operators(trace: Trace, selection: Selection) -> list[dict[str, Any]]:
+def _host_operators(trace: Trace, selection: Selection, found: HostOperators) -> list[dict[str, Any]]:
     """Operations that start in the selection by name, the most host time of their own first."""
-    found = host_operators(trace)
     own = np.flatnonzero(selection.window.holds(trace.slices.start[found.item]))
     names, code = np.unique(trace.slices.name[found.item[own]], return_inverse=True)
     count = np.bincount(code, minlength=len(names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_tui.report.device_part import DevicePart
+from npu_tui.analysis.parts import DevicePart
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 

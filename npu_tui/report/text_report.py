@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
+from npu_tui.report.findings_part import verdict_lines
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
 
 _LONGEST_LIST = 10
+_WIDTH = 118
 
 
 def text_report(report: dict[str, Any]) -> str:
     """The lines of ``report``, an object of ``npu_tui.report.json_report.report``."""
-    lines = _head(report)
+    lines = [*_head(report), "", *verdict_lines(report)]
     lines += _section("overlap", _overlap(report["overlap"]))
     lines += _section("steps", [_step(step) for step in report["steps"] if step["computing_us"] is not None])
     several = isinstance(report["dispatch"], list)
@@ -27,7 +30,7 @@ def text_report(report: dict[str, Any]) -> str:
     lines += _section("operators", _rows("operators.row", [_operator(each) for each in report["operators"]]))
     longest = sorted(report["communication"], key=lambda each: -each["elapsed_us"])
     lines += _section("communication", _rows("communication.row", [_collective(each) for each in longest]))
-    lines += _section("not_checked", [say("report.not_checked.row", **each) for each in report["not_checked"]])
+    lines += _section("not_checked", _not_checked(report["not_checked"]))
     lines += _section("health", _health(report["health"]))
     return "\n".join(map(printable, lines)) + "\n"
 
@@ -92,6 +95,24 @@ def _head(report: dict[str, Any]) -> list[str]:
             )
         )
     return lines
+
+
+def _not_checked(rows: list[dict[str, str]]) -> list[str]:
+    """One line per reason, with all it holds for."""
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        by_reason.setdefault(row["reason"], []).append(row["id"])
+    return [
+        line
+        for reason, ids in by_reason.items()
+        for line in textwrap.wrap(
+            say("report.not_checked.row", id=", ".join(ids), reason=reason),
+            _WIDTH,
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    ]
 
 
 def _overlap(overlap: dict[str, Any]) -> list[str]:

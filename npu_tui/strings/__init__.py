@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from npu_tui.strings import asking, cli, commands, notes, report, rows, screen, search, settings, walk
+from npu_tui.strings import (
+    asking,
+    cli,
+    commands,
+    explain,
+    findings,
+    notes,
+    report,
+    rows,
+    screen,
+    search,
+    settings,
+    tabs,
+    thresholds,
+    walk,
+)
 
 ENGLISH: dict[str, str] = (
     asking.ENGLISH
     | cli.ENGLISH
     | commands.ENGLISH
+    | explain.ENGLISH
+    | findings.ENGLISH
     | notes.ENGLISH
     | report.ENGLISH
     | rows.ENGLISH
     | screen.ENGLISH
     | search.ENGLISH
     | settings.ENGLISH
+    | tabs.ENGLISH
+    | thresholds.ENGLISH
     | walk.ENGLISH
 )
 

@@ -19,6 +19,8 @@ ENGLISH: dict[str, str] = {
     "cli.path": "trace_view.json or a *_ascend_pt directory; without it, the current directory",
     "cli.demo": "open a bundled example",
     "cli.demo_name": "which example: {names}",
+    "cli.explain": "what a finding means: its rule, its thresholds, what to do, its documents",
+    "cli.explain_id": "which finding, such as DISPATCH.VERTICAL; without it, all are listed",
     "cli.screenshot": "write the screen as an SVG picture, without a terminal",
     "cli.settings": "print a complete settings file with every default, or check the one in use",
     "cli.settings.check": "only say whether the settings file is right",

@@ -71,6 +71,7 @@ ENGLISH: dict[str, str] = {
     "command.focus_next": "between lanes and panel",
     "command.command": "command, time or lane by name",
     "command.palette": "command palette",
+    "command.redraw": "draw the screen again",
     "command.help": "all keys",
     "command.health": "trace health: what could not be placed",
     "command.quit": "quit (also :q)",
@@ -102,10 +103,6 @@ ENGLISH: dict[str, str] = {
     "group.notes": "Flags and copies",
     "group.panel": "Panel",
     "group.program": "Program",
-    "tab.details": "Details",
-    "tab.links": "Links",
-    "tab.range": "Range",
-    "tab.search": "Search",
     "command.prompt": ":",
     "command.unknown": "no command, time, flag, lane or slice is called {text}",
 }

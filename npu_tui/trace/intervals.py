@@ -69,3 +69,8 @@ def touches(start: I64, end: I64, low: npt.NDArray[np.float64], high: npt.NDArra
     before = np.searchsorted(start[order], high, "left") - 1
     found: Bools = (before >= 0) & (reach[np.maximum(before, 0)] > low)
     return found
+
+
+def intersection(start: I64, end: I64, other_start: I64, other_end: I64) -> tuple[I64, I64]:
+    """What the unions of ``[start, end)`` and ``[other_start, other_end)`` share, disjoint and ascending."""
+    return difference(start, end, *difference(start, end, other_start, other_end))

@@ -19,9 +19,15 @@ from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
 from npu_tui.tui.session import Session
 from npu_tui.tui.theme import THEME
+from npu_tui.tui.timeline import Timeline
 from npu_tui.view.opening import Opening
 
 _DEBUG = "NPU_TUI_DEBUG"
+_LAST_ANSWER_SECONDS = 0.4
+_LAST_ANSWERS = 20
+_SWITCH_SECONDS = 0.001
+"""Threads that search or compute give way to the keys after this time, a fifth of what Python grants them."""
+
 UNREADABLE, INTERNAL, INTERRUPTED = 3, 70, 130
 
 
@@ -48,11 +54,13 @@ class NpuTui(App[InputError | None]):
         self._notes = notes
         self._path = path
         self._session = session
+        self._leaving = 0
         self.register_theme(THEME)
         self.theme = THEME.name
 
     def on_mount(self) -> None:
         """Show the session, or load it first."""
+        sys.setswitchinterval(_SWITCH_SECONDS)
         if self._session is not None:
             self.push_screen(MainScreen(self._session, self._opening, self._notes))
         elif self._path is not None:
@@ -60,7 +68,31 @@ class NpuTui(App[InputError | None]):
 
     def action_interrupt(self) -> None:
         """Leave at once, as Ctrl+C does elsewhere."""
-        self.exit(None, return_code=INTERRUPTED)
+        self.leave(INTERRUPTED)
+
+    async def action_quit(self) -> None:
+        """End the program (Textual's own key for it)."""
+        self.leave()
+
+    def leave(self, return_code: int = 0) -> None:
+        """End, but not before the terminal's last answer is in: it would be typed into the shell."""
+        self._leaving += 1
+        if self._leaving <= _LAST_ANSWERS and any(timeline.pace.on_the_way for timeline in self._timelines()):
+            self.set_timer(_LAST_ANSWER_SECONDS / _LAST_ANSWERS, lambda: self.leave(return_code))
+        else:
+            self.exit(None, return_code=return_code)
+
+    def on_main_screen_leave(self) -> None:
+        """End with success."""
+        self.leave()
+
+    def on_cursor_position(self) -> None:
+        """The terminal answers that it has shown a frame."""
+        for timeline in self._timelines():
+            timeline.frame_shown()
+
+    def _timelines(self) -> list[Timeline]:
+        return [timeline for screen in self.screen_stack for timeline in screen.query(Timeline)]
 
     def _fatal_error(self) -> None:
         """End with one line instead of Textual's pages of locals, unless those are asked for."""
@@ -75,9 +107,15 @@ class NpuTui(App[InputError | None]):
 
     def _loaded(self, result: Session | InputError | None) -> None:
         if isinstance(result, Session):
-            gc.collect()
-            gc.freeze()  # the columns stay: no later collection needs to walk them
-            gc.set_threshold(10_000, 20, 100)
             self.push_screen(MainScreen(result, self._opening, self._notes))
+            self.call_after_refresh(_settle_garbage)
         else:
             self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)
+
+
+def _settle_garbage() -> None:
+    """The columns stay: no later collection needs to walk them."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 100)
+    gc.enable()

@@ -38,6 +38,10 @@ class Asking:
         """Open the prompt for a search."""
         self._prompt.open("search", hint=say("search.hint"))
 
+    def filter(self) -> None:
+        """Open the prompt for what the rows of the table must contain."""
+        self._prompt.open("filter")
+
     # --- commands, times, lanes and names
 
     def command(self) -> None:

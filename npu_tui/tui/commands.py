@@ -12,7 +12,15 @@ GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search
 
 TAB_COMMAND = "tab_"
 """What the ids of the commands begin with that open a tab."""
-TAB_KEYS = (("details", "3"), ("links", "4"), ("range", "5"), ("search", "8"))
+TAB_KEYS = (
+    ("lines", "2"),
+    ("details", "3"),
+    ("links", "4"),
+    ("range", "5"),
+    ("operators", "6"),
+    ("communication", "7"),
+    ("search", "8"),
+)
 """The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
 
 
@@ -88,7 +96,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("search", "search", ("slash",), footer=True),
     Command("hit_next", "search", ("n",)),
     Command("hit_previous", "search", ("N",)),
-    Command("hits_only", "search", ("ampersand",)),
+    Command("hits_only", "search", ("asterisk",)),
     Command("flag", "notes", ("K",)),
     Command("flags", "notes", ()),
     Command("yank", "notes", ("y",)),
@@ -97,12 +105,16 @@ COMMANDS: tuple[Command, ...] = (
     Command("copy_csv", "notes", ()),
     Command("panel", "panel", ("q", "Q"), footer=True),
     *(Command(f"{TAB_COMMAND}{tab}", "panel", (key,)) for tab, key in TAB_KEYS),
+    Command("sort_reverse", "panel", ("minus",)),
+    Command("filter", "panel", ("ampersand",)),
+    Command("open_code", "panel", ("o",)),
     Command("go", "panel", ("enter",)),
     Command("escape", "panel", ("escape",)),
     Command("focus_next", "panel", ("tab",)),
     Command("command", "program", ("colon",)),
     Command("palette", "program", ("ctrl+p",)),
     Command("health", "program", ()),
+    Command("redraw", "program", ("ctrl+l",)),
     Command("help", "program", ("question_mark",), footer=True),
     Command("quit", "program", ("ctrl+q",)),
 )
@@ -127,7 +139,7 @@ _KEY_NAMES = {
     "comma": ",",
     "full_stop": ".",
     "slash": "/",
-    "ampersand": "&",
+    "asterisk": "*",
     "less_than_sign": "<",
     "greater_than_sign": ">",
     "left_curly_bracket": "{",
@@ -136,9 +148,12 @@ _KEY_NAMES = {
     "right_parenthesis": ")",
     "colon": ":",
     "question_mark": "?",
+    "minus": "-",
+    "ampersand": "&",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
     "ctrl+0": "Ctrl+0",
+    "ctrl+l": "Ctrl+L",
     "ctrl+p": "Ctrl+P",
     "ctrl+q": "Ctrl+Q",
     "ctrl+r": "Ctrl+R",

@@ -20,8 +20,11 @@ _ALERT_SHARE = 0.01
 """Lost time is said in red from this share of the trace on; single starved launches are in every trace."""
 
 
-def headline(session: Session, trace: int) -> list[list[Text]]:
-    """The parts of the top line in the order of their worth: rank, dispatch, overlap, path; each with shorter forms."""
+def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]]:
+    """The parts of the top line in the order of their worth: rank, dispatch, overlap (``with_shares``), path.
+
+    Each has shorter forms.
+    """
     shown = session.scene.traces[trace]
     rank = say("header.no_rank") if shown.rank is None else say("header.rank", rank=shown.rank)
     parts = [[Text(rank, style="bold")]]
@@ -29,7 +32,7 @@ def headline(session: Session, trace: int) -> list[list[Text]]:
     parts += [_dispatch(device, len(devices) > 1, shown.end) for device in devices]
     if not devices:
         parts.append([Text(say("header.no_dispatch"), style="dim")])
-    for device in session.overlaps[trace]:
+    for device in session.overlaps[trace] if with_shares else []:
         if device.total:
             shares = (("compute", device.computing), ("exposed", device.not_overlapped), ("free", device.free))
             words = [say(f"header.{key}", share=f"{device.ratio(part):.1%}") for key, part in shares]
@@ -63,10 +66,14 @@ class Headline(Static):
         "Headline { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }"
     )
 
-    def show(self, session: Session, trace: int, width: int) -> None:
-        """Fill the line for ``width`` columns; the path is cut at its beginning."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._line: Text | None = None
+
+    def show(self, session: Session, trace: int, width: int, shares: bool = True) -> None:
+        """Fill the line for ``width`` columns, with the ``shares`` of the device's time; the path is cut in front."""
         line = Text(no_wrap=True)
-        parts = headline(session, trace)
+        parts = headline(session, trace, shares)
         for forms in parts[:-1]:
             gap = _GAP if line.plain else ""
             room = width - 2 - len(line.plain) - len(gap)
@@ -80,7 +87,9 @@ class Headline(Static):
         if room >= 12:
             line.append(_GAP, style="dim")
             line.append(path if len(path) <= room else f"…{path[1 - room :]}", style="dim")
-        self.update(line, layout=False)
+        if line != self._line:
+            self._line = line
+            self.update(line, layout=False)
 
 
 class StatusLine(Static):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -17,6 +20,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.actions import Actions
 from npu_tui.tui.asking import Asking
+from npu_tui.tui.bars import Bars, Times, measure
 from npu_tui.tui.commands import COMMANDS, TAB_COMMAND, delivered
 from npu_tui.tui.finder import Finder, Found
 from npu_tui.tui.flags import Flags
@@ -25,12 +29,12 @@ from npu_tui.tui.help import help_text
 from npu_tui.tui.hits import Hits
 from npu_tui.tui.notes import Notes
 from npu_tui.tui.palette import CommandProvider
-from npu_tui.tui.panel import Panel, Rows, TabLine
+from npu_tui.tui.panel import Panel, TabLine
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.tabs import TABS
-from npu_tui.tui.tabs.tab import Content, Context, Row, Tab, Table
+from npu_tui.tui.tabs.tab import Content, Context, Row, Tab
 from npu_tui.tui.timeline import Timeline
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
@@ -40,9 +44,10 @@ from npu_tui.view.scene import Selected
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
-_ASKING = ("search", "command", "flag")
+_ASKING = ("search", "command", "flag", "filter")
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
+_BARS_FROM = 30
 _PANEL_SMALL = 8
 _MARGIN = 0.05
 """A stretch of time is shown with this share of its length on either side."""
@@ -70,13 +75,15 @@ class MainScreen(Screen[None], inherit_bindings=False):
     BINDINGS = _bindings()
     COMMANDS = {CommandProvider}  # noqa: RUF012 - Textual's own declaration
 
+    class Leave(Message):
+        """The user has seen enough."""
+
     def __init__(self, session: Session, opening: Opening | None = None, notes: Path | None = None) -> None:
         """Opens at ``opening``; flags are kept in the file ``notes``, without one only as long as the screen."""
         super().__init__()
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20)
         self.notes = Notes(self, Flags(session.scene.traces[0], notes))
-        self.table: Table | None = None
         self._opening = opening
         self.asking = Asking(self)
         self.finder = Finder(self, session)
@@ -85,9 +92,10 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._prefix = ""
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
+        self._arranged: Size | None = None
+        self.measured = 0
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
         self._filled: tuple[object, ...] | None = None
-        self._rows: list[Row] = []
         self._computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
 
@@ -97,8 +105,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
         return self.finder.hits
 
     def compose(self) -> ComposeResult:
-        """Headline, timeline, panel; prompt and status line below."""
+        """Headline, bars, timeline, panel; prompt and status line below."""
         yield Headline()
+        yield Bars()
         yield Timeline(self.explorer, Painter(self.session.scene))
         yield Panel()
         yield StatusLine()
@@ -106,8 +115,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Focus the lanes, and say what is wrong with the trace."""
+        self.app.app_resume_signal.subscribe(self, lambda _: self.redraw())
+        self._arrange(self.app.size)  # before the first layout, which then stays
         self.query_one(Timeline).focus()
         self._fill_panel()
+        self.run_worker(self._measure, thread=True, group="bars")
         for trace in self.session.scene.traces:
             if trace.health.truncated:
                 self.tell(say("health.truncated", events=sum(trace.events.values())))
@@ -135,14 +147,53 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """This screen is drawn again as a whole."""
         self.query_one(Timeline).forget_shown()
 
+    def redraw(self) -> None:
+        """Draw everything again, whatever the terminal shows now."""
+        self.query_one(Timeline).forget_shown()
+        self.refresh()
+
+    def leave(self) -> None:
+        """Ask the program to end."""
+        self.post_message(self.Leave())
+
     def on_resize(self) -> None:
         """Headline and panel follow the size of the terminal."""
-        self.query_one(Headline).show(self.session, 0, self.size.width)
-        height = next((rows for least, rows in _PANEL_HEIGHTS if self.size.height >= least), _PANEL_SMALL)
+        self._arrange(self.size)
+
+    def _arrange(self, size: Size) -> None:
+        if size == self._arranged:
+            return
+        self._arranged = size
+        self._show_head()
+        height = next((rows for least, rows in _PANEL_HEIGHTS if size.height >= least), _PANEL_SMALL)
         panel = self.query_one(Panel)
-        panel.styles.height = min(height, max(self.size.height // 2, 3))
-        shown = self.size.height >= _PANEL_FROM if self._panel_wanted is None else self._panel_wanted
+        panel.styles.height = min(height, max(size.height // 2, 3))
+        shown = size.height >= _PANEL_FROM if self._panel_wanted is None else self._panel_wanted
         panel.set_class(not shown, "-hidden")
+
+    def _show_head(self) -> None:
+        """The step and device under the cursor, in bars where there is room for them."""
+        focused, traces = self.explorer.focused, self.session.scene.traces
+        index = focused.trace if focused is not None else 0
+        device = traces[index].layers[focused.layer].device if focused is not None else None
+        bars = self.query_one(Bars)
+        shown = False
+        size = self.app.size
+        if size.height >= _BARS_FROM:
+            shown = bars.show(traces, index, self.explorer.state.cursor, device, size.width)
+        else:
+            bars.add_class("-hidden")
+        self.query_one(Headline).show(self.session, index, size.width, not shown)
+
+    def _measure(self) -> None:
+        """Add up steps and devices in a thread."""
+        for index, trace in enumerate(self.session.scene.traces):
+            self.app.call_from_thread(self._measured, index, measure(trace))
+
+    def _measured(self, index: int, times: Times) -> None:
+        self.query_one(Bars).learn(index, times)
+        self.measured += 1
+        self._show_head()
 
     # --- commands
 
@@ -225,6 +276,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.asking.obey(event.text)
         elif event.kind == "flag":
             self.asking.name_flag(event.text)
+        elif event.kind == "filter":
+            panel = self.query_one(Panel)
+            panel.sort(replace(panel.order, wanted=event.text))
         else:
             self.finder.finish(event.text)
             self._go_to_hit = True
@@ -301,12 +355,16 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest."""
         if self._panel_timer is None:
-            self._panel_timer = self.set_timer(_PANEL_SECONDS, self._fill_panel)
+            self._panel_timer = self.set_timer(_PANEL_SECONDS, self._rested)
         else:
             self._panel_timer.reset()
 
-    def _fill_panel(self) -> None:
+    def _rested(self) -> None:
         self._panel_timer = None
+        self._show_head()
+        self._fill_panel()
+
+    def _fill_panel(self) -> None:
         panel = self.query_one(Panel)
         if panel.has_class("-hidden"):
             self._filled = None
@@ -328,7 +386,13 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def _now(self) -> Context:
         state = self.explorer.state
         return Context(
-            self.session, state.selection, state.range, self.explorer.focused, state.link_category, self.hits
+            self.session,
+            state.selection,
+            state.range,
+            self.explorer.focused,
+            state.link_category,
+            self.hits,
+            state.cursor,
         )
 
     def _compute(self, tab: Tab, now: Context, wanted: tuple[object, ...]) -> None:
@@ -342,15 +406,13 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self._show_content(content)
 
     def _show_content(self, content: Content) -> None:
-        self.table = content if isinstance(content, Table) else None
-        self._rows = [] if self.table is None else self.table.rows
         self.query_one(Panel).show(content)
 
-    def on_data_table_row_selected(self, event: Rows.RowSelected) -> None:
+    def on_data_table_row_selected(self) -> None:
         """Enter or a click on a row: go there, and again to its next place."""
-        if event.cursor_row >= len(self._rows) or not self._rows[event.cursor_row].places:
+        row = self.query_one(Panel).row_at_cursor()
+        if row is None or not row.places:
             return
-        row = self._rows[event.cursor_row]
         turn = 0
         if self._visited is not None and self._visited[0] is row:
             turn = (self._visited[1] + 1) % len(row.places)

@@ -65,10 +65,9 @@ class Notes:
 
     def row_text(self) -> str:
         """The row of the table under the cursor, its cells behind tabs; empty unless a table has the focus."""
-        rows, table = self._screen.query_one(Panel).table, self._screen.table
-        if table is None or self._screen.focused is not rows or rows.cursor_row >= len(table.rows):
-            return ""
-        return "\t".join(row_cells(table.rows[rows.cursor_row].cells))
+        panel = self._screen.query_one(Panel)
+        row = panel.row_at_cursor() if panel.table.has_focus else None
+        return "" if row is None else "\t".join(row_cells(row.cells))
 
     def command_here(self) -> str:
         """The command that opens this view."""

@@ -12,7 +12,8 @@ from textual.widgets import DataTable, Static
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.tabs import TABS
-from npu_tui.tui.tabs.tab import Content, Table
+from npu_tui.tui.tabs.order import Order, arranged
+from npu_tui.tui.tabs.tab import Content, Row, Table
 
 
 class TabLine(Static):
@@ -35,9 +36,12 @@ class TabLine(Static):
         """Mark ``current``; ``counts`` are shown behind the names."""
         line = Text(" ")
         self._ends = []
-        for tab in TABS:
+        names = [say(f"tab.{tab.id}") for tab in TABS]
+        if sum(len(name) + 6 for name in names) > self.app.size.width:
+            names = [say(f"tab.{tab.id}.short") for tab in TABS]
+        for tab, name in zip(TABS, names, strict=True):
             count = counts.get(tab.id, 0)
-            label = f" {tab.key} {say(f'tab.{tab.id}')}{f' {count}' if count else ''} "
+            label = f" {tab.key} {name}{f' {count}' if count else ''} "
             line.append(label, style="reverse bold" if tab.id == current else "dim")
             line.append(" ")
             self._ends.append((len(line.plain), tab.id))
@@ -62,6 +66,27 @@ class Rows(DataTable[Text | str]):
     def __init__(self) -> None:
         super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
         self._headings: tuple[str, ...] = ()
+
+    class Sorted(Message):
+        """The user wants the table by the column beside the present one (``step``), or by ``column``."""
+
+        def __init__(self, step: int, column: int | None = None) -> None:
+            self.step = step
+            self.column = column
+            super().__init__()
+
+    def action_cursor_left(self) -> None:
+        """Sort by the column to the left."""
+        self.post_message(self.Sorted(-1))
+
+    def action_cursor_right(self) -> None:
+        """Sort by the column to the right."""
+        self.post_message(self.Sorted(1))
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """A click on a heading sorts by it."""
+        event.stop()
+        self.post_message(self.Sorted(0, event.column_index))
 
     def on_click(self, event: events.Click) -> None:
         """One click goes to the row, wherever the cursor was."""
@@ -103,6 +128,9 @@ class Panel(Vertical):
         self.tab = "details"
         self._shown = ""
         self._counts: dict[str, int] = {}
+        self._orders: dict[str, Order] = {}
+        self._content: Content = ""
+        self.rows: list[Row] = []
 
     def compose(self) -> ComposeResult:
         """Tabs, a text and a table."""
@@ -127,20 +155,51 @@ class Panel(Vertical):
         self._counts = counts
         self.query_one(TabLine).show(self.tab, counts)
 
+    @property
+    def order(self) -> Order:
+        """How the open tab is sorted and filtered."""
+        return self._orders.get(self.tab, Order())
+
+    @property
+    def content(self) -> Content:
+        """What the open tab shows, before it is sorted."""
+        return self._content
+
+    def sort(self, order: Order) -> None:
+        """Sort and filter the open tab."""
+        self._orders[self.tab] = order
+        self.show(self._content)
+
+    def row_at_cursor(self) -> Row | None:
+        """The row of the table's cursor."""
+        at = self.table.cursor_row
+        return self.rows[at] if 0 <= at < len(self.rows) else None
+
     def show(self, content: Content) -> None:
-        """Show the contents of the open tab."""
+        """Show the contents of the open tab, a table in the order that the user gave it."""
         if self.tab != self._shown:
             self.table.move_cursor(row=0, animate=False)
-        self._shown = self.tab
+        self._shown, self._content = self.tab, content
         self._show_table(isinstance(content, Table))
         if not isinstance(content, Table):
+            self.rows = []
             self.query_one("#text", Static).update(Text(content) if isinstance(content, str) else content)
             self.query_one("#scroll", VerticalScroll).scroll_home(animate=False)
             return
+        table = arranged(content, self.order)
+        self.rows = table.rows
         line = self.query_one("#note", Static)
-        line.display = bool(content.note)
-        line.update(Text(printable(content.note)), layout=False)
-        self.table.fill(content.headings, [row.cells for row in content.rows], content.at)
+        line.display = bool(table.note)
+        line.update(Text(printable(table.note)), layout=False)
+        self.table.fill(table.headings, [row.cells for row in table.rows], table.at)
+
+    def on_rows_sorted(self, event: Rows.Sorted) -> None:
+        """Sort as the table was told to."""
+        event.stop()
+        if isinstance(self._content, Table):
+            order = self.order
+            column = event.column
+            self.sort(order.beside(self._content, event.step) if column is None else order.by(self._content, column))
 
     def _show_table(self, shown: bool) -> None:
         self.query_one("#scroll").display = not shown

@@ -1,4 +1,4 @@
-"""The one-line prompts for search and commands."""
+"""The one-line prompts for search, commands and filters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from textual.widgets import Input, Label
 
 from npu_tui.strings import say
 
-Kind = Literal["search", "command", "flag"]
+Kind = Literal["search", "command", "flag", "filter"]
 Wish = Literal["next", "previous", "take"]
 
 

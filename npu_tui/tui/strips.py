@@ -17,10 +17,14 @@ from npu_tui.view.grid import Attr
 
 
 class Shown:
-    """Which version of every row the terminal shows; 0 where that is not known."""
+    """Which version of every row the terminal shows; 0 where that is not known.
+
+    ``end_of_frame()`` is written behind the last changed row of a frame.
+    """
 
     def __init__(self, rows: int) -> None:
         self._versions = [0] * rows
+        self.end_of_frame: Callable[[], str] = str
 
     def forget(self) -> None:
         """Nothing is known any more: something else may have drawn there."""
@@ -35,11 +39,12 @@ class Shown:
 class AnsiStrip(Strip):
     """Version ``version`` of a row of ``width`` cells.
 
-    Where the terminal still shows version ``base``, ``change`` is written; otherwise ``whole()``, the complete row.
-    ``runs()`` gives the row in styled pieces, for when a dialog covers part of it or a picture is made.
+    Where the terminal shows this version nothing is written, where it still shows version ``base`` it is ``change``;
+    otherwise ``whole()``, the complete row. ``last`` marks the last changed row of a frame. ``runs()`` gives the row in
+    styled pieces, for when a dialog covers part of it or a picture is made.
     """
 
-    __slots__ = ("_base", "_change", "_made", "_row", "_runs", "_shown", "_version", "_whole")
+    __slots__ = ("_base", "_change", "_last", "_made", "_row", "_runs", "_shown", "_version", "_whole")
 
     def __init__(
         self,
@@ -51,6 +56,7 @@ class AnsiStrip(Strip):
         whole: Callable[[], str],
         runs: Callable[[], list[Run]],
         shown: Shown,
+        last: bool = False,
     ) -> None:
         # Strip's own initialiser makes eight caches that a row which is written whole never needs.
         self._cell_length = width
@@ -58,7 +64,7 @@ class AnsiStrip(Strip):
         self._link_ids = None
         self._cell_count = None
         self._row, self._version, self._base = row, version, base
-        self._change, self._whole, self._runs, self._shown = change, whole, runs, shown
+        self._change, self._whole, self._runs, self._shown, self._last = change, whole, runs, shown, last
         self._made: list[Segment] | None = None
 
     def __getattr__(self, name: str) -> FIFOCache[Any, Any]:
@@ -87,7 +93,10 @@ class AnsiStrip(Strip):
     def render(self, console: Console) -> str:
         """What brings the terminal to this version; it is called when the row is written."""
         before = self._shown.replace(self._row, self._version)
-        return self._change if before == self._base and before else self._whole()
+        if before == self._version:
+            return ""
+        text = self._change if before == self._base and before else self._whole()
+        return text + self._shown.end_of_frame() if self._last else text
 
 
 def _style(fg: tuple[int, int, int], bg: tuple[int, int, int], attr: int) -> Style:

@@ -43,6 +43,11 @@ THEME = Theme(
 )
 
 
+def class_colour(op_class: int) -> str:
+    """The colour of a class as a foreground."""
+    return _hex(bar(op_class))
+
+
 def class_style(op_class: int) -> str:
     """The Rich style of a class: its bar, or its hatch for waits."""
     return f"{_hex(bar(op_class))}" if op_class == OpClass.WAIT else f"on {_hex(bar(op_class))}"

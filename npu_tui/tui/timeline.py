@@ -9,12 +9,14 @@ from textual import events
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 
+from npu_tui.tui.pace import Pace
 from npu_tui.tui.strips import AnsiStrip, Shown
 from npu_tui.view.ansi import Depth, Encoder
 from npu_tui.view.explorer import Explorer
-from npu_tui.view.frame import LANES_TOP, Frame, Painter, gutter_width
+from npu_tui.view.frame import Frame, Painter, gutter_width, lanes_top
 from npu_tui.view.grid import Grid
 from npu_tui.view.palette import DARK
 from npu_tui.view.pick import Hit, hit
@@ -48,7 +50,9 @@ class Timeline(Widget, can_focus=True):
         self._versions: list[int] = []
         self._version = 0
         self._shown = Shown(0)
+        self.pace = Pace()
         self._pending = False
+        self._timer: Timer | None = None
         self._painted = float("-inf")
         self._press: tuple[int, int] | None = None
         self._drag: str = ""
@@ -63,7 +67,7 @@ class Timeline(Widget, can_focus=True):
     def _fit(self) -> None:
         width, height = self.size
         heads = self.app.size.height >= HEADS_FROM
-        self.explorer.resize(max(width - gutter_width(width), 1), max(height - LANES_TOP, 1), heads)
+        self.explorer.resize(max(width - gutter_width(width), 1), max(height - lanes_top(height), 1), heads)
         self._paint()
 
     def changed(self) -> None:
@@ -71,13 +75,28 @@ class Timeline(Widget, can_focus=True):
         self.post_message(self.Moved())
         if not self._pending:
             self._pending = True
-            wait = FRAME_SECONDS - (time.monotonic() - self._painted)
-            if wait > 0.001:
-                self.set_timer(wait, self._flush)
-            else:
-                self._flush()
+            self._flush_in(FRAME_SECONDS - (time.monotonic() - self._painted))
+
+    def frame_shown(self) -> None:
+        """The terminal has shown a frame: the next one may go out."""
+        self.pace.answer()
+        if self._pending:
+            self._flush_in(FRAME_SECONDS - (time.monotonic() - self._painted))
+
+    def _flush_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if seconds > 0.001:
+            self._timer = self.set_timer(seconds, self._flush)
+        else:
+            self._flush()
 
     def _flush(self) -> None:
+        wait = self.pace.wait()
+        if wait > 0:
+            self._flush_in(wait)
+            return
         self._pending = False
         rows = self._paint()
         if rows:
@@ -98,6 +117,7 @@ class Timeline(Widget, can_focus=True):
             self._strips = [Strip.blank(width)] * height
             self._versions = [0] * height
             self._shown = Shown(height)
+            self._shown.end_of_frame = self.pace.question
         rows = frame.grid.changed(None if before is None else before.grid)
         encoder = self._ensure_encoder()
         changes = encoder.encode(frame.grid, rows, None if before is None else before.grid)
@@ -106,7 +126,9 @@ class Timeline(Widget, can_focus=True):
             base, self._versions[y] = self._versions[y], self._version
             whole = partial(_whole_row, encoder, frame.grid, y)
             runs = partial(encoder.runs, frame.grid, y)
-            self._strips[y] = AnsiStrip(width, y, self._version, base, change, whole, runs, self._shown)
+            self._strips[y] = AnsiStrip(
+                width, y, self._version, base, change, whole, runs, self._shown, last=y == rows[-1]
+            )
         return rows
 
     def forget_shown(self) -> None:

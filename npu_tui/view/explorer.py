@@ -245,7 +245,7 @@ class Explorer:
         """Move to the first row of lane ``lane`` of trace ``index``, opening what hides it."""
         home = self.scene.traces[index].lanes[lane]
         self.list.open(index, home)
-        self.list.focus_on((index, home.layer, lane, 0, -1))
+        self.list.focus_on((index, home.layer, lane, 0, -1, -1))
         self.list.reveal()
         self.select_under_cursor()
 
@@ -285,7 +285,7 @@ class Explorer:
         self.state.cursor = int(trace.slices.start[selected.item])
         depth = int(trace.slices.depth[selected.item])
         self.list.show_item(selected.trace, lane, selected.item)
-        self.list.focus_on((selected.trace, lane.layer, lane.index, depth, -1))
+        self.list.focus_on((selected.trace, lane.layer, lane.index, depth, -1, -1))
         self.list.reveal()
         self.bring(self.state.cursor)
         self._put_cursor(self.state.cursor)

@@ -1,4 +1,4 @@
-"""One frame: minimap, ruler, link strip, gutter and lanes as a grid of cells."""
+"""One frame: minimap, ruler, link strip, lost time, gutter and lanes as a grid of cells."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from npu_tui.strings import knows, say
 from npu_tui.trace.text import one_cell
 from npu_tui.trace.units import duration_text
 from npu_tui.view.bars import Look, Painted, draw_bars
+from npu_tui.view.charts import chart_value, draw_chart
 from npu_tui.view.counters import curve_levels, draw_curve, value_text
+from npu_tui.view.findings import draw_findings
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.gutter import gutter_row, gutter_width, share_text
 from npu_tui.view.kept import Kept, valid_selection
 from npu_tui.view.labels import points
 from npu_tui.view.lines import draw_lines, joined
 from npu_tui.view.links import Window, selection_lines, view_lines
+from npu_tui.view.losses import draw_losses
 from npu_tui.view.palette import Ink, layer_ink
 from npu_tui.view.raster import I32, Bools, Cells, rasterise
 from npu_tui.view.ruler import anchor_text, draw_ruler, find_ticks, range_columns
@@ -24,12 +27,11 @@ from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_lin
 from npu_tui.view.strip import StripCount, draw_strip
 from npu_tui.view.viewport import Viewport
 
-__all__ = ["LANES_TOP", "Frame", "Painter", "compose", "gutter_width"]
+__all__ = ["Frame", "Painter", "compose", "gutter_width", "lanes_top"]
 
-LANES_TOP = 3
-"""Rows above the lanes: minimap, ruler, link strip."""
-
-_MINIMAP, _RULER, _STRIP = range(LANES_TOP)
+_MINIMAP, _RULER, _STRIP, _LOSSES = range(4)
+_LOSSES_FROM = 26
+"""From this height on lost time has a row of its own; below it takes the minimap's place while all is in view."""
 _QUIET = 0.7
 _GRID_LINE, _RULE = ord("┊"), ord("─")
 _ROOMY = 16
@@ -54,6 +56,11 @@ class Frame:
     items: I32
 
 
+def lanes_top(height: int) -> int:
+    """Rows above the lanes in a frame of ``height`` rows: minimap, ruler, link strip, and lost time where it fits."""
+    return 4 if height >= _LOSSES_FROM else 3
+
+
 def compose(scene: Scene, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
     """One frame without keeping anything; a ``Painter`` draws the next ones faster."""
     return Painter(scene).compose(outline, state, width, height)
@@ -71,12 +78,13 @@ class Painter:
         gutter = gutter_width(width)
         columns = max(width - gutter, 1)
         view = state.viewport if state.viewport.width == columns else state.viewport.resized(columns)
-        rows = max(height - LANES_TOP, 0)
+        top = lanes_top(height)
+        rows = max(height - top, 0)
         below = range(state.top, state.top + max(rows - state.pinned, 0))
         shown = [index if 0 <= index < len(outline) else -1 for index in (*range(min(state.pinned, rows)), *below)]
         # Even a screen that is too small for its parts is drawn in full and then cut.
-        grid = Grid.blank(max(height, LANES_TOP), gutter + columns, Ink.TEXT, Ink.LANE)
-        frame = Frame(grid, gutter, LANES_TOP, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
+        grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
+        frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
         _Drawing(self._scene, self._kept, outline, state, frame).draw()
         frame.grid = grid.part(0, 0, height, width)
         return frame
@@ -89,7 +97,7 @@ class _Drawing:
         self.scene, self.kept, self.outline, self.state, self.frame = scene, kept, outline, state, frame
         self.view = frame.viewport
         self.rows = [outline[index] if index >= 0 else None for index in frame.lane_rows]
-        self.lanes = frame.grid.part(LANES_TOP, frame.gutter, len(self.rows), self.view.width)
+        self.lanes = frame.grid.part(frame.lanes_top, frame.gutter, len(self.rows), self.view.width)
         self.selection = valid_selection(scene, state.selection)
         focus = outline[state.focus] if 0 <= state.focus < len(outline) else None
         self.trace = focus.trace if focus is not None else 0
@@ -213,6 +221,8 @@ class _Drawing:
                 levels = curve_levels(curve, self.view, self.scene.end)
                 draw_curve(self.lanes, y, levels)
                 painted.free[y, levels > 0] = False
+            elif row is not None and row.kind == "chart":
+                painted.free[y, draw_chart(self.lanes, y, self.kept.chart(row.trace, row.chart), self.view)] = False
 
     def _links(self, painted: Painted) -> None:
         mode = self.state.link_mode
@@ -233,7 +243,7 @@ class _Drawing:
             draw_lines(joined(parts), self.lanes, painted)
 
     def _gutter(self, cells: Cells) -> None:
-        gutter = self.frame.grid.part(LANES_TOP, 0, len(self.rows), self.frame.gutter)
+        gutter = self.frame.grid.part(self.frame.lanes_top, 0, len(self.rows), self.frame.gutter)
         busy = cells.busy.sum(axis=1)
         for y, row in enumerate(self.rows):
             if row is None:
@@ -243,6 +253,8 @@ class _Drawing:
             if row.kind == "counter":
                 current = self.kept.curve(row.trace, row.series).at(self.state.cursor)
                 value = "" if current is None else value_text(current)
+            elif row.kind == "chart":
+                value = chart_value(self.kept.chart(row.trace, row.chart), self.state.cursor)
             elif row.opener and row.lane >= 0:
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
@@ -262,23 +274,52 @@ class _Drawing:
         grid, gutter, view = self.frame.grid, self.frame.gutter, self.view
         minimap, ruler, strip = (grid.part(y, gutter, 1, view.width) for y in (_MINIMAP, _RULER, _STRIP))
         minimap.bg[:] = strip.bg[:] = Ink.BAND
+        lost = None
         if self.trace < len(self.scene.traces):
-            self.kept.minimap(self.trace, view.width).draw(minimap, view, self.state.hits)
+            lost = self._overview(minimap)
             count = draw_strip(strip, self.kept.links(self.trace, self.state.link_category), view)
         else:
             count = StripCount(0, 0, 0)
         draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
         if self.cursor is not None:
             strip.bg[0, self.cursor] = Ink.CURSOR
-        self._heading(count)
+        self._heading(count, lost)
 
-    def _heading(self, count: StripCount) -> None:
-        """The gutter's cells beside the top rows: rank and whole duration, length of the view, link counts."""
-        left = self.frame.grid.part(0, 0, LANES_TOP, self.frame.gutter)
+    def _overview(self, minimap: Grid) -> tuple[int, int, bool] | None:
+        """Lost time in its row, and minimap or findings; where all is in view lost time may take the minimap's place.
+
+        Returns the row of lost time, its sum in view, and whether a launch starved; None where it has no row.
+        """
+        # The columns' grid may begin or end a little inside of what was fitted.
+        column = self.view.span // self.view.width + 1
+        whole = self.kept.holds_step(self.trace, self.view.start - column, self.view.end + column)
+        index, marks = self.kept.losses(self.trace), self.scene.findings[self.trace]
+        y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
+        if whole and marks and y != _MINIMAP:
+            draw_findings(minimap, marks, self.view)
+        elif y != _MINIMAP:
+            self.kept.minimap(self.trace, self.view.width).draw(minimap, self.view, self.state.hits)
+        if y is None:
+            return None
+        row = self.frame.grid.part(y, self.frame.gutter, 1, self.view.width)
+        row.bg[:] = Ink.BAND
+        lost, starved = draw_losses(row, index, self.view)
+        if self.cursor is not None:
+            row.bg[0, self.cursor] = Ink.CURSOR
+        return y, lost, starved
+
+    def _heading(self, count: StripCount, lost: tuple[int, int, bool] | None) -> None:
+        """The gutter's cells beside the top rows: rank and duration, length of the view, links, lost time."""
+        left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
         rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
         whole = duration_text(self.scene.end, gap="")
         title = f"{say('header.rank', rank=rank)} · {whole}" if rank is not None else whole
-        left.write(_MINIMAP, 1, points(title if len(title) < left.width else whole), Ink.BRIGHT)
+        if lost is None or lost[0] != _MINIMAP:
+            left.write(_MINIMAP, 1, points(title if len(title) < left.width else whole), Ink.BRIGHT)
+        if lost is not None:
+            x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
+            ink = Ink.ALERT if lost[2] else Ink.TEXT
+            left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
         text = say("frame.view", span=duration_text(self.view.end - self.view.start, gap=""))
         if self.ticks.anchor is not None and self.ticks.times.size:
             text = anchor_text(self.ticks.anchor)

@@ -6,12 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.trace.rows import Rows
+from npu_tui.view.charts import StepCurve
 from npu_tui.view.counters import Curve, find_curve
 from npu_tui.view.cover import Cover
 from npu_tui.view.labels import Labels
 from npu_tui.view.levels import Levels
 from npu_tui.view.link_index import LinkIndex
 from npu_tui.view.links import links_of_slice
+from npu_tui.view.losses import LossIndex
 from npu_tui.view.minimap import Minimap
 from npu_tui.view.places import Places
 from npu_tui.view.scene import Scene, ScreenRow, Selected
@@ -35,6 +37,9 @@ class Kept:
         self._minimaps: dict[tuple[int, int], Minimap] = {}
         self._covers: dict[tuple[int, int], Cover] = {}
         self._curves: dict[tuple[int, int], Curve] = {}
+        self._charts: dict[tuple[int, int], StepCurve] = {}
+        self._losses: dict[int, LossIndex] = {}
+        self._steps: dict[int, tuple[I64, I64]] = {}
         self._places: tuple[list[ScreenRow], int, Places] | None = None
         self._selection: tuple[Selected, I64] | None = None
         self._hits: dict[int, tuple[Rows, Bools, I32]] = {}
@@ -86,6 +91,38 @@ class Kept:
         if key not in self._curves:
             self._curves[key] = find_curve(self.scene.traces[trace].counters, series)
         return self._curves[key]
+
+    def chart(self, trace: int, number: int) -> StepCurve:
+        """The curve of a chart of trace number ``trace``."""
+        key = (trace, number)
+        if key not in self._charts:
+            chart = self.scene.charts[trace][number]
+            self._charts[key] = StepCurve(chart.steps(), chart.kind)
+        return self._charts[key]
+
+    def losses(self, trace: int) -> LossIndex:
+        """The lost time of trace number ``trace``."""
+        if trace not in self._losses:
+            self._losses[trace] = LossIndex(self.scene.losses[trace])
+        return self._losses[trace]
+
+    def holds_step(self, trace: int, start: int, end: int) -> bool:
+        """Whether ``[start, end)`` ns holds a whole step of trace number ``trace``, or the whole scene."""
+        if trace not in self._steps:
+            found = self.scene.traces[trace]
+            parts = [
+                slice(*found.rows.offset[[lane.first_row, lane.first_row + lane.rows]])
+                for lane in found.lanes
+                if lane.derived
+            ]
+            starts, ends = (
+                np.sort(np.concatenate([*(times[part] for part in parts), np.zeros(0, np.int64)]))
+                for times in (found.rows.start, found.rows.end)
+            )
+            self._steps[trace] = starts, ends
+        starts, ends = self._steps[trace]
+        first = int(np.searchsorted(starts, start))
+        return (first < len(ends) and int(ends[first]) <= end) or (start <= 0 and end >= self.scene.end)
 
     def places(self, outline: list[ScreenRow]) -> Places:
         """Where slices stand in ``outline``; kept while the same list is drawn."""

@@ -13,7 +13,7 @@ from npu_tui.view.outline import LaneKey, default_folds
 from npu_tui.view.scene import LinkMode, Scene, Selected
 
 BETWEEN = ".."
-_TOKEN = re.compile(r"(?P<kind>[fuFUphcnidat])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
+_TOKEN = re.compile(r"(?P<kind>[ph][lcg]|[fuFUniat])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
 _JUMP_BEFORE, _JUMP_BEHIND = 9, 10
 """What MindStudio Insight shows around a slice it jumps to, in lengths of the slice."""
 
@@ -118,19 +118,17 @@ def _named(names: list[str], name: str, whole: bool = True) -> np.ndarray[tuple[
 def rows_text(explorer: Explorer) -> str:
     """What differs from a fresh screen: folds, pins, hidden lanes, the cursor's row and what is scrolled.
 
-    Tokens of a letter and a number: ``f`` ``u`` fold or open a lane, ``F`` ``U`` a layer, ``p`` pin a lane, ``c`` a
-    curve, ``h`` and ``d`` hide them, ``i`` leaves out idle rows, ``n`` is the cursor's lane and depth, ``a`` its layer
-    head or curve, ``t`` the first row below the pinned ones.
+    Tokens of letters and a number: ``f`` ``u`` fold or open a lane, ``F`` ``U`` a layer; ``pl`` ``pc`` ``pg`` pin a lane,
+    curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``n`` is the cursor's lane and depth, ``a``
+    its row where it is on no lane; ``t`` the first row below the pinned ones.
     """
     folds, default = explorer.folds, default_folds(explorer.scene)
     tokens = [_token("f", *key) for key in sorted(folds.lanes - default.lanes)]
     tokens += [_token("u", *key) for key in sorted(default.lanes - folds.lanes)]
     tokens += [_token("F", *key) for key in sorted(folds.layers - default.layers)]
     tokens += [_token("U", *key) for key in sorted(default.layers - folds.layers)]
-    tokens += [_token("p" if lane >= 0 else "c", trace, max(lane, series)) for trace, _, lane, series in folds.pinned]
-    tokens += [
-        _token("h" if lane >= 0 else "d", trace, max(lane, series)) for trace, _, lane, series in sorted(folds.hidden)
-    ]
+    tokens += [_lane_token("p", key) for key in folds.pinned]
+    tokens += [_lane_token("h", key) for key in sorted(folds.hidden)]
     tokens += ["i"] * explorer.list.idle_away
     row = explorer.focused
     if row is not None and row.lane >= 0:
@@ -139,6 +137,12 @@ def rows_text(explorer: Explorer) -> str:
     if row is not None and row.lane < 0:
         tokens.append(f"a{explorer.state.focus}")
     return ",".join(tokens)
+
+
+def _lane_token(letter: str, key: LaneKey) -> str:
+    trace, _, lane, series, chart = key
+    kind, index = ("l", lane) if lane >= 0 else ("c", series) if series >= 0 else ("g", chart)
+    return _token(letter + kind, trace, index)
 
 
 def _token(kind: str, trace: int, index: int) -> str:
@@ -166,26 +170,30 @@ def apply_rows(explorer: Explorer, text: str) -> bool:
         elif kind in "FU":
             (folds.layers.add if kind == "F" else folds.layers.discard)((trace, index))
         else:
-            key = _lane_key(scene, trace, index, kind in "cd")
+            key = _lane_key(scene, trace, index, kind[1:] or "l")
             if key is None:
                 return False
             if kind in "fu":
                 (folds.lanes.add if kind == "f" else folds.lanes.discard)((trace, index))
-            elif kind in "pc":
-                folds.pinned.append(key)
-            elif kind in "hd":
-                folds.hidden.add(key)
-            else:
+            elif kind == "n":
                 lane_focus = trace, index, int(match["depth"] or 0)
+            elif kind[0] == "p":
+                folds.pinned.append(key)
+            else:
+                folds.hidden.add(key)
     explorer.list.restore(top, focus, lane_focus)
     return True
 
 
-def _lane_key(scene: Scene, trace: int, index: int, curve: bool) -> LaneKey | None:
+def _lane_key(scene: Scene, trace: int, index: int, kind: str) -> LaneKey | None:
     known = scene.traces[trace]
-    if curve:
-        return (trace, known.counters.series[index].layer, -1, index) if index < len(known.counters.series) else None
-    return (trace, known.lanes[index].layer, index, -1) if index < len(known.lanes) else None
+    if kind == "g":
+        charts = scene.charts[trace]
+        return (trace, charts[index].layer, -1, -1, index) if index < len(charts) else None
+    if kind == "c":
+        series = known.counters.series
+        return (trace, series[index].layer, -1, index, -1) if index < len(series) else None
+    return (trace, known.lanes[index].layer, index, -1, -1) if index < len(known.lanes) else None
 
 
 def open_at(explorer: Explorer, opening: Opening) -> str:

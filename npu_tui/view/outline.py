@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from npu_tui.strings import say
 from npu_tui.trace.model import Lane, Layer, Trace
 from npu_tui.trace.rows import Rows
-from npu_tui.view.scene import Scene, ScreenRow
+from npu_tui.view.scene import Chart, Scene, ScreenRow
 
 DEEP = 8
 """Lanes with more rows than this start folded."""
@@ -17,8 +17,8 @@ LeafRows = Callable[[int, int], Rows]
 """Gives the leaf row of (trace, lane)."""
 
 
-LaneKey = tuple[int, int, int, int]
-"""A lane or curve, whatever is folded: trace, layer, lane, series (-1 for what it is not)."""
+LaneKey = tuple[int, int, int, int, int]
+"""A lane, curve or chart, whatever is folded: trace, layer, lane, series, chart (-1 for what it is not)."""
 
 
 @dataclass(slots=True)
@@ -32,8 +32,8 @@ class Folds:
 
 
 def lane_key(row: ScreenRow) -> LaneKey:
-    """The lane or curve of a row."""
-    return row.trace, row.layer, row.lane, row.series
+    """The lane, curve or chart of a row."""
+    return row.trace, row.layer, row.lane, row.series, row.chart
 
 
 def is_plane(trace: Trace, lane: Lane) -> bool:
@@ -63,18 +63,27 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
     away = {*folds.pinned, *folds.hidden}
     for index, trace in enumerate(scene.traces):
         for lane in trace.lanes:
-            if lane.derived and (index, lane.layer, lane.index, -1) not in away:
+            if lane.derived and (index, lane.layer, lane.index, -1, -1) not in away:
                 rows += _lane_rows(index, trace, lane, folds, leaf_rows)
         for layer in sorted(trace.layers, key=lambda layer: not layer.lanes):
-            rows += _layer_rows(index, trace, layer, folds, leaf_rows, heads)
+            own = _layer_rows(index, trace, layer, folds, leaf_rows, heads)
+            rows += own
+            if not own:
+                rows += _hidden_row(index, layer, folds)
+            elif not own[0].folded:
+                charts = _chart_rows(index, scene.charts[index], layer)
+                rows += [row for row in charts if lane_key(row) not in away]
+                rows += _hidden_row(index, layer, folds)
     return rows
 
 
 def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) -> list[ScreenRow]:
-    index, _, lane, series = key
+    index, _, lane, series, chart = key
     trace = scene.traces[index]
     if lane >= 0:
         rows = _lane_rows(index, trace, trace.lanes[lane], folds, leaf_rows)
+    elif chart >= 0:
+        rows = [row for row in _chart_rows(index, scene.charts[index], trace.layers[key[1]]) if row.chart == chart]
     else:
         rows = [_counter_row(index, trace, key[1], series)]
     return [replace(row, pinned=True) for row in rows]
@@ -89,8 +98,8 @@ def _layer_rows(
     single = layer.series and not layer.lanes and len(layer.series) == 1
     if layer.series and not layer.lanes and (folded or single):
         first = layer.series[0]
-        if single and (index, layer.index, -1, first) in {*folds.pinned, *folds.hidden}:
-            return _hidden_row(index, layer, folds)
+        if single and (index, layer.index, -1, first, -1) in {*folds.pinned, *folds.hidden}:
+            return []
         many = len(layer.series) > 1
         return [ScreenRow("counter", index, layer.index, series=first, name=layer.name, foldable=many, folded=many)]
     rows = []
@@ -100,13 +109,13 @@ def _layer_rows(
         return rows
     away = {*folds.pinned, *folds.hidden}
     for lane in layer.lanes:
-        shown = (index, layer.index, lane, -1) not in away
+        shown = (index, layer.index, lane, -1, -1) not in away
         if shown and not _hidden_plane(index, trace, trace.lanes[lane], folds):
             rows += _lane_rows(index, trace, trace.lanes[lane], folds, leaf_rows)
     for series in layer.series:
-        if (index, layer.index, -1, series) not in away:
+        if (index, layer.index, -1, series, -1) not in away:
             rows.append(_counter_row(index, trace, layer.index, series))
-    return rows + _hidden_row(index, layer, folds)
+    return rows
 
 
 def _counter_row(index: int, trace: Trace, layer: int, series: int) -> ScreenRow:
@@ -116,11 +125,19 @@ def _counter_row(index: int, trace: Trace, layer: int, series: int) -> ScreenRow
 
 def _hidden_row(index: int, layer: Layer, folds: Folds) -> list[ScreenRow]:
     """The row that stands for the hidden ones of a layer, if there are any."""
-    count = sum(key[:2] == (index, layer.index) and (key[2] in layer.lanes or key[3] >= 0) for key in folds.hidden)
+    count = sum(key[:2] == (index, layer.index) and (key[2] in layer.lanes or key[2] < 0) for key in folds.hidden)
     if not count:
         return []
     name = say("rows.hidden", count=count)
     return [ScreenRow("hidden", index, layer.index, name=name, foldable=True, folded=True)]
+
+
+def _chart_rows(index: int, charts: list[Chart], layer: Layer) -> list[ScreenRow]:
+    return [
+        ScreenRow("chart", index, layer.index, name=chart.name, chart=number)
+        for number, chart in enumerate(charts)
+        if chart.layer == layer.index
+    ]
 
 
 def series_name(name: str, instance: str) -> str:

@@ -15,8 +15,8 @@ from npu_tui.view.scene import Scene, ScreenRow, ViewState
 _MARGIN = 2
 """Rows kept visible above and below the cursor's row."""
 
-RowKey = tuple[int, int, int, int, int]
-"""What a row shows, whatever is folded: trace, layer, lane, depth, series."""
+RowKey = tuple[int, int, int, int, int, int]
+"""What a row shows, whatever is folded: trace, layer, lane, depth, series, chart."""
 
 
 class RowList:
@@ -49,7 +49,7 @@ class RowList:
     def key(self) -> RowKey:
         """What the cursor's row shows."""
         row = self.focused
-        return _key(row) if row else (0, -1, -1, 0, -1)
+        return _key(row) if row else (0, -1, -1, 0, -1, -1)
 
     def resize(self, height: int, heads: bool) -> None:
         """Fit ``height`` rows; with ``heads`` layers have rows of their own."""
@@ -81,7 +81,7 @@ class RowList:
         trace = self._scene.traces[row.trace]
         if row.lane >= 0:
             return not trace.lanes[row.lane].derived
-        return row.foldable or len(trace.layers[row.layer].series) > 1
+        return row.kind == "chart" or row.foldable or len(trace.layers[row.layer].series) > 1
 
     def _rebuild(self, keep: ScreenRow | None) -> None:
         self._all = outline(self._scene, self.folds, self._leaf, self.heads)
@@ -148,7 +148,7 @@ class RowList:
         self._rebuild(self.focused)
         if lane is not None:
             index, number, depth = lane
-            self.focus_on((index, self._scene.traces[index].lanes[number].layer, number, depth, -1))
+            self.focus_on((index, self._scene.traces[index].lanes[number].layer, number, depth, -1, -1))
         elif focus is not None:
             self._state.focus = focus
         self.reveal()
@@ -165,12 +165,13 @@ class RowList:
 
     def focus_on(self, key: RowKey) -> None:
         """Put the cursor on the row that shows what ``key`` names, else its lane, else its layer, else the first."""
-        trace, layer, lane, depth, series = key
+        trace, layer, lane, depth, series, chart = key
         best, score = 0, -1
         for i, row in enumerate(self.rows):
             if (row.trace, row.layer) != (trace, layer):
                 continue
-            near = 1 + 4 * (row.lane == lane and row.series == series) + 2 * (row.depth == depth) + row.opener
+            same = (row.lane, row.series, row.chart) == (lane, series, chart)
+            near = 1 + 4 * same + 2 * (row.depth == depth) + row.opener
             if near > score:
                 best, score = i, near
         self._state.focus = best
@@ -220,7 +221,7 @@ class RowList:
     def open(self, index: int, lane: Lane) -> None:
         """Open the layer and the group that hide ``lane`` of trace ``index``."""
         trace = self._scene.traces[index]
-        key = (index, lane.layer, lane.index, -1)
+        key = (index, lane.layer, lane.index, -1, -1)
         hidden = ((index, lane.layer) in self.folds.layers and key not in self.folds.pinned) or key in self.folds.hidden
         if key not in self.folds.pinned:
             self.folds.layers.discard((index, lane.layer))
@@ -242,7 +243,7 @@ class RowList:
 
 
 def _key(row: ScreenRow) -> RowKey:
-    return row.trace, row.layer, row.lane, row.depth, row.series
+    return row.trace, row.layer, row.lane, row.depth, row.series, row.chart
 
 
 def _layer_of(row: ScreenRow) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal
@@ -15,7 +16,9 @@ from npu_tui.view.viewport import Viewport
 
 I64 = npt.NDArray[np.int64]
 
-RowKind = Literal["layer", "slices", "leaf", "counter", "hidden"]
+RowKind = Literal["layer", "slices", "leaf", "counter", "chart", "hidden"]
+ChartKind = Literal["lead", "depth"]
+Severity = Literal["high", "medium", "low", "info"]
 LinkMode = Literal["off", "selection", "all"]
 
 
@@ -43,13 +46,59 @@ class LinkMarks:
 
 
 @dataclass(frozen=True, slots=True)
+class Steps:
+    """A value over time: ``value[k]`` holds from ``time[k]`` on, the last to ``end`` (ns, strictly ascending)."""
+
+    time: npt.NDArray[np.int64]
+    value: npt.NDArray[np.int64]
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A derived lane of a device at the end of layer ``layer``; ``steps`` computes what it shows.
+
+    ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight.
+    """
+
+    kind: ChartKind
+    layer: int
+    name: str
+    steps: Callable[[], Steps]
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Start and end (ns) of every time an idle device waited for a launch, and whether that launch starved."""
+
+    start: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+    starved: npt.NDArray[np.bool_]
+
+    @classmethod
+    def none(cls) -> Losses:
+        """No launch was waited for."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a finding lies: ``label`` (a number, mostly) over ``[start, end)`` ns."""
+
+    start: int
+    end: int
+    label: str
+    severity: Severity
+
+
+@dataclass(frozen=True, slots=True)
 class ScreenRow:
     """One text row of the lane area.
 
     ``layer``: head of a layer. ``slices``: one depth row of a lane. ``leaf``: a folded lane, the deepest active slice
-    at every instant. ``counter``: one series. ``hidden``: stands for the hidden rows of a layer.
-    ``row`` is the row of ``rows`` that holds its slices (-1 without).
-    ``opener`` marks the first row of a lane or layer, which carries its name and fold mark, ``pinned`` those on top.
+    at every instant. ``counter``: one series. ``chart``: one of the trace's charts. ``hidden``: stands for the hidden
+    rows of a layer. ``row`` is the row of ``rows`` that holds its slices (-1 without). ``opener`` marks the first row
+    of a lane or layer, which carries its name and fold mark, ``pinned`` those on top.
     """
 
     kind: RowKind
@@ -64,6 +113,7 @@ class ScreenRow:
     opener: bool = True
     foldable: bool = False
     folded: bool = False
+    chart: int = -1
     pinned: bool = False
 
 
@@ -108,16 +158,22 @@ def screen_line(state: ViewState, row: I64) -> I64:
 
 @dataclass(slots=True)
 class Scene:
-    """The traces on screen with the marks of their links, one entry each.
+    """The traces on screen with the marks of their links, their charts, lost time and findings, one entry each.
 
     ``end`` is the end of the last slice of any trace in ns, of the last counter sample where there is no slice.
     """
 
     traces: list[Trace]
     marks: list[LinkMarks]
+    charts: list[list[Chart]] = field(default_factory=list)
+    losses: list[Losses] = field(default_factory=list)
+    findings: list[list[Mark]] = field(default_factory=list)
     end: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self.charts = self.charts or [[] for _ in self.traces]
+        self.findings = self.findings or [[] for _ in self.traces]
+        self.losses = self.losses or [Losses.none() for _ in self.traces]
         samples = [int(trace.counters.time.max()) for trace in self.traces if len(trace.counters)]
         self.end = max((trace.end for trace in self.traces), default=0) or max(samples, default=0)
 

@@ -24,10 +24,11 @@ class Terminal:
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a user starts from compiled modules
         environment |= {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
         os.close(slave)
-        self._master = master
+        self.master = master
 
     def read(self, quiet: float = _QUIET, limit: float = 60.0, until: bytes = b"") -> tuple[bytes, float]:
         """What the program writes until it has been silent for ``quiet`` seconds, and when the last byte came.
@@ -37,10 +38,10 @@ class Terminal:
         data, last, deadline = b"", time.perf_counter(), time.perf_counter() + limit
         while time.perf_counter() < deadline:
             waiting = limit if (until and until not in data) or not data else quiet
-            ready, _, _ = select.select([self._master], [], [], waiting)
+            ready, _, _ = select.select([self.master], [], [], waiting)
             if not ready:
                 break
-            more = os.read(self._master, 1 << 16)
+            more = os.read(self.master, 1 << 16)
             last = time.perf_counter()
             data += more
         return data, last
@@ -48,19 +49,19 @@ class Terminal:
     def press(self, keys: str) -> tuple[float, int]:
         """Send ``keys``; returns the seconds until the last byte of the answer, and its length."""
         begun = time.perf_counter()
-        os.write(self._master, keys.encode())
+        os.write(self.master, keys.encode())
         data, last = self.read(limit=2.0)
         return last - begun, len(data)
 
     def close(self) -> None:
         """End the program."""
-        os.write(self._master, b"\x11")
+        os.write(self.master, b"\x11")
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        os.close(self._master)
+        os.close(self.master)
 
 
 def npu_tui(*arguments: str) -> list[str]:

@@ -27,7 +27,7 @@ LEGACY = {
     "left": "\x1b[D", "right": "\x1b[C", "up": "\x1b[A", "down": "\x1b[B", "shift+left": "\x1b[1;2D",
     "shift+right": "\x1b[1;2C", "home": "\x1b[H", "end": "\x1b[F", "pageup": "\x1b[5~", "pagedown": "\x1b[6~",
     "backspace": "\x7f", "enter": "\r", "escape": "\x1b", "tab": "\t", "space": " ", "ctrl+p": "\x10",
-    "ctrl+q": "\x11", "ctrl+r": "\x12",
+    "ctrl+l": "\x0c", "ctrl+q": "\x11", "ctrl+r": "\x12",
 }  # fmt: skip
 """What a terminal without the kitty protocol sends for keys that are no characters."""
 
@@ -134,7 +134,8 @@ class Driver:
         """Wait until the panel is filled, too."""
         await self.idle()
         for _ in range(_PATIENCE):
-            if self.main._panel_timer is None and self.main._computing is None:
+            known = self.main.measured == len(self.main.session.scene.traces)
+            if known and self.main._panel_timer is None and self.main._computing is None:
                 break
             await asyncio.sleep(0.005)
         await self.idle()

@@ -40,6 +40,7 @@ BYTES: dict[str, list[str]] = {
     "right_square_bracket": ["]", "\x1b[93;1;93u"],
     "0": ["0", "\x1b[48;1;48u"],
     "ctrl+0": ["\x1b[48;5u"],
+    "ctrl+l": ["\x0c", "\x1b[108;5u"],
     "ctrl+p": ["\x10", "\x1b[112;5u"],
     "ctrl+q": ["\x11", "\x1b[113;5u"],
     "ctrl+r": ["\x12", "\x1b[114;5u"],
@@ -141,4 +142,4 @@ def test_a_terminal_without_the_kitty_protocol_sends_ctrl_0_as_0():
 def test_keys_that_terminals_cannot_send_have_a_second_way():
     for command in (command for command in COMMANDS if command.keys):
         plain = [key for key in command.keys if not key.startswith(("ctrl+", "shift+", "alt+"))]
-        assert plain or command.id in {"cursor_left", "cursor_right", "palette", "quit"}
+        assert plain or command.id in {"cursor_left", "cursor_right", "palette", "quit", "redraw"}

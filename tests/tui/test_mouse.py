@@ -4,7 +4,6 @@ from driving import Driver, opened
 from textual import events
 
 from npu_tui.tui.app import NpuTui
-from npu_tui.view.frame import LANES_TOP
 
 MINIMAP, RULER = 0, 1
 
@@ -41,7 +40,7 @@ def cell_of(driver: Driver, name: str) -> tuple[int, int]:
     for y, row in enumerate(frame.items):
         for x, item in enumerate(row.tolist()):
             if item >= 0 and trace.name_of(item) == name:
-                return x + frame.gutter, y + LANES_TOP
+                return x + frame.gutter, y + frame.lanes_top
     raise AssertionError(f"{name} is not on screen")
 
 
@@ -63,7 +62,7 @@ async def test_a_click_on_nothing_deselects_and_moves_the_cursor(session):
         await click(driver, *cell_of(driver, "ProfilerStep#20"))
         frame = driver.timeline.frame
         y = next(y for y, row in enumerate(frame.lane_rows) if driver.explorer.rows[row].name == "Stream 0")
-        await click(driver, frame.gutter + 50, y + LANES_TOP)
+        await click(driver, frame.gutter + 50, y + frame.lanes_top)
         assert driver.selected is None
         assert driver.explorer.focused.name == "Stream 0"
         assert driver.state.viewport.column(driver.state.cursor) == 50
@@ -73,7 +72,7 @@ async def test_a_click_below_the_last_row_changes_nothing(session):
     async with opened(session, (120, 60)) as driver:
         frame, focus = driver.timeline.frame, driver.state.focus
         assert frame.lane_rows[-1] == -1
-        await click(driver, 60, LANES_TOP + len(frame.lane_rows) - 1)
+        await click(driver, 60, frame.lanes_top + len(frame.lane_rows) - 1)
         assert driver.state.focus == focus
 
 
@@ -92,10 +91,10 @@ async def test_a_click_on_the_gutter_folds(session):
         frame = driver.timeline.frame
         y = next(y for y, row in enumerate(frame.lane_rows) if driver.explorer.rows[row].name == "CANN")
         before = len(driver.explorer.rows)
-        await click(driver, 2, y + LANES_TOP)
+        await click(driver, 2, y + frame.lanes_top)
         assert driver.explorer.focused.folded
         assert len(driver.explorer.rows) < before
-        await click(driver, 2, y + LANES_TOP)
+        await click(driver, 2, y + frame.lanes_top)
         assert len(driver.explorer.rows) == before
 
 

@@ -47,10 +47,10 @@ class Screen:
 
     def repaint(self) -> None:
         """Let the program draw everything again on an empty screen: the help covers it and goes."""
-        os.write(self.terminal._master, b"?")
+        os.write(self.terminal.master, b"?")
         self.settle()
         self.screen.reset()
-        os.write(self.terminal._master, b"\x1b")
+        os.write(self.terminal.master, b"\x1b")
         self.settle()
 
 
@@ -66,9 +66,9 @@ def test_partial_repaints_add_up() -> None:
         screen.feed(quiet=0.8, limit=20.0, until=b"ProfilerStep")
         for _ in range(3):
             for _ in range(12):
-                os.write(screen.terminal._master, draws.choice(KEYS).encode())
+                os.write(screen.terminal.master, draws.choice(KEYS).encode())
                 screen.feed(draws.choice([0.005, 0.15]), limit=0.3)
-            os.write(screen.terminal._master, b"\x1b")
+            os.write(screen.terminal.master, b"\x1b")
             screen.settle()
             before = screen.cells()
             screen.repaint()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
-from npu_tui.view.frame import LANES_TOP, Frame, Painter, compose, gutter_width
+from npu_tui.view.frame import Frame, Painter, compose, gutter_width
 from npu_tui.view.grid import SPACE
 from npu_tui.view.leaf import leaf_row
 from npu_tui.view.palette import Ink, bar
@@ -25,11 +25,11 @@ def draw(trace: Trace, span: int = 4000, width: int = WIDTH, height: int = 8, **
 
 
 def lane_text(frame: Frame, y: int = 0) -> str:
-    return frame.grid.text(LANES_TOP + y)[frame.gutter :].replace("┊", " ")
+    return frame.grid.text(frame.lanes_top + y)[frame.gutter :].replace("┊", " ")
 
 
 def cell(frame: Frame, x: int, y: int = 0) -> tuple[str, int, int]:
-    at = (LANES_TOP + y, frame.gutter + x)
+    at = (frame.lanes_top + y, frame.gutter + x)
     return chr(frame.grid.char[at]), int(frame.grid.fg[at]), int(frame.grid.bg[at])
 
 
@@ -90,7 +90,7 @@ def test_a_selected_slice_inside_a_cell_is_a_diamond() -> None:
 def test_hits_are_underlined() -> None:
     trace = make_trace({"a": [*bars((0, 900), name="add"), *bars((1000, 2000), name="mul")]}, end=4000)
     frame = draw(trace, hits=np.array([1000]), hit_masks=[np.array([False, True])])
-    under = frame.grid.attr[LANES_TOP, frame.gutter :] > 0
+    under = frame.grid.attr[frame.lanes_top, frame.gutter :] > 0
     assert under[10:20].all()
     assert not under[:9].any()
 
@@ -98,7 +98,7 @@ def test_hits_are_underlined() -> None:
 def test_the_gutter_tells_name_depth_and_share() -> None:
     trace = make_trace({"Stream 12345678": bars((0, 1000), (500, 900), (3000, 4000))})
     frame = draw(trace)
-    left = [frame.grid.text(y)[: frame.gutter] for y in range(LANES_TOP, LANES_TOP + 3)]
+    left = [frame.grid.text(y)[: frame.gutter] for y in range(frame.lanes_top, frame.lanes_top + 3)]
     assert left == ["▎  St…5678  50% ", "▎  │            ", " " * 16]
     assert frame.utilisation == [0.5, None, None, None, None]
 
@@ -112,13 +112,13 @@ def test_counters_are_charts_with_a_value() -> None:
     trace = make_trace({}, kind="counter", samples={"HBM": [(400, 0.0), (1000, 10.0), (1050, 5.0)]}, end=4000)
     frame = draw(trace, cursor=1060)
     assert lane_text(frame)[:16] == "    ▁▁▁▁▁▁█▅▅▅▅▅"
-    assert frame.grid.text(LANES_TOP)[: frame.gutter].rstrip() == "▎  HBM        5"
+    assert frame.grid.text(frame.lanes_top)[: frame.gutter].rstrip() == "▎  HBM        5"
 
 
 def test_top_rows_tell_rank_view_and_links() -> None:
     trace = make_trace({"a": bars((0, 100_000))}, links=[(0, 10, 0, 30_000, "HostToDevice")])
     frame = draw(trace, span=100_000, width=110)
-    left = [frame.grid.text(y)[: frame.gutter].rstrip() for y in range(LANES_TOP)]
+    left = [frame.grid.text(y)[: frame.gutter].rstrip() for y in range(frame.lanes_top)]
     assert left == [" rank 0 · 100.0µs", " view 100.0µs", " links H→D 1"]
 
 
@@ -126,12 +126,12 @@ def test_what_is_under_a_cell() -> None:
     trace = make_trace({"a": bars((400, 1600))}, end=4000)
     frame, rows = draw(trace), all_rows(trace)
     state, scene = ViewState(frame.viewport), make_scene(trace)
-    found = hit(frame, rows, state, scene, frame.gutter + 5, LANES_TOP)
+    found = hit(frame, rows, state, scene, frame.gutter + 5, frame.lanes_top)
     assert (found.part, found.time, found.row, found.slice) == ("lanes", 500, 0, Selected(0, 0))
-    assert hit(frame, rows, state, scene, 3, LANES_TOP).part == "gutter"
+    assert hit(frame, rows, state, scene, 3, frame.lanes_top).part == "gutter"
     assert hit(frame, rows, state, scene, frame.gutter + 5, 0).time == 500
     assert hit(frame, rows, state, scene, frame.gutter + 5, 2).part == "strip"
-    assert hit(frame, rows, state, scene, frame.gutter, LANES_TOP + 3).row is None
+    assert hit(frame, rows, state, scene, frame.gutter, frame.lanes_top + 3).row is None
     assert hit(frame, rows, state, scene, WIDTH, 0).part == "outside"
 
 
@@ -201,8 +201,8 @@ def test_no_slice_disappears(lanes: dict[str, list[Bar]], start: int, span: int)
     trace = make_trace(lanes)
     view = Viewport.around(start, start + span, COLUMNS)
     rows = all_rows(trace)
-    frame = compose(make_scene(trace), rows, ViewState(view, cursor=-(10**6), focus=-1), WIDTH, LANES_TOP + len(rows))
-    grid = frame.grid.part(LANES_TOP, frame.gutter, len(rows), COLUMNS)
+    frame = compose(make_scene(trace), rows, ViewState(view, cursor=-(10**6), focus=-1), WIDTH, len(rows) + 4)
+    grid = frame.grid.part(frame.lanes_top, frame.gutter, len(frame.lane_rows), COLUMNS)
     blank = (grid.char == SPACE) & np.isin(grid.bg, [Ink.LANE, Ink.VOID])
     at = {(row.lane, row.depth): y for y, row in enumerate(rows) if row.lane >= 0}
     slices = trace.slices

@@ -3,7 +3,7 @@ from builders import all_rows, bars, make_scene, make_trace
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
-from npu_tui.view.frame import LANES_TOP, Frame, compose, gutter_width
+from npu_tui.view.frame import Frame, compose, gutter_width, lanes_top
 from npu_tui.view.leaf import leaf_row
 from npu_tui.view.palette import Ink
 from npu_tui.view.places import Places
@@ -35,12 +35,12 @@ def draw(scene: Scene, start: int = 0, height: int = 9, mode: LinkMode = "select
 
 
 def lanes(frame: Frame) -> list[str]:
-    height = len(frame.lane_rows)
-    return [frame.grid.text(y)[frame.gutter :].replace("┊", " ").rstrip() for y in range(LANES_TOP, LANES_TOP + height)]
+    rows = range(frame.lanes_top, frame.lanes_top + len(frame.lane_rows))
+    return [frame.grid.text(y)[frame.gutter :].replace("┊", " ").rstrip() for y in rows]
 
 
 def ink(frame: Frame, x: int, y: int) -> int:
-    return int(frame.grid.fg[LANES_TOP + y, frame.gutter + x])
+    return int(frame.grid.fg[frame.lanes_top + y, frame.gutter + x])
 
 
 def is_braille(text: str) -> bool:
@@ -86,7 +86,7 @@ def test_lines_stay_behind_bars() -> None:
 
 
 def test_an_end_below_the_screen_is_marked_at_the_border() -> None:
-    text = lanes(draw(make_scene(launches()), height=LANES_TOP + 3))
+    text = lanes(draw(make_scene(launches()), height=lanes_top(0) + 3))
     assert text[0].strip() == "●"
     assert "▼" in text[2]
 
@@ -112,7 +112,7 @@ def test_all_shows_starved_links_first_and_thins_the_rest() -> None:
     frame = draw(make_scene(trace, starved=[1234]), mode="all")
     marks = sum(line.count("●") for line in lanes(frame))
     assert 3 <= marks <= COLUMNS
-    assert Ink.ALERT in frame.grid.fg[LANES_TOP:, frame.gutter :]
+    assert Ink.ALERT in frame.grid.fg[frame.lanes_top :, frame.gutter :]
 
 
 def test_ends_bind_to_the_row_that_stands_for_the_slice() -> None:

@@ -7,6 +7,8 @@ from npu_tui.trace.text import printable
 from npu_tui.tui.actions.base import Base
 from npu_tui.tui.clipboard import MOST_BYTES, as_csv, as_text, cut
 from npu_tui.tui.flags import Flag
+from npu_tui.tui.panel import Panel
+from npu_tui.tui.tabs.tab import Table
 
 
 class NoteActions(Base):
@@ -55,10 +57,15 @@ class NoteActions(Base):
         return None
 
     def copy_text(self) -> str:
-        return self._copy(as_text(self._screen.table), 1)
+        return self._copy(as_text(self._table()), 1)
 
     def copy_csv(self) -> str:
-        return self._copy(as_csv(self._screen.table), 1)
+        return self._copy(as_csv(self._table()), 1)
+
+    def _table(self) -> Table | None:
+        """The table of the open tab as it is shown."""
+        panel = self._screen.query_one(Panel)
+        return Table(panel.content.headings, panel.rows) if isinstance(panel.content, Table) else None
 
     def _copy(self, lines: list[str], heads: int) -> str:
         if not lines:

@@ -20,5 +20,8 @@ class ProgramActions(Base):
     def help(self) -> None:
         self._screen.show_help()
 
+    def redraw(self) -> None:
+        self._screen.redraw()
+
     def quit(self) -> None:
-        self._screen.app.exit()
+        self._screen.leave()

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from npu_tui.tui.tabs.communication import CommunicationTab
 from npu_tui.tui.tabs.details import DetailsTab
+from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.links import LinksTab
+from npu_tui.tui.tabs.operators import OperatorsTab
 from npu_tui.tui.tabs.range import RangeTab
 from npu_tui.tui.tabs.search import SearchTab
 from npu_tui.tui.tabs.tab import Tab
 
-TABS: tuple[type[Tab], ...] = (DetailsTab, LinksTab, RangeTab, SearchTab)
+TABS: tuple[type[Tab], ...] = (
+    LinesTab,
+    DetailsTab,
+    LinksTab,
+    RangeTab,
+    OperatorsTab,
+    CommunicationTab,
+    SearchTab,
+)

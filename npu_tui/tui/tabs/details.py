@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from npu_tui.analysis.backlog import host_lead
 from npu_tui.analysis.chain import Chain, chain_of
+from npu_tui.analysis.dispatch import Dispatch
 from npu_tui.analysis.ranges import self_time
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.fetch import fetch_event
@@ -18,6 +21,7 @@ from npu_tui.trace.units import duration_text, exact_text
 from npu_tui.tui.tabs.links import shape_text
 from npu_tui.tui.tabs.tab import Content, Context, Tab
 from npu_tui.tui.theme import ALERT, class_style
+from npu_tui.view.charts import STARVING_NS, StepCurve
 from npu_tui.view.scene import LinkMarks, LinkShape
 
 _STACK = "Call stack"
@@ -29,16 +33,28 @@ class DetailsTab(Tab):
     id = "details"
     key = "3"
 
+    def __init__(self) -> None:
+        self._curves: dict[tuple[int, int], StepCurve] = {}
+
     def depends_on(self, now: Context) -> object:
-        """The selection."""
+        """The selection, on a chart the cursor."""
+        row = now.focused
+        if row is not None and row.kind == "chart":
+            return row.trace, row.chart, now.cursor
         return now.selection
 
     def content(self, now: Context) -> Content:
         """A text."""
+        row, scene = now.focused, now.session.scene
+        if row is not None and row.kind == "chart":
+            chart, key = scene.charts[row.trace][row.chart], (row.trace, row.chart)
+            if key not in self._curves:
+                self._curves[key] = StepCurve(chart.steps(), chart.kind)
+            return _chart(self._curves[key], now.cursor)
         if now.selection is None:
             return legend()
-        scene = now.session.scene
-        return details(scene.traces[now.selection.trace], scene.marks[now.selection.trace], now.selection.item)
+        trace = now.selection.trace
+        return details(scene.traces[trace], scene.marks[trace], now.session.dispatches[trace], now.selection.item)
 
 
 def legend() -> RenderableType:
@@ -60,8 +76,36 @@ def legend() -> RenderableType:
     return Group(Text(say("details.none")), Text(""), classes, lines)
 
 
-def details(trace: Trace, marks: LinkMarks, item: int) -> RenderableType:
-    """Name, times, launch, chain, args and call stack of slice ``item``; ``marks`` are those of the trace's links."""
+def _chart(curve: StepCurve, cursor: int) -> RenderableType:
+    """What a chart shows, and its value at the cursor (ns)."""
+    value = curve.at(cursor)
+    line = Text()
+    line.append(f"{say('chart.now')} ", style="dim")
+    line.append(f"{exact_text(cursor)}   ")
+    if value is None:
+        line.append(say("chart.unknown"), style="bold")
+    elif curve.kind == "depth":
+        line.append(f"{value:,}", style="bold")
+    else:
+        line.append(_lead_text(value), style=f"bold {ALERT}" if value <= STARVING_NS else "bold")
+    line.append("   ")
+    if curve.kind == "depth":
+        line.append(f"{say('chart.deepest')} ", style="dim")
+        line.append(f"{curve.highest:,}")
+    else:
+        line.append(say("chart.scale"), style="dim")
+    return Group(Text(say(f"chart.{curve.kind}.words")), line)
+
+
+def _lead_text(lead: float) -> str:
+    return ("+" if lead > 0 else "") + duration_text(lead)
+
+
+def details(trace: Trace, marks: LinkMarks, devices: list[Dispatch], item: int) -> RenderableType:
+    """Name, times, launch, chain, args and call stack of slice ``item``.
+
+    ``marks`` are those of the trace's links, ``devices`` its launches.
+    """
     slices = trace.slices
     parts: list[RenderableType] = [
         Text(printable(trace.name_of(item)), style="bold", overflow="fold"),
@@ -70,7 +114,7 @@ def details(trace: Trace, marks: LinkMarks, item: int) -> RenderableType:
     chain = chain_of(trace, item)
     if chain is not None and chain.holds(item):
         if chain.kernel == item:
-            parts.append(_launch(marks, chain.link))
+            parts.append(_launch(trace, marks, devices, chain.link))
         parts.append(_chain(trace, chain))
     try:
         args = fetch_event(trace, int(slices.event[item])).get("args", {})
@@ -106,13 +150,20 @@ def class_name(op_class: OpClass) -> str:
     return say(f"class.{op_class.name.lower()}")
 
 
-def _launch(marks: LinkMarks, link: int) -> Text:
-    """The class of a launch and what it cost."""
+def _launch(trace: Trace, marks: LinkMarks, devices: list[Dispatch], link: int) -> Text:
+    """The class of a launch, what it cost, and how far the host was ahead."""
     starved = bool(marks.starved[link])
     line = Text(say("details.launch") + " ", style="dim")
     line.append_text(shape_text(LinkShape(int(marks.shape[link])), starved))
     line.append(f"   {say('details.lost')} ", style="dim")
     line.append(duration_text(int(marks.lost[link])), style=f"bold {ALERT}" if starved else "bold")
+    for launches in devices:
+        at = int(np.searchsorted(launches.link, link))
+        if at < len(launches.link) and launches.link[at] == link:
+            lead = float(host_lead(trace, launches)[at])
+            if not np.isnan(lead):
+                line.append(f"   {say('details.lead')} ", style="dim")
+                line.append(_lead_text(lead), style="bold")
     return line
 
 

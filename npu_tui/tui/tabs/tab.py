@@ -10,6 +10,8 @@ from typing import ClassVar
 from rich.console import RenderableType
 from rich.text import Text
 
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.tui.hits import Hits
 from npu_tui.tui.session import Session
 from npu_tui.view.scene import ScreenRow, Selected
@@ -17,7 +19,7 @@ from npu_tui.view.scene import ScreenRow, Selected
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the user looks at just now. ``range`` is in ns, ``focused`` the row of the cursor."""
+    """What the user looks at just now. ``range`` and ``cursor`` are in ns, ``focused`` is the row of the cursor."""
 
     session: Session
     selection: Selected | None
@@ -25,6 +27,17 @@ class Context:
     focused: ScreenRow | None
     link_category: str
     hits: Hits
+    cursor: int
+
+    @property
+    def trace(self) -> int:
+        """The number of the trace that the cursor is in."""
+        return self.focused.trace if self.focused is not None else 0
+
+    @property
+    def window(self) -> Window:
+        """The range, if it lasts, else everything."""
+        return EVERYTHING if self.marked is None else Window(*self.marked)
 
     @property
     def marked(self) -> tuple[int, int] | None:
@@ -45,15 +58,23 @@ Place = Selected | Stretch
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a table. Enter leads to the first of its ``places``, Enter again to the next one."""
+    """One row of a table. Enter leads to the first of its ``places``, Enter again to the next one.
+
+    A table is sorted by ``values``, one per cell (None: unknown, always last). ``code`` is what ``o`` opens.
+    """
 
     cells: tuple[Text | str, ...]
     places: Sequence[Place] = ()
+    values: tuple[float | str | None, ...] = ()
+    code: CodeLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings, below a ``note`` (none if empty); the cursor begins on row ``at``, else where it was."""
+    """Rows under headings, below a ``note`` (none if empty); the cursor begins on row ``at``, else where it was.
+
+    The user can sort a table whose rows have values.
+    """
 
     headings: tuple[str, ...]
     rows: list[Row]

@@ -1,0 +1,169 @@
+"""What the host did while the device waited for it: calls of CANN, waits for the device, lines of code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
+from npu_tui.analysis.findings.facts import Facts, both, length_of, together, without
+from npu_tui.analysis.findings.rule import NOTHING, Span
+from npu_tui.analysis.launches import operation_of
+from npu_tui.trace.intervals import covered_before
+
+I64 = npt.NDArray[np.int64]
+
+_COMPILE = "aclopCompileAndExecute"
+_SYNC_OPERATIONS = frozenset(
+    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
+)
+_MEMORY_CALLS = ("aclMallocMemInner", "aclrtFreePhysical", "aclrtFree")
+_LEAST_SHARE = 0.02
+Function = tuple[str, str]
+
+
+def compile_calls(facts: Facts) -> I64:
+    """The calls that compile an operator before they launch it."""
+    return facts.named(("cann",), lambda name: name.endswith(_COMPILE))
+
+
+def memory_calls(facts: Facts) -> dict[str, I64]:
+    """The calls that take memory from the device or give it back, by name."""
+    found = facts.named(("cann",), lambda name: name.rpartition("@")[2] in _MEMORY_CALLS)
+    names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in found.tolist()])
+    return {name: found[names == name] for name in _MEMORY_CALLS if len(names) and (names == name).any()}
+
+
+def sync_calls(facts: Facts) -> I64:
+    """The calls of CANN that block the host until the device is done."""
+    return facts.named(("cann",), _blocks)
+
+
+def _blocks(name: str) -> bool:
+    call = name.rpartition("@")[2]
+    return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
+
+
+def sync_operations(facts: Facts) -> I64:
+    """The operations of the framework that wait for the device, without those inside another."""
+    return facts.outermost(facts.named(("python", "other"), lambda name: name in _SYNC_OPERATIONS))
+
+
+def starving(facts: Facts, items: I64) -> Span:
+    """When the idle device waited for a launch while the host was in one of ``items``."""
+    return both(facts.lost, facts.on_device(facts.span_of(items)))
+
+
+@dataclass(frozen=True, slots=True)
+class Blamed:
+    """A call of CANN that ran while the device starved, for ``time`` ns of it, in ``count`` calls."""
+
+    name: str
+    time: int
+    count: int
+
+
+def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
+    """The outermost calls of CANN that ran the longest within ``span`` of the device, at least 2 % of it."""
+    calls = facts.outermost(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
+    if not len(calls) or not len(span[0]):
+        return []
+    start, end = facts.trace.slices.start[calls] + facts.floor, facts.trace.slices.end[calls] + facts.floor
+    shared = covered_before(*span, end.astype(np.float64)) - covered_before(*span, start.astype(np.float64))
+    name = facts.trace.slices.name[calls]
+    names, code = np.unique(name, return_inverse=True)
+    sums, counts = np.bincount(code, shared, len(names)), np.bincount(code, shared > 0, len(names))
+    rows = [
+        Blamed(facts.trace.names[names[k]].rpartition("@")[2], round(sums[k]), int(counts[k]))
+        for k in np.argsort(-sums, kind="stable")[:most].tolist()
+    ]
+    return [row for row in rows if row.time >= _LEAST_SHARE * length_of(span)]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSite:
+    """Lines of one function below which the host waits for the device again and again.
+
+    ``tasks`` launches of these lines run ``device`` ns on the device, which waits ``lost`` ns for them.
+    """
+
+    file: str
+    function: str
+    lines: tuple[int, ...]
+    tasks: int
+    device: int
+    lost: int
+    span: Span
+
+
+def sync_site(facts: Facts, operations: I64) -> SyncSite | None:
+    """The lines with waiting ``operations`` below them whose launches cost more than they compute.
+
+    The lines are those of the innermost user function that every launch and every wait comes from, the training loop.
+    None without call stacks or without such lines.
+    """
+    if facts.launches is None or not len(operations):
+        return None
+    launched_by = stack_of(facts.trace, operation_of(facts.trace, facts.target))
+    waiting = stack_of(facts.trace, operations)
+    stacks = np.unique(np.concatenate((launched_by, waiting)))
+    frames = {number: user_lines(facts.trace.stacks[number]) for number in stacks.tolist() if number >= 0}
+    frames = {number: lines for number, lines in frames.items() if lines}
+    loop = _shared_function(list(frames.values()))
+    if loop is None:
+        return None
+    line_of = {number: _line_in(lines, loop) for number, lines in frames.items()}
+    waits_at = {line_of[number] for number in waiting.tolist() if number in line_of}
+    row_line = np.array([line_of.get(number, -1) for number in launched_by.tolist()])
+    length = facts.length(facts.target)
+    chosen = []
+    for line in sorted(waits_at):
+        own = row_line == line
+        if own.any() and facts.launches.lost[own].sum() > length[own].sum():
+            chosen.append(line)
+    own = np.isin(row_line, chosen)
+    if not chosen:
+        return None
+    return SyncSite(
+        loop[0],
+        loop[1],
+        tuple(chosen),
+        int(own.sum()),
+        int(length[own].sum()),
+        round(float(facts.launches.lost[own].sum())),
+        facts.lost_span(own),
+    )
+
+
+def _shared_function(stacks: list[list[CodeLine]]) -> Function | None:
+    """The innermost function that all ``stacks`` (innermost frame first) have in common."""
+    if not stacks:
+        return None
+    shared = set.intersection(*({(line.file, line.function) for line in lines} for lines in stacks))
+    return next(((line.file, line.function) for line in stacks[0] if (line.file, line.function) in shared), None)
+
+
+def _line_in(lines: list[CodeLine], function: Function) -> int:
+    return next(line.line for line in lines if (line.file, line.function) == function)
+
+
+def fetches(facts: Facts) -> I64:
+    """The outermost slices in which the host fetches a batch for longer than the iterator's own work takes."""
+    items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
+    return items[facts.length(items) >= facts.limits.loader_least_ms * 1e6]
+
+
+def sync_span(facts: Facts, site: SyncSite | None) -> Span:
+    """When the device starved because the host had waited for it: by line of code, and by the cause of its drains.
+
+    What a slow fetch behind the wait adds is not the wait's fault.
+    """
+    causes = [each for each in facts.drains if each.cause == "sync"]
+    drained = NOTHING
+    if causes:
+        low, high = np.array([each.start for each in causes]), np.array([each.end for each in causes])
+        drained = both(facts.lost, (low.astype(np.int64), high.astype(np.int64)))
+    found = together(drained, site.span) if site is not None else drained
+    return without(found, facts.on_device(facts.span_of(fetches(facts))))

@@ -1,0 +1,327 @@
+"""Findings about collectives: a rank that comes late, communication nothing hides, a long one.
+
+Rules F06 to F08 of the collected diagnosis rules: the signs of a communication bottleneck in the MindStudio Insight
+walk-through, and who is late by the waits of the plane tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.analysis.communication import Collective
+from npu_tui.analysis.findings.dispatch import severity_of
+from npu_tui.analysis.findings.facts import Facts, both, largest, length_of, without
+from npu_tui.analysis.findings.model import Evidence, Severity
+from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
+from npu_tui.analysis.findings.words import list_text, runs_text, share_text, span_text
+from npu_tui.analysis.operators import collective_type
+from npu_tui.strings import say
+from npu_tui.trace.text import brief
+
+_NEGLIGIBLE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """How ``rank`` was the last into collectives: ``cases`` are (collective, ns after the last but one).
+
+    ``span`` is the exposed time in which all others had come and only this rank was missing.
+    """
+
+    rank: int
+    cases: tuple[tuple[Collective, int], ...]
+    span: Span
+
+
+def late_rank(facts: Facts) -> Late | None:
+    """The rank that the others waited for the longest; None where no task names a peer."""
+    slices = facts.trace.slices
+    cases: dict[tuple[int, int], list[tuple[Collective, int]]] = {}
+    gaps: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for each in facts.collectives:
+        if each.arrivals is None or len(each.arrivals) < 2:
+            continue
+        (_, before), (rank, last) = sorted(each.arrivals, key=lambda row: row[1])[-2:]
+        begin = int(slices.start[each.item])
+        if last > max(before, 0):
+            key = int(slices.lane[each.item]), rank
+            cases.setdefault(key, []).append((each, last - max(before, 0)))
+            gaps.setdefault(key, []).append((begin + max(before, 0), begin + last))
+    best: Late | None = None
+    for key, rows in gaps.items():
+        low, high = np.array(rows, np.int64).T
+        span = both((low, high), facts.exposed)
+        if best is None or length_of(span) > length_of(best.span):
+            best = Late(key[1], tuple(cases[key]), span)
+    return best
+
+
+def straggler(facts: Facts) -> Draft | None:
+    """A rank that everybody waits for."""
+    limits, late = facts.limits, late_rank(facts)
+    if late is None:
+        return None
+    worst, excess = max(late.cases, key=lambda row: row[1])
+    longest = worst.longest_wait or 0
+    if longest < limits.straggler_share * worst.elapsed or longest < limits.straggler_ms * 1e6:
+        return None
+    gain = length_of(late.span)
+    if gain < limits.straggler_ms * 1e6:
+        return None
+    slices = facts.trace.slices
+    seen = [each for each in facts.collectives if each.arrivals is not None]
+    transfer = sum(each.elapsed - max(after for _, after in each.arrivals or [(0, 0)]) for each in seen)
+    others = [rank for rank, _ in worst.arrivals or [] if rank != late.rank]
+    there = int(slices.start[worst.item]) + max(after for rank, after in worst.arrivals or [] if rank != late.rank)
+    name = brief(facts.trace.name_of(worst.item))
+    parts = [
+        say(
+            "finding.straggler.worst",
+            name=name,
+            others=say("finding.ranks", ranks=runs_text(others))
+            if len(others) > 1
+            else say("finding.rank", rank=others[0]),
+            there=f"{there / 1e6:.1f}",
+            rank=late.rank,
+            excess=span_text(excess),
+            wait=span_text(longest),
+        )
+    ]
+    again = [row for row in late.cases if row[0] is not worst and row[1] >= _NEGLIGIBLE * excess]
+    if again:
+        named = [
+            say("finding.straggler.case", name=_short(facts, each), excess=f"{after / 1e6:.1f}")
+            for each, after in again[:5]
+        ]
+        parts.append(say("finding.straggler.again", cases=list_text(named)))
+    parts.append(say("finding.straggler.transfers", time=span_text(transfer), speed=_speeds(facts)))
+    steps = _steps_with(facts, [each for each, _ in late.cases])
+    if facts.steps:
+        parts.append(say("finding.straggler.steps", seen=steps, all=len(facts.steps)))
+    on_disk = late.rank in facts.beside.ranks
+    parts.append(say("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=late.rank))
+    share = facts.share(gain)
+    words = {"rank": late.rank, "gain": span_text(gain), "total": span_text(facts.total), "share": share_text(share)}
+    return Draft(
+        severity_of(facts, share),
+        say("finding.straggler.title", **words),
+        " ".join(parts),
+        _arrivals(facts, late),
+        (
+            say("finding.advice.profile_rank", rank=late.rank),
+            say("finding.advice.compare_rank", rank=late.rank, name=name),
+            say("finding.advice.no_tuning"),
+        ),
+        late.span,
+        verdict=say("finding.straggler.verdict", transfer=span_text(transfer), **words),
+    )
+
+
+def _short(facts: Facts, each: Collective) -> str:
+    """What tells a collective from its siblings: ``_1`` of ``hcom_allReduce__586_1_1``."""
+    words = facts.trace.name_of(each.item).split("_")
+    return brief(f"_{words[-2]}") if len(words) > 3 and words[-1].isdecimal() else brief(facts.trace.name_of(each.item))
+
+
+def _steps_with(facts: Facts, found: list[Collective]) -> int:
+    starts = [int(facts.trace.slices.start[each.item]) for each in found]
+    return sum(any(s.window.start <= at < s.window.end for at in starts) for s in facts.steps if s.window is not None)
+
+
+def _speeds(facts: Facts) -> str:
+    """The bandwidth of the collectives, the slowest and the fastest."""
+    speeds = []
+    for each in facts.collectives:
+        size = sum(link.size for link in each.traffic or [])
+        time = sum(link.transfer for link in each.traffic or [])
+        if size and time:
+            speeds.append(size / time)
+    if not speeds:
+        return ""
+    low, high = round(min(speeds)), round(max(speeds))
+    return say("finding.speed", speed=f"{low}–{high}" if low != high else str(low))
+
+
+def _arrivals(facts: Facts, late: Late) -> tuple[Evidence, ...]:
+    """The waits for the late rank, the longest ten, each from the last but one arrival to the last."""
+    slices = facts.trace.slices
+    found = []
+    for each, excess in sorted(late.cases, key=lambda row: -row[1])[:10]:
+        if excess < _NEGLIGIBLE * max(row[1] for row in late.cases):
+            continue
+        last = int(slices.start[each.item]) + max(after for _, after in each.arrivals or [(0, 0)])
+        order = sorted(each.arrivals or [], key=lambda row: row[1])
+        ranks = ", ".join(f"r{rank} {after / 1e6:+.1f}" for rank, after in order)
+        name = brief(facts.trace.name_of(each.item))
+        note = say("finding.straggler.place", rank=late.rank, excess=span_text(excess), arrivals=ranks)
+        found.append(Evidence(last - excess, last, int(slices.lane[each.item]), name, note, each.item))
+    return tuple(sorted(found, key=lambda row: row.start))
+
+
+def exposed(facts: Facts) -> Draft | None:
+    """Communication that no computing hides."""
+    limits, sums = facts.limits, facts.sums
+    share = facts.share(sums.not_overlapped)
+    more = sums.communication > sums.computing
+    if share <= limits.exposed_share:
+        return None
+    late = late_rank(facts)
+    waiting = late.span if late is not None else NOTHING
+    waited = length_of(waiting)
+    mostly_late = waited >= limits.late_peer_share * sums.not_overlapped
+    severity: Severity = "high" if share > limits.exposed_share_high else "medium"
+    overlapped = (sums.communication - sums.not_overlapped) / sums.communication if sums.communication else 0.0
+    parts = [
+        say(
+            "finding.exposed.detail",
+            time=span_text(sums.not_overlapped),
+            share=share_text(share),
+            hidden=share_text(overlapped),
+            count=len(facts.collectives),
+        )
+    ]
+    if more:
+        parts.append(
+            say(
+                "finding.exposed.more", communication=span_text(sums.communication), computing=span_text(sums.computing)
+            )
+        )
+    if mostly_late and late is not None:
+        parts.append(say("finding.exposed.late", rank=late.rank, waited=span_text(waited)))
+    known = any(each.arrivals is not None for each in facts.collectives)
+    if not known:
+        parts.append(say("finding.exposed.unknown"))
+    items = np.array([each.item for each in facts.collectives], np.int64)
+    rest = without(facts.exposed, waiting)
+    return Draft(
+        severity,
+        say("finding.exposed.title", time=span_text(sums.not_overlapped), share=share_text(share)),
+        " ".join(parts),
+        facts.longest(items, lambda item: say("finding.exposed.place", time=_exposed_of(facts, item)))
+        or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
+        (say("finding.advice.late_first"),)
+        if mostly_late
+        else (say("finding.advice.overlap"), say("finding.advice.accumulate"), say("finding.advice.mc2")),
+        rest,
+        confidence="high" if known else "low",
+        verdict=say(
+            "finding.exposed.verdict_rest" if mostly_late else "finding.exposed.verdict",
+            time=span_text(length_of(rest)),
+            share=share_text(facts.share(length_of(rest))),
+        ),
+    )
+
+
+def _exposed_of(facts: Facts, item: int) -> str:
+    return span_text(length_of(both(facts.exposed, facts.span_of(np.array([item])))))
+
+
+def long_op(facts: Facts) -> Draft | None:
+    """A collective that takes far longer than the others of its type, or a large part of the step."""
+    limits = facts.limits
+    by_type: dict[tuple[str, int], list[Collective]] = {}
+    for each in facts.collectives:
+        size = sum(link.size for link in each.traffic or [])
+        # A size class is a power of four: sizes of one bucket configuration fall together.
+        key = collective_type(facts.trace.name_of(each.item)), size.bit_length() // 2
+        by_type.setdefault(key, []).append(each)
+    found = []
+    for rows in by_type.values():
+        median = float(np.median([row.elapsed for row in rows]))
+        for row in rows:
+            outlier = len(rows) >= 3 and row.elapsed >= limits.long_op_factor * median
+            if (outlier and row.elapsed >= limits.straggler_ms * 1e6) or facts.share(
+                row.elapsed
+            ) >= limits.long_op_share:
+                found.append(row)
+    if not found:
+        return None
+    worst = max(found, key=lambda row: row.elapsed)
+    removes = both(_idle_waits(facts, found), facts.exposed)
+    share = facts.share(length_of(removes))
+    timing = worst.timing
+    parts = [
+        say(
+            "finding.long.detail",
+            name=brief(facts.trace.name_of(worst.item)),
+            time=span_text(worst.elapsed),
+            share=share_text(facts.share(worst.elapsed)),
+        )
+    ]
+    if timing is not None:
+        parts.append(
+            say(
+                "finding.long.timing",
+                wait=span_text(timing.wait),
+                transit=span_text(timing.transit),
+                idle=span_text(timing.idle),
+                speed=_speed(worst),
+            )
+        )
+        if timing.transit < 0.1 * worst.elapsed:
+            parts.append(say("finding.long.not_bandwidth"))
+    waits = worst.longest_wait is not None and worst.peer is not None
+    if waits:
+        parts.append(say("finding.long.peer", rank=worst.peer, wait=span_text(worst.longest_wait or 0)))
+    return Draft(
+        severity_of(facts, share) if timing is not None else "medium",
+        say(
+            "finding.long.title",
+            name=brief(facts.trace.name_of(worst.item), 40),
+            time=span_text(worst.elapsed),
+            share=share_text(facts.share(worst.elapsed)),
+        ),
+        " ".join(parts),
+        tuple(
+            facts.place(row.item, say("finding.long.place", time=span_text(row.elapsed)))
+            for row in sorted(found, key=lambda row: -row.elapsed)[:10]
+        ),
+        (say("finding.advice.check_peer"),) if waits else (say("finding.advice.level1"),),
+        removes if timing is not None else both(facts.span_of(np.array([row.item for row in found])), facts.exposed),
+        confidence="high" if timing is not None else "low",
+    )
+
+
+def _idle_waits(facts: Facts, found: list[Collective]) -> Span:
+    """From the start of each collective to the last arrival of a peer."""
+    slices = facts.trace.slices
+    start = np.array([int(slices.start[row.item]) for row in found], np.int64)
+    waits = np.array([max([after for _, after in row.arrivals or []], default=0) for row in found], np.int64)
+    return start, start + np.maximum(waits, 0)
+
+
+def _speed(each: Collective) -> str:
+    time = sum(link.transfer for link in each.traffic or [])
+    size = sum(link.size for link in each.traffic or [])
+    return say("finding.speed", speed=f"{size / time:.1f}") if time else say("finding.unknown")
+
+
+RULES = (
+    Rule(
+        "COMM.STRAGGLER",
+        "communication",
+        ("device", "overlap", "planes"),
+        straggler,
+        ("straggler_share", "straggler_ms", "severity_medium", "severity_high"),
+        ("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
+        reach="cause",
+    ),
+    Rule(
+        "COMM.EXPOSED",
+        "communication",
+        ("device", "overlap"),
+        exposed,
+        ("exposed_share", "exposed_share_high", "late_peer_share"),
+        ("MindStudio Insight walk-through 1-36, 1-58",),
+    ),
+    Rule(
+        "COMM.LONGOP",
+        "communication",
+        ("device", "overlap"),
+        long_op,
+        ("long_op_factor", "long_op_share", "straggler_ms"),
+        ("MindStudio Insight walk-through 1-59",),
+    ),
+)

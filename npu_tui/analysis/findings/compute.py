@@ -1,0 +1,335 @@
+"""Findings about the work of the device itself: how much it computes, and on what.
+
+Rules F09 to F12, F21, F22 and F24 of the collected diagnosis rules: the tuning guides and the kernel rules of
+msprof-analyze's advisor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from npu_tui.analysis.findings.dispatch import severity_of
+from npu_tui.analysis.findings.facts import I64, Cells, Facts, length_of, without
+from npu_tui.analysis.findings.model import Evidence, Severity
+from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, Span
+from npu_tui.analysis.findings.words import list_text, share_text, span_text
+from npu_tui.strings import say
+from npu_tui.trace.text import brief
+
+CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
+COPY = frozenset({"TransData", "TensorMove", "ViewCopy", "AsStrided"})
+LAYOUT = re.compile(r"^(?:transpose|reshape|permute|flatten|squeeze|unsqueeze)", re.IGNORECASE)
+SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
+
+
+def utilization(facts: Facts) -> Draft:
+    """How much of its time the device computes, and how much it does anything at all."""
+    limits, sums = facts.limits, facts.sums
+    compute, busy = facts.share(sums.computing), 1 - facts.share(sums.free)
+    band = "fine" if compute > limits.utilization_fine else "poor" if compute < limits.utilization_poor else "room"
+    return Draft(
+        "info",
+        say("finding.util.title", compute=share_text(compute), busy=share_text(busy)),
+        say(f"finding.util.{band}", compute=share_text(compute), busy=share_text(busy), total=span_text(facts.total)),
+    )
+
+
+def verdict(facts: Facts) -> Draft:
+    """What binds the job: the largest of host-late Free, exposed communication and computing."""
+    sums = facts.sums
+    late = length_of(facts.host_late) if facts.part.split is not None else sums.free
+    parts = {"dispatch": late, "communication": sums.not_overlapped, "compute": sums.computing}
+    bound = max(parts, key=lambda name: parts[name])
+    return Draft(
+        "info",
+        say("finding.verdict.title", bound=say(f"finding.bound.{bound}")),
+        say(
+            "finding.verdict.detail",
+            late=span_text(late),
+            late_share=share_text(facts.share(late)),
+            exposed=span_text(sums.not_overlapped),
+            exposed_share=share_text(facts.share(sums.not_overlapped)),
+            compute=span_text(sums.computing),
+            compute_share=share_text(facts.share(sums.computing)),
+        ),
+        advice=(say("finding.advice.order"),),
+    )
+
+
+def op_share(facts: Facts) -> Draft | None:
+    """A kind of operators that takes more of the compute time than it should."""
+    limits, times = facts.limits, facts.time_by_type
+    total = sum(times.values())
+    if not total or len(facts.kernels) < limits.links_fewest:
+        return None
+    kinds: tuple[tuple[str, float, Callable[[str], bool]], ...] = (
+        ("copy", limits.share_copy, lambda name: name in COPY),
+        ("layout", limits.share_layout, lambda name: bool(LAYOUT.search(name))),
+        ("softmax", limits.share_softmax, lambda name: bool(SOFTMAX.search(name))),
+        # Matrix work is what the device is for: a large share of it says where to look, not that something is wrong.
+        ("cube", limits.share_cube, lambda name: bool(CUBE.search(name))),
+    )
+    found = []
+    for kind, most, belongs in kinds:
+        own = {name: time for name, time in times.items() if belongs(name)}
+        share = sum(own.values()) / total
+        if share > most:
+            found.append((kind, share, most, own))
+    if not found:
+        return None
+    kind, share, most, own = found[0]
+    lines = [
+        say(
+            "finding.share.part",
+            kind=say(f"finding.share.{each}"),
+            share=share_text(part),
+            most=share_text(limit),
+            types=list_text([f"{brief(name)} {span_text(time)}" for name, time in list(names.items())[:4]]),
+        )
+        for each, part, limit, names in found
+    ]
+    return Draft(
+        "info" if kind == "cube" else "medium",
+        say("finding.share.title", kind=say(f"finding.share.{kind}"), share=share_text(share)),
+        " ".join(lines),
+        _of_types(facts, set(own)),
+        tuple(say(f"finding.advice.share.{each}") for each, *_ in found),
+        weight=(share - most) * total,
+    )
+
+
+def _of_types(facts: Facts, wanted: set[str], most: int = 5) -> tuple[Evidence, ...]:
+    types, code = facts.kernel_types
+    chosen = np.array([name in wanted for name in types] + [False])
+    items = facts.kernels[chosen[code]]
+    return facts.longest(items, lambda item: say("finding.dominant.place"), most)
+
+
+def dominant(facts: Facts) -> Draft | None:
+    """One operator type that takes a large part of the compute time."""
+    limits, times = facts.limits, facts.time_by_type
+    total = sum(times.values())
+    if not total or len(facts.kernels) < limits.links_fewest:
+        return None
+    name, time = next(iter(times.items()))
+    share = time / total
+    if share < limits.dominant_share:
+        return None
+    types, code = facts.kernel_types
+    items = facts.kernels[code == types.index(name)]
+    length = facts.length(items)
+    severity: Severity = "high" if share >= limits.dominant_share_high else "medium"
+    if CUBE.search(name):
+        severity = "info"
+    return Draft(
+        severity,
+        say("finding.dominant.title", name=brief(name, 40), share=share_text(share)),
+        say(
+            "finding.dominant.detail",
+            name=brief(name),
+            time=span_text(time),
+            share=share_text(share),
+            count=len(items),
+            average=span_text(float(length.mean())),
+            longest=span_text(float(length.max())),
+        ),
+        facts.longest(items, lambda item: say("finding.dominant.place")),
+        (
+            say("finding.advice.dominant"),
+            say("finding.advice.share.cube") if CUBE.search(name) else say("finding.advice.replace"),
+        ),
+        weight=time - limits.dominant_share * total,
+    )
+
+
+def bound(facts: Facts) -> Draft | None:
+    """Kernels that run on the AI CPU, or for which every shape is compiled anew."""
+    limits, slices = facts.limits, facts.trace.slices
+    on_cpu = np.array([kind == "AI_CPU" for kind in facts.trace.task_types] + [False])
+    items = facts.kernels[on_cpu[slices.task_type[facts.kernels]]]
+    least = limits.ai_cpu_us * 1000
+    slow = items[facts.length(items) >= least]
+    states = Counter(row.get("OP State") for row in facts.beside.kernels if row.get("OP State"))
+    dynamic = bool(states) and not states.get("static")
+    if not len(slow) and not dynamic:
+        return None
+    details = []
+    removes: Span | None = None
+    severity: Severity = "info"
+    title = say("finding.bound.dynamic_title", count=sum(states.values()))
+    advice = []
+    if len(slow):
+        others = facts.part.slices
+        assert others is not None
+        busy = (others.compute | others.collective) & ~on_cpu[slices.task_type]
+        removes = without(facts.span_of(slow), facts.span_of(busy))
+        share = facts.share(length_of(removes))
+        severity = severity_of(facts, share)
+        names = Counter[str]()
+        types, code = facts.kernel_types
+        own = np.isin(facts.kernels, slow)
+        for k, time in zip(code[own].tolist(), facts.length(facts.kernels[own]).tolist(), strict=True):
+            names[types[k]] += time
+        listed = list_text([f"{brief(name)} {span_text(time)}" for name, time in names.most_common(4)])
+        title = say("finding.bound.cpu_title", count=len(slow), time=span_text(length_of(removes)))
+        details.append(
+            say(
+                "finding.bound.cpu",
+                count=len(slow),
+                least=span_text(least),
+                time=span_text(int(facts.length(slow).sum())),
+                names=listed,
+            )
+        )
+        advice += [say("finding.advice.ai_cpu"), say("finding.advice.ai_cpu_operators")]
+    if dynamic:
+        details.append(say("finding.bound.dynamic", count=sum(states.values())))
+        advice.append(say("finding.advice.jit_compile"))
+    return Draft(
+        severity,
+        title,
+        " ".join(details),
+        facts.longest(slow, lambda item: say("finding.bound.place")),
+        tuple(advice),
+        removes,
+    )
+
+
+def dtype(facts: Facts) -> Draft | None:
+    """Matrix work in 32-bit floating point, and 64-bit work on the AI CPU."""
+    cube = wide = 0.0
+    plain: list[Cells] = []
+    for row in facts.beside.kernels:
+        time = _number(row.get("Duration(us)"))
+        if time is None or not CUBE.search(row.get("Type") or ""):
+            continue
+        cube += time
+        first = (row.get("Input Data Types") or "").strip('"').split(";")[0].strip()
+        if first == "FLOAT":
+            wide += time
+            plain.append(row)
+    if not cube or wide < facts.limits.float_share * cube:
+        return None
+    names = Counter(row.get("Type") or "" for row in plain)
+    return Draft(
+        "low",
+        say("finding.dtype.title", share=share_text(wide / cube)),
+        say(
+            "finding.dtype.detail",
+            share=share_text(wide / cube),
+            time=span_text(cube * 1000),
+            names=list_text([f"{brief(name)} {count}" for name, count in names.most_common(4)]),
+        ),
+        _named_rows(facts, plain),
+        (say("finding.advice.mixed_precision"),),
+        confidence="medium",
+    )
+
+
+def memory_bound(facts: Facts) -> Draft | Skipped | None:
+    """Kernels that wait for data more than they compute."""
+    limits = facts.limits
+    total = waiting = 0.0
+    rows: list[Cells] = []
+    for row in facts.beside.kernels:
+        time = _number(row.get("Duration(us)"))
+        core = row.get("Accelerator Core") or ""
+        if time is None or not core.startswith(("AI_", "MIX_")) or core == "AI_CPU":
+            continue
+        total += time
+        cube = _number(row.get("aic_mte2_ratio")) or 0.0
+        vector = _number(row.get("aiv_mte2_ratio")) or 0.0
+        if cube >= limits.mte2_cube or vector >= limits.mte2_vector:
+            waiting += time
+            rows.append(row)
+    if not total or waiting < limits.mte2_share * total:
+        return None
+    names = Counter(row.get("Type") or "" for row in rows)
+    return Draft(
+        "low",
+        say("finding.bandwidth.title", share=share_text(waiting / total)),
+        say(
+            "finding.bandwidth.detail",
+            time=span_text(waiting * 1000),
+            share=share_text(waiting / total),
+            names=list_text([f"{brief(name)} {count}" for name, count in names.most_common(4)]),
+        ),
+        _named_rows(facts, rows),
+        (say("finding.advice.bandwidth"),),
+        confidence="medium",
+    )
+
+
+def _named_rows(facts: Facts, rows: list[Cells]) -> tuple[Evidence, ...]:
+    names = {row.get("Name") for row in rows}
+    code = {code for code, name in enumerate(facts.trace.names) if name in names}
+    items: I64 = facts.kernels[np.isin(facts.trace.slices.name[facts.kernels], list(code))]
+    return facts.longest(items, lambda item: say("finding.dominant.place"), 5)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return value if value is not None and np.isfinite(value) else None
+
+
+RULES = (
+    Rule(
+        "OP.SHARE",
+        "compute",
+        ("device", "overlap"),
+        op_share,
+        ("share_cube", "share_copy", "share_layout", "share_softmax", "links_fewest"),
+        ("20-step tuning checklist 2-09 to 2-12",),
+        reach="place",
+    ),
+    Rule(
+        "OP.DOMINANT",
+        "compute",
+        ("device", "overlap"),
+        dominant,
+        ("dominant_share", "dominant_share_high", "links_fewest"),
+        ("affinity operators guide 3-03", "20-step tuning checklist 2-08"),
+        reach="place",
+    ),
+    Rule(
+        "KERNEL.BOUND",
+        "compute",
+        ("device", "overlap"),
+        bound,
+        ("ai_cpu_us", "severity_medium", "severity_high"),
+        ("msprof-analyze advisor: AICPU, dynamic shape", "operator tuning guide 0-32"),
+        reach="cause",
+    ),
+    Rule(
+        "DTYPE",
+        "compute",
+        ("device", "overlap", "kernel_details"),
+        dtype,
+        ("float_share",),
+        ("operator tuning guide 0-28", "20-step tuning checklist 2-18"),
+    ),
+    Rule(
+        "MEM.BW",
+        "compute",
+        ("device", "overlap", "kernel_details", "pmu"),
+        memory_bound,
+        ("mte2_cube", "mte2_vector", "mte2_share"),
+        ("operator tuning guide 0-05", "msprof-analyze advisor: AI Core performance"),
+    ),
+    Rule(
+        "UTIL",
+        "dispatch",
+        ("overlap",),
+        utilization,
+        ("utilization_fine", "utilization_poor"),
+        ("20-step tuning checklist 2-06",),
+    ),
+    Rule("VERDICT", "compute", ("overlap",), verdict, (), ("MindStudio Insight walk-through 1-02, 1-49, 1-56",)),
+)

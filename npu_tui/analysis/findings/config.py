@@ -1,0 +1,203 @@
+"""Findings about settings: clock frequency, environment, and what the profiler itself costs.
+
+Rules F23, F28 and F29 of the collected diagnosis rules: the environment and frequency rules of msprof-analyze's
+advisor, and the gap that a profiler with l2_cache leaves behind every kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from npu_tui.analysis.findings.dispatch import severity_of
+from npu_tui.analysis.findings.facts import I64, Facts, largest, length_of
+from npu_tui.analysis.findings.model import Evidence
+from npu_tui.analysis.findings.rule import Draft, Rule
+from npu_tui.analysis.findings.words import list_text, share_text, span_text
+from npu_tui.analysis.launches import queue_slices
+from npu_tui.strings import say
+from npu_tui.trace.intervals import union
+from npu_tui.trace.text import brief
+
+_IDLE_MHZ, _FULL_MHZ = 800.0, 1800.0
+_NO_GAP_FROM_US = 5.0
+_CROWD = 0.5
+
+
+def _below(text: str, least: int) -> bool:
+    return not text.strip().isdecimal() or int(text) < least
+
+
+ENVIRONMENT: tuple[tuple[str, Callable[[str], bool]], ...] = (
+    ("ASCEND_GLOBAL_LOG_LEVEL", lambda value: value not in ("", "3")),
+    ("HCCL_RDMA_TC", lambda value: value != ""),
+    ("HCCL_RDMA_SL", lambda value: value != ""),
+    ("ACLNN_CACHE_LIMIT", lambda value: _below(value, 10_000)),
+    ("HOST_CACHE_CAPACITY", lambda value: _below(value, 1)),
+    ("PYTORCH_NPU_ALLOC_CONF", lambda value: "expandable_segments:true" not in value.lower()),
+    ("ASCEND_LAUNCH_BLOCKING", lambda value: value == "1"),
+    ("HCCL_ALGO", lambda value: value != ""),
+)
+"""Variables that profiler_metadata.json records, each with when its value is worth a word."""
+
+
+def environment(facts: Facts) -> Draft | None:
+    """Variables of the environment that cost time."""
+    recorded = facts.beside.environment or {}
+    found = [name for name, odd in ENVIRONMENT if name in recorded and odd(recorded[name])]
+    queue = facts.has("python") and not queue_slices(facts.trace, "enqueue").any()
+    if not found and not queue:
+        return None
+    values = [f"{name}={brief(recorded[name], 40)}" if recorded[name] else name for name in found]
+    parts = [say("finding.environment.detail", names=list_text(values))] if values else []
+    if queue:
+        parts.append(say("finding.environment.queue"))
+    return Draft(
+        "medium" if recorded.get("ASCEND_LAUNCH_BLOCKING") == "1" else "low",
+        say(
+            "finding.environment.title",
+            first=(found or ["TASK_QUEUE_ENABLE"])[0],
+            more=say("finding.affinity.more", count=len(found) - 1) if len(found) > 1 else "",
+        ),
+        " ".join(parts),
+        (),
+        (*(say(f"finding.environment.{name}") for name in found), say("finding.advice.not_recorded")),
+        confidence="medium",
+    )
+
+
+def frequency(facts: Facts) -> Draft | None:
+    """The AI cores run below their full clock while they compute."""
+    counters = facts.trace.counters
+    drops, low = [], []
+    kernels = facts.kernels
+    if not len(kernels):
+        return None
+    for series in counters.series:
+        if series.name != "AI Core Freq":
+            continue
+        own = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
+        time, value = counters.time[own], counters.value[own]
+        if not len(value) or set(value.tolist()) <= {_IDLE_MHZ, _FULL_MHZ}:
+            continue
+        full = max(float(value.max()), _FULL_MHZ)
+        at = np.searchsorted(time, facts.trace.slices.end[kernels], "right") - 1
+        known = at >= 0
+        clock = value[at[known]]
+        if len(clock):
+            drops.append(float(((full - clock) / full).mean()))
+            low += np.flatnonzero(known)[clock < full].tolist()
+    drop = max(drops, default=0.0)
+    if drop < facts.limits.frequency_drop:
+        return None
+    items = kernels[np.unique(np.array(low, np.int64))]
+    return Draft(
+        "high",
+        say("finding.frequency.title", drop=share_text(drop)),
+        say("finding.frequency.detail", drop=share_text(drop), count=len(items), all=len(kernels)),
+        facts.longest(items, lambda item: say("finding.frequency.place"), 5),
+        (say("finding.advice.power"),),
+        weight=drop * facts.sums.computing,
+    )
+
+
+def profiler(facts: Facts) -> Draft | None:
+    """Kernels that were launched in time and yet start a fixed pause behind the one before."""
+    limits, own = facts.limits, facts.launches
+    assert own is not None
+    gap, before, after = _gaps(facts)
+    low, high = limits.profiler_gap_low_us * 1000, limits.profiler_gap_high_us * 1000
+    crowd = (gap >= low) & (gap <= high)
+    between = (gap >= _NO_GAP_FROM_US * 1000) & (gap < low)
+    count = int(crowd.sum())
+    # A cluster, not the tail of something else: most of the tasks, and hardly any between zero and it.
+    if count < limits.links_fewest or count < _CROWD * len(gap) or between.sum() > 0.05 * count:
+        return None
+    removes = union(facts.trace.slices.end[before[crowd]], facts.trace.slices.start[after[crowd]])
+    removes = facts.cut(removes)
+    share = facts.share(length_of(removes))
+    if share < limits.profiler_share:
+        return None
+    settings = [name for name in ("_l2_cache", "with_stack", "profile_memory") if facts.beside.settings.get(name)]
+    severity = "medium" if severity_of(facts, share) == "high" else "info"
+    median = float(np.median(gap[crowd]))
+    return Draft(
+        severity,  # type: ignore[arg-type]
+        say("finding.profiler.title", count=count, gap=span_text(median)),
+        say(
+            "finding.profiler.detail",
+            count=count,
+            all=len(gap),
+            low=f"{low / 1000:g}",
+            high=f"{high / 1000:g}",
+            time=span_text(length_of(removes)),
+            computing=span_text(facts.sums.computing),
+            settings=say("finding.profiler.settings", names=list_text([name.lstrip("_") for name in settings]))
+            if settings
+            else "",
+        ).strip(),
+        tuple(
+            Evidence(
+                start,
+                end,
+                None,
+                say("finding.profiler.name"),
+                say("finding.profiler.place", time=span_text(end - start)),
+            )
+            for start, end in largest(removes)
+        ),
+        (say("finding.advice.profile_again"), say("finding.advice.not_your_model")),
+        removes,
+        confidence="medium",
+    )
+
+
+def _gaps(facts: Facts) -> tuple[I64, I64, I64]:
+    """Pauses (ns) before kernels that were launched while the one ahead on their stream ran, and both kernels."""
+    slices, own = facts.trace.slices, facts.launches
+    device = facts.part.slices
+    assert own is not None
+    assert device is not None
+    busy = np.flatnonzero(device.compute | device.copy)
+    busy = busy[np.lexsort((slices.start[busy], slices.lane[busy]))]
+    ahead = np.full(len(slices), -1, np.int64)
+    same = slices.lane[busy[1:]] == slices.lane[busy[:-1]]
+    ahead[busy[1:][same]] = busy[:-1][same]
+    target = facts.target
+    before = ahead[target]
+    arrival = facts.trace.links.target_time[own.link] - own.relative
+    known = (before >= 0) & device.compute[np.maximum(before, 0)]
+    known &= arrival <= slices.end[np.maximum(before, 0)]
+    target, before = target[known], before[known]
+    return np.maximum(slices.start[target] - slices.end[before], 0), before, target
+
+
+RULES = (
+    Rule(
+        "FREQ",
+        "config",
+        ("device", "overlap", "frequency"),
+        frequency,
+        ("frequency_drop",),
+        ("20-step tuning checklist 2-29", "msprof-analyze advisor: AI core frequency"),
+        reach="cause",
+    ),
+    Rule(
+        "ENV/STARTUP",
+        "config",
+        ("overlap", "metadata"),
+        environment,
+        (),
+        ("msprof-analyze advisor: environment variables", "MindStudio Insight walk-through 1-54, 1-55"),
+    ),
+    Rule(
+        "PROFILER.OVERHEAD",
+        "config",
+        ("device", "overlap", "links"),
+        profiler,
+        ("profiler_gap_low_us", "profiler_gap_high_us", "profiler_share", "links_fewest", "severity_high"),
+        ("measured on profiles with l2_cache", "Ascend PyTorch Profiler: l2_cache"),
+        of_profiler=True,
+    ),
+)

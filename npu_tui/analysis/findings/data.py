@@ -1,0 +1,236 @@
+"""Findings about data: fetching batches, copying them, and the memory they live in.
+
+Rules F16 to F18 and F26 of the collected diagnosis rules: the tuning guides and the advisor of msprof-analyze.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.findings.blame import fetches, memory_calls, starving
+from npu_tui.analysis.findings.dispatch import severity_of
+from npu_tui.analysis.findings.facts import Facts, both, largest, length_of, together, without
+from npu_tui.analysis.findings.model import Evidence, Severity
+from npu_tui.analysis.findings.rule import Draft, Rule, Span
+from npu_tui.analysis.findings.words import list_text, share_text, span_text
+from npu_tui.strings import say
+
+
+def idle(facts: Facts) -> Span:
+    """When the device neither computes, communicates nor copies: Free, and the time before its first slice."""
+    start, end = facts.busy_span()
+    if not len(start):
+        return facts.free
+    before = np.array([min(0, int(start[0]))], np.int64), start[:1]
+    return without(together(facts.free, facts.cut(before) if facts.window.whole else before), (start, end))
+
+
+def loader(facts: Facts) -> Draft | None:
+    """Fetching a batch while the device has nothing to do."""
+    limits = facts.limits
+    items = fetches(facts)
+    if not len(items):
+        return None
+    fetching = facts.on_device(facts.span_of(items))
+    removes = both(fetching, idle(facts))
+    slow = items[facts.length(items) >= limits.loader_ms * 1e6]
+    in_free = facts.share(length_of(both(fetching, facts.free)))
+    if not len(slow) and in_free < limits.loader_free_share:
+        return None
+    share = length_of(removes) / facts.count / facts.step_ns if facts.step_ns else 0.0
+    single = any("singleprocess" in facts.trace.name_of(item).lower() for item in items.tolist())
+    return Draft(
+        "high" if share >= limits.loader_free_share else "info",
+        say(
+            "finding.loader.title",
+            time=span_text(float(facts.length(items).max())),
+            waits=span_text(length_of(removes) / facts.count),
+        ),
+        say(
+            "finding.loader.detail",
+            count=len(items),
+            mean=span_text(float(facts.length(items).mean())),
+            longest=span_text(float(facts.length(items).max())),
+            idle=span_text(length_of(removes)),
+        ),
+        facts.longest(items, lambda item: say("finding.loader.place")),
+        (
+            say("finding.advice.workers" if single else "finding.advice.workers_more"),
+            say("finding.advice.pin_memory"),
+            say("finding.advice.storage"),
+        ),
+        removes,
+        verdict=say("finding.loader.verdict", waits=span_text(length_of(removes) / facts.count)),
+    )
+
+
+def copies(facts: Facts) -> Draft | None:
+    """Copies between host and device that nothing hides."""
+    limits, device = facts.limits, facts.part.slices
+    assert device is not None
+    items = np.flatnonzero(device.copy & facts.window.holds(facts.trace.slices.start))
+    removes = without(facts.span_of(items), facts.working)
+    share = facts.share(length_of(removes))
+    if share <= limits.copy_share:
+        return None
+    blocking = facts.named(("cann",), lambda name: name.endswith("@aclrtMemcpy"))
+    severity: Severity = "high" if share > limits.copy_share_high else "medium"
+    return Draft(
+        severity,
+        say("finding.copy.title", time=span_text(length_of(removes)), share=share_text(share)),
+        say(
+            "finding.copy.detail",
+            count=len(items),
+            time=span_text(length_of(facts.span_of(items))),
+            exposed=span_text(length_of(removes)),
+            blocking=len(blocking),
+        ),
+        facts.longest(items, lambda item: say("finding.copy.place")),
+        (say("finding.advice.non_blocking"), say("finding.advice.prefetch"), say("finding.advice.fewer_copies")),
+        removes,
+    )
+
+
+def allocation(facts: Facts) -> Draft | None:
+    """Memory taken from the device or given back to it while the job runs."""
+    limits, calls = facts.limits, memory_calls(facts)
+    spent = {name: int(facts.length(items).sum()) for name, items in calls.items()}
+    drained = [each for each in facts.drains if each.cause == "memory"]
+    if not any(time >= limits.allocation_ms * 1e6 for time in spent.values()) and not drained:
+        return None
+    items = np.concatenate(list(calls.values())) if calls else np.zeros(0, np.int64)
+    removes = starving(facts, items)
+    share = facts.share(length_of(removes))
+    return Draft(
+        severity_of(facts, share) if share >= limits.sync_share else "low",
+        say("finding.allocation.title", time=span_text(sum(spent.values())), lost=span_text(length_of(removes))),
+        say(
+            "finding.allocation.detail",
+            calls=list_text([f"{name} {len(calls[name])}× {span_text(time)}" for name, time in spent.items()]),
+            drains=len(drained),
+            lost=span_text(length_of(removes)),
+        ),
+        facts.longest(items, lambda item: say("finding.allocation.place"))
+        or tuple(
+            Evidence(int(each.start), int(each.end), None, say("finding.cause.memory"), "") for each in drained[:10]
+        ),
+        (say("finding.advice.expandable"), say("finding.advice.empty_cache"), say("finding.advice.smaller_batch")),
+        removes,
+    )
+
+
+def pressure(facts: Facts) -> Draft | None:
+    """Memory that is reserved and not used, in a job that needs much of it."""
+    limits = facts.limits
+    best = (0.0, 0.0)
+    for row in facts.beside.memory:
+        if row.get("Component") != "PTA":
+            continue
+        try:
+            reserved, allocated = float(row.get("Total Reserved(MB)") or 0), float(row.get("Total Allocated(MB)") or 0)
+        except ValueError:
+            continue
+        best = max(best, (reserved, allocated))
+    reserved, allocated = best
+    if reserved < limits.pressure_gb * 1024 or not allocated or reserved / allocated <= limits.fragmentation:
+        return None
+    return Draft(
+        "medium",
+        say("finding.pressure.title", reserved=f"{reserved / 1024:.1f}", ratio=f"{reserved / allocated:.2f}"),
+        say("finding.pressure.detail", reserved=f"{reserved / 1024:.1f}", allocated=f"{allocated / 1024:.1f}"),
+        (),
+        (say("finding.advice.expandable"), say("finding.advice.checkpointing"), say("finding.advice.smaller_batch")),
+        confidence="medium",
+    )
+
+
+def collector(facts: Facts) -> Draft | None:
+    """Python's garbage collector at work, or its likely trace where collections are not recorded."""
+    limits = facts.limits
+    events = facts.named(("python", "other"), lambda name: name == "GC")
+    long = events[facts.length(events) >= limits.gc_ms * 1e6]
+    if len(long):
+        removes = both(facts.on_device(facts.span_of(long)), together(facts.lost, facts.free))
+        share = facts.share(length_of(removes))
+        return Draft(
+            "medium" if share < limits.severity_high else "high",
+            say("finding.gc.title", count=len(long), time=span_text(length_of(facts.span_of(long)))),
+            say(
+                "finding.gc.detail",
+                count=len(long),
+                time=span_text(length_of(facts.span_of(long))),
+                idle=span_text(length_of(removes)),
+            ),
+            facts.longest(long, lambda item: say("finding.gc.place")),
+            (say("finding.advice.gc"),),
+            removes,
+        )
+    if len(events) or not facts.has("cann"):
+        return None
+    calls = facts.span_of(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
+    suspects = [
+        (start, end)
+        for start, end in largest(facts.free, 50)
+        if end - start > limits.gc_suspect_ms * 1e6
+        and length_of(both(facts.on_device(calls), (np.array([start]), np.array([end])))) < 0.01 * (end - start)
+    ]
+    if not suspects:
+        return None
+    span = (np.array([start for start, _ in suspects]), np.array([end for _, end in suspects]))
+    return Draft(
+        "medium",
+        say("finding.gc.suspect_title", count=len(suspects), time=span_text(length_of(span))),
+        say("finding.gc.suspect", count=len(suspects), least=span_text(limits.gc_suspect_ms * 1e6)),
+        tuple(Evidence(start, end, None, "Free", say("finding.gc.suspect_place")) for start, end in suspects[:10]),
+        (say("finding.advice.gc_record"), say("finding.advice.gc")),
+        span,
+        confidence="low",
+    )
+
+
+RULES = (
+    Rule(
+        "DATA.LOADER",
+        "data",
+        ("device", "overlap", "python"),
+        loader,
+        ("loader_ms", "loader_least_ms", "loader_free_share"),
+        ("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
+        reach="cause",
+    ),
+    Rule(
+        "DATA.COPY",
+        "data",
+        ("device", "overlap"),
+        copies,
+        ("copy_share", "copy_share_high"),
+        ("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
+        reach="cause",
+    ),
+    Rule(
+        "MEM.ALLOC",
+        "memory",
+        ("device", "overlap", "cann"),
+        allocation,
+        ("allocation_ms", "sync_share", "severity_medium", "severity_high"),
+        ("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
+        reach="cause",
+    ),
+    Rule(
+        "MEM.PRESSURE",
+        "memory",
+        ("memory",),
+        pressure,
+        ("pressure_gb", "fragmentation"),
+        ("operator tuning guide 0-22, 0-24",),
+    ),
+    Rule(
+        "PY.GC",
+        "config",
+        ("device", "overlap", "python"),
+        collector,
+        ("gc_ms", "gc_suspect_ms", "severity_high"),
+        ("msprof-analyze advisor: GC, conjectured GC",),
+        reach="cause",
+    ),
+)

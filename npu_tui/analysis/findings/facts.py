@@ -1,0 +1,375 @@
+"""What the rules read: everything known of one device and of the host behind it, each thing computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.code_lines import LineLoss, code_lines
+from npu_tui.analysis.communication import Collective, PlaneArgs
+from npu_tui.analysis.dispatch import Dispatch
+from npu_tui.analysis.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
+from npu_tui.analysis.drains import Drain, drains
+from npu_tui.analysis.findings.model import Evidence
+from npu_tui.analysis.findings.rule import NOTHING, Input, Span
+from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.analysis.host_operators import HostOperators, host_operators
+from npu_tui.analysis.operators import kernel_types
+from npu_tui.analysis.overlap import Overlap
+from npu_tui.analysis.parts import DevicePart
+from npu_tui.analysis.stage import dequeue_idle_ratio
+from npu_tui.analysis.steps import Step
+from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.trace.intervals import clipped, covered, difference, intersection, union
+from npu_tui.trace.model import LayerKind, Trace
+from npu_tui.trace.text import brief
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Cells = dict[str, str | None]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What stands beside the trace: settings of the profiler, environment of the job, tables of the same profile.
+
+    None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``kernels`` the
+    rows of kernel_details.csv, ``memory`` those of memory_record.csv, ``ranks`` those whose profiles lie in the same
+    folder.
+    """
+
+    settings: Mapping[str, object] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
+    kernels: Sequence[Cells] = ()
+    memory: Sequence[Cells] = ()
+    ranks: tuple[int, ...] = ()
+
+
+class Facts:
+    """One device of ``trace`` within ``window``, ns; ``step`` is the number of the step the window is that of.
+
+    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        part: DevicePart,
+        steps: Sequence[Step],
+        window: Window = EVERYTHING,
+        step: int | None = None,
+        planes: PlaneArgs | None = None,
+        collectives: Sequence[Collective] = (),
+        beside: Beside | None = None,
+        thresholds: Thresholds | None = None,
+        hosts: HostOperators | None = None,
+    ) -> None:
+        """``collectives`` are those of all devices that start in ``window``, ``steps`` all steps of the trace."""
+        self.trace = trace
+        self.part = part
+        self.window = window
+        self.planes = planes
+        self.beside = beside or Beside()
+        self.limits = thresholds or Thresholds()
+        self._hosts = hosts
+        numbered = [each for each in steps if each.number is not None and each.window is not None]
+        self.steps = [
+            each
+            for each in numbered
+            if step in (None, each.number) and each.window.end > window.start and each.window.start < window.end  # type: ignore[union-attr]
+        ]
+        self.whole_steps = step is not None or window == EVERYTHING
+        own = part.slices.collective if part.slices is not None else np.zeros(len(trace.slices), np.bool_)
+        self.collectives = [each for each in collectives if own[each.item]]
+
+    # What the profile has.
+
+    def has(self, needed: Input) -> bool:
+        """Whether the profile has the input ``needed``."""
+        return self._inputs[needed]
+
+    @cached_property
+    def _inputs(self) -> dict[Input, bool]:
+        kinds = {layer.kind for layer in self.trace.layers if layer.lanes}
+        series = self.trace.counters.series
+        return {
+            "device": self.part.slices is not None and bool(self.part.slices.busy.any()),
+            "links": self.launches is not None and self.part.split is not None,
+            "overlap": self.part.lanes is not None and self.sums.total > 0,
+            "cann": "cann" in kinds,
+            "python": "python" in kinds,
+            "planes": self.planes is not None and bool(len(self.planes.item)),
+            "steps": bool(self.steps),
+            "frequency": any(each.name == "AI Core Freq" for each in series),
+            "kernel_details": bool(self.beside.kernels),
+            "pmu": any("aic_mte2_ratio" in row or "mte2_ratio" in row for row in self.beside.kernels[:1]),
+            "metadata": self.beside.environment is not None,
+            "memory": any(row.get("Component") == "PTA" for row in self.beside.memory),
+        }
+
+    # Lengths.
+
+    @cached_property
+    def sums(self) -> Overlap:
+        """Computing, communication and free time of the window."""
+        assert self.part.lanes is not None
+        return self.part.lanes.sums(self.window)
+
+    @property
+    def total(self) -> int:
+        """Time of the device in the window: what shares are of, ns."""
+        return self.sums.total
+
+    @property
+    def count(self) -> int:
+        """Over how many steps times are spread to speak of one step."""
+        return max(len(self.steps), 1) if self.whole_steps else 1
+
+    @cached_property
+    def step_ns(self) -> float:
+        """Mean length of the steps on the host; without steps that of the device's time; of a range its length."""
+        if not self.whole_steps:
+            return float(min(self.window.end, self.trace.end) - max(self.window.start, 0))
+        if not self.steps:
+            return float(self.total)
+        items = [each.item for each in self.steps]
+        return float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
+
+    def share(self, length: float) -> float:
+        """``length`` (ns) of the device's time, 0 to 1 (or more)."""
+        return length / self.total if self.total else 0.0
+
+    # Spans of the device's time, each disjoint and ascending.
+
+    def cut(self, span: Span) -> Span:
+        """``span`` within the window; a step owns what starts in it as a whole."""
+        start, end = span
+        if self.window.whole:
+            own = self.window.holds(start)
+            return start[own], end[own]
+        low, high = clipped(start, end, self.window.start, self.window.end)
+        return low[high > low], high[high > low]
+
+    @cached_property
+    def free(self) -> Span:
+        """Free, as Overlap Analysis has it."""
+        return self.cut(self.part.lanes.free) if self.part.lanes is not None else NOTHING
+
+    @cached_property
+    def exposed(self) -> Span:
+        """Communication that no computing hides."""
+        return self.cut(self.part.lanes.not_overlapped) if self.part.lanes is not None else NOTHING
+
+    @cached_property
+    def working(self) -> Span:
+        """Compute or a collective, in the whole trace."""
+        return self.busy_span(copies=False)
+
+    def busy_span(self, copies: bool = True) -> Span:
+        """When the device computes, communicates or (with ``copies``) copies, in the whole trace."""
+        device = self.part.slices
+        if device is None:
+            return NOTHING
+        return self.span_of(device.busy if copies else device.compute | device.collective)
+
+    @cached_property
+    def host_late(self) -> Span:
+        """Free in which the launch that ended it had not been made yet."""
+        split = self.part.split
+        if split is None:
+            return NOTHING
+        late = split.linked & (split.late_until > split.start)
+        return self.cut((split.start[late], split.late_until[late].astype(np.int64)))
+
+    @cached_property
+    def device_side(self) -> Span:
+        """Free in which the launch that ended it had already been made."""
+        split = self.part.split
+        if split is None:
+            return NOTHING
+        side = split.linked & (split.late_until < split.end)
+        return self.cut((split.late_until[side].astype(np.int64), split.end[side]))
+
+    def lost_span(self, chosen: Bools | None = None) -> Span:
+        """When the idle device waited for the launches of the window, or for those of them that are ``chosen``."""
+        own = self.launches
+        if own is None:
+            return NOTHING
+        losing = own.lost > 0 if chosen is None else (own.lost > 0) & chosen
+        return union(own.ready[losing], (own.ready[losing] + own.lost[losing]).astype(np.int64))
+
+    @cached_property
+    def lost(self) -> Span:
+        """When the idle device waited for any launch of the window."""
+        return self.lost_span()
+
+    # Launches.
+
+    @cached_property
+    def launches(self) -> Dispatch | None:
+        """The launches whose target starts in the window."""
+        whole = self.part.launches
+        return None if whole is None else launches_in(self.trace, whole, self.window)
+
+    @cached_property
+    def target(self) -> I64:
+        """The first busy slice of every launch of the window."""
+        assert self.launches is not None
+        return self.trace.links.target_slice[self.launches.link].astype(np.int64)
+
+    @property
+    def floor(self) -> int:
+        """Device clock minus host clock as far as it is known, ns: what takes a time of the host to the device."""
+        floors = self.part.launches.floors if self.part.launches is not None else ()
+        return round(min((each.floor for each in floors), default=0.0))
+
+    @cached_property
+    def ranges(self) -> list[DispatchRange]:
+        """Clusters of near-vertical launches."""
+        if self.launches is None or self.part.slices is None:
+            return []
+        return dispatch_ranges(self.trace, self.part.slices, self.launches)
+
+    @cached_property
+    def lines(self) -> list[LineLoss]:
+        """Lost time by line of code."""
+        return [] if self.launches is None else code_lines(self.trace, self.launches)
+
+    @cached_property
+    def drains(self) -> list[Drain]:
+        """Times without any launch in flight that begin in the window."""
+        if self.part.slices is None or self.part.pairs is None:
+            return []
+        found = drains(self.trace, self.part.slices, self.part.pairs)
+        return [each for each in found if self.window.start <= each.start < self.window.end]
+
+    @cached_property
+    def dequeue_idle(self) -> float | None:
+        """Share of the host-late time in which the dequeue thread had nothing to do."""
+        if self.part.split is None or self.part.launches is None:
+            return None
+        return dequeue_idle_ratio(self.trace, self.part.split, self.part.launches, self.window)
+
+    # Kernels.
+
+    @cached_property
+    def kernels(self) -> I64:
+        """The compute slices of the window in order of time."""
+        if self.part.slices is None:
+            return np.zeros(0, np.int64)
+        items = np.flatnonzero(self.part.slices.compute & self.window.holds(self.trace.slices.start))
+        return items[np.argsort(self.trace.slices.start[items], kind="stable")]
+
+    @cached_property
+    def kernel_types(self) -> tuple[list[str], I64]:
+        """The distinct types of ``kernels`` and which one each has."""
+        return kernel_types(self.trace, self.kernels)
+
+    @cached_property
+    def time_by_type(self) -> dict[str, int]:
+        """Time of ``kernels`` by type, ns, most first."""
+        types, code = self.kernel_types
+        sums = np.bincount(code, self.length(self.kernels), len(types))
+        order = np.argsort(-sums, kind="stable").tolist()
+        return {types[k]: int(sums[k]) for k in order}
+
+    @property
+    def hosts(self) -> HostOperators:
+        """The operations of the framework, of the whole trace."""
+        if self._hosts is None:
+            self._hosts = host_operators(self.trace)
+        return self._hosts
+
+    # Slices.
+
+    def length(self, items: I64) -> I64:
+        """Durations of slices, ns."""
+        return self.trace.slices.end[items] - self.trace.slices.start[items]
+
+    def span_of(self, chosen: Bools | I64) -> Span:
+        """The union of slices, given as a mask or by index."""
+        return union(self.trace.slices.start[chosen], self.trace.slices.end[chosen])
+
+    def named(self, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
+        """The slices on layers of ``kinds`` whose name fulfils ``rule`` and that start in the window, by start."""
+        wanted = [code for code, name in enumerate(self.trace.names) if rule(name)]
+        if not wanted:
+            return np.zeros(0, np.int64)
+        of_name = np.zeros(len(self.trace.names) + 1, np.bool_)
+        of_name[wanted] = True
+        slices = self.trace.slices
+        items = np.flatnonzero(of_name[slices.name])
+        layer = np.array([self.trace.layers[lane.layer].kind in kinds for lane in self.trace.lanes], np.bool_)
+        items = items[layer[slices.lane[items]]]
+        items = items[self.window.holds(slices.start[items] + self.floor) | self._in_step(items)]
+        return items[np.argsort(slices.start[items], kind="stable")]
+
+    def _in_step(self, items: I64) -> Bools:
+        """Which of ``items`` start in a step of the window on the host; only where the window is that of a step."""
+        found = np.zeros(len(items), np.bool_)
+        if self.whole_steps and self.window != EVERYTHING:
+            start, slices = self.trace.slices.start[items], self.trace.slices
+            for step in self.steps:
+                found |= (start >= slices.start[step.item]) & (start < slices.end[step.item])
+        return found
+
+    def outermost(self, items: I64) -> I64:
+        """Those of ``items`` that lie in no other of them on the same lane."""
+        slices = self.trace.slices
+        order = items[np.lexsort((-slices.end[items], slices.start[items], slices.lane[items]))]
+        if not len(order):
+            return order
+        kept, lane, reach = [], -1, -1
+        for item in order.tolist():
+            if int(slices.lane[item]) != lane or int(slices.end[item]) > reach:
+                kept.append(item)
+                lane, reach = int(slices.lane[item]), int(slices.end[item])
+        found = np.array(kept, np.int64)
+        return found[np.argsort(slices.start[found], kind="stable")]
+
+    def on_device(self, span: Span) -> Span:
+        """A span of the host on the clock of the device."""
+        return span[0] + self.floor, span[1] + self.floor
+
+    def place(self, item: int, note: str) -> Evidence:
+        """A slice as evidence."""
+        slices = self.trace.slices
+        name = brief(self.trace.name_of(item))
+        return Evidence(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), name, note, item)
+
+    def longest(self, items: I64, note: Callable[[int], str], most: int = 10) -> tuple[Evidence, ...]:
+        """The longest of ``items`` as evidence, in order of time; ``note`` gives the words for a slice."""
+        chosen = np.sort(items[np.argsort(-self.length(items), kind="stable")[:most]])
+        chosen = chosen[np.argsort(self.trace.slices.start[chosen], kind="stable")]
+        return tuple(self.place(item, note(item)) for item in chosen.tolist())
+
+
+def length_of(span: Span) -> int:
+    """How long ``span`` is, without counting anything twice, ns."""
+    return covered(*span)
+
+
+def without(span: Span, cut: Span) -> Span:
+    """``span`` less ``cut``."""
+    return difference(*span, *cut)
+
+
+def both(span: Span, other: Span) -> Span:
+    """What two spans share."""
+    return intersection(*span, *other)
+
+
+def together(*spans: Span) -> Span:
+    """All of ``spans`` as one."""
+    return union(np.concatenate([each[0] for each in spans]), np.concatenate([each[1] for each in spans]))
+
+
+def largest(span: Span, most: int = 10) -> list[tuple[int, int]]:
+    """The longest intervals of a disjoint ``span``, in order of time."""
+    start, end = span
+    chosen = np.sort(np.argsort(start - end, kind="stable")[:most])
+    return list(zip(start[chosen].tolist(), end[chosen].tolist(), strict=True))

@@ -1,0 +1,124 @@
+"""All findings of a trace, in the order of work, with what could not be checked and the verdict in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from npu_tui.analysis.findings import affinity, communication, compute, config, data, dispatch, host, links
+from npu_tui.analysis.findings.facts import Facts
+from npu_tui.analysis.findings.ladder import SUMMING_UP, Candidate, climb
+from npu_tui.analysis.findings.model import SEVERITIES, Finding, Findings
+from npu_tui.analysis.findings.rule import Draft, Input, Rule, Skipped
+from npu_tui.analysis.findings.words import share_text, span_text
+from npu_tui.strings import say
+
+RULES: tuple[Rule, ...] = (
+    *dispatch.RULES,
+    *host.RULES,
+    *communication.RULES,
+    *links.RULES,
+    *compute.RULES,
+    *affinity.RULES,
+    *data.RULES,
+    *config.RULES,
+)
+"""Every rule; each id occurs once."""
+
+
+def find(devices: Sequence[Facts]) -> Findings:
+    """The findings of all ``devices`` of one trace; of several devices the one counts that loses most to a finding."""
+    if not devices:
+        missing = say("finding.needs.device")
+        return Findings((), tuple((rule.id, missing) for rule in RULES), (say("finding.verdict.no_device"),))
+    found = [_of_device(facts) for facts in devices]
+    if len(found) == 1:
+        return found[0]
+    named = [_named(each, facts) for each, facts in zip(found, devices, strict=True)]
+    best: dict[str, Finding] = {}
+    for finding in sorted((each for row in named for each in row.findings), key=_importance):
+        best.setdefault(finding.id, finding)
+    checked = set(best)
+    skipped = {rule: reason for row in named for rule, reason in row.not_checked if rule not in checked}
+    order = sorted(best.values(), key=_importance)
+    lead = max(
+        range(len(named)), key=lambda k: sum(each.gain_ns or 0 for each in named[k].findings if not each.part_of)
+    )
+    return Findings(tuple(order), tuple(skipped.items()), named[lead].verdict)
+
+
+def _of_device(facts: Facts) -> Findings:
+    candidates, skipped = [], []
+    for rule in RULES:
+        missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)
+        if missing is not None:
+            skipped.append((rule.id, needs_text(missing)))
+            continue
+        draft = rule.check(facts)
+        if isinstance(draft, Skipped):
+            skipped.append((rule.id, draft.reason))
+        elif draft is not None:
+            candidates.append(Candidate(rule, _within(draft, facts)))
+    findings, leading = climb(candidates, facts)
+    drafts = {each.rule.id: each.draft.verdict for each in candidates}
+    return Findings(tuple(findings), tuple(skipped), _verdict(findings[:leading], drafts, facts))
+
+
+def _within(draft: Draft, facts: Facts) -> Draft:
+    """The draft with nothing removed outside a range of time; a step owns what belongs to it as a whole."""
+    if draft.removes is None or facts.whole_steps:
+        return draft
+    return replace(draft, removes=facts.cut(draft.removes))
+
+
+def needs_text(needed: Input) -> str:
+    """What a rule lacks, in words."""
+    return say(f"finding.needs.{needed}")
+
+
+def _verdict(findings: list[Finding], drafts: dict[str, str | None], facts: Facts) -> tuple[str, ...]:
+    """The first two findings to work on in a line each, or what the device does with its time."""
+    leading = findings[:2]
+    if leading:
+        lines = [
+            drafts[each.id] or say("finding.verdict.line", what=_class_name(each), title=each.title) for each in leading
+        ]
+        return (lines[0], *(say("finding.verdict.then", line=line) for line in lines[1:]))
+    if not facts.has("overlap"):
+        return (say("finding.verdict.no_device"),)
+    return (
+        say(
+            "finding.verdict.healthy",
+            total=span_text(facts.total),
+            compute=share_text(facts.share(facts.sums.computing)),
+            free=share_text(facts.share(facts.sums.free)),
+        ),
+    )
+
+
+def _class_name(finding: Finding) -> str:
+    return say(f"finding.class.{finding.cls}")
+
+
+def _named(found: Findings, facts: Facts) -> Findings:
+    """The findings with their device in the title and the detail."""
+    device = facts.part.device
+    findings = [replace(each, title=say("finding.device", device=device, text=each.title)) for each in found.findings]
+    return Findings(
+        tuple(findings),
+        found.not_checked,
+        (say("finding.device", device=device, text=found.verdict[0]), *found.verdict[1:]),
+    )
+
+
+def _importance(finding: Finding) -> tuple[object, ...]:
+    """Sorts the findings of several devices as one device's ladder does."""
+    outside = finding.step_after_ns is None
+    return (
+        finding.id in SUMMING_UP,
+        finding.hidden,
+        outside,
+        finding.part_of is not None,
+        SEVERITIES.index(finding.severity) if outside else 0,
+        -(finding.gain_ns or 0),
+    )

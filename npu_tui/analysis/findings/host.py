@@ -1,0 +1,393 @@
+"""Findings about what keeps the host from launching: compiling, waiting for the device, starting the step, small work.
+
+Rules F05, F13, F19, F20 and F30 of the collected diagnosis rules, taken from the advisor of msprof-analyze and from
+the tuning guides.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from npu_tui.analysis.code_lines import stack_of, user_line
+from npu_tui.analysis.findings.blame import (
+    compile_calls,
+    starving,
+    sync_calls,
+    sync_operations,
+    sync_site,
+    sync_span,
+)
+from npu_tui.analysis.findings.dispatch import severity_of
+from npu_tui.analysis.findings.facts import I64, Facts, both, length_of, without
+from npu_tui.analysis.findings.model import Evidence, Severity
+from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
+from npu_tui.analysis.findings.words import line_text, lines_text, list_text, share_text, span_text
+from npu_tui.analysis.launches import operation_of
+from npu_tui.strings import say
+from npu_tui.trace.intervals import covered_before
+from npu_tui.trace.text import brief
+
+_OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
+_FUSED = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
+
+
+def compiling(facts: Facts) -> Draft | None:
+    """Operators that are compiled while the job runs."""
+    calls, limits = compile_calls(facts), facts.limits
+    spent = length_of(facts.span_of(calls))
+    if not len(calls) or (len(calls) < limits.compile_calls and facts.share(spent) < limits.compile_share):
+        return None
+    removes = starving(facts, calls)
+    starved = length_of(removes)
+    share = facts.share(starved)
+    return Draft(
+        severity_of(facts, share) if share >= limits.sync_share else "info",
+        say("finding.compile.title", count=len(calls), time=span_text(spent), starved=span_text(starved)),
+        say(
+            "finding.compile.detail",
+            count=len(calls),
+            time=span_text(spent),
+            share=share_text(facts.share(spent)),
+            starved=span_text(starved),
+        ),
+        facts.longest(calls, lambda item: say("finding.compile.place")),
+        (say("finding.advice.jit_compile"), say("finding.advice.internal_format"), say("finding.advice.bucket_shapes")),
+        removes,
+        code_lines=(),
+    )
+
+
+def sync_host(facts: Facts) -> Draft | None:
+    """The host waits for the device, and the device afterwards for the host."""
+    limits = facts.limits
+    calls, operations = sync_calls(facts), sync_operations(facts)
+    waits = np.concatenate((_outside(facts, calls, operations), operations))
+    blocked = length_of(facts.span_of(waits))
+    blocking = _after_launches(facts, calls)
+    if facts.share(blocked) < limits.sync_share and blocking <= limits.sync_blocking:
+        return None
+    site = sync_site(facts, operations)
+    removes = without(sync_span(facts, site), _fresh_starts(facts))
+    lost = length_of(removes)
+    if not lost and blocking <= limits.sync_blocking:
+        return None
+    share = facts.share(lost)
+    severity: Severity = "high" if blocking > limits.sync_blocking else "info"
+    if severity == "info" and share >= limits.sync_share:
+        severity = severity_of(facts, share)
+    long = waits[facts.length(waits) >= limits.sync_long_us * 1000]
+    longest = int(waits[np.argmax(facts.length(waits))])
+    parts = [
+        say(
+            "finding.sync.detail",
+            count=len(waits),
+            long=len(long),
+            least=span_text(limits.sync_long_us * 1000),
+            blocked=span_text(blocked),
+            longest=span_text(float(facts.length(np.array([longest]))[0])),
+            what=_waited_for(facts, longest),
+        )
+    ]
+    if site is not None:
+        parts.append(
+            say(
+                "finding.sync.site",
+                lines=lines_text(site.file, site.lines),
+                function=brief(site.function),
+                tasks=site.tasks,
+                device=span_text(site.device),
+                lost=span_text(site.lost),
+            )
+        )
+    if blocking > limits.sync_blocking:
+        parts.append(say("finding.sync.blocking", share=share_text(blocking)))
+    title = (
+        say(
+            "finding.sync.title_lines",
+            lines=lines_text(site.file, site.lines),
+            tasks=site.tasks,
+            device=span_text(site.device),
+            lost=span_text(lost),
+        )
+        if site is not None
+        else say("finding.sync.title", lost=span_text(lost))
+    )
+    advice: tuple[str, ...] = (say("finding.advice.metrics_rarely"), say("finding.advice.non_blocking"))
+    if blocking > limits.sync_blocking:
+        advice = (say("finding.advice.launch_blocking"), *advice)
+    return Draft(
+        severity,
+        title,
+        " ".join(parts),
+        facts.longest(waits, lambda item: say("finding.sync.place", what=_waited_for(facts, item))),
+        advice,
+        removes,
+    )
+
+
+def _outside(facts: Facts, calls: I64, operations: I64) -> I64:
+    """Those of ``calls`` that start in none of ``operations``: inside one it is the same wait once more."""
+    if not len(operations):
+        return calls
+    start, end = facts.trace.slices.start[operations], facts.trace.slices.end[operations]
+    order = np.argsort(start, kind="stable")
+    begin = facts.trace.slices.start[calls]
+    at = np.searchsorted(start[order], begin, "right") - 1
+    inside = (at >= 0) & (np.maximum.accumulate(end[order])[np.maximum(at, 0)] > begin)
+    return calls[~inside]
+
+
+def _after_launches(facts: Facts, calls: I64) -> float:
+    """Share of the launches that a wait for the stream follows at once: what ASCEND_LAUNCH_BLOCKING does."""
+    launches = facts.named(("cann",), lambda name: name == "Node@launch")
+    if not len(launches):
+        return 0.0
+    streams = [item for item in calls.tolist() if "SynchronizeStream" in facts.trace.name_of(item)]
+    both_kinds = np.concatenate((launches, np.array(streams, np.int64)))
+    waits = np.repeat([False, True], [len(launches), len(streams)])
+    waits = waits[np.argsort(facts.trace.slices.start[both_kinds], kind="stable")]
+    return float(np.count_nonzero(waits[1:] & ~waits[:-1])) / len(launches)
+
+
+def _waited_for(facts: Facts, item: int) -> str:
+    """What the device did while the host waited in ``item``."""
+    device, slices = facts.part.slices, facts.trace.slices
+    if device is None:
+        return say("finding.sync.waited.nothing")
+    low, high = int(slices.start[item]) + facts.floor, int(slices.end[item]) + facts.floor
+    best, found = 0.0, say("finding.sync.waited.nothing")
+    for mask, kind in ((device.compute, "compute"), (device.collective, "communication"), (device.copy, "copy")):
+        edges = np.array([low, high], np.float64)
+        span = facts.span_of(mask)
+        before = covered_before(*span, edges)
+        shared = float(before[1] - before[0])
+        if shared > best:
+            own = np.flatnonzero(mask & (slices.start < high) & (slices.end > low))
+            longest = int(own[np.argmax(np.minimum(slices.end[own], high) - np.maximum(slices.start[own], low))])
+            best = shared
+            found = say(f"finding.sync.waited.{kind}", name=brief(facts.trace.name_of(longest), 60))
+    return found
+
+
+def _before_first_kernels(facts: Facts) -> Span:
+    """From the start of each step to the first compute slice or collective after it, where the device is idle."""
+    start = facts.working[0]
+    low, high = [], []
+    for step in facts.steps:
+        begin = int(facts.trace.slices.start[step.item])
+        at = int(np.searchsorted(start, begin))
+        if at < len(start):
+            low.append(begin)
+            high.append(int(start[at]))
+    gaps = (np.array(low, np.int64), np.array(high, np.int64))
+    return without(gaps, facts.working)
+
+
+def _fresh_starts(facts: Facts) -> Span:
+    """The starts of steps at which the device had not run dry before: what is lost there begins there."""
+    start, end = _before_first_kernels(facts)
+    dry = np.array([each.start for each in facts.drains if each.cause == "sync"])
+    until = np.array([each.end for each in facts.drains if each.cause == "sync"])
+    before = np.array([bool(((dry < at) & (until > at)).any()) for at in start.tolist()], np.bool_)
+    return start[~before], end[~before]
+
+
+def step_start(facts: Facts) -> Draft | None:
+    """The time from the start of a step to its first kernel, in which the device has nothing to do."""
+    limits = facts.limits
+    gaps = _before_first_kernels(facts)
+    if not facts.whole_steps:
+        gaps = facts.cut(gaps)
+    if not len(gaps[0]):
+        return None
+    time = length_of(gaps) / facts.count
+    share = time / facts.step_ns if facts.step_ns else 0.0
+    if share < limits.step_start_share:
+        return None
+    severity: Severity = "high" if share >= limits.step_start_share_high else "medium"
+    parts = _start_parts(facts, gaps)
+    rest = length_of(gaps) - sum(length for _, length in parts)
+    named = [say("finding.start.part", name=name, time=span_text(each / facts.count)) for name, each in parts]
+    if rest >= 0.05 * length_of(gaps):
+        named.append(say("finding.start.unrecorded", time=span_text(rest / facts.count)))
+    copies = length_of(both(gaps, facts.span_of(facts.part.slices.copy))) if facts.part.slices is not None else 0
+    detail = [
+        say("finding.start.detail", time=span_text(time), step=span_text(facts.step_ns), share=share_text(share)),
+        say("finding.start.parts", parts=list_text(named)),
+    ]
+    waited = length_of(both(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
+    if waited >= 0.05 * length_of(gaps):
+        detail.append(
+            say("finding.start.waited", time=span_text(waited / facts.count), copy=span_text(copies / facts.count))
+        )
+    first = parts[0][0] if parts else say("finding.start.nothing")
+    return Draft(
+        severity,
+        say("finding.start.title", time=span_text(time), where=first),
+        " ".join(detail),
+        tuple(
+            Evidence(
+                start, end, None, say("finding.start.name"), say("finding.start.place", time=span_text(end - start))
+            )
+            for start, end in zip(gaps[0][:10].tolist(), gaps[1][:10].tolist(), strict=True)
+        ),
+        (say("finding.advice.prefetch"), say("finding.advice.non_blocking"), say("finding.advice.overlap_steps")),
+        gaps,
+        verdict=say("finding.start.verdict", time=span_text(time), share=share_text(share)),
+    )
+
+
+def _start_parts(facts: Facts, gaps: Span) -> list[tuple[str, int]]:
+    """What the host did in ``gaps``, by line of code or name of the outermost operation, most time first."""
+    slices, trace = facts.trace.slices, facts.trace
+    if "cpu_op" not in trace.categories:
+        return []
+    code = trace.categories.index("cpu_op")
+    steps = {step.item for step in facts.steps}
+    found: dict[str, int] = {}
+    for start, end in zip(gaps[0].tolist(), gaps[1].tolist(), strict=True):
+        low, high = start - facts.floor, end - facts.floor
+        items = np.flatnonzero((slices.category == code) & (slices.end > low) & (slices.start < high))
+        items = facts.outermost(np.array([item for item in items.tolist() if item not in steps], np.int64))
+        stacks = stack_of(trace, items)
+        for item, stack in zip(items.tolist(), stacks.tolist(), strict=True):
+            name = brief(trace.name_of(item), 60)
+            line = user_line(trace.stacks[stack]) if stack >= 0 else None
+            if "dataloader" in name.lower():
+                label = say("finding.start.loader")
+            else:
+                label = line_text(line) if line is not None else name
+            found[label] = found.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
+    rows = sorted(found.items(), key=lambda row: -row[1])
+    return [row for row in rows[:4] if row[1] >= 0.05 * length_of(gaps)]
+
+
+def small(facts: Facts) -> Draft | None:
+    """Many kernels so short that launching them takes longer than running them."""
+    limits, kernels = facts.limits, facts.kernels
+    if len(kernels) < limits.links_fewest or facts.launches is None:
+        return None
+    short = facts.length(kernels) < limits.small_kernel_us * 1000
+    share = float(np.count_nonzero(short)) / len(kernels)
+    of_short = np.isin(facts.target, kernels[short])
+    removes = facts.lost_span(of_short)
+    if share < limits.small_kernel_share or facts.share(length_of(removes)) < limits.small_kernel_gap:
+        return None
+    source = np.sort(facts.trace.links.source_time[facts.launches.link])
+    interval = float(np.median(np.diff(source))) if len(source) > 1 else 0.0
+    types, code = facts.kernel_types
+    counts = np.bincount(code[short], minlength=len(types))
+    most = [f"{brief(types[k])} {int(counts[k])}" for k in np.argsort(-counts, kind="stable")[:4].tolist() if counts[k]]
+    median = span_text(float(np.median(facts.length(kernels[short]))))
+    return Draft(
+        "low",
+        say("finding.small.title", share=share_text(share), least=span_text(limits.small_kernel_us * 1000)),
+        say(
+            "finding.small.detail",
+            count=int(np.count_nonzero(short)),
+            all=len(kernels),
+            median=median,
+            interval=span_text(interval),
+            lost=span_text(length_of(removes)),
+            types=list_text(most),
+        ),
+        facts.longest(kernels[short], lambda item: say("finding.small.place"), most=5),
+        (say("finding.advice.fewer_operators"), say("finding.advice.foreach"), say("finding.advice.graph")),
+        removes,
+    )
+
+
+def optimizer(facts: Facts) -> Draft | None:
+    """An optimizer for which torch_npu has a fused one."""
+    items = facts.named(("python", "other"), lambda name: _fused_name(name) is not None)
+    items = facts.outermost(items)
+    if not len(items):
+        return None
+    name = _fused_name(facts.trace.name_of(int(items[0]))) or ""
+    spent = length_of(facts.span_of(items))
+    removes = NOTHING
+    late = facts.share(length_of(facts.host_late)) >= facts.limits.stage_share
+    if facts.launches is not None:
+        source = operation_of(facts.trace, facts.target)
+        slices = facts.trace.slices
+        begin = np.where(source >= 0, slices.start[source], -1)
+        span = facts.span_of(items)
+        at = np.searchsorted(span[0], begin, "right") - 1
+        under = (at >= 0) & (begin < span[1][np.maximum(at, 0)])
+        removes = facts.lost_span(under)
+    lost = facts.share(length_of(removes))
+    severity: Severity = "medium" if lost >= facts.limits.severity_medium else "low" if late else "info"
+    return Draft(
+        severity,
+        say("finding.optimizer.title", name=name, time=span_text(spent / len(items))),
+        say(
+            "finding.optimizer.detail",
+            name=name,
+            count=len(items),
+            time=span_text(spent),
+            lost=span_text(length_of(removes)),
+        ),
+        facts.longest(items, lambda item: say("finding.optimizer.place", name=name), most=5),
+        (say("finding.advice.fused_optimizer", name=name),),
+        removes if length_of(removes) else None,
+        confidence="medium",
+    )
+
+
+def _fused_name(name: str) -> str | None:
+    match = _OPTIMIZER.fullmatch(name)
+    return match[1] if match is not None and match[1] in _FUSED else None
+
+
+RULES = (
+    Rule(
+        "SYNC.HOST",
+        "dispatch",
+        ("device", "overlap", "links"),
+        sync_host,
+        ("sync_share", "sync_blocking", "sync_long_us", "severity_medium", "severity_high"),
+        (
+            "operator tuning guide 0-07",
+            "MindStudio Insight walk-through 1-52",
+            "msprof-analyze advisor: synchronize stream",
+        ),
+        reach="cause",
+    ),
+    Rule(
+        "OP.COMPILE",
+        "dispatch",
+        ("device", "overlap", "links", "cann"),
+        compiling,
+        ("compile_calls", "compile_share", "sync_share", "severity_medium", "severity_high"),
+        ("msprof-analyze advisor: operator dispatch",),
+        reach="cause",
+    ),
+    Rule(
+        "STEP.START",
+        "dispatch",
+        ("device", "overlap", "steps"),
+        step_start,
+        ("step_start_share", "step_start_share_high"),
+        ("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
+        reach="place",
+    ),
+    Rule(
+        "OP.SMALL",
+        "dispatch",
+        ("device", "overlap", "links"),
+        small,
+        ("small_kernel_us", "small_kernel_share", "small_kernel_gap", "links_fewest"),
+        ("operator tuning guide 0-14", "20-step tuning checklist 2-22", "msprof-analyze advisor: operator schedule"),
+    ),
+    Rule(
+        "OPT.FUSED",
+        "compute",
+        ("device", "overlap", "python"),
+        optimizer,
+        ("stage_share", "severity_medium"),
+        ("affinity operators guide 3-19", "msprof-analyze advisor: affinity optimizer"),
+        reach="cause",
+    ),
+)

@@ -1,0 +1,188 @@
+"""The order of work: what the step would lose to each finding once those above it are mended.
+
+Each draft names the time of the device that it would remove. The largest remainder goes first, so that no time counts
+twice; what is contained in a finding above is a part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npu_tui.analysis.findings.facts import Facts, both, length_of, together, without
+from npu_tui.analysis.findings.model import SEVERITIES, Finding
+from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
+from npu_tui.analysis.findings.words import span_text
+from npu_tui.strings import say
+
+SUMMING_UP = ("UTIL", "VERDICT")
+"""The rules that sum the job up and come last."""
+
+_PART_BELOW = 0.2
+_CAUSE_COVERS = 0.8
+_NEARER_COVERS = 0.5
+_NEARNESS = {"cause": 2, "place": 1, "broad": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A rule that fires, with its draft."""
+
+    rule: Rule
+    draft: Draft
+
+    @property
+    def span(self) -> Span:
+        """What it removes."""
+        return self.draft.removes if self.draft.removes is not None else NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A candidate with its place on the ladder; lengths in ns over all steps."""
+
+    candidate: Candidate
+    gain: int | None
+    removed: int | None
+    part_of: str | None
+
+
+def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int]:
+    """The findings of ``candidates`` in the order of work, and how many of them shorten the step or weigh as much."""
+    rungs = _ladder([each for each in candidates if _counts(each, facts)])
+    seen = {id(rung.candidate) for rung in rungs}
+    others = [each for each in candidates if id(each) not in seen]
+    weighed = [each for each in others if each.draft.weight and _is_work(each, facts)]
+    others = sorted((each for each in others if each not in weighed), key=lambda each: _rank_outside(each, facts))
+    steps = [rung for rung in rungs if rung.part_of is None]
+    for each in sorted(weighed, key=lambda each: -each.draft.weight):
+        at = next((k for k, rung in enumerate(steps) if (rung.gain or 0) < each.draft.weight), len(steps))
+        steps.insert(at, Rung(each, None, None, None))
+    following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
+    parts = [rung for rung in rungs if rung.part_of is not None]
+    rest = [Rung(each, _own_gain(each), None, None) for each in others]
+    findings = [_finding(rung, facts, following.get(id(rung))) for rung in (*steps, *parts, *rest)]
+    return findings, len(steps)
+
+
+def _counts(candidate: Candidate, facts: Facts) -> bool:
+    """Whether the candidate shortens the step: not what is info, hidden, or about the profile only."""
+    return _is_work(candidate, facts) and length_of(candidate.span) > 0
+
+
+def _is_work(candidate: Candidate, facts: Facts) -> bool:
+    real = candidate.draft.severity != "info" and not candidate.rule.of_profiler
+    return real and not is_hidden(candidate, facts)
+
+
+def is_hidden(candidate: Candidate, facts: Facts) -> bool:
+    """Whether the finding is about computing while computing is not where the time goes."""
+    judged = candidate.rule.cls == "compute" and candidate.rule.id not in SUMMING_UP
+    return judged and facts.share(facts.sums.computing) < facts.limits.compute_hidden
+
+
+def _own_gain(candidate: Candidate) -> int | None:
+    return None if candidate.draft.removes is None else length_of(candidate.span)
+
+
+def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
+    """Behind the ladder: by severity, what is of the job before what is of the profile, then by weight.
+
+    What is hidden comes behind all that is not, and the two that sum the job up come last.
+    """
+    draft = candidate.draft
+    summing_up = candidate.rule.id in SUMMING_UP
+    hidden = is_hidden(candidate, facts)
+    severity = SEVERITIES.index(draft.severity)
+    return summing_up, hidden, severity, -(length_of(candidate.span) or draft.weight)
+
+
+def _ladder(candidates: list[Candidate]) -> list[Rung]:
+    left = list(candidates)
+    claimed: Span = NOTHING
+    taken: list[Candidate] = []
+    rungs: list[Rung] = []
+    parts: list[Candidate] = []
+    while left:
+        rest = {id(each): without(each.span, claimed) for each in left}
+        fresh = []
+        for each in left:
+            if length_of(rest[id(each)]) < _PART_BELOW * length_of(each.span):
+                parts.append(each)
+            else:
+                fresh.append(each)
+        if not fresh:
+            break
+        best = max(fresh, key=lambda each: (length_of(rest[id(each)]), _NEARNESS[each.rule.reach]))
+        best = _nearer(best, fresh, rest)
+        gain = length_of(rest[id(best)])
+        claimed = together(claimed, best.span)
+        taken.append(best)
+        rungs.append(Rung(best, gain, length_of(claimed), None))
+        left = [each for each in fresh if each is not best]
+    total = length_of(claimed)
+    parts.sort(key=lambda each: (-_NEARNESS[each.rule.reach], -length_of(each.span)))
+    for each in parts:
+        whole = max(taken, key=lambda other: length_of(both(other.span, each.span)))
+        rungs.append(Rung(each, length_of(each.span), total, whole.rule.id))
+    return rungs
+
+
+def _nearer(best: Candidate, fresh: list[Candidate], rest: dict[int, Span]) -> Candidate:
+    """Of the candidates that explain most of ``best`` and are nearer to what must be changed the one with most gain."""
+    while True:
+        whole = length_of(rest[id(best)])
+        nearer = [
+            each
+            for each in fresh
+            if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach]
+            and length_of(both(rest[id(each)], rest[id(best)]))
+            >= (_CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS) * whole
+        ]
+        if not nearer:
+            return best
+        best = max(nearer, key=lambda each: length_of(rest[id(each)]))
+
+
+def _finding(rung: Rung, facts: Facts, following: Rung | None) -> Finding:
+    rule, draft = rung.candidate.rule, rung.candidate.draft
+    gain = None if rung.gain is None else round(rung.gain / facts.count)
+    after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)
+    return Finding(
+        rule.id,
+        rule.cls,
+        draft.severity,
+        draft.title,
+        " ".join((draft.detail, *_outlook(rung, facts, following))),
+        draft.evidence,
+        draft.advice,
+        gain,
+        draft.confidence,
+        rule.sources,
+        draft.code_lines,
+        is_hidden(rung.candidate, facts),
+        after,
+        rung.part_of,
+    )
+
+
+def _outlook(rung: Rung, facts: Facts, following: Rung | None) -> list[str]:
+    """What of the gain remains behind the findings above, and how long the step is then."""
+    if rung.removed is None or rung.gain is None:
+        return []
+    if rung.part_of is not None:
+        return [say("finding.outlook.part", whole=rung.part_of)]
+    found = []
+    own = length_of(rung.candidate.span)
+    if rung.gain < 0.99 * own:
+        found.append(say("finding.outlook.rest", gain=span_text(rung.gain / facts.count)))
+    elif facts.count > 1:
+        found.append(say("finding.outlook.step", gain=span_text(rung.gain / facts.count)))
+    if not facts.whole_steps:
+        return found
+    step = span_text(max(facts.step_ns - rung.removed / facts.count, 0))
+    found.append(
+        say("finding.outlook.next", step=step, following=following.candidate.rule.id)
+        if following
+        else say("finding.outlook.last", step=step)
+    )
+    return found

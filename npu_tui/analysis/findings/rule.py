@@ -1,0 +1,76 @@
+"""What a rule is made of: its inputs, its thresholds, its check, and the draft of a finding it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.findings.model import Confidence, Evidence, FindingClass, Severity
+
+if TYPE_CHECKING:
+    from npu_tui.analysis.findings.facts import Facts
+
+I64 = npt.NDArray[np.int64]
+Span = tuple[I64, I64]
+"""Starts and ends (ns) of intervals."""
+
+NOTHING: Span = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+Input = Literal[
+    "device", "links", "overlap", "cann", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
+    "metadata", "memory",
+]  # fmt: skip
+"""What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
+
+Reach = Literal["cause", "place", "broad"]
+"""How near a finding comes to what must be changed: a cause, the place where time is lost, or only how much it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a rule found, before it is weighed against the others.
+
+    ``removes`` is the time of the device that would not be there without it (None: cannot be told); ``weight`` (ns)
+    ranks a draft that removes nothing. ``verdict`` is the line of the opening screen if this finding leads.
+    """
+
+    severity: Severity
+    title: str
+    detail: str
+    evidence: tuple[Evidence, ...] = ()
+    advice: tuple[str, ...] = ()
+    removes: Span | None = None
+    weight: float = 0.0
+    confidence: Confidence = "high"
+    code_lines: tuple[CodeLine, ...] = ()
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Why a rule could not be applied although its inputs are there."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One finding: ``check`` runs where all ``inputs`` are there; ``thresholds`` are fields of ``Thresholds``.
+
+    ``sources`` are the documents it is taken from. A finding ``of_profiler`` speaks of the profile, not of the job: it
+    is no step of the what-if ladder.
+    """
+
+    id: str
+    cls: FindingClass
+    inputs: tuple[Input, ...]
+    check: Callable[[Facts], Draft | Skipped | None]
+    thresholds: tuple[str, ...] = ()
+    sources: tuple[str, ...] = field(default=())
+    reach: Reach = "broad"
+    of_profiler: bool = False

@@ -1,0 +1,169 @@
+"""Runs of operations and kernels for which one fused operator exists, as data.
+
+A run is written as its members in order: ``a|b`` is either, ``[a]`` may be missing, ``a*2`` stands up to two times and
+may be missing. Sources: the affinity tables of msprof-analyze's advisor (6.3.RC2 to 8.0.RC3), MindStudio Insight's
+fusible operators, and the tuning guides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ADVISOR, INSIGHT = "msprof-analyze advisor: affinity API", "MindStudio Insight: fusible operators"
+KERNELS = "msprof-analyze advisor: fused kernels"
+DOCUMENT_A, DOCUMENT_D = "operator tuning guide 0-15 to 0-21", "affinity operators guide 3-04 to 3-18"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Members that follow each other and the API that does their work at once.
+
+    ``exact`` replacements compute the same; others are approximations or need a look at the model first.
+    """
+
+    members: str
+    api: str
+    source: str
+    exact: bool = True
+
+
+#: Runs of top-level ``aten`` operations, without their prefix.
+ATEN: tuple[Run, ...] = (
+    Run("permute|transpose [contiguous] reshape|view", "torch_npu.npu_confusion_transpose", ADVISOR),
+    Run("reshape|view [contiguous] permute|transpose", "torch_npu.npu_confusion_transpose", ADVISOR),
+    Run("matmul [add] [mul] [masked_fill_|add] softmax [dropout] matmul", "torch_npu.npu_fusion_attention", ADVISOR),
+    Run("softmax [mul] masked_fill_|add", "torch_npu.npu_scaled_masked_softmax", ADVISOR),
+    Run("add reciprocal mul", "torch_npu.optim clip_grad_norm_fused_", ADVISOR),
+    Run("chunk|slice neg cat mul*2 add", "torch_npu.npu_rotary_mul", ADVISOR),
+    Run("[pow] [mean] [add] rsqrt mul [type_as]", "torch_npu.npu_rms_norm", ADVISOR),
+    Run("slice|chunk silu mul", "torch_npu.npu_swiglu", ADVISOR),
+    Run("slice|chunk sigmoid mul mul", "torch_npu.npu_swiglu", ADVISOR),
+    Run("silu slice|chunk mul", "torch_npu.npu_swiglu", ADVISOR),
+    Run("slice|chunk gelu mul", "torch_npu.npu_geglu", ADVISOR),
+    Run("group_norm silu", "torch_npu.npu_group_norm_silu", ADVISOR),
+    Run("mul mul add", "torch.addmm", ADVISOR, exact=False),
+    Run("add layer_norm", "torch_npu.npu_add_layer_norm", ADVISOR),
+    Run("matmul add", "mindspeed npu_matmul_add, or torch.addmm(bias, input, weight.t())", ADVISOR),
+    Run("argsort argsort index_select", "MoE token permute (mindspeed npu_moe_token_permute)", ADVISOR),
+    Run("index_select mul reduce_sum", "MoE token unpermute (mindspeed npu_moe_token_unpermute)", ADVISOR),
+    Run("mul sigmoid", "torch_npu.npu_silu", INSIGHT, exact=False),
+    Run("gelu", "torch_npu.fast_gelu", ADVISOR, exact=False),
+    Run("mish", "torch_npu.npu_mish", INSIGHT, exact=False),
+    Run("one_hot sum", "torch.zeros(…).scatter_(…)", DOCUMENT_D),
+    Run("repeat_interleave", "unsqueeze + expand + reshape", DOCUMENT_D, exact=False),
+    Run(
+        "conv2d batch_norm relu|relu_|silu",
+        "one Conv2D with BatchNorm and activation folded (inference)",
+        DOCUMENT_A,
+        exact=False,
+    ),
+    Run("matmul add relu|relu_|gelu", "torch.nn.functional.linear and an in-place activation", DOCUMENT_A),
+)
+
+#: Runs of operator types on one stream.
+KERNEL: tuple[Run, ...] = (
+    Run("Add DropOutDoMask Add", "bias_dropout_add in one operator", KERNELS),
+    Run(
+        "BatchMatMul|BatchMatMulV2 [Mul] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] BatchMatMul|BatchMatMulV2",
+        "torch_npu.npu_fusion_attention",
+        KERNELS,
+    ),
+    Run("[Cast] Square ReduceMean|ReduceMeanD Add Rsqrt Mul [Mul] [Cast]", "torch_npu.npu_rms_norm", KERNELS),
+    Run("Cast LayerNorm|LayerNormV3 Cast", "layer_norm in the type of its input", KERNELS),
+    Run("Add LayerNorm|LayerNormV3", "torch_npu.npu_add_layer_norm", KERNELS),
+    Run("Gelu Add", "the bias ahead of gelu: torch_npu.fast_gelu", KERNELS, exact=False),
+    Run("Mul Slice|AsStrided Neg Slice|AsStrided ConcatD Mul [Add]", "torch_npu.npu_rotary_mul", KERNELS),
+    Run("MatMulV2 Swish MatMulV2 Mul MatMulV2", "torch_npu.npu_ffn", KERNELS),
+    Run("Slice Slice Swish Mul", "torch_npu.npu_swiglu", KERNELS),
+    Run("Mul MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", KERNELS),
+    Run(
+        "Transpose Transpose GatherElement|GatherElements|GatherElementsV2 Transpose",
+        "index_select along the last axis",
+        KERNELS,
+    ),
+    Run(
+        "Conv2D BNInfer|BatchNorm|BatchNormV3|BNTrainingUpdate Relu|Relu6|Swish",
+        "one Conv2D with BatchNorm and activation folded (inference)",
+        DOCUMENT_A,
+        exact=False,
+    ),
+    Run(
+        "MatMulV2|MatMulV3|MatMul Add Relu|Gelu|GeluV2|Swish",
+        "torch.nn.functional.linear (bias inside MatMul)",
+        DOCUMENT_A,
+    ),
+    Run("MatMulV2|MatMulV3|BatchMatMulV2 SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax", DOCUMENT_A),
+    Run("OneHot ReduceSum", "torch.zeros(…).scatter_(…)", DOCUMENT_D),
+    Run("MatMulV2|MatMulV3|MatMul hcom_allReduce_", "torch_npu.npu_mm_all_reduce_base (MatmulAllReduce)", DOCUMENT_D),
+    Run("IndexPutV2", "a multiplication by a mask in place of the index assignment", DOCUMENT_D),
+    Run("NonZero", "a multiplication by a mask, of fixed shape", DOCUMENT_D),
+    Run("GatherElements|GatherElementsV2", "indexing by arange, or index_select", DOCUMENT_D, exact=False),
+    Run("RepeatInterleave|RepeatInterleaveV2", "unsqueeze + expand + reshape", DOCUMENT_D, exact=False),
+)
+
+#: Members that may stand between two others without breaking the run.
+BETWEEN_ATEN = frozenset({"to", "_to_copy", "type_as"})
+BETWEEN_KERNELS = frozenset({"Cast", "TransData"})
+
+_FIRST_CHAR = 0xE000
+_MEMBER = re.compile(r"(?P<open>\[)?(?P<names>[^\[\]*]+)\]?(?:\*(?P<times>\d))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where ``run`` stands: the members ``[first, last)`` of the sequence."""
+
+    run: Run
+    first: int
+    last: int
+
+
+def matches(words: Sequence[str], runs: Sequence[Run], between: frozenset[str]) -> list[Match]:
+    """All places of ``words`` where one of ``runs`` stands; where several do, the earlier and longer one counts."""
+    codes = {word: chr(_FIRST_CHAR + number) for number, word in enumerate(dict.fromkeys(words))}
+    text = "".join([codes[word] for word in words])
+    gap = _any([codes[word] for word in between if word in codes])
+    found: list[Match] = []
+    for run in runs:
+        pattern = _pattern(run, codes, f"(?:{gap}{{0,1}})" if gap else "")
+        if pattern is None:
+            continue
+        found += [Match(run, match.start(), match.end()) for match in re.finditer(pattern, text)]
+    taken = bytearray(len(words))
+    kept = []
+    for match in sorted(found, key=lambda match: (match.first - match.last, match.first)):
+        if not any(taken[match.first : match.last]):
+            taken[match.first : match.last] = b"\1" * (match.last - match.first)
+            kept.append(match)
+    return sorted(kept, key=lambda match: match.first)
+
+
+def _pattern(run: Run, codes: dict[str, str], gap: str) -> str | None:
+    """The run over the characters of ``codes``; None if a member that must be there never occurs."""
+    pattern, started = "", False
+    for member in run.members.split():
+        part = _MEMBER.fullmatch(member)
+        if part is None:
+            raise ValueError(f"{member} is no member of a run")
+        chars = _any([codes[name] for name in part["names"].split("|") if name in codes])
+        optional = part["open"] is not None or part["times"] is not None
+        if not chars:
+            if optional:
+                continue
+            return None
+        lead = gap if started else ""
+        if part["times"] is not None:
+            pattern += f"(?:{lead}{chars}){{0,{part['times']}}}"
+        elif optional:
+            # In front of the first member that must be there, the gap follows; behind it, it leads.
+            pattern += f"(?:{lead}{chars})?" if started else f"(?:{chars}{gap})?"
+        else:
+            pattern += lead + chars
+            started = True
+    return pattern
+
+
+def _any(chars: list[str]) -> str:
+    return f"[{''.join(chars)}]" if chars else ""

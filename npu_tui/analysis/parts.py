@@ -1,0 +1,45 @@
+"""Everything the analysis knows of one device, each part computed once and shared by reports and findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npu_tui.analysis.device import DeviceSlices, device_slices
+from npu_tui.analysis.dispatch import Dispatch, dispatch
+from npu_tui.analysis.free import FreeSplit, free_split
+from npu_tui.analysis.launches import Pairs, busy_pairs
+from npu_tui.analysis.overlap_lanes import OverlapLanes, overlap_lanes
+from npu_tui.trace.model import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePart:
+    """One device with everything that is known of its launches and its free time."""
+
+    slices: DeviceSlices | None
+    lanes: OverlapLanes | None
+    launches: Dispatch | None
+    pairs: Pairs | None
+    split: FreeSplit | None
+
+    @property
+    def device(self) -> int | None:
+        """The number of the device, None where the file does not tell."""
+        known = self.slices or self.lanes
+        return known.device if known else None
+
+
+def device_parts(trace: Trace) -> list[DevicePart]:
+    """Every device of ``trace``, also one that has an Overlap Analysis layer only."""
+    devices = device_slices(trace)
+    lanes = overlap_lanes(trace, devices)
+    launches = {found.device: found for found in dispatch(trace)}
+    parts = []
+    for device in devices:
+        own = next((each for each in lanes if each.device == device.device), None)
+        launched = launches.get(device.device)
+        pairs = busy_pairs(trace, device, launched) if launched is not None else None
+        split = free_split(trace, device, own, pairs) if own is not None and pairs is not None else None
+        parts.append(DevicePart(device, own, launched, pairs, split))
+    known = {device.device for device in devices}
+    return parts + [DevicePart(None, each, None, None, None) for each in lanes if each.device not in known]

@@ -1,0 +1,109 @@
+"""What a finding means, in plain text: its rule, inputs, thresholds, advice and documents."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+
+from npu_tui.analysis.findings.find import RULES
+from npu_tui.analysis.findings.model import FindingClass
+from npu_tui.analysis.findings.rule import Rule
+from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.strings import say
+
+_CLASSES: tuple[FindingClass, ...] = ("dispatch", "compute", "communication", "memory", "config", "data")
+_WIDTH = 100
+
+ADVICE: dict[str, tuple[str, ...]] = {
+    "DISPATCH.VERTICAL": ("task_queue", "binding", "cann_cache", "jit_compile", "metrics_rarely", "fewer_operators"),
+    "DISPATCH.FREE": ("task_queue", "binding", "fewer_operators", "device_gaps"),
+    "DISPATCH.STAGE": ("task_queue", "binding", "fewer_operators", "cann_cache", "jit_compile"),
+    "DISPATCH.INTERRUPT": ("causes", "task_queue", "binding"),
+    "SYNC.HOST": ("metrics_rarely", "non_blocking", "launch_blocking"),
+    "OP.COMPILE": ("jit_compile", "internal_format", "bucket_shapes"),
+    "STEP.START": ("prefetch", "non_blocking", "overlap_steps"),
+    "OP.SMALL": ("fewer_operators", "foreach", "graph"),
+    "OPT.FUSED": ("foreach",),
+    "COMM.STRAGGLER": ("check_peer", "no_tuning"),
+    "COMM.EXPOSED": ("late_first", "overlap", "accumulate", "mc2"),
+    "COMM.LONGOP": ("check_peer", "level1"),
+    "COMM.LINK": ("larger_packets", "contention", "rdma"),
+    "OP.SHARE": ("share.copy", "share.layout", "share.softmax", "share.cube"),
+    "OP.DOMINANT": ("dominant", "replace"),
+    "KERNEL.BOUND": ("ai_cpu", "ai_cpu_operators", "jit_compile"),
+    "DTYPE": ("mixed_precision",),
+    "MEM.BW": ("bandwidth",),
+    "UTIL": ("order",),
+    "VERDICT": ("order",),
+    "OP.AFFINITY_API": ("replace",),
+    "OP.AFFINITY_KERNEL": ("replace",),
+    "DATA.LOADER": ("workers", "workers_more", "pin_memory", "storage"),
+    "DATA.COPY": ("non_blocking", "prefetch", "fewer_copies"),
+    "MEM.ALLOC": ("expandable", "empty_cache", "smaller_batch"),
+    "MEM.PRESSURE": ("expandable", "checkpointing", "smaller_batch"),
+    "PY.GC": ("gc", "gc_record"),
+    "FREQ": ("power",),
+    "ENV/STARTUP": ("not_recorded", "launch_blocking"),
+    "PROFILER.OVERHEAD": ("profile_again", "not_your_model"),
+}
+"""The advice of each finding, as keys ``finding.advice.<word>``: what of it needs no numbers of a trace."""
+
+
+def rule_of(wanted: str) -> Rule | None:
+    """The rule with the id ``wanted``, in any case; None if there is none."""
+    return next((rule for rule in RULES if rule.id.lower() == wanted.strip().lower()), None)
+
+
+def nearest(wanted: str) -> str:
+    """The id that looks most like ``wanted``: one that contains it, else the one with most in common."""
+    word = wanted.strip().upper()
+    ids = [rule.id for rule in RULES]
+    inside = [each for each in ids if word and word in each]
+    close = difflib.get_close_matches(word, ids, n=1, cutoff=0.0)
+    return (inside or close)[0]
+
+
+def list_findings() -> str:
+    """All ids by class with the first sentence of each."""
+    lines = [say("explain.list")]
+    for cls in _CLASSES:
+        own = [rule for rule in RULES if rule.cls == cls]
+        lines += ["", say(f"finding.class.{cls}")]
+        lines += [say("explain.row", id=rule.id, first=_first_sentence(say(f"explain.{rule.id}"))) for rule in own]
+    return "\n".join(lines) + "\n"
+
+
+def _first_sentence(text: str) -> str:
+    head, stop, _ = text.partition(". ")
+    return head + "." if stop else text
+
+
+def explain(rule: Rule, thresholds: Thresholds | None = None) -> str:
+    """Everything about ``rule``, with the values of ``thresholds``."""
+    values = thresholds or Thresholds()
+    needs = ", ".join(say(f"explain.input.{needed}") for needed in rule.inputs)
+    lines = [
+        say("explain.head", id=rule.id, cls=rule.cls),
+        "",
+        *textwrap.wrap(say(f"explain.{rule.id}"), _WIDTH),
+        "",
+        say("explain.inputs", inputs=needs),
+    ]
+    if rule.thresholds:
+        width = max(map(len, rule.thresholds))
+        lines += ["", say("explain.thresholds")]
+        lines += [
+            say(
+                "explain.threshold",
+                name=name.ljust(width),
+                value=f"{getattr(values, name):g}".ljust(6),
+                text=say(f"threshold.{name}"),
+            )
+            for name in rule.thresholds
+        ]
+    lines += ["", say("explain.advice")]
+    for word in ADVICE[rule.id]:
+        item = say("explain.item", text=say(f"finding.advice.{word}"))
+        lines += textwrap.wrap(item, _WIDTH, subsequent_indent="    ")
+    lines += ["", say("explain.sources", sources="; ".join(rule.sources))]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,126 @@
+"""What each finding means and the rule that finds it, for ``npu-tui explain``."""
+
+from __future__ import annotations
+
+ENGLISH: dict[str, str] = {
+    "explain.list": "Findings, by class (npu-tui explain ID says more):",
+    "explain.row": "  {id:<19} {first}",
+    "explain.unknown": "no finding is called {id}; the nearest is {near}",
+    "explain.head": "{id} · {cls}",
+    "explain.inputs": "Needs: {inputs}",
+    "explain.thresholds": "Thresholds:",
+    "explain.threshold": "  {name} = {value}  {text}",
+    "explain.advice": "What to do:",
+    "explain.item": "  - {text}",
+    "explain.sources": "Documents: {sources}",
+    "explain.input.device": "device slices",
+    "explain.input.links": "HostToDevice links",
+    "explain.input.overlap": "Overlap Analysis or compute slices",
+    "explain.input.cann": "CANN slices (Level1)",
+    "explain.input.python": "the Python layer",
+    "explain.input.planes": "plane tasks of collectives (Level1)",
+    "explain.input.steps": "ProfilerStep#N",
+    "explain.input.frequency": "the AI Core Freq counter",
+    "explain.input.kernel_details": "kernel_details.csv",
+    "explain.input.pmu": "AI core metrics in kernel_details.csv",
+    "explain.input.metadata": "profiler_metadata.json",
+    "explain.input.memory": "memory_record.csv",
+    "explain.DISPATCH.VERTICAL": (
+        "The idle device waits for launches. A HostToDevice link is near-vertical where the device starts as soon as the host "
+        "has launched: its queue was empty. The rule asks for enough launches, some of them starved (10 µs or more lost), more "
+        "Free than free_share, and either a large share of near-vertical links or a cluster of them of some length with an "
+        "idle device. Blocking copies are vertical by nature and do not count. The gain is the lost time, from when the device "
+        "was ready until the launch reached it."
+    ),
+    "explain.DISPATCH.FREE": (
+        "The device does nothing for too much of its time. Free is what Overlap Analysis leaves of computing and communication; "
+        "it includes copies and event waits. Each piece is split by the launch that ends it: before that launch was made the "
+        "host is late, behind it the device is slow to start. Host advice is given only where the host is late."
+    ),
+    "explain.DISPATCH.STAGE": (
+        "Which stage of the host is slow. Level 1 is Python, which fills the task queue; level 2 is the dequeue thread, which "
+        "calls CANN. Where the dequeue thread has nothing to do for half of the host-late time or more, Python is slow; else "
+        "CANN is, and its calls are named."
+    ),
+    "explain.DISPATCH.INTERRUPT": (
+        "The pipeline between host and device breaks: no launch is in flight for 100 µs or more. Each pause has its first cause "
+        "that applies: a wait of the host, a long collective, a copy, an AI CPU kernel, compiling, memory, garbage collection, "
+        "a batch, else Python. Pauses out of a filled queue are counted apart: there a running pipeline was cut."
+    ),
+    "explain.SYNC.HOST": (
+        "The host waits for the device (item(), nonzero(), synchronize, blocking copies), and the device afterwards for the "
+        "host. A wait alone costs nothing while the device has work; what counts is the lost time behind it, and of the lines "
+        "of the training loop with such waits below them. A wait right behind most launches means ASCEND_LAUNCH_BLOCKING=1."
+    ),
+    "explain.OP.COMPILE": (
+        "Operators are compiled while the job runs (aclopCompileAndExecute). The calls are counted and their time is summed; "
+        "the gain is only the part in which the idle device waited for them."
+    ),
+    "explain.STEP.START": (
+        "The time from ProfilerStep#N to the first kernel or collective behind it, as far as the device is idle (the Preparing "
+        "column of step_trace_time.csv). It lies outside Free. Fetching and copying the batch are the usual contents."
+    ),
+    "explain.OP.SMALL": (
+        "Most kernels are so short that the host cannot launch them as fast as the device runs them, and the device waits for "
+        "such launches."
+    ),
+    "explain.OPT.FUSED": (
+        "The optimizer has a fused form in torch_npu. It matters where the device waits for launches; else it is only mentioned."
+    ),
+    "explain.COMM.STRAGGLER": (
+        "Everybody waits for one rank. The first Notify_Wait for each peer tells when that peer came to a collective; what counts "
+        "is how long the last one came behind the last but one, as far as no computing hides it. The longest wait must be half "
+        "of its collective and a millisecond or more."
+    ),
+    "explain.COMM.EXPOSED": (
+        "Communication with nothing to compute beside it. Where half of it is waiting for a late rank, overlap is no advice and "
+        "that rank comes first; the gain is what remains without it."
+    ),
+    "explain.COMM.LONGOP": (
+        "One collective takes far longer than others of its type and size, or a large part of the device's time. Waiting and "
+        "moving data are told apart: if the data move quickly, the bandwidth is not the problem."
+    ),
+    "explain.COMM.LINK": (
+        "The links are used badly: sizes off the 512-byte grid, many small packets, slow SDMA while a matrix product runs, or "
+        "seconds in RDMA. One rank alone cannot tell slow links from slow peers."
+    ),
+    "explain.OP.SHARE": (
+        "A kind of operators takes more of the compute time than usual: format conversions and copies, transposes, softmax. "
+        "Many convolutions and matrix products are only mentioned: they are what the device is for."
+    ),
+    "explain.OP.DOMINANT": (
+        "One operator type takes a large part of the compute time. For matrix products and attention that is only mentioned."
+    ),
+    "explain.KERNEL.BOUND": (
+        "Kernels on the AI CPU of 20 µs or more (the gain is what no other work hides), and a job whose kernels are all compiled "
+        "for dynamic shapes (OP State in kernel_details.csv; not judged where the column is missing)."
+    ),
+    "explain.DTYPE": "Most matrix work reads 32-bit floating point: mixed precision halves it.",
+    "explain.MEM.BW": "A part of the kernel time reads memory nearly all the time (MTE2 ratio): fusion and tiling help, more cores do not.",
+    "explain.UTIL": "How much of its time the device computes and how much it does anything. Always info.",
+    "explain.VERDICT": "What binds the job: the largest of host-late Free, communication that nothing hides, and computing. Always info.",
+    "explain.OP.AFFINITY_API": (
+        "Runs of top-level operations on one thread that a torch_npu API does at once. A conversion of type may stand between "
+        "two members. Info below affinity_share, and where a replacement is an approximation."
+    ),
+    "explain.OP.AFFINITY_KERNEL": (
+        "Runs of kernels that one operator does at once, and types with a cheaper form. A Cast or TransData may stand between "
+        "two members."
+    ),
+    "explain.DATA.LOADER": (
+        "Fetching a batch keeps the device idle: the outermost dataloader slice is slow, or the device is free over such slices."
+    ),
+    "explain.DATA.COPY": "Copies between host and device take too much time in which nothing else runs.",
+    "explain.MEM.ALLOC": "Device memory is taken or given back while the job runs (aclMallocMemInner, aclrtFreePhysical, aclrtFree).",
+    "explain.MEM.PRESSURE": "The allocator holds much more memory than the tensors need, in a job that needs much of it.",
+    "explain.PY.GC": (
+        "Python's garbage collector stops the host. Without recorded collections, Free of more than gc_suspect_ms in which the "
+        "host calls nothing is suspected, with low confidence."
+    ),
+    "explain.FREQ": "The AI cores run below their full clock while kernels run. 800 MHz and 1800 MHz alone are idle and full clock.",
+    "explain.ENV/STARTUP": "Variables of the environment in profiler_metadata.json that cost time, and a task queue that is off.",
+    "explain.PROFILER.OVERHEAD": (
+        "Kernels that had been launched in time start a fixed pause behind the one before, in a tight cluster with nothing below: "
+        "likely the profiler's own work. It is no step of the ladder: without the profiler it is not there."
+    ),
+}

@@ -1,0 +1,107 @@
+"""The Communication tab: every collective, how long it waited, and for whom."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.communication import Collective, PlaneArgs, collectives, plane_tasks
+from npu_tui.analysis.operators import collective_type
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.task_args import task_args
+from npu_tui.strings import say
+from npu_tui.trace.model import Trace
+from npu_tui.trace.text import brief
+from npu_tui.trace.units import duration_text, exact_text
+from npu_tui.tui.tabs.scope import ComputedTab, Ranked, scope_note
+from npu_tui.tui.tabs.tab import Content, Context, Row, Table
+
+_COLUMNS = (
+    "name", "group", "start", "elapsed", "wait", "transit", "sync", "size", "bandwidth", "longest", "last",
+)  # fmt: skip
+_MB = 1_000_000
+
+
+class CommunicationTab(ComputedTab):
+    """A row per collective by start; Enter goes there, and again to the next one of its type."""
+
+    id = "communication"
+    key = "7"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._args: dict[int, PlaneArgs] = {}
+
+    def compute(self, now: Context) -> Content:
+        """The collectives of all groups; those that start in the range, where one is marked."""
+        trace = now.session.scene.traces[now.trace]
+        try:
+            args = self._args_of(now.trace, trace)
+        except InputError as error:
+            return say("communication.gone", why=str(error))
+        found = collectives(trace, args, now.window)
+        if not found:
+            return say("communication.none")
+        types = [collective_type(trace.name_of(each.item)) for each in found]
+        kinds: dict[str, list[int]] = {}
+        turns = []
+        for each, kind in zip(found, types, strict=True):
+            turns.append(len(kinds.setdefault(kind, [])))
+            kinds[kind].append(each.item)
+        rows = []
+        for each, kind, turn in zip(found, types, turns, strict=True):
+            own = kinds[kind]
+            rows.append(_row(trace, each, Ranked(now.trace, len(own), partial(_from, own, turn))))
+        elapsed = duration_text(sum(each.elapsed for each in found))
+        note = f"{scope_note(now)}   {say('communication.total', count=f'{len(found):,}', elapsed=elapsed)}"
+        return Table(tuple(say(f"communication.{key}") for key in _COLUMNS), rows, note)
+
+    def _args_of(self, index: int, trace: Trace) -> PlaneArgs:
+        if index not in self._args:
+            tasks = plane_tasks(trace)
+            args = task_args(trace, tasks)
+            self._args[index] = PlaneArgs(tasks, args.source_rank, args.target_rank, args.size, args.link_type)
+        return self._args[index]
+
+
+def _from(items: list[int], turn: int) -> npt.NDArray[np.int64]:
+    return np.roll(np.array(items, np.int64), -turn)
+
+
+def _row(trace: Trace, each: Collective, places: Ranked) -> Row:
+    timing = each.timing
+    size = sum(link.size for link in each.traffic) if each.traffic else None
+    transfer = sum(link.transfer for link in each.traffic) if each.traffic else None
+    bandwidth = size / transfer if size is not None and transfer else None
+    last = max(each.arrivals, key=lambda arrival: arrival[1]) if each.arrivals else None
+    start = int(trace.slices.start[each.item])
+    name, group = brief(trace.name_of(each.item)), brief(trace.lanes[int(trace.slices.lane[each.item])].name)
+    times = (timing.wait, timing.transit, timing.synchronization) if timing else (None, None, None)
+    longest = "" if each.longest_wait is None else duration_text(each.longest_wait)
+    if each.peer is not None:
+        longest = say("communication.peer", wait=longest, rank=each.peer)
+    cells = (
+        name,
+        group,
+        exact_text(start),
+        duration_text(each.elapsed),
+        *("" if value is None else duration_text(value) for value in times),
+        "" if size is None else say("communication.megabytes", size=size / _MB),
+        "" if bandwidth is None else say("communication.gigabytes", speed=bandwidth),
+        longest,
+        "" if last is None else say("communication.after", rank=last[0], after=duration_text(last[1])),
+    )
+    values = (
+        name,
+        group,
+        start,
+        each.elapsed,
+        *times,
+        size,
+        bandwidth,
+        each.longest_wait,
+        None if last is None else last[1],
+    )
+    return Row(cells, places, values)

@@ -1,0 +1,22 @@
+"""Findings in one row: where each of them lies, the gravest on top."""
+
+from __future__ import annotations
+
+from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.labels import points
+from npu_tui.view.palette import Ink
+from npu_tui.view.ruler import range_columns
+from npu_tui.view.scene import Mark
+from npu_tui.view.viewport import Viewport
+
+_INKS = {"high": Ink.ALERT, "medium": Ink.ACCENT, "low": Ink.DIM, "info": Ink.FAINT}
+_LINE = "━"
+
+
+def draw_findings(grid: Grid, marks: list[Mark], viewport: Viewport) -> None:
+    """Draw the one-row ``grid``: a line over the time of each mark with its label at the beginning."""
+    for mark in sorted(marks, key=lambda mark: list(_INKS).index(mark.severity), reverse=True):
+        first, last = range_columns(viewport, (mark.start, mark.end))
+        if first <= last:
+            grid.write(0, first, points(_LINE * (last - first + 1)), _INKS[mark.severity])
+            grid.write(0, first, points(mark.label), _INKS[mark.severity], attr=int(Attr.BOLD))
