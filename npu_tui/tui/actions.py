@@ -107,6 +107,12 @@ class Actions:
     def slice_next(self) -> str | None:
         return None if self._explorer.move_slice(1) else say("slice.last")
 
+    def finding_next(self) -> str:
+        return self._screen.go_to_finding(1)
+
+    def finding_previous(self) -> str:
+        return self._screen.go_to_finding(-1)
+
     def starved_next(self) -> str:
         return self._starved(1)
 

@@ -61,6 +61,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("slice_next", "slices", ("l", "full_stop"), footer=True),
     Command("starved_next", "slices", ("x",), footer=True),
     Command("starved_previous", "slices", ("X",)),
+    Command("finding_next", "slices", ("e",), footer=True),
+    Command("finding_previous", "slices", ("E",)),
     Command("link_back", "links", ("left_square_bracket",), footer=True),
     Command("link_forward", "links", ("right_square_bracket",), footer=True),
     Command("chain", "links", ("c",), footer=True),
