@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from npu_tui.analysis.findings.model import Findings
+from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.report.values import text, us
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
@@ -17,37 +17,43 @@ _WIDTH = 118
 
 def findings_part(trace: Trace, found: Findings) -> list[dict[str, Any]]:
     """The findings in the order of work."""
-    return [
-        {
-            "id": each.id,
-            "class": each.cls,
-            "severity": each.severity,
-            "title": each.title,
-            "detail": each.detail,
-            "evidence": [
-                {
-                    "start_us": us(place.start),
-                    "end_us": us(place.end),
-                    "lane": None if place.lane is None else text(trace.lanes[place.lane].name),
-                    "name": place.name,
-                    "note": place.note,
-                }
-                for place in each.evidence
-            ],
-            "advice": list(each.advice),
-            "gain_us": us(each.gain_ns),
-            "step_after_us": us(each.step_after_ns),
-            "part_of": each.part_of,
-            "hidden": each.hidden,
-            "confidence": each.confidence,
-            "code_lines": [
-                {"file": text(code.file), "line": code.line, "function": text(code.function)}
-                for code in each.code_lines
-            ],
-            "sources": list(each.sources),
-        }
-        for each in found.findings
-    ]
+    return [_row(trace, each) for each in found.findings]
+
+
+def finding_text(trace: Trace, finding: Finding, number: int) -> str:
+    """All about one finding in words; it is the ``number``-th."""
+    lines = _finding(number, _row(trace, finding), whole=True)
+    return "\n".join([*lines, "", say("report.findings.sources", sources="; ".join(finding.sources))])
+
+
+def _row(trace: Trace, each: Finding) -> dict[str, Any]:
+    return {
+        "id": each.id,
+        "class": each.cls,
+        "severity": each.severity,
+        "title": each.title,
+        "detail": each.detail,
+        "evidence": [
+            {
+                "start_us": us(place.start),
+                "end_us": us(place.end),
+                "lane": None if place.lane is None else text(trace.lanes[place.lane].name),
+                "name": place.name,
+                "note": place.note,
+            }
+            for place in each.evidence
+        ],
+        "advice": list(each.advice),
+        "gain_us": us(each.gain_ns),
+        "step_after_us": us(each.step_after_ns),
+        "part_of": each.part_of,
+        "hidden": each.hidden,
+        "confidence": each.confidence,
+        "code_lines": [
+            {"file": text(code.file), "line": code.line, "function": text(code.function)} for code in each.code_lines
+        ],
+        "sources": list(each.sources),
+    }
 
 
 def verdict_lines(report: dict[str, Any]) -> list[str]:
@@ -69,7 +75,7 @@ def verdict_lines(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _finding(number: int, each: dict[str, Any]) -> list[str]:
+def _finding(number: int, each: dict[str, Any], whole: bool = False) -> list[str]:
     gain = each["gain_us"]
     frees = "" if gain is None else say("report.findings.gain", gain=duration_text(gain * 1000, 3))
     lines = [
@@ -84,9 +90,10 @@ def _finding(number: int, each: dict[str, Any]) -> list[str]:
         ),
         *textwrap.wrap(each["detail"], _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False),
     ]
-    if each["part_of"] is not None:
+    if each["part_of"] is not None and not whole:
         return lines
-    for place in each["evidence"][:_LONGEST_LIST]:
+    listed = each["evidence"] if whole else each["evidence"][:_LONGEST_LIST]
+    for place in listed:
         lines.append(
             say(
                 "report.findings.place",
@@ -96,7 +103,7 @@ def _finding(number: int, each: dict[str, Any]) -> list[str]:
                 note=place["note"],
             )
         )
-    hidden = len(each["evidence"]) - _LONGEST_LIST
+    hidden = len(each["evidence"]) - len(listed)
     if hidden > 0:
         lines.append("    " + say("report.more", count=hidden))
     lines += [say("report.findings.advice", number=at, text=advice) for at, advice in enumerate(each["advice"], 1)]

@@ -75,6 +75,7 @@ ENGLISH: dict[str, str] = {
     "command.help": "all keys",
     "command.health": "trace health: what could not be placed",
     "command.quit": "quit (also :q)",
+    "footer.finding_next": "finding",
     "footer.zoom_in": "",
     "footer.zoom_out": "zoom",
     "footer.pan_left": "",

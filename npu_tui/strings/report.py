@@ -76,6 +76,7 @@ ENGLISH: dict[str, str] = {
     "report.findings.head": "{number}. {severity} · {cls} · {title}  [{id}]{gain}",
     "report.findings.gain": "  gain <= {gain}",
     "report.findings.place": "    at {start} to {end} ms  {name}: {note}",
+    "report.findings.sources": "  Sources: {sources}",
     "report.findings.advice": "    ({number}) {text}",
     "report.findings.brief": "Also noted",
     "report.findings.brief_row": "  {severity}  {id}: {title}",

@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 ENGLISH: dict[str, str] = {
+    "tab.findings": "Findings",
+    "tab.findings.short": "Findings",
+    "command.tab_findings": "Findings: what is wrong, and where",
+    "command.finding_next": "next finding",
+    "command.finding_previous": "previous finding",
+    "findings.number": "#",
+    "findings.class": "class",
+    "findings.frees": "frees ≤",
+    "findings.what": "what",
+    "findings.where": "code line",
+    "findings.examining": "examining the trace",
+    "findings.none": "no finding to go to",
+    "findings.of": "{n} of {count}: {title}",
+    "findings.place": "{name}: {note}",
+    "findings.note": "Enter goes to the evidence   Space tells all   {unchecked} not checked",
+    "findings.told": "Finding {number}",
     "tab.lines": "Code lines",
     "tab.lines.short": "Code",
     "tab.details": "Details",

@@ -13,6 +13,7 @@ GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search
 TAB_COMMAND = "tab_"
 """What the ids of the commands begin with that open a tab."""
 TAB_KEYS = (
+    ("findings", "1"),
     ("lines", "2"),
     ("details", "3"),
     ("links", "4"),
@@ -83,6 +84,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("bubble_previous", "slices", ("B",)),
     Command("starved_next", "slices", ("x",), footer=True),
     Command("starved_previous", "slices", ("X",)),
+    Command("finding_next", "slices", ("e",), footer=True),
+    Command("finding_previous", "slices", ("E",)),
     Command("link_back", "links", ("left_square_bracket",), footer=True),
     Command("link_forward", "links", ("right_square_bracket",), footer=True),
     Command("sibling_previous", "links", ("left_parenthesis",)),

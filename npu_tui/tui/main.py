@@ -15,7 +15,10 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 
+from npu_tui.analysis.findings.model import Findings
+from npu_tui.ingest.errors import InputError
 from npu_tui.report.health import health_lines
+from npu_tui.report.measured import findings_of
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.actions import Actions
@@ -34,8 +37,9 @@ from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.tabs import TABS
-from npu_tui.tui.tabs.tab import Content, Context, Row, Tab
+from npu_tui.tui.tabs.tab import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.timeline import Timeline
+from npu_tui.tui.verdict import Verdict
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
 from npu_tui.view.opening import Opening, open_at
@@ -48,6 +52,7 @@ _ASKING = ("search", "command", "flag", "filter")
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
 _BARS_FROM = 30
+_VERDICT_ROWS = ((30, 2), (18, 1))
 _PANEL_SMALL = 8
 _MARGIN = 0.05
 """A stretch of time is shown with this share of its length on either side."""
@@ -94,6 +99,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._panel_wanted: bool | None = None
         self._arranged: Size | None = None
         self.measured = 0
+        self._finding: tuple[Text | str, ...] = ()
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
         self._filled: tuple[object, ...] | None = None
         self._computing: tuple[object, ...] | None = None
@@ -107,6 +113,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         """Headline, bars, timeline, panel; prompt and status line below."""
         yield Headline()
+        yield Verdict()
         yield Bars()
         yield Timeline(self.explorer, Painter(self.session.scene))
         yield Panel()
@@ -184,11 +191,24 @@ class MainScreen(Screen[None], inherit_bindings=False):
         else:
             bars.add_class("-hidden")
         self.query_one(Headline).show(self.session, index, size.width, not shown)
+        room = next((rows for least, rows in _VERDICT_ROWS if size.height >= least), 0)
+        self.query_one(Verdict).show(self.session.findings.get(index), room)
 
     def _measure(self) -> None:
-        """Add up steps and devices in a thread."""
+        """Add up steps and devices in a thread, then find what is wrong."""
         for index, trace in enumerate(self.session.scene.traces):
             self.app.call_from_thread(self._measured, index, measure(trace))
+            try:
+                found = findings_of(trace)
+            except InputError as error:
+                found = Findings((), (), (str(error),))
+            self.app.call_from_thread(self._examined, index, found)
+
+    def _examined(self, index: int, found: Findings) -> None:
+        self.session.learn(index, found)
+        self._show_head()
+        self._fill_panel()
+        self.query_one(Timeline).changed()
 
     def _measured(self, index: int, times: Times) -> None:
         self.query_one(Bars).learn(index, times)
@@ -411,17 +431,54 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def on_data_table_row_selected(self) -> None:
         """Enter or a click on a row: go there, and again to its next place."""
         row = self.query_one(Panel).row_at_cursor()
-        if row is None or not row.places:
+        if row is not None:
+            self._visit(row)
+
+    def _visit(self, row: Row) -> None:
+        if not row.places:
             return
         turn = 0
         if self._visited is not None and self._visited[0] is row:
             turn = (self._visited[1] + 1) % len(row.places)
         self._visited = row, turn
         place = row.places[turn]
+        words = [say("panel.place", n=turn + 1, count=len(row.places))] if len(row.places) > 1 else []
         if isinstance(place, Selected):
             self.explorer.select(place)
         else:
-            self.explorer.show(place.start, place.end, _MARGIN)
-        if len(row.places) > 1:
-            self.tell(say("panel.place", n=turn + 1, count=len(row.places)))
+            self._show_stretch(place)
+            words.append(place.words)
+        if any(words):
+            self.tell("   ".join(words))
         self.query_one(Timeline).changed()
+
+    def _show_stretch(self, place: Stretch) -> None:
+        """Mark a stretch as the range and fit it; a slice of its own is selected too."""
+        if place.slice is not None:
+            self.explorer.select(Selected(place.trace, place.slice))
+        elif place.lane is not None:
+            self.explorer.go_to_lane(place.trace, place.lane)
+        self.explorer.show(place.start, place.end, _MARGIN)
+        self.explorer.set_range(place.start, place.end)
+
+    def on_rows_asked(self) -> None:
+        """Space: all there is to say about the row."""
+        row = self.query_one(Panel).row_at_cursor()
+        if row is not None and row.told is not None:
+            number = self.query_one(Panel).table.cursor_row + 1
+            self.app.push_screen(Sheet(say("findings.told", number=number), Text(row.told())))
+
+    def go_to_finding(self, direction: int) -> str:
+        """Go to the evidence of the next (1) or previous (-1) finding; returns what to tell."""
+        self.open_tab("findings", unfold=False)
+        content = self._tabs["findings"].content(self._now())
+        found = [row for row in content.rows if row.places] if isinstance(content, Table) else []
+        if not found:
+            return say("findings.none")
+        at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)
+        row = found[(at + direction) % len(found)]
+        self._finding = row.cells
+        self._visited = None
+        self._visit(row)
+        self.query_one(Panel).point_at(row.cells)
+        return say("findings.of", n=found.index(row) + 1, count=len(found), title=row.cells[3])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import DataTable, Static
@@ -63,6 +66,8 @@ class Rows(DataTable[Text | str]):
     Rows > .datatable--header { background: $surface; color: $text-muted; text-style: none; }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [("space", "tell", "")]
+
     def __init__(self) -> None:
         super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
         self._headings: tuple[str, ...] = ()
@@ -74,6 +79,13 @@ class Rows(DataTable[Text | str]):
             self.step = step
             self.column = column
             super().__init__()
+
+    class Asked(Message):
+        """The user wants to know all about the row."""
+
+    def action_tell(self) -> None:
+        """Tell all about the row under the cursor."""
+        self.post_message(self.Asked())
 
     def action_cursor_left(self) -> None:
         """Sort by the column to the left."""
@@ -125,7 +137,7 @@ class Panel(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tab = "details"
+        self.tab = "findings"
         self._shown = ""
         self._counts: dict[str, int] = {}
         self._orders: dict[str, Order] = {}
@@ -174,6 +186,12 @@ class Panel(Vertical):
         """The row of the table's cursor."""
         at = self.table.cursor_row
         return self.rows[at] if 0 <= at < len(self.rows) else None
+
+    def point_at(self, cells: tuple[Text | str, ...]) -> None:
+        """Put the table's cursor on the row of ``cells``, if it is shown."""
+        at = next((i for i, row in enumerate(self.rows) if row.cells == cells), None)
+        if at is not None:
+            self.table.move_cursor(row=at, animate=False)
 
     def show(self, content: Content) -> None:
         """Show the contents of the open tab, a table in the order that the user gave it."""

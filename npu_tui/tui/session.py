@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -11,11 +11,12 @@ import numpy.typing as npt
 from npu_tui.analysis.backlog import backlog, host_lead, waiting
 from npu_tui.analysis.device import device_slices
 from npu_tui.analysis.dispatch import Dispatch, dispatch
+from npu_tui.analysis.findings.model import Findings
 from npu_tui.analysis.launches import busy_pairs
 from npu_tui.analysis.overlap import Overlap, overlap
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.view.scene import Chart, LinkMarks, LinkShape, Losses, Scene, Steps
+from npu_tui.view.scene import Chart, LinkMarks, LinkShape, Losses, Mark, Scene, Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +31,33 @@ class Starved:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The traces on screen: scene, dispatch and overlap with one entry per trace, starved launches by start (ns)."""
+    """The traces on screen: scene, dispatch and overlap with one entry per trace, starved launches by start (ns).
+
+    ``findings`` of a trace come when they are computed.
+    """
 
     scene: Scene
     dispatches: list[list[Dispatch]]
     overlaps: list[list[Overlap]]
     starved: list[Starved]
     starved_starts: npt.NDArray[np.int64]
+    findings: dict[int, Findings] = field(default_factory=dict)
+
+    def learn(self, index: int, found: Findings) -> None:
+        """Take the findings of trace number ``index``; those that shorten the step are marked on its timeline."""
+        self.findings[index] = found
+        ladder = [
+            (number, each)
+            for number, each in enumerate(found.findings, 1)
+            if each.step_after_ns is not None and each.part_of is None and not each.hidden
+        ]
+        # The first finding is drawn last, over the others.
+        self.scene.findings[index] = [
+            Mark(place.start, place.end, str(number), each.severity)
+            for number, each in reversed(ladder)
+            for place in each.evidence
+            if place.slice is None
+        ]
 
 
 def make_session(traces: list[Trace]) -> Session:

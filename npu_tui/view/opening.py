@@ -118,9 +118,9 @@ def _named(names: list[str], name: str, whole: bool = True) -> np.ndarray[tuple[
 def rows_text(explorer: Explorer) -> str:
     """What differs from a fresh screen: folds, pins, hidden lanes, the cursor's row and what is scrolled.
 
-    Tokens of letters and a number: ``f`` ``u`` fold or open a lane, ``F`` ``U`` a layer; ``pl`` ``pc`` ``pg`` pin a lane,
-    curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``n`` is the cursor's lane and depth, ``a``
-    its row where it is on no lane; ``t`` the first row below the pinned ones.
+    Tokens of letters and a number: ``f`` ``u`` fold or open a lane, ``F`` ``U`` a layer; ``pl`` ``pc`` ``pg`` pin a
+    lane, curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``n`` is the cursor's lane and
+    depth, ``a`` its row where it is on no lane; ``t`` the first row below the pinned ones.
     """
     folds, default = explorer.folds, default_folds(explorer.scene)
     tokens = [_token("f", *key) for key in sorted(folds.lanes - default.lanes)]

@@ -27,6 +27,8 @@ BYTES: dict[str, list[str]] = {
     "comma": [",", "\x1b[44;1;44u"],
     "full_stop": [".", "\x1b[46;1;46u"],
     "slash": ["/", "\x1b[47;1;47u"],
+    "minus": ["-", "\x1b[45;1;45u"],
+    "asterisk": ["*", "\x1b[56;2;42u"],
     "less_than_sign": ["<", "\x1b[44;2;60u"],
     "greater_than_sign": [">", "\x1b[46;2;62u"],
     "left_curly_bracket": ["{", "\x1b[91;2;123u"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npu_tui.tui.tabs.communication import CommunicationTab
 from npu_tui.tui.tabs.details import DetailsTab
+from npu_tui.tui.tabs.findings import FindingsTab
 from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.links import LinksTab
 from npu_tui.tui.tabs.operators import OperatorsTab
@@ -12,6 +13,7 @@ from npu_tui.tui.tabs.search import SearchTab
 from npu_tui.tui.tabs.tab import Tab
 
 TABS: tuple[type[Tab], ...] = (
+    FindingsTab,
     LinesTab,
     DetailsTab,
     LinksTab,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -47,10 +47,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of time in ns."""
+    """A stretch of time in ns of a trace, on ``lane`` and at ``slice`` if it is of one; ``words`` say what is there."""
 
     start: int
     end: int
+    trace: int = 0
+    lane: int | None = None
+    slice: int | None = None
+    words: str = ""
 
 
 Place = Selected | Stretch
@@ -60,13 +64,15 @@ Place = Selected | Stretch
 class Row:
     """One row of a table. Enter leads to the first of its ``places``, Enter again to the next one.
 
-    A table is sorted by ``values``, one per cell (None: unknown, always last). ``code`` is what ``o`` opens.
+    A table is sorted by ``values``, one per cell (None: unknown, always last). ``code`` is what ``o`` opens, ``told``
+    gives all there is to say about the row, for Space.
     """
 
     cells: tuple[Text | str, ...]
     places: Sequence[Place] = ()
     values: tuple[float | str | None, ...] = ()
     code: CodeLine | None = None
+    told: Callable[[], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,72 @@
+"""The Findings tab: what is wrong with the job, in the order of work, each with the places that prove it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rich.text import Text
+
+from npu_tui.analysis.findings.model import SEVERITIES, Evidence, Finding
+from npu_tui.report.findings_part import finding_text
+from npu_tui.strings import say
+from npu_tui.trace.text import brief
+from npu_tui.trace.units import duration_text
+from npu_tui.tui.tabs.tab import Content, Context, Place, Row, Stretch, Tab, Table
+from npu_tui.tui.theme import ALERT
+
+_COLUMNS = ("number", "class", "frees", "what", "where")
+
+
+class FindingsTab(Tab):
+    """A row per finding; Enter goes to its evidence, Space tells all about it."""
+
+    id = "findings"
+    key = "1"
+
+    def depends_on(self, now: Context) -> object:
+        """The trace, and whether its findings are there."""
+        return now.trace, now.session.findings.get(now.trace) is not None
+
+    def count(self, now: Context) -> int:
+        """The findings that are worth a look."""
+        return len(shown_findings(now))
+
+    def content(self, now: Context) -> Content:
+        """The findings, those above info first; without one what the device does with its time."""
+        found = now.session.findings.get(now.trace)
+        if found is None:
+            return say("findings.examining")
+        rows = [self._row(now, number, each) for number, each in enumerate(found.findings, 1)]
+        if not rows:
+            return "\n".join(found.verdict)
+        headings = tuple(say(f"findings.{key}") for key in _COLUMNS)
+        return Table(headings, rows, say("findings.note", unchecked=len(found.not_checked)))
+
+    def _row(self, now: Context, number: int, finding: Finding) -> Row:
+        quiet = "dim" if finding.hidden or finding.severity == "info" else ""
+        mark = {"high": f"bold {ALERT}", "medium": "bold"}.get(finding.severity, quiet)
+        frees = "" if finding.gain_ns is None else duration_text(finding.gain_ns, 3)
+        code = next((line for line in finding.code_lines), None)
+        where = say("lines.place", file=brief(code.file), line=code.line) if code is not None else ""
+        cells = (
+            Text(str(number), mark),
+            Text(say(f"finding.class.{finding.cls}"), mark),
+            Text(frees, quiet),
+            Text(finding.title, quiet),
+            Text(where, quiet),
+        )
+        values = (number, SEVERITIES.index(finding.severity), finding.gain_ns, finding.title, where)
+        places = tuple(_place(now.trace, each) for each in finding.evidence)
+        trace = now.session.scene.traces[now.trace]
+        return Row(cells, places, values, code, partial(finding_text, trace, finding, number))
+
+
+def shown_findings(now: Context) -> list[Finding]:
+    """The findings above info that are worth working on now."""
+    found = now.session.findings.get(now.trace)
+    return [] if found is None else [each for each in found.findings if each.severity != "info" and not each.hidden]
+
+
+def _place(trace: int, evidence: Evidence) -> Place:
+    words = say("findings.place", name=evidence.name, note=evidence.note)
+    return Stretch(evidence.start, evidence.end, trace, evidence.lane, evidence.slice, words)
