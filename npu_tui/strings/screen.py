@@ -14,6 +14,7 @@ ENGLISH: dict[str, str] = {
     "header.free": "free {share}",
     "frame.view": "view {span}",
     "frame.links": "links {category}",
+    "frame.findings": "findings",
     "frame.lost": "lost",
     "chart.lead": "Lead",
     "chart.depth": "Queue depth",
