@@ -98,6 +98,7 @@ ENGLISH: dict[str, str] = {
     "communication.none": "No collective here.",
     "communication.gone": "the args of the tasks are not available: {why}",
     "bars.step": "{step} {length}",
+    "bars.step.longer": "{step}, with its device {whole}",
     "bars.device": "device",
     "bars.device.number": "device {device}",
     "bars.prep": "prep {share}",
