@@ -52,11 +52,16 @@ COMPUTED = {
     "finding.affinity.": {"api", "kernel"},
     "finding.sync.waited.": {"compute", "communication", "copy"},
     "finding.environment.": {name for name, _ in ENVIRONMENT},
+    "chart.": {"lead.words", "depth.words"},
+    "bars.": {f"{part}{form}" for part in ("prep", "compute", "exposed", "free") for form in ("", ".short")},
     "stage.": {"op", "enqueue", "queue", "dequeue", "launch", "wait", "run"},
 }
 """Families whose keys are put together while the program runs, with all of their members."""
 
-LOOSE = ("header.", "range.", "search.", "links.", "command.", "report.", "not_checked.")
+LOOSE = (
+    "header.", "range.", "search.", "links.", "command.", "report.", "not_checked.",
+    "lines.", "operators.", "communication.", "bars.",
+)  # fmt: skip
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
 
 
@@ -124,7 +129,7 @@ def test_every_key_is_used():
         family = next((family for family in LOOSE if key.startswith(family)), None)
         assert family is not None, f"{key} is not used"
         rest = key.removeprefix(family)
-        asked_by_kind = any(key == f"{kind}.prompt" for kind in ("search", "command"))
+        asked_by_kind = any(key == f"{kind}.prompt" for kind in ("search", "command", "filter"))
         assert asked_by_kind or rest in words, f"{key} is not used"
 
 

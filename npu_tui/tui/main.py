@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from rich.text import Text
 from textual import events
@@ -13,6 +15,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.worker import get_current_worker
 
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.ingest.errors import InputError
@@ -166,13 +169,19 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def _measure(self) -> None:
         """Add up steps and devices in a thread, then find what is wrong."""
+        worker = get_current_worker()
+
+        def tell(act: Callable[[int, Any], None], index: int, found: object) -> None:
+            if not worker.is_cancelled:
+                self.app.call_from_thread(act, index, found)
+
         for index, trace in enumerate(self.session.scene.traces):
-            self.app.call_from_thread(self._measured, index, measure(trace))
+            tell(self._measured, index, measure(trace))
             try:
-                found = findings_of(trace)
+                findings = findings_of(trace)
             except InputError as error:
-                found = Findings((), (), (str(error),))
-            self.app.call_from_thread(self._examined, index, found)
+                findings = Findings((), (), (str(error),))
+            tell(self._examined, index, findings)
 
     def _examined(self, index: int, found: Findings) -> None:
         self.session.learn(index, found)
@@ -390,8 +399,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def _compute(self, tab: Tab, now: Context, wanted: tuple[object, ...]) -> None:
         """Make the contents of a tab in a thread."""
-        content = tab.content(now)
-        self.app.call_from_thread(self._computed, content, wanted)
+        worker, content = get_current_worker(), tab.content(now)
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._computed, content, wanted)
 
     def _computed(self, content: Content, wanted: tuple[object, ...]) -> None:
         if self._computing == wanted:

@@ -29,6 +29,8 @@ BYTES: dict[str, list[str]] = {
     "slash": ["/", "\x1b[47;1;47u"],
     "colon": [":", "\x1b[59;2;58u"],
     "question_mark": ["?", "\x1b[47;2;63u"],
+    "minus": ["-", "\x1b[45;1;45u"],
+    "ampersand": ["&", "\x1b[55;2;38u"],
     "left_square_bracket": ["[", "\x1b[91;1;91u"],
     "right_square_bracket": ["]", "\x1b[93;1;93u"],
     "0": ["0", "\x1b[48;1;48u"],
