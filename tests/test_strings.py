@@ -53,11 +53,16 @@ COMPUTED = {
     "finding.affinity.": {"api", "kernel"},
     "finding.sync.waited.": {"compute", "communication", "copy"},
     "finding.environment.": {name for name, _ in ENVIRONMENT},
+    "chart.": {"lead.words", "depth.words"},
+    "bars.": {f"{part}{form}" for part in ("prep", "compute", "exposed", "free") for form in ("", ".short")},
     "stage.": {"op", "enqueue", "queue", "dequeue", "launch", "wait", "run"},
 }
 """Families whose keys are put together while the program runs, with all of their members."""
 
-LOOSE = ("header.", "range.", "search.", "links.", "command.", "flag.", "report.", "not_checked.")
+LOOSE = (
+    "header.", "range.", "search.", "links.", "command.", "flag.", "report.", "not_checked.",
+    "lines.", "operators.", "communication.", "bars.",
+)  # fmt: skip
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
 
 
@@ -125,7 +130,7 @@ def test_every_key_is_used():
         family = next((family for family in LOOSE if key.startswith(family)), None)
         assert family is not None, f"{key} is not used"
         rest = key.removeprefix(family)
-        asked_by_kind = any(key == f"{kind}.prompt" for kind in ("search", "command", "flag"))
+        asked_by_kind = any(key == f"{kind}.prompt" for kind in ("search", "command", "flag", "filter"))
         assert asked_by_kind or rest in words, f"{key} is not used"
 
 

@@ -14,6 +14,7 @@ ENGLISH: dict[str, str] = {
     "header.free": "free {share}",
     "frame.view": "view {span}",
     "frame.links": "links {category}",
+    "frame.findings": "findings",
     "frame.lost": "lost",
     "chart.lead": "Lead",
     "chart.depth": "Queue depth",
@@ -101,7 +102,10 @@ ENGLISH: dict[str, str] = {
     "sheet.close": "Esc closes",
     "help.words": (
         "┃ near-vertical: the device started as soon as the host had launched. ╲ queued: it waited behind others.\n"
-        "Red is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost time."
+        "Red is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost time.\n"
+        "Lead: how far the host is ahead of the device, hanging from the top where it is behind. Queue depth: launches "
+        "in flight.\n"
+        "Bars: · before the first kernel █ compute ▒ communication that nothing covers ╱ free."
     ),
     "app.crashed": "npu-tui: internal error: {error}; {variable}=1 shows where",
 }

@@ -79,15 +79,17 @@ def step_line(trace: Trace, times: Times, step: int, device: int, width: int) ->
         ("free", sums.overlap.free),
     ]
     known = [(key, value) for key, value in parts if value is not None and value > 0]
-    line = Text(no_wrap=True, end="")
-    line.append(say("bars.step", step=brief(times.steps[step].name or ""), length=duration_text(length)), style="bold")
-    room = width - line.cell_len
-    # What ran on behind the end of the step on the host belongs to it as well.
+    # A device that is behind works on a step after it has ended on the host.
     whole = max(length, sum(value for _, value in known), 1)
+    words = say("bars.step", step=brief(times.steps[step].name or ""), length=duration_text(length))
+    if whole > length:
+        words = say("bars.step.longer", step=words, whole=duration_text(whole))
+    line = Text(f"{words} ", style="bold", no_wrap=True, end="")
+    room = width - line.cell_len
     done = 0
     for key, value in known:
         begin, done = done * room // whole, done + value
-        line.append_text(_segment(key, value / max(length, 1), done * room // whole - begin))
+        line.append_text(_segment(key, value / whole, done * room // whole - begin))
     return line
 
 

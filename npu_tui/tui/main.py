@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 from textual import events
@@ -14,6 +16,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.worker import get_current_worker
 
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.ingest.errors import InputError
@@ -196,13 +199,19 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def _measure(self) -> None:
         """Add up steps and devices in a thread, then find what is wrong."""
+        worker = get_current_worker()
+
+        def tell(act: Callable[[int, Any], None], index: int, found: object) -> None:
+            if not worker.is_cancelled:
+                self.app.call_from_thread(act, index, found)
+
         for index, trace in enumerate(self.session.scene.traces):
-            self.app.call_from_thread(self._measured, index, measure(trace))
+            tell(self._measured, index, measure(trace))
             try:
-                found = findings_of(trace)
+                findings = findings_of(trace)
             except InputError as error:
-                found = Findings((), (), (str(error),))
-            self.app.call_from_thread(self._examined, index, found)
+                findings = Findings((), (), (str(error),))
+            tell(self._examined, index, findings)
 
     def _examined(self, index: int, found: Findings) -> None:
         self.session.learn(index, found)
@@ -417,8 +426,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def _compute(self, tab: Tab, now: Context, wanted: tuple[object, ...]) -> None:
         """Make the contents of a tab in a thread."""
-        content = tab.content(now)
-        self.app.call_from_thread(self._computed, content, wanted)
+        worker, content = get_current_worker(), tab.content(now)
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._computed, content, wanted)
 
     def _computed(self, content: Content, wanted: tuple[object, ...]) -> None:
         if self._computing == wanted:
@@ -472,7 +482,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """Go to the evidence of the next (1) or previous (-1) finding; returns what to tell."""
         self.open_tab("findings", unfold=False)
         content = self._tabs["findings"].content(self._now())
-        found = [row for row in content.rows if row.places] if isinstance(content, Table) else []
+        found = [row for row in content.rows if row.places and not row.minor] if isinstance(content, Table) else []
         if not found:
             return say("findings.none")
         at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)

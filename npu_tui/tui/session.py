@@ -11,10 +11,11 @@ import numpy.typing as npt
 from npu_tui.analysis.backlog import backlog, host_lead, waiting
 from npu_tui.analysis.device import device_slices
 from npu_tui.analysis.dispatch import Dispatch, dispatch
-from npu_tui.analysis.findings.model import Findings
+from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.analysis.launches import busy_pairs
 from npu_tui.analysis.overlap import Overlap, overlap
 from npu_tui.strings import say
+from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
 from npu_tui.view.scene import Chart, LinkMarks, LinkShape, Losses, Mark, Scene, Steps
 
@@ -53,10 +54,9 @@ class Session:
         ]
         # The first finding is drawn last, over the others.
         self.scene.findings[index] = [
-            Mark(place.start, place.end, str(number), each.severity)
+            Mark(start, end, str(number), each.severity)
             for number, each in reversed(ladder)
-            for place in each.evidence
-            if place.slice is None
+            for start, end in _stretches(each)
         ]
 
 
@@ -77,6 +77,13 @@ def make_session(traces: list[Trace]) -> Session:
     return Session(
         Scene(traces, marks, charts, losses), dispatches, [overlap(trace) for trace in traces], starved, starts
     )
+
+
+def _stretches(finding: Finding) -> list[tuple[int, int]]:
+    """Start and end of the times that the evidence of ``finding`` covers, ns."""
+    times = np.array([(place.start, place.end) for place in finding.evidence], np.int64).reshape(-1, 2)
+    start, end = union(times[:, 0], times[:, 1])
+    return list(zip(start.tolist(), end.tolist(), strict=True))
 
 
 def _marks(trace: Trace, devices: list[Dispatch]) -> LinkMarks:

@@ -106,6 +106,7 @@ class _Drawing:
         focus_y = self._line(state.focus)
         self.focus_y = focus_y if 0 <= focus_y < len(self.rows) else None
         self.ticks = find_ticks(self.view)
+        self.findings = False
 
     def draw(self) -> None:
         self._ground()
@@ -295,7 +296,8 @@ class _Drawing:
         whole = self.kept.holds_step(self.trace, self.view.start - column, self.view.end + column)
         index, marks = self.kept.losses(self.trace), self.scene.findings[self.trace]
         y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
-        if whole and marks and y != _MINIMAP:
+        self.findings = bool(whole and marks and y != _MINIMAP)
+        if self.findings:
             draw_findings(minimap, marks, self.view)
         elif y != _MINIMAP:
             self.kept.minimap(self.trace, self.view.width).draw(minimap, self.view, self.state.hits)
@@ -314,6 +316,8 @@ class _Drawing:
         rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
         whole = duration_text(self.scene.end, gap="")
         title = f"{say('header.rank', rank=rank)} · {whole}" if rank is not None else whole
+        if self.findings:
+            title = say("frame.findings")
         if lost is None or lost[0] != _MINIMAP:
             left.write(_MINIMAP, 1, points(title if len(title) < left.width else whole), Ink.BRIGHT)
         if lost is not None:

@@ -9,11 +9,11 @@ import numpy as np
 
 from npu_tui.trace.units import exact_text, parse_duration
 from npu_tui.view.explorer import Explorer
-from npu_tui.view.outline import LaneKey, default_folds
+from npu_tui.view.outline import LaneKey
 from npu_tui.view.scene import LinkMode, Scene, Selected
 
 BETWEEN = ".."
-_TOKEN = re.compile(r"(?P<kind>[ph][lcg]|[fuFUniat])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
+_TOKEN = re.compile(r"(?P<kind>[ph][lcg]|[fFxniat])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
 _JUMP_BEFORE, _JUMP_BEHIND = 9, 10
 """What MindStudio Insight shows around a slice it jumps to, in lengths of the slice."""
 
@@ -116,17 +116,16 @@ def _named(names: list[str], name: str, whole: bool = True) -> np.ndarray[tuple[
 
 
 def rows_text(explorer: Explorer) -> str:
-    """What differs from a fresh screen: folds, pins, hidden lanes, the cursor's row and what is scrolled.
+    """Folds where the user made them, pins, hidden lanes, the cursor's row and what is scrolled.
 
-    Tokens of letters and a number: ``f`` ``u`` fold or open a lane, ``F`` ``U`` a layer; ``pl`` ``pc`` ``pg`` pin a
-    lane, curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``n`` is the cursor's lane and
-    depth, ``a`` its row where it is on no lane; ``t`` the first row below the pinned ones.
+    Tokens of letters and a number: behind ``x`` only the layers ``F`` and lanes ``f`` are folded; ``pl`` ``pc`` ``pg``
+    pin a lane, curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``n`` is the cursor's lane
+    and depth, ``a`` its row where it is on no lane; ``t`` the first row below the pinned ones.
     """
-    folds, default = explorer.folds, default_folds(explorer.scene)
-    tokens = [_token("f", *key) for key in sorted(folds.lanes - default.lanes)]
-    tokens += [_token("u", *key) for key in sorted(default.lanes - folds.lanes)]
-    tokens += [_token("F", *key) for key in sorted(folds.layers - default.layers)]
-    tokens += [_token("U", *key) for key in sorted(default.layers - folds.layers)]
+    folds, tokens = explorer.folds, []
+    if not explorer.list.own_folds:
+        tokens = ["x", *(_token("F", *key) for key in sorted(folds.layers))]
+        tokens += [_token("f", *key) for key in sorted(folds.lanes)]
     tokens += [_lane_token("p", key) for key in folds.pinned]
     tokens += [_lane_token("h", key) for key in sorted(folds.hidden)]
     tokens += ["i"] * explorer.list.idle_away
@@ -152,6 +151,8 @@ def _token(kind: str, trace: int, index: int) -> str:
 def apply_rows(explorer: Explorer, text: str) -> bool:
     """Fold, pin, hide and scroll as ``rows_text`` wrote; False for what it did not write or another trace has."""
     scene, folds = explorer.scene, explorer.folds
+    if "x" in text or "p" in text or "h" in text:
+        explorer.list.keep_folds()
     top = focus = None
     lane_focus: tuple[int, int, int] | None = None
     for word in text.split(","):
@@ -159,7 +160,10 @@ def apply_rows(explorer: Explorer, text: str) -> bool:
         if match is None:
             return False
         kind, trace, index = match["kind"], int(match["trace"] or 0), int(match["index"] or 0)
-        if kind == "i":
+        if kind == "x":
+            folds.layers.clear()
+            folds.lanes.clear()
+        elif kind == "i":
             explorer.list.idle_away = True
         elif kind == "t":
             top = index
@@ -167,14 +171,14 @@ def apply_rows(explorer: Explorer, text: str) -> bool:
             focus = index
         elif trace >= len(scene.traces):
             return False
-        elif kind in "FU":
-            (folds.layers.add if kind == "F" else folds.layers.discard)((trace, index))
+        elif kind == "F":
+            folds.layers.add((trace, index))
         else:
             key = _lane_key(scene, trace, index, kind[1:] or "l")
             if key is None:
                 return False
-            if kind in "fu":
-                (folds.lanes.add if kind == "f" else folds.lanes.discard)((trace, index))
+            if kind == "f":
+                folds.lanes.add((trace, index))
             elif kind == "n":
                 lane_focus = trace, index, int(match["depth"] or 0)
             elif kind[0] == "p":

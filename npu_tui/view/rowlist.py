@@ -28,6 +28,7 @@ class RowList:
     def __init__(self, scene: Scene, state: ViewState, height: int) -> None:
         self.folds: Folds = default_folds(scene)
         self.heads = True
+        self._own_folds = True
         self.rows: list[ScreenRow] = []
         self.idle_away = False
         self._all: list[ScreenRow] = []
@@ -39,6 +40,11 @@ class RowList:
 
     def _make_leaf(self, trace: int, lane: int) -> Rows:
         return leaf_row(self._scene.traces[trace], self._scene.traces[trace].lanes[lane])
+
+    def _unmade(self, trace: int, lane: int) -> Rows:
+        """Stands for a leaf row where rows are only counted."""
+        del lane
+        return self._scene.traces[trace].rows
 
     @property
     def focused(self) -> ScreenRow | None:
@@ -54,16 +60,45 @@ class RowList:
     def resize(self, height: int, heads: bool) -> None:
         """Fit ``height`` rows; with ``heads`` layers have rows of their own."""
         self._height = max(height, 1)
-        if heads != self.heads:
+        if heads != self.heads or self._own_folds:
             self.heads = heads
-            self._rebuild(self.focused)
+            self._fold_to_fit()
         self.reveal()
+
+    @property
+    def own_folds(self) -> bool:
+        """Whether it is still the program that says what is folded."""
+        return self._own_folds
+
+    def keep_folds(self) -> None:
+        """From now on the user says what is folded."""
+        self._own_folds = False
+
+    def _fold_to_fit(self) -> None:
+        """Fold the deepest lanes until all of them fit on screen, unless the user has taken over."""
+        keep = self.focused
+        if self._own_folds:
+            self.folds = default_folds(self._scene)
+            count = len(outline(self._scene, self.folds, self._unmade, self.heads))
+            deepest = sorted(
+                (-lane.rows, index, lane.index)
+                for index, trace in enumerate(self._scene.traces)
+                for lane in trace.lanes
+                if lane.rows > 1 and not lane.derived and (index, lane.index) not in self.folds.lanes
+            )
+            for depth, index, lane in deepest:
+                if count <= self._height:
+                    break
+                self.folds.lanes.add((index, lane))
+                count += depth + 1
+        self._rebuild(keep)
 
     def toggle_fold(self) -> bool:
         """Fold or open the lane under the cursor, or its layer where the lane has nothing to fold."""
         row = self.focused
         if row is None:
             return False
+        self.keep_folds()
         if row.kind == "hidden":
             self.show_hidden((row.trace, row.layer))
             return True
@@ -120,6 +155,7 @@ class RowList:
         row = self.focused
         if row is None or row.kind in ("layer", "hidden"):
             return None
+        self.keep_folds()
         key = lane_key(row)
         if key in self.folds.pinned:
             self.folds.pinned.remove(key)
@@ -133,6 +169,7 @@ class RowList:
         row = self.focused
         if row is None or row.kind in ("layer", "hidden") or len({lane_key(other) for other in self._all}) < 2:
             return False
+        self.keep_folds()
         key = lane_key(row)
         self.folds.hidden.add(key)
         if key in self.folds.pinned:
@@ -233,11 +270,13 @@ class RowList:
                 self.folds.lanes.discard((index, groups[-1]))
                 hidden = True
         if hidden:
+            self.keep_folds()
             self._rebuild(self.focused)
 
     def show_item(self, index: int, lane: Lane, item: int) -> None:
         """Open ``lane`` of trace ``index`` where it is folded and its leaf row does not show slice ``item``."""
         if (index, lane.index) in self.folds.lanes and lane.rows > 1 and item not in self._leaf(index, lane.index).item:
+            self.keep_folds()
             self.folds.lanes.discard((index, lane.index))
             self._rebuild(self.focused)
 

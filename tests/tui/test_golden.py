@@ -18,6 +18,8 @@ VIEWS = {
     "chain": ("x", "c"),
     "links": ("t",),
     "range": (":2ms\r", "v", ":5ms\r", "v", "5"),
+    "lines": ("2",),
+    "operators": ("6", "\t", "\x1b[C", "\x1b[C", "\x1b[C", "&e\r"),
     "search": ("/gelu\r", "8"),
 }
 """Keys that lead from the opening screen to each view."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import PurePath
 
 from rich.text import Text
 
@@ -29,7 +30,8 @@ class FindingsTab(Tab):
 
     def count(self, now: Context) -> int:
         """The findings that are worth a look."""
-        return len(shown_findings(now))
+        found = now.session.findings.get(now.trace)
+        return 0 if found is None else sum(not _is_minor(each) for each in found.findings)
 
     def content(self, now: Context) -> Content:
         """The findings, those above info first; without one what the device does with its time."""
@@ -43,11 +45,11 @@ class FindingsTab(Tab):
         return Table(headings, rows, say("findings.note", unchecked=len(found.not_checked)))
 
     def _row(self, now: Context, number: int, finding: Finding) -> Row:
-        quiet = "dim" if finding.hidden or finding.severity == "info" else ""
+        quiet = "dim" if _is_minor(finding) else ""
         mark = {"high": f"bold {ALERT}", "medium": "bold"}.get(finding.severity, quiet)
         frees = "" if finding.gain_ns is None else duration_text(finding.gain_ns, 3)
         code = next((line for line in finding.code_lines), None)
-        where = say("lines.place", file=brief(code.file), line=code.line) if code is not None else ""
+        where = say("lines.place", file=brief(PurePath(code.file).name), line=code.line) if code is not None else ""
         cells = (
             Text(str(number), mark),
             Text(say(f"finding.class.{finding.cls}"), mark),
@@ -58,13 +60,12 @@ class FindingsTab(Tab):
         values = (number, SEVERITIES.index(finding.severity), finding.gain_ns, finding.title, where)
         places = tuple(_place(now.trace, each) for each in finding.evidence)
         trace = now.session.scene.traces[now.trace]
-        return Row(cells, places, values, code, partial(finding_text, trace, finding, number))
+        return Row(cells, places, values, code, partial(finding_text, trace, finding, number), _is_minor(finding))
 
 
-def shown_findings(now: Context) -> list[Finding]:
-    """The findings above info that are worth working on now."""
-    found = now.session.findings.get(now.trace)
-    return [] if found is None else [each for each in found.findings if each.severity != "info" and not each.hidden]
+def _is_minor(finding: Finding) -> bool:
+    """Whether it is not worth working on now."""
+    return finding.hidden or finding.severity == "info"
 
 
 def _place(trace: int, evidence: Evidence) -> Place:

@@ -65,7 +65,7 @@ class Row:
     """One row of a table. Enter leads to the first of its ``places``, Enter again to the next one.
 
     A table is sorted by ``values``, one per cell (None: unknown, always last). ``code`` is what ``o`` opens, ``told``
-    gives all there is to say about the row, for Space.
+    gives all there is to say about the row, for Space. ``minor`` rows are passed over when walking from row to row.
     """
 
     cells: tuple[Text | str, ...]
@@ -73,6 +73,7 @@ class Row:
     values: tuple[float | str | None, ...] = ()
     code: CodeLine | None = None
     told: Callable[[], str] | None = None
+    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

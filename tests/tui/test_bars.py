@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from npu_tui.ingest.load import load
+from npu_tui.report.json_report import report
+from npu_tui.tui.bars import device_line, measure, nearest_step, step_line
+
+WIDTH = 160
+
+
+@pytest.mark.parametrize("name", ["dispatch_bound", "healthy", "communication_bound", "level0"])
+def test_the_lines_say_what_the_report_says(name: str) -> None:
+    trace = load(Path("fixtures") / name)
+    times, told = measure(trace), report(trace)
+    for number, row in enumerate(told["steps"]):
+        line = step_line(trace, times, number, 0, WIDTH)
+        assert line is not None
+        assert line.cell_len <= WIDTH
+        item = times.steps[number].item
+        length = (trace.slices.end[item] - trace.slices.start[item]) / 1000
+        parts = [row["preparing_us"], row["computing_us"], row["communication_not_overlapped_us"], row["free_us"]]
+        whole = max(length, sum(parts))
+        for share in re.findall(r"([\d.]+)%", line.plain):
+            assert any(abs(100 * part / whole - float(share)) < 0.051 for part in parts)
+        for word, part in zip(("prep", "compute", "exposed comm", "free"), parts, strict=True):
+            if part > 0.2 * whole:
+                assert f"{word} {part / whole:.1%}" in line.plain
+        device = device_line(times, number, 0)
+        assert device is not None
+        assert f"compute {told['overlap']['computing_ratio']:.1%}" in device.plain
+
+
+def test_every_step_is_the_nearest_to_its_own_times() -> None:
+    trace = load(Path("fixtures") / "dispatch_bound")
+    times = measure(trace)
+    for number, step in enumerate(times.steps):
+        middle = int(trace.slices.start[step.item] + trace.slices.end[step.item]) // 2
+        assert nearest_step(trace, times, middle) == number
+    assert nearest_step(trace, times, -(10**9)) == 0
+    assert nearest_step(trace, times, 10**12) == len(times.steps) - 1
+
+
+def test_what_is_unknown_has_no_line() -> None:
+    trace = load(Path("fixtures/chrome_generic/lines.json"))
+    times = measure(trace)
+    assert step_line(trace, times, 0, 0, WIDTH) is None
+    assert device_line(times, 0, 0) is None

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from npu_tui.tui.tabs.order import Order, arranged, sortable
+from npu_tui.tui.tabs.tab import Row, Table
+
+ROWS = [
+    Row(("3 ms", "b"), values=(3, "b")),
+    Row(("20 ms", "a"), values=(20, "a")),
+    Row(("", "C"), values=(None, "C")),
+    Row(("100 µs", "d"), values=(0.1, "d")),
+]
+TABLE = Table(("time", "name"), ROWS, "note", at=1)
+
+
+def names(table: Table) -> list[object]:
+    return [row.cells[1] for row in table.rows]
+
+
+def test_a_table_comes_in_its_own_order() -> None:
+    assert names(arranged(TABLE, Order())) == ["b", "a", "C", "d"]
+    assert arranged(TABLE, Order()).headings == ("time", "name")
+
+
+def test_numbers_fall_and_words_rise_and_the_unknown_comes_last() -> None:
+    by_time = Order().by(TABLE, 0)
+    assert names(arranged(TABLE, by_time)) == ["a", "b", "d", "C"]
+    assert names(arranged(TABLE, by_time.by(TABLE, 0))) == ["d", "b", "a", "C"]
+    assert names(arranged(TABLE, Order().by(TABLE, 1))) == ["a", "b", "C", "d"]
+    assert arranged(TABLE, by_time).headings == ("time ▾", "name")
+
+
+def test_the_arrows_walk_round_the_columns() -> None:
+    order = Order()
+    walked = []
+    for step in (1, 1, 1, -1):
+        order = order.beside(TABLE, step)
+        walked.append(order.column)
+    assert walked == [0, 1, 0, 1]
+    assert Order().beside(TABLE, -1).column == 1
+
+
+def test_a_filter_reads_all_cells_and_the_cursor_follows_its_row() -> None:
+    found = arranged(TABLE, Order(wanted="MS"))
+    assert names(found) == ["b", "a"]
+    assert found.at == 1
+    assert "2 of 4 with MS" in found.note
+    assert arranged(TABLE, Order(wanted="d")).at is None
+
+
+def test_without_values_there_is_nothing_to_sort_by() -> None:
+    plain = Table(("name",), [Row(("b",)), Row(("a",))])
+    assert not sortable(plain)
+    assert Order().beside(plain, 1) == Order()
+    assert arranged(plain, Order(column=0)).headings == ("name",)

@@ -1,0 +1,206 @@
+"""The tabs of numbers: Code lines, Operators, Communication."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from driving import opened
+
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.ingest.load import load
+from npu_tui.tui import editor
+from npu_tui.tui.session import make_session
+from npu_tui.view.scene import Selected
+
+
+def column(driver, at: int) -> list[str]:
+    return [str(row.cells[at]) for row in driver.panel.rows]
+
+
+async def test_code_lines_lead_to_the_worst_launch_and_then_the_next(session):
+    async with opened(session) as driver:
+        await driver.press("2")
+        await driver.settle()
+        row = driver.panel.rows[0]
+        assert row.code is None or row.code.line > 0
+        await driver.press("tab", "enter")
+        first = driver.state.selection
+        marks = session.scene.marks[0]
+        losses = {
+            int(session.scene.traces[0].links.target_slice[link]): int(marks.lost[link])
+            for link in marks.lost.nonzero()[0]
+        }
+        await driver.press("enter")
+        second = driver.state.selection
+        assert losses[first.item] >= losses[second.item] > 0
+        assert f"2 of {len(row.places)}" in driver.text()
+
+
+async def test_lost_time_of_the_lines_adds_up(session):
+    async with opened(session) as driver:
+        await driver.press("2")
+        await driver.settle()
+        total = sum(row.values[0] for row in driver.panel.rows)
+        assert total == pytest.approx(sum(device.lost.sum() for device in session.dispatches[0]))
+
+
+async def test_operators_sort_reverse_and_filter(session):
+    async with opened(session) as driver:
+        await driver.press("6")
+        await driver.settle()
+        totals = [row.values[0] for row in driver.panel.rows]
+        assert totals == sorted(totals, reverse=True)
+        await driver.press("tab", "right", "right", "right")
+        counts = [row.values[2] for row in driver.panel.rows]
+        assert counts == sorted(counts, reverse=True)
+        await driver.press("-")
+        assert [row.values[2] for row in driver.panel.rows] == sorted(counts)
+        await driver.send("&mul\r")
+        await driver.settle()
+        assert column(driver, 7) == [name for name in column(driver, 7) if "mul" in name.lower()]
+        assert 0 < len(driver.panel.rows) < len(totals)
+        await driver.send("&\r")
+        assert len(driver.panel.rows) == len(totals)
+
+
+async def test_an_operator_leads_to_its_longest_kernel(session):
+    async with opened(session) as driver:
+        await driver.press("6", "tab")
+        await driver.settle()
+        await driver.press("enter")
+        slices, row = session.scene.traces[0].slices, driver.panel.rows[0]
+        found = driver.state.selection.item
+        assert slices.end[found] - slices.start[found] == row.values[5]
+
+
+async def test_numbers_are_those_of_the_range(session):
+    async with opened(session) as driver:
+        await driver.run("tab_operators")
+        whole = sum(row.values[2] for row in driver.panel.rows)
+        driver.explorer.set_range(0, 5_000_000)
+        driver.timeline.changed()
+        await driver.settle()
+        assert 0 < sum(row.values[2] for row in driver.panel.rows) < whole
+        assert "0.000000 ms … 5.000000 ms" in driver.text()
+
+
+async def test_a_click_on_a_heading_sorts(session):
+    async with opened(session) as driver:
+        await driver.run("tab_operators")
+        line = next(row for row in driver.rows() if "total" in row and "share" in row)
+        await driver.pilot.click(driver.table, offset=(line.index("count"), 0))
+        await driver.settle()
+        counts = [row.values[2] for row in driver.panel.rows]
+        assert counts == sorted(counts, reverse=True)
+
+
+async def test_without_collectives_the_tab_says_so(session):
+    async with opened(session) as driver:
+        await driver.run("tab_communication")
+        assert "No collective here." in driver.text()
+        await driver.press("-")
+        assert "no table" in driver.text()
+
+
+async def test_collectives_tell_who_was_last_and_lead_to_the_next_of_their_type():
+    bound = make_session([load(Path("fixtures") / "communication_bound")])
+    async with opened(bound, (200, 50)) as driver:
+        await driver.press("7")
+        await driver.settle()
+        trace, rows = bound.scene.traces[0], driver.panel.rows
+        starts = [row.values[2] for row in rows]
+        assert starts == sorted(starts)
+        await driver.press("tab", "enter")
+        first = driver.state.selection.item
+        assert trace.slices.start[first] == starts[0]
+        await driver.press("enter")
+        second = driver.state.selection.item
+        assert trace.slices.start[second] in starts[1:]
+        assert any(str(row.cells[10]).startswith("r") for row in rows)
+        elapsed = [int(trace.slices.end[place.item] - trace.slices.start[place.item]) for place in (rows[0].places[0],)]
+        assert elapsed == [rows[0].values[3]]
+
+
+async def test_every_device_has_its_charts_and_its_line():
+    two = make_session([load(Path("fixtures") / "msprof_two_devices")])
+    async with opened(two, (120, 40)) as driver:
+        charts = [(row.layer, row.name) for row in driver.explorer.rows if row.kind == "chart"]
+        assert len({layer for layer, _ in charts}) == 2
+        layers = two.scene.traces[0].layers
+        for layer, _ in charts:
+            driver.state.focus = next(i for i, row in enumerate(driver.explorer.rows) if row.layer == layer)
+            driver.timeline.changed()
+            await driver.settle()
+            assert f"device {layers[layer].device} " in driver.text()
+
+
+async def test_details_follow_the_cursor_on_a_chart(session):
+    async with opened(session, (200, 50)) as driver:
+        at = next(i for i, row in enumerate(driver.explorer.rows) if row.kind == "chart" and row.name == "Queue depth")
+        driver.state.focus = at
+        await driver.run("tab_details")
+        before = driver.text()
+        assert "Queue depth: launches that have reached the device" in before
+        driver.explorer.go_to(session.starved[0].start + 1)
+        driver.timeline.changed()
+        await driver.settle()
+        assert driver.text() != before
+
+
+async def test_a_launch_tells_its_lead(session):
+    async with opened(session, (200, 50)) as driver:
+        await driver.press("3", "x")
+        await driver.settle()
+        line = next(row for row in driver.rows() if " launch " in row and "lost" in row)
+        assert "lead -" in line
+
+
+async def test_the_bars_tell_the_step_and_the_device(session):
+    async with opened(session) as driver:
+        text = driver.text()
+        assert "ProfilerStep#20" in driver.rows()[1]
+        assert driver.rows()[2].startswith(" device ")
+        assert "before the first kernel, outside free" in text
+    async with opened(session, (80, 24)) as driver:
+        assert "device " not in driver.text()
+
+
+@pytest.fixture
+def an_op(session) -> tuple[Selected, CodeLine]:
+    trace = session.scene.traces[0]
+    for item in range(len(trace.slices)):
+        line = editor.line_of(trace, item) if trace.slices.stack[item] >= 0 else None
+        if line is not None:
+            return Selected(0, item), line
+    raise AssertionError("no slice has a call stack")
+
+
+async def test_o_copies_a_line_that_is_not_here(session, an_op):
+    async with opened(session) as driver:
+        driver.explorer.select(an_op[0])
+        await driver.press("o")
+        assert driver.app.clipboard == f"{an_op[1].file}:{an_op[1].line}"
+        assert "is copied" in driver.text()
+
+
+async def test_o_opens_the_editor_at_a_line_that_is_here(session, an_op, tmp_path, monkeypatch):
+    called = []
+    file = tmp_path / "code.py"
+    file.write_text("pass\n")
+    monkeypatch.setattr(editor.subprocess, "run", lambda command, check: called.append(command))
+    monkeypatch.setenv("VISUAL", "my-editor --wait")
+    async with opened(session) as driver:
+        monkeypatch.setattr(driver.app, "suspend", nullcontext)
+        assert "was opened" in editor.open_line(driver.app, CodeLine(str(file), 7, "f"))
+        monkeypatch.setattr(editor.subprocess, "run", lambda command, check: (_ for _ in ()).throw(OSError("missing")))
+        assert "missing" in editor.open_line(driver.app, CodeLine(str(file), 7, "f"))
+        assert driver.app.clipboard == f"{file}:7"
+    assert called == [["my-editor", "--wait", "+7", str(file)]]
+
+
+async def test_o_without_a_code_line_says_so(session):
+    async with opened(session) as driver:
+        await driver.press("o")
+        assert "no code line here" in driver.text()

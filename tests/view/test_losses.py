@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from builders import all_rows, bars, make_trace
+
+from npu_tui.view.findings import draw_findings
+from npu_tui.view.frame import Frame, compose, gutter_width
+from npu_tui.view.grid import Grid
+from npu_tui.view.losses import LossIndex, draw_losses
+from npu_tui.view.palette import Ink
+from npu_tui.view.scene import LinkMarks, Losses, Mark, Scene, ViewState
+from npu_tui.view.viewport import Viewport
+
+
+def losses(*waits: tuple[int, int, bool]) -> Losses:
+    start, end = (np.array([wait[k] for wait in waits], np.int64) for k in (0, 1))
+    return Losses(start, end, np.array([wait[2] for wait in waits], np.bool_))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_cells_sum_what_was_lost_in_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    start = np.sort(rng.integers(0, 10**12, 300))
+    end = start + rng.integers(1, 10**10, 300)
+    starved = rng.random(300) < 0.3
+    index = LossIndex(Losses(start, end, starved))
+    for _ in range(8):
+        low = int(rng.integers(-(10**11), 10**12))
+        view = Viewport.around(low, low + int(rng.integers(50, 10**12)), 50)
+        lost, red = index.cells(view)
+        for column, (left, right) in enumerate(zip(view.edges()[:-1], view.edges()[1:], strict=True)):
+            part = np.clip(end, left, right) - np.clip(start, left, right)
+            assert lost[column] == part.sum()
+            assert red[column] == part[starved].sum()
+
+
+def test_a_column_is_as_high_as_its_lost_share_and_red_where_a_launch_starved() -> None:
+    grid = Grid.blank(1, 10, Ink.TEXT, Ink.LANE)
+    found = losses((100, 200, True), (350, 400, True), (500, 501, True), (700, 725, False))
+    lost, starved = draw_losses(grid, LossIndex(found), Viewport.around(0, 1000, 10))
+    assert grid.text(0) == " █ ▄ ▁ ▂  "
+    assert [int(grid.fg[0, x]) for x in (1, 3, 5, 7)] == [Ink.ALERT] * 3 + [Ink.COUNTER_LOW]
+    assert (lost, starved) == (176, True)
+
+
+def test_findings_are_lines_with_the_gravest_on_top() -> None:
+    grid = Grid.blank(1, 10, Ink.TEXT, Ink.LANE)
+    marks = [Mark(0, 500, "1", "high"), Mark(300, 900, "2", "info"), Mark(2000, 3000, "3", "low")]
+    draw_findings(grid, marks, Viewport.around(0, 1000, 10))
+    assert grid.text(0) == "1━━━━━━━━ "
+    assert grid.fg[0, :9].tolist() == [Ink.ALERT] * 5 + [Ink.FAINT] * 4
+
+
+def draw(height: int, span: tuple[int, int], marks: list[Mark]) -> Frame:
+    trace = make_trace({"a": bars((0, 1000))}, end=4000)
+    scene = Scene([trace], [LinkMarks.plain(0)], [], [losses((1000, 2000, True))], [marks])
+    view = Viewport.around(*span, 40)
+    return compose(scene, all_rows(trace), ViewState(view, cursor=-1), 40 + gutter_width(56), height)
+
+
+def test_a_tall_screen_has_a_row_for_lost_time_a_small_one_gives_it_the_minimap() -> None:
+    tall, small, near = draw(26, (0, 4000), []), draw(12, (0, 4000), []), draw(12, (0, 800), [])
+    wanted = " " * 10 + "█" * 10 + " " * 20
+    assert (tall.lanes_top, small.lanes_top) == (4, 3)
+    assert tall.grid.text(3)[tall.gutter :] == wanted
+    assert tall.grid.text(3)[: tall.gutter].rstrip() == " lost 1.00µs"
+    assert small.grid.text(0)[small.gutter :] == wanted
+    assert "lost" not in near.grid.text(0)
+
+
+def test_findings_take_the_minimaps_place_while_everything_is_in_view() -> None:
+    marks = [Mark(0, 2000, "1", "high")]
+    whole, near = draw(26, (0, 4000), marks), draw(26, (0, 800), marks)
+    assert whole.grid.text(0)[whole.gutter :].startswith("1━━━")
+    assert "━" not in near.grid.text(0)
