@@ -95,7 +95,7 @@ def _place(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Open
     """Where the options say to open; None if they say nothing."""
     from npu_tui.trace.units import parse_duration
     from npu_tui.tui.commands import TAB_KEYS
-    from npu_tui.view.opening import Opening, parse_span
+    from npu_tui.view.opening import NO_TAB, Opening, parse_span
 
     spans = {"range": options.range, "view": options.view}
     found = {name: parse_span(text) for name, text in spans.items() if text is not None}
@@ -105,7 +105,7 @@ def _place(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Open
     at = None if options.at is None else parse_duration(options.at)
     if options.at is not None and at is None:
         parser.error(say("cli.bad_time", text=options.at))
-    tabs = [tab for tab, _ in TAB_KEYS]
+    tabs = [*(tab for tab, _ in TAB_KEYS), NO_TAB]
     if options.tab and options.tab not in tabs:
         parser.error(say("cli.bad_tab", text=options.tab, tabs=", ".join(tabs)))
     opening = Opening(

@@ -14,7 +14,7 @@ ENGLISH: dict[str, str] = {
     "search.hint": "a part of a name, /regex/, dur>1ms, layer: lane: class: line: step: arg:",
     "search.nothing": "no slice matches {text}",
     "search.nothing_near": "no slice matches {text}; the fields are {fields}",
-    "search.more": "{count} hits, the first {shown} by time",
+    "search.more": "{count} hits, listed are the first {shown} and the {shown} longest",
     "search.filter_on": "only hits are in colour",
     "search.filter_off": "all slices are in colour",
     "hit.of": "hit {n} of {count}: {name}",

@@ -45,7 +45,7 @@ from npu_tui.tui.timeline import Timeline
 from npu_tui.tui.verdict import Verdict
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
-from npu_tui.view.opening import Opening, open_at
+from npu_tui.view.opening import NO_TAB, Opening, open_at
 from npu_tui.view.scene import Selected
 
 _PANEL_SECONDS = 0.08
@@ -139,8 +139,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def _open_at(self, opening: Opening) -> None:
         """Show the place that was asked for; the lanes have their size now."""
-        if opening.tab:
+        panel = self.query_one(Panel)
+        if opening.tab and opening.tab != NO_TAB:
             self.open_tab(opening.tab)
+        elif opening.tab and not panel.has_class("-hidden"):
+            self.toggle_panel()
         failed = open_at(self.explorer, opening)
         if opening.search:
             self.finder.finish(opening.search)

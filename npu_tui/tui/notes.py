@@ -14,7 +14,7 @@ from npu_tui.tui.flags import Flag, Flags
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.timeline import Timeline
-from npu_tui.view.opening import Opening, rows_text, slice_text
+from npu_tui.view.opening import NO_TAB, Opening, rows_text, slice_text
 
 if TYPE_CHECKING:
     from npu_tui.tui.main import MainScreen
@@ -81,6 +81,6 @@ class Notes:
             rows=rows_text(explorer),
             search=self._screen.hits.text,
             links=state.link_mode,
-            tab="" if panel.has_class("-hidden") else panel.tab,
+            tab=NO_TAB if panel.has_class("-hidden") else panel.tab,
         )
         return shlex.join(["npu-tui", str(Path(scene.traces[0].path).absolute()), *opening.words()])

@@ -9,11 +9,14 @@ import numpy as np
 
 from npu_tui.trace.units import exact_text, parse_duration
 from npu_tui.view.explorer import Explorer
-from npu_tui.view.outline import LaneKey
+from npu_tui.view.outline import LaneKey, lane_key
+from npu_tui.view.rowlist import RowKey
 from npu_tui.view.scene import LinkMode, Scene, Selected
 
 BETWEEN = ".."
-_TOKEN = re.compile(r"(?P<kind>[ph][lcg]|[fFxniat])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
+NO_TAB = "none"
+"""Stands for a panel that is hidden."""
+_TOKEN = re.compile(r"(?P<kind>[phn][lcg]|al|[fFxit])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
 _JUMP_BEFORE, _JUMP_BEHIND = 9, 10
 """What MindStudio Insight shows around a slice it jumps to, in lengths of the slice."""
 
@@ -23,7 +26,7 @@ class Opening:
     """What the options say; times in ns, None or empty where nothing is said.
 
     ``view`` is the visible time, ``at`` the cursor, ``select`` a slice as ``slice_text`` writes it, ``rows`` what is
-    folded, pinned, hidden and scrolled as ``rows_text`` writes it.
+    folded, pinned, hidden and scrolled as ``rows_text`` writes it, ``tab`` a tab of the panel or ``NO_TAB``.
     """
 
     view: tuple[int, int] | None = None
@@ -119,8 +122,9 @@ def rows_text(explorer: Explorer) -> str:
     """Folds where the user made them, pins, hidden lanes, the cursor's row and what is scrolled.
 
     Tokens of letters and a number: behind ``x`` only the layers ``F`` and lanes ``f`` are folded; ``pl`` ``pc`` ``pg``
-    pin a lane, curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``n`` is the cursor's lane
-    and depth, ``a`` its row where it is on no lane; ``t`` the first row below the pinned ones.
+    pin a lane, curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``nl`` ``nc`` ``ng``
+    are the cursor's lane and depth, curve or chart, ``al`` is its layer's head; ``t`` the first row below the
+    pinned ones.
     """
     folds, tokens = explorer.folds, []
     if not explorer.list.own_folds:
@@ -130,11 +134,11 @@ def rows_text(explorer: Explorer) -> str:
     tokens += [_lane_token("h", key) for key in sorted(folds.hidden)]
     tokens += ["i"] * explorer.list.idle_away
     row = explorer.focused
-    if row is not None and row.lane >= 0:
-        tokens.append(_token("n", row.trace, row.lane) + (f".{row.depth}" if row.depth else ""))
+    if row is not None and max(row.lane, row.series, row.chart) < 0:
+        tokens.append(_token("al", row.trace, row.layer))
+    elif row is not None:
+        tokens.append(_lane_token("n", lane_key(row)) + (f".{row.depth}" if row.depth else ""))
     tokens.append(f"t{explorer.state.top}")
-    if row is not None and row.lane < 0:
-        tokens.append(f"a{explorer.state.focus}")
     return ",".join(tokens)
 
 
@@ -153,8 +157,8 @@ def apply_rows(explorer: Explorer, text: str) -> bool:
     scene, folds = explorer.scene, explorer.folds
     if "x" in text or "p" in text or "h" in text:
         explorer.list.keep_folds()
-    top = focus = None
-    lane_focus: tuple[int, int, int] | None = None
+    top: int | None = None
+    focus: RowKey | None = None
     for word in text.split(","):
         match = _TOKEN.fullmatch(word)
         if match is None:
@@ -167,25 +171,25 @@ def apply_rows(explorer: Explorer, text: str) -> bool:
             explorer.list.idle_away = True
         elif kind == "t":
             top = index
-        elif kind == "a":
-            focus = index
         elif trace >= len(scene.traces):
             return False
         elif kind == "F":
             folds.layers.add((trace, index))
+        elif kind == "al":
+            focus = trace, index, -1, 0, -1, -1
         else:
             key = _lane_key(scene, trace, index, kind[1:] or "l")
             if key is None:
                 return False
             if kind == "f":
                 folds.lanes.add((trace, index))
-            elif kind == "n":
-                lane_focus = trace, index, int(match["depth"] or 0)
+            elif kind[0] == "n":
+                focus = (*key[:3], int(match["depth"] or 0), *key[3:])
             elif kind[0] == "p":
                 folds.pinned.append(key)
             else:
                 folds.hidden.add(key)
-    explorer.list.restore(top, focus, lane_focus)
+    explorer.list.restore(top, focus)
     return True
 
 

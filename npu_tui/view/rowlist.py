@@ -180,14 +180,11 @@ class RowList:
         self.reveal()
         return True
 
-    def restore(self, top: int | None, focus: int | None, lane: tuple[int, int, int] | None) -> None:
-        """Build the rows after ``folds`` changed: the cursor on row ``focus`` or (trace, lane, depth), then ``top``."""
+    def restore(self, top: int | None, focus: RowKey | None) -> None:
+        """Build the rows after ``folds`` changed, with the cursor on the row of ``focus`` and ``top`` the first one."""
         self._rebuild(self.focused)
-        if lane is not None:
-            index, number, depth = lane
-            self.focus_on((index, self._scene.traces[index].lanes[number].layer, number, depth, -1, -1))
-        elif focus is not None:
-            self._state.focus = focus
+        if focus is not None:
+            self.focus_on(focus)
         self.reveal()
         if top is not None:
             self.scroll(top - self._state.top)

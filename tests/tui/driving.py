@@ -149,9 +149,9 @@ class Driver:
 
 
 @asynccontextmanager
-async def opened(session: Session, size: tuple[int, int] = SIZE) -> AsyncIterator[Driver]:
-    """The explorer on ``session`` in a screen of ``size``."""
-    app = NpuTui(session=session)
+async def opened(session: Session, size: tuple[int, int] = SIZE, app: NpuTui | None = None) -> AsyncIterator[Driver]:
+    """The explorer on ``session``, or ``app``, in a screen of ``size``."""
+    app = NpuTui(session=session) if app is None else app
     async with app.run_test(size=size) as pilot:
         driver = Driver(app, pilot)
         await driver.settle()
