@@ -60,7 +60,7 @@ COMPUTED = {
 
 LOOSE = (
     "header.", "range.", "search.", "links.", "command.", "report.", "not_checked.",
-    "lines.", "operators.", "communication.", "bars.",
+    "lines.", "operators.", "communication.", "bars.", "findings.",
 )  # fmt: skip
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
 

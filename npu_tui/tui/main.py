@@ -91,7 +91,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
         self._arranged: Size | None = None
-        self.measured = 0
+        self.examined = 0
         self._finding: tuple[Text | str, ...] = ()
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
         self._filled: tuple[object, ...] | None = None
@@ -185,13 +185,13 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def _examined(self, index: int, found: Findings) -> None:
         self.session.learn(index, found)
+        self.examined += 1
         self._show_head()
         self._fill_panel()
         self.query_one(Timeline).changed()
 
     def _measured(self, index: int, times: Times) -> None:
         self.query_one(Bars).learn(index, times)
-        self.measured += 1
         self._show_head()
 
     # --- commands
