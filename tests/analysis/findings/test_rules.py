@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 from jobs import by_id, check, facts_of, job, measured, rule
@@ -13,7 +15,13 @@ from npu_tui.analysis.findings.facts import Beside
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.rule import Draft, Skipped
 from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.analysis.window import Window
+from npu_tui.ingest.load import load
+from npu_tui.report.measured import findings_of
+from npu_tui.report.selection import Selection
 from npu_tui.strings import ENGLISH
+
+ROOT = Path(__file__).resolve().parents[3]
 
 #: A job in which the rule speaks above info, and one in which it does not; thresholds that make it silent in the first.
 SPEAKS = {
@@ -232,10 +240,19 @@ def test_profiler_pauses() -> None:
     assert check("PROFILER.OVERHEAD", facts_of(spread, thresholds=limits)) is None
 
 
-def test_a_range_keeps_what_lies_in_it() -> None:
-    from npu_tui.analysis.window import Window
-    from npu_tui.report.selection import Selection
+def test_overlap_analysis_alone(tmp_path: Path) -> None:
+    """A trace with nothing of the device but its Overlap Analysis layer."""
+    file = ROOT / "fixtures" / "dispatch_bound" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    events = json.loads(file.read_text())
+    pids = {e["pid"] for e in events if e["name"] == "process_name" and e["args"]["name"] == "Overlap Analysis"}
+    (tmp_path / "trace_view.json").write_text(json.dumps([e for e in events if e["pid"] in pids]))
+    found = by_id(findings_of(load(tmp_path / "trace_view.json")))
+    assert found["DISPATCH.FREE"].confidence == "low"
+    assert found["DISPATCH.FREE"].gain_ns is None
+    assert all(place.note.endswith("until nothing") for place in found["DISPATCH.FREE"].evidence)
 
+
+def test_a_range_keeps_what_lies_in_it() -> None:
     low, high = 2_000_000, 6_000_000
     found = measured(replace(TROUBLED["slow_python"], seed=5), Selection(Window(low, high))).findings
     gains = [each.gain_ns or 0 for each in found.findings if each.part_of is None and each.step_after_ns is not None]
