@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from npu_tui.settings import Known
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
-_COMMANDS = ("demo", "report", "screenshot", "settings", "explain")
+_COMMANDS = ("demo", "report", "screenshot", "check", "settings", "explain")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,6 +32,8 @@ def main(argv: list[str] | None = None) -> int:
             return _report(words[1:])
         if command == "screenshot":
             return _screenshot(words[1:])
+        if command == "check":
+            return _check(words[1:])
         if command == "settings":
             return _settings(words[1:])
         if command == "explain":
@@ -49,8 +51,8 @@ def _open(words: list[str]) -> int:
         prog="npu-tui",
         description=say("cli.description"),
         epilog=say("cli.epilog"),
-        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui screenshot PATH -o OUT.svg"
-        " | npu-tui explain [ID]",
+        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui check [PATH] LIMITS | "
+        "npu-tui screenshot PATH -o OUT.svg | npu-tui settings | npu-tui explain [ID]",
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
@@ -206,6 +208,16 @@ def _screenshot(words: list[str]) -> int:
         print(f"npu-tui: {printable(options.output)}: {error.strerror}", file=sys.stderr)
         return USAGE
     return DONE
+
+
+def _check(words: list[str]) -> int:
+    from npu_tui.gate.command import check
+    from npu_tui.ingest.errors import InputError
+
+    try:
+        return check(words, _write)
+    except InputError as error:
+        return _refuse(error)
 
 
 def _settings(words: list[str]) -> int:

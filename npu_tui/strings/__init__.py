@@ -7,6 +7,7 @@ from npu_tui.strings import (
     commands,
     explain,
     findings,
+    gate,
     report,
     screen,
     settings,
@@ -19,6 +20,7 @@ ENGLISH: dict[str, str] = (
     | commands.ENGLISH
     | explain.ENGLISH
     | findings.ENGLISH
+    | gate.ENGLISH
     | report.ENGLISH
     | screen.ENGLISH
     | settings.ENGLISH
