@@ -132,7 +132,9 @@ def _has_keys() -> bool:
 def _report(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui report", description=say("cli.report"))
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
-    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("cli.format"))
+    parser.add_argument(
+        "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
+    )
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--range", metavar="A..B", help=say("cli.range"))
     part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
@@ -155,8 +157,18 @@ def _report(words: list[str]) -> int:
         if options.format == "json":
             sys.stdout.buffer.write(json_report(trace, selection, options.path) + b"\n")
             sys.stdout.flush()
+            return DONE
+        found = report(trace, selection, options.path)
+        if options.format == "markdown":
+            from npu_tui.report.markdown_report import markdown_report
+
+            _write(markdown_report(found))
+        elif options.format == "html":
+            from npu_tui.report.html_report import html_report
+
+            _write(html_report(found, trace, selection))
         else:
-            _write(text_report(report(trace, selection, options.path)))
+            _write(text_report(found))
     except InputError as error:
         return _refuse(error)
     return DONE

@@ -35,8 +35,9 @@ def test_help():
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "npu-tui [PATH]" in done.stdout
-    assert "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted." in " ".join(
-        done.stdout.split()
+    assert (
+        "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted."
+        in " ".join(done.stdout.split())
     )
 
 

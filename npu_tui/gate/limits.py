@@ -53,4 +53,4 @@ def allowed(limit: Limit, measured: Measures) -> float | None:
     """The most µs that ``limit`` allows on this profile, None where the device time it is a share of is unknown."""
     if limit.share is None:
         return limit.time
-    return None if measured.total is None else limit.share * measured.total
+    return limit.share * measured.total if measured.total else None

@@ -8,6 +8,7 @@ from npu_tui.strings import (
     explain,
     findings,
     gate,
+    pages,
     report,
     screen,
     settings,
@@ -21,6 +22,7 @@ ENGLISH: dict[str, str] = (
     | explain.ENGLISH
     | findings.ENGLISH
     | gate.ENGLISH
+    | pages.ENGLISH
     | report.ENGLISH
     | screen.ENGLISH
     | settings.ENGLISH
