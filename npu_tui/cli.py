@@ -244,7 +244,7 @@ def _settings(words: list[str]) -> int:
 
     if not options.check:
         rows = [(command.id, command.keys, command.title) for command in COMMANDS]
-        _write(settings_text(rows, (), ()))
+        _write(settings_text(rows, (), _thresholds()))
         return DONE
     try:
         found = load_settings(options.config, known_settings())
@@ -261,7 +261,18 @@ def known_settings() -> Known:
     from npu_tui.settings import Known
     from npu_tui.tui.commands import BY_ID
 
-    return Known(commands=BY_ID)
+    return Known(commands=BY_ID, thresholds={name: default for name, default, _ in _thresholds()})
+
+
+def _thresholds() -> list[tuple[str, bool | int | float, str]]:
+    """Name, default and meaning of every threshold of a finding."""
+    from dataclasses import asdict
+
+    from npu_tui.analysis.findings.thresholds import Thresholds
+    from npu_tui.strings import knows
+
+    defaults = asdict(Thresholds()).items()
+    return [(name, value, say(key) if knows(key := f"threshold.{name}") else "") for name, value in defaults]
 
 
 def _refuse(error: Exception) -> int:

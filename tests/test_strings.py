@@ -14,7 +14,11 @@ from npu_tui.analysis.findings.config import ENVIRONMENT
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import FindingClass
 from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.gate.baseline import PLACES
+from npu_tui.gate.limits import LIMITS
+from npu_tui.gate.measures import BASELINE_MEASURES
 from npu_tui.report.explain import ADVICE
+from npu_tui.report.tables import _COLUMNS
 from npu_tui.strings import ENGLISH, say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
@@ -54,6 +58,15 @@ COMPUTED = {
     "finding.environment.": {name for name, _ in ENVIRONMENT},
     "chart.": {"lead.words", "depth.words"},
     "bars.": {f"{part}{form}" for part in ("prep", "compute", "exposed", "free") for form in ("", ".short")},
+    "gate.measure.": {*BASELINE_MEASURES, *LIMITS.values()},
+    "gate.definition.": {*BASELINE_MEASURES, "tolerances"},
+    "gate.differs.": {*PLACES, "selection"},
+    "gate.status.": {"pass", "fail", "not_measured"},
+    "table.": {"total", "timeline", "again", *_COLUMNS},
+    "column.": {column for columns in _COLUMNS.values() for column in columns},
+    "report.overlap.": {"computing", "exposed", "free"},
+    "report.free.": {"late", "side", "unlinked"},
+    "settings.head.": {"place", "keys", "glyphs", "theme", "thresholds"},
     "stage.": {"op", "enqueue", "queue", "dequeue", "launch", "wait", "run"},
 }
 """Families whose keys are put together while the program runs, with all of their members."""

@@ -12,17 +12,18 @@ def finding_head(finding: dict[str, Any]) -> str:
     """Severity, class, title and what mending it would gain, in one line."""
     head = say("finding.head", severity=finding["severity"].upper(), cls=finding["class"], title=finding["title"])
     gain, after = finding["gain_us"], finding.get("step_after_us")
-    if gain:
-        head += say("finding.gain", gain=time_text(gain))
+    words = [head + say("finding.gain", gain=time_text(gain)) if gain else head]
     if gain and after is not None:
-        head += say("finding.after", after=time_text(after))
-    return head + (say("finding.hidden") if finding.get("hidden") else "")
+        words.append(say("finding.after", after=time_text(after)))
+    if finding.get("hidden"):
+        words.append(say("finding.hidden"))
+    return " ".join(words)
 
 
 def evidence_place(place: dict[str, Any]) -> str:
     """When and on which lane a piece of evidence lies."""
     text = say("finding.place", start=time_text(place["start_us"]), end=time_text(place["end_us"]))
-    return text if place["lane"] is None else text + say("finding.lane", lane=place["lane"])
+    return text if place["lane"] is None else f"{text} {say('finding.lane', lane=place['lane'])}"
 
 
 def source_line(report: dict[str, Any]) -> str:
