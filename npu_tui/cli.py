@@ -230,6 +230,11 @@ def _check(words: list[str]) -> int:
         return check(words, _write)
     except InputError as error:
         return _refuse(error)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"npu-tui: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return USAGE
 
 
 def _settings(words: list[str]) -> int:

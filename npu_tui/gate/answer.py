@@ -66,10 +66,13 @@ def answer_text(answer: Answer) -> str:
     failed = sum(map(answer.fails, answer.checks))
     key = "gate.passed" if answer.passed else "gate.failed"
     lines = [say(key, path=answer.path, failed=failed, count=len(answer.checks))]
-    order = sorted(answer.checks, key=lambda each: (not answer.fails(each), each.status == "pass"))
+    order = sorted(answer.checks, key=lambda each: _ORDER.index(each.status))
     lines += [f"  {say(f'gate.status.{each.status}'):<14}{_line(each)}" for each in order]
     lines += [say("gate.note", note=note) for note in answer.notes]
     return "\n".join(map(printable, lines)) + "\n"
+
+
+_ORDER = ("fail", "not_measured", "pass")
 
 
 def _line(check: Check) -> str:

@@ -64,7 +64,9 @@ def read_baseline(path: Path) -> dict[str, Any]:
         raise _refused(path, say("gate.other_schema", version=found.get("schema_version"), known=SCHEMA_VERSION))
     for table, unknown in (("measures_us", True), ("tolerances", False)):
         values = found.get(table)
-        if not isinstance(values, dict) or not all(_is_size(values.get(name), unknown) for name in BASELINE_MEASURES):
+        if not isinstance(values, dict) or not all(
+            name in values and _is_size(values[name], unknown) for name in BASELINE_MEASURES
+        ):
             raise _refused(path, say("gate.bad_table", table=table))
     if not isinstance(found.get("source"), dict):
         raise _refused(path, say("gate.bad_table", table="source"))

@@ -8,22 +8,25 @@ from npu_tui.report.wording import or_unknown, time_text
 from npu_tui.strings import say
 
 
+def split_findings(findings: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The findings to work on, told in full, and those that are only worth a line: information, and what is hidden."""
+    full = [each for each in findings if each["severity"] != "info" and not each.get("hidden")]
+    return full, [each for each in findings if each not in full]
+
+
 def finding_head(finding: dict[str, Any]) -> str:
     """Severity, class, title and what mending it would gain, in one line."""
-    head = say("finding.head", severity=finding["severity"].upper(), cls=finding["class"], title=finding["title"])
-    gain, after = finding["gain_us"], finding.get("step_after_us")
-    words = [head + say("finding.gain", gain=time_text(gain)) if gain else head]
-    if gain and after is not None:
-        words.append(say("finding.after", after=time_text(after)))
-    if finding.get("hidden"):
-        words.append(say("finding.hidden"))
-    return " ".join(words)
+    head = say("page.head", severity=finding["severity"].upper(), cls=finding["class"], title=finding["title"])
+    gain = finding["gain_us"]
+    if gain:
+        head += say("page.gain", gain=time_text(gain))
+    return f"{head} {say('page.hidden')}" if finding.get("hidden") else head
 
 
 def evidence_place(place: dict[str, Any]) -> str:
     """When and on which lane a piece of evidence lies."""
-    text = say("finding.place", start=time_text(place["start_us"]), end=time_text(place["end_us"]))
-    return text if place["lane"] is None else f"{text} {say('finding.lane', lane=place['lane'])}"
+    text = say("page.place", start=time_text(place["start_us"]), end=time_text(place["end_us"]))
+    return text if place["lane"] is None else f"{text} {say('page.lane', lane=place['lane'])}"
 
 
 def source_line(report: dict[str, Any]) -> str:

@@ -91,14 +91,13 @@ def _findings(report: dict[str, Any]) -> list[str]:
     parts = _table(findings_table(report))
     for number, each in enumerate(report["findings"], 1):
         severity = each["severity"] if each["severity"] in SEVERITY_ORDER else "info"
-        parts.append(f'<article class="{severity}">')
-        parts.append(f"<h3>{number}. {_text(finding_head(each))}</h3>")
+        parts += [f'<article class="{severity}">', f"<h3>{number}. {_text(finding_head(each))}</h3>"]
         parts.append(f"<p>{_text(each['detail'])}</p>")
         parts += _list("ul", [_evidence(place) for place in each["evidence"]])
-        parts += _list("ol", each["advice"])
+        if each["advice"]:
+            parts += [f"<p>{say('page.do')}</p>", *_list("ol", each["advice"])]
         if each["sources"]:
-            sources = say("finding.sources", sources="; ".join(each["sources"]))
-            parts.append(f'<p class="faint">{_text(sources)}</p>')
+            parts.append(f'<p class="faint">{_text(say("page.sources", sources="; ".join(each["sources"])))}</p>')
         parts.append("</article>")
     return parts
 

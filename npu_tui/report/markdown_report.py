@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from npu_tui.report.advice import profile_again, verdict
-from npu_tui.report.finding_words import evidence_place, finding_head, source_line
+from npu_tui.report.finding_words import evidence_place, finding_head, source_line, split_findings
 from npu_tui.report.tables import Cell, Table, data_tables, overlap_table
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
@@ -67,22 +67,31 @@ def _findings(findings: list[dict[str, Any]]) -> list[str]:
     if not findings:
         return []
     lines = _section(say("table.findings"))
-    for number, each in enumerate(findings, 1):
+    full, rest = split_findings(findings)
+    for number, each in enumerate(full, 1):
         lines += [f"**{number}. {plain(finding_head(each))}**  ", plain(each["detail"]), ""]
-        shown = each["evidence"][:_EVIDENCE]
-        for place in shown:
-            name = f" {code(place['name'])}" if place["name"] else ""
-            note = f": {plain(place['note'])}" if place["note"] else ""
-            lines.append(f"- {plain(evidence_place(place))}{name}{note}")
-        if len(each["evidence"]) > len(shown):
-            lines.append(f"- {say('report.more', count=len(each['evidence']) - len(shown))}")
-        if each["advice"]:
-            lines += ["", say("finding.do"), ""]
-            lines += [f"{k}. {plain(advice)}" for k, advice in enumerate(each["advice"], 1)]
-        if each["sources"]:
-            lines += ["", f"<sub>{plain(say('finding.sources', sources='; '.join(each['sources'])))}</sub>"]
-        lines.append("")
+        if each.get("part_of") is None:
+            lines += _proof(each)
+    if rest:
+        lines += [say("page.brief"), "", *(f"- {code(each['id'])} {plain(each['title'])}" for each in rest), ""]
     return lines[:-1]
+
+
+def _proof(finding: dict[str, Any]) -> list[str]:
+    """Where to see it, what to do, and who says so."""
+    lines = []
+    shown = finding["evidence"][:_EVIDENCE]
+    for place in shown:
+        name = f" {code(place['name'])}" if place["name"] else ""
+        note = f": {plain(place['note'])}" if place["note"] else ""
+        lines.append(f"- {plain(evidence_place(place))}{name}{note}")
+    if len(finding["evidence"]) > len(shown):
+        lines.append(f"- {say('report.more', count=len(finding['evidence']) - len(shown))}")
+    if finding["advice"]:
+        lines += ["", say("page.do"), "", *(f"{k}. {plain(text)}" for k, text in enumerate(finding["advice"], 1))]
+    if finding["sources"]:
+        lines += ["", f"<sub>{plain(say('page.sources', sources='; '.join(finding['sources'])))}</sub>"]
+    return [*lines, ""]
 
 
 def _table(table: Table) -> list[str]:
