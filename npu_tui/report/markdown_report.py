@@ -91,7 +91,7 @@ def _proof(finding: dict[str, Any]) -> list[str]:
         lines += ["", say("page.do"), "", *(f"{k}. {plain(text)}" for k, text in enumerate(finding["advice"], 1))]
     if finding["sources"]:
         lines += ["", f"<sub>{plain(say('page.sources', sources='; '.join(finding['sources'])))}</sub>"]
-    return [*lines, ""]
+    return [*lines, ""] if lines else []
 
 
 def _table(table: Table) -> list[str]:

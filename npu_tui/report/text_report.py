@@ -188,7 +188,7 @@ def _operator(each: dict[str, Any]) -> dict[str, Any]:
         "share": share_text(each["ratio"]),
         "count": each["count"],
         "type": each["type"],
-        "core": or_unknown(each["core"]),
+        "core": "" if each["core"] is None else f" ({each['core']})",
     }
 
 
