@@ -13,6 +13,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
+    from npu_tui.analysis.findings.thresholds import Thresholds
     from npu_tui.settings import Known
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
@@ -138,27 +139,30 @@ def _report(words: list[str]) -> int:
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--range", metavar="A..B", help=say("cli.range"))
     part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     options = parser.parse_args(words)
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
     from npu_tui.report.json_report import json_report, report
     from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
     from npu_tui.report.text_report import text_report
+    from npu_tui.settings import SettingsError
 
     selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
     if selection is None:
         parser.error(say("cli.bad_range"))
     try:
+        thresholds = _thresholds_of(options.config)
         trace = load(options.path)
         if options.step is not None:
             selection = select_step(trace, options.step)
             if selection is None:
                 parser.error(say("cli.no_step", step=options.step))
         if options.format == "json":
-            sys.stdout.buffer.write(json_report(trace, selection, options.path) + b"\n")
+            sys.stdout.buffer.write(json_report(trace, selection, options.path, thresholds) + b"\n")
             sys.stdout.flush()
             return DONE
-        found = report(trace, selection, options.path)
+        found = report(trace, selection, options.path, thresholds)
         if options.format == "markdown":
             from npu_tui.report.markdown_report import markdown_report
 
@@ -169,6 +173,8 @@ def _report(words: list[str]) -> int:
             _write(html_report(found, trace, selection))
         else:
             _write(text_report(found))
+    except SettingsError as error:
+        return _refuse(error, USAGE)
     except InputError as error:
         return _refuse(error)
     return DONE
@@ -177,8 +183,11 @@ def _report(words: list[str]) -> int:
 def _explain(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui explain", description=say("cli.explain"))
     parser.add_argument("id", nargs="?", metavar="ID", help=say("cli.explain_id"))
-    wanted = parser.parse_args(words).id
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    options = parser.parse_args(words)
+    wanted = options.id
     from npu_tui.report.explain import explain, list_findings, nearest, rule_of
+    from npu_tui.settings import SettingsError
 
     if wanted is None:
         _write(list_findings())
@@ -186,7 +195,10 @@ def _explain(words: list[str]) -> int:
     rule = rule_of(wanted)
     if rule is None:
         parser.error(say("explain.unknown", id=printable(wanted), near=nearest(wanted)))
-    _write(explain(rule))
+    try:
+        _write(explain(rule, _thresholds_of(options.config)))
+    except SettingsError as error:
+        return _refuse(error, USAGE)
     return DONE
 
 
@@ -225,9 +237,12 @@ def _screenshot(words: list[str]) -> int:
 def _check(words: list[str]) -> int:
     from npu_tui.gate.command import check
     from npu_tui.ingest.errors import InputError
+    from npu_tui.settings import SettingsError
 
     try:
-        return check(words, _write)
+        return check(words, _write, _thresholds_of)
+    except SettingsError as error:
+        return _refuse(error, USAGE)
     except InputError as error:
         return _refuse(error)
     except BrokenPipeError:
@@ -254,8 +269,7 @@ def _settings(words: list[str]) -> int:
     try:
         found = load_settings(options.config, known_settings())
     except SettingsError as error:
-        print(f"npu-tui: {error}", file=sys.stderr)
-        return USAGE
+        return _refuse(error, USAGE)
     key = "cli.settings.none" if found.path is None else "cli.settings.good"
     _write(say(key, path=printable(str(found.path or settings_path()))) + "\n")
     return DONE
@@ -274,12 +288,19 @@ def _thresholds() -> list[tuple[str, bool | int | float, str]]:
     from dataclasses import asdict
 
     from npu_tui.analysis.findings.thresholds import Thresholds
-    from npu_tui.strings import knows
 
     defaults = asdict(Thresholds()).items()
-    return [(name, value, say(key) if knows(key := f"threshold.{name}") else "") for name, value in defaults]
+    return [(name, value, say(f"threshold.{name}")) for name, value in defaults]
 
 
-def _refuse(error: Exception) -> int:
+def _thresholds_of(option: str | None) -> Thresholds:
+    """The thresholds of the settings in use, those of the file ``option`` if there is one. Raises ``SettingsError``."""
+    from npu_tui.analysis.findings.thresholds import Thresholds
+    from npu_tui.settings import load_settings
+
+    return Thresholds(**load_settings(option, known_settings()).thresholds)  # type: ignore[arg-type]  # each is checked
+
+
+def _refuse(error: Exception, code: int = UNREADABLE) -> int:
     print(f"npu-tui: {printable(str(error))}", file=sys.stderr)
-    return UNREADABLE
+    return code

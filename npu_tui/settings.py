@@ -135,7 +135,7 @@ def settings_text(
             lines.append(f"# {name} = {_toml(allowed[0])}")
     lines += ["", f"[{THRESHOLDS}]", f"# {say('settings.head.thresholds')}"]
     for name, default, comment in thresholds:
-        lines += [*([f"# {comment}"] if comment else []), f"# {name} = {_toml(default)}"]
+        lines += [f"# {comment}", f"# {name} = {_toml(default)}"]
     return "\n".join(printable(line) for line in lines) + "\n"
 
 

@@ -41,7 +41,7 @@ def test_help():
     )
 
 
-@pytest.mark.parametrize("command", ["demo", "screenshot"])
+@pytest.mark.parametrize("command", ["demo", "screenshot", "check", "settings"])
 def test_help_of_a_command(command, capsys):
     assert refused(command, "--help") == 0
     assert f"npu-tui {command}" in capsys.readouterr().out

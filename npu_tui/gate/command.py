@@ -6,18 +6,22 @@ import argparse
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npu_tui.strings import say
+
+if TYPE_CHECKING:
+    from npu_tui.analysis.findings.thresholds import Thresholds
 
 PASSED, FAILED = 0, 1
 
 
-def check(words: list[str], write: Callable[[str], None], known_findings: tuple[str, ...] | None = None) -> int:
+def check(words: list[str], write: Callable[[str], None], thresholds_of: Callable[[str | None], Thresholds]) -> int:
     """Run ``check`` with the arguments ``words``, its answer to ``write``; returns the exit code.
 
-    ``known_findings`` are all ids there are, None if any is right. Raises ``InputError`` and ``OSError`` for a profile
-    or a baseline that cannot be read or written, ``SystemExit`` (2) for wrong usage.
+    ``thresholds_of`` gives the thresholds of a settings file (None: the one in use). Raises what it raises,
+    ``InputError`` and ``OSError`` for a profile or a baseline that cannot be read or written, ``SystemExit`` (2) for
+    wrong usage.
     """
     parser = _parser()
     options = parser.parse_args(words)
@@ -34,7 +38,7 @@ def check(words: list[str], write: Callable[[str], None], known_findings: tuple[
             parser.error(say(key, option=f"--{option.replace('_', '-')}", text=text))
         limits.append(limit)
     tolerances = _tolerances(parser, options.tolerance)
-    only, ignore = (_ids(parser, each, known_findings) for each in (options.only, options.ignore))
+    only, ignore = _ids(parser, options.only), _ids(parser, options.ignore)
     _refuse_useless(parser, options)
     if not (limits or options.fail_on or options.baseline or options.write_baseline):
         parser.error(say("gate.nothing"))
@@ -45,7 +49,8 @@ def check(words: list[str], write: Callable[[str], None], known_findings: tuple[
     from npu_tui.gate.measures import measures
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
-    report = _report(parser, options)
+    thresholds = thresholds_of(options.config)
+    report = _report(parser, options, thresholds)
     measured = measures(report)
     checks = limit_checks(measured, limits) + finding_checks(report, options.fail_on, only, ignore)
     notes = []
@@ -86,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tolerance", action="append", default=[], metavar="SHARE", help=say("gate.tolerance"))
     parser.add_argument("--allow-unmeasured", action="store_true", help=say("gate.allow_unmeasured"))
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("gate.format"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--range", metavar="A..B", help=say("cli.range"))
     part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
@@ -123,11 +129,16 @@ def _tolerances(parser: argparse.ArgumentParser, texts: list[str]) -> dict[str, 
     return every | single
 
 
-def _ids(parser: argparse.ArgumentParser, texts: list[str], known: tuple[str, ...] | None) -> list[str]:
+def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
     """The ids of findings in ``texts``; a misspelt one would let the gate pass in silence."""
+    if not texts:
+        return []
+    from npu_tui.analysis.findings.find import RULES
+
+    known = tuple(rule.id for rule in RULES)
     found = [each.strip().upper() for text in texts for each in text.split(",") if each.strip()]
     for each in found:
-        if known is not None and each not in known:
+        if each not in known:
             parser.error(say("gate.bad_finding", name=each) + _nearest(each, known))
     return found
 
@@ -137,7 +148,7 @@ def _nearest(name: str, names: tuple[str, ...]) -> str:
     return say("settings.nearest", name=near[0]) if near else ""
 
 
-def _report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, Any]:
+def _report(parser: argparse.ArgumentParser, options: argparse.Namespace, thresholds: Thresholds) -> dict[str, Any]:
     from npu_tui.ingest.load import load
     from npu_tui.report.json_report import report
     from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
@@ -150,4 +161,4 @@ def _report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dic
         selection = select_step(trace, options.step)
         if selection is None:
             parser.error(say("cli.no_step", step=options.step))
-    return report(trace, selection, options.path)
+    return report(trace, selection, options.path, thresholds)

@@ -15,12 +15,20 @@ def split_findings(findings: list[dict[str, Any]]) -> tuple[list[dict[str, Any]]
 
 
 def finding_head(finding: dict[str, Any]) -> str:
-    """Severity, class, title and what mending it would gain, in one line."""
+    """Severity, class and title in one line."""
     head = say("page.head", severity=finding["severity"].upper(), cls=finding["class"], title=finding["title"])
-    gain = finding["gain_us"]
-    if gain:
-        head += say("page.gain", gain=time_text(gain))
     return f"{head} {say('page.hidden')}" if finding.get("hidden") else head
+
+
+def finding_foot(finding: dict[str, Any]) -> str:
+    """Its id, what mending it would gain, how sure that is, and who says so, in one line."""
+    words = [finding["id"]]
+    if finding["gain_us"]:
+        words.append(say("page.gain", gain=time_text(finding["gain_us"])))
+    words.append(say("page.confidence", confidence=finding["confidence"]))
+    if finding["sources"]:
+        words.append(say("page.sources", sources="; ".join(finding["sources"])))
+    return " · ".join(words)
 
 
 def evidence_place(place: dict[str, Any]) -> str:

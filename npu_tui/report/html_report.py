@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from npu_tui.report.advice import profile_again, verdict
-from npu_tui.report.finding_words import evidence_place, finding_head, source_line
+from npu_tui.report.finding_words import evidence_place, finding_foot, finding_head, source_line
 from npu_tui.report.html_style import SCRIPT, STYLE
 from npu_tui.report.selection import WHOLE_TRACE, Selection
 from npu_tui.report.tables import SEVERITY_ORDER, Cell, Table, data_tables, findings_table, overlap_table
@@ -40,7 +40,7 @@ def html_report(report: dict[str, Any], trace: Trace, selection: Selection = WHO
         *(f'<p class="verdict">{_text(line)}</p>' for line in verdict(report)),
         *_device(report),
         f"<h2>{say('table.timeline')}</h2>",
-        f'<div class="scroll">{timeline_picture(trace, selection)}</div>',
+        f'<div class="scroll">{timeline_picture(trace, selection, report["findings"])}</div>',
         *_findings(report),
     ]
     for table in data_tables(report):
@@ -96,8 +96,7 @@ def _findings(report: dict[str, Any]) -> list[str]:
         parts += _list("ul", [_evidence(place) for place in each["evidence"]])
         if each["advice"]:
             parts += [f"<p>{say('page.do')}</p>", *_list("ol", each["advice"])]
-        if each["sources"]:
-            parts.append(f'<p class="faint">{_text(say("page.sources", sources="; ".join(each["sources"])))}</p>')
+        parts.append(f'<p class="faint">{_text(finding_foot(each))}</p>')
         parts.append("</article>")
     return parts
 

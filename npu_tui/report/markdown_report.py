@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from npu_tui.report.advice import profile_again, verdict
-from npu_tui.report.finding_words import evidence_place, finding_head, source_line, split_findings
+from npu_tui.report.finding_words import evidence_place, finding_foot, finding_head, source_line, split_findings
 from npu_tui.report.tables import Cell, Table, data_tables, overlap_table
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
@@ -89,9 +89,7 @@ def _proof(finding: dict[str, Any]) -> list[str]:
         lines.append(f"- {say('report.more', count=len(finding['evidence']) - len(shown))}")
     if finding["advice"]:
         lines += ["", say("page.do"), "", *(f"{k}. {plain(text)}" for k, text in enumerate(finding["advice"], 1))]
-    if finding["sources"]:
-        lines += ["", f"<sub>{plain(say('page.sources', sources='; '.join(finding['sources'])))}</sub>"]
-    return [*lines, ""] if lines else []
+    return [*lines, "", f"<sub>{plain(finding_foot(finding))}</sub>", ""]
 
 
 def _table(table: Table) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from npu_tui.analysis.dispatch import dispatch
 from npu_tui.report.scene import make_scene
 from npu_tui.report.selection import WHOLE_TRACE, Selection
@@ -12,14 +15,19 @@ from npu_tui.view.ansi import Encoder
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter, gutter_width, lanes_top
 from npu_tui.view.palette import DARK
+from npu_tui.view.scene import Mark
 
 _COLUMNS = 150
 _MOST_ROWS = 60
 
 
-def timeline_picture(trace: Trace, selection: Selection = WHOLE_TRACE) -> str:
-    """The SVG of ``trace`` at the selection, else its step, else all of it; as many rows as it has, at most 60."""
+def timeline_picture(trace: Trace, selection: Selection = WHOLE_TRACE, findings: Sequence[dict[str, Any]] = ()) -> str:
+    """The SVG of ``trace`` at the selection, else its step, else all of it; as many rows as it has, at most 60.
+
+    ``findings`` (rows of the JSON report) are numbered above the lanes, over the first place that proves each.
+    """
     scene = make_scene([trace], [dispatch(trace)])
+    scene.findings = [_marks(findings)]
     explorer = Explorer(scene, _COLUMNS - gutter_width(_COLUMNS), _MOST_ROWS)
     if selection is not WHOLE_TRACE:
         low, high = explorer.home_bounds()
@@ -33,3 +41,13 @@ def timeline_picture(trace: Trace, selection: Selection = WHOLE_TRACE) -> str:
     grid = Painter(scene).compose(explorer.rows, explorer.state, _COLUMNS, height).grid
     encoder = Encoder(DARK)
     return svg([encoder.runs(grid, y) for y in range(grid.height)], say("table.timeline"))
+
+
+def _marks(findings: Sequence[dict[str, Any]]) -> list[Mark]:
+    shown = [(number, each) for number, each in enumerate(findings, 1) if each["evidence"] and not each.get("hidden")]
+    return [
+        Mark(round(place["start_us"] * 1000), round(place["end_us"] * 1000), str(number), each["severity"])
+        for number, each in shown
+        if each["severity"] != "info" and each.get("part_of") is None
+        for place in each["evidence"][:1]
+    ]
