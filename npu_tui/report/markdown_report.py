@@ -89,7 +89,8 @@ def _proof(finding: dict[str, Any]) -> list[str]:
         lines.append(f"- {say('report.more', count=len(finding['evidence']) - len(shown))}")
     if finding["advice"]:
         lines += ["", say("page.do"), "", *(f"{k}. {plain(text)}" for k, text in enumerate(finding["advice"], 1))]
-    return [*lines, "", f"<sub>{plain(finding_foot(finding))}</sub>", ""]
+    foot = f"<sub>{plain(finding_foot(finding))}</sub>"
+    return [*lines, "", foot, ""] if lines else [foot, ""]
 
 
 def _table(table: Table) -> list[str]:
