@@ -75,6 +75,7 @@ LOOSE = (
     "header.", "range.", "search.", "links.", "command.", "report.", "not_checked.",
     "lines.", "operators.", "communication.", "bars.",
 )  # fmt: skip
+LOOSE = ("header.", "range.", "search.", "filter.", "links.", "command.", "report.", "not_checked.")
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
 
 

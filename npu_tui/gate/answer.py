@@ -77,8 +77,8 @@ _ORDER = ("fail", "not_measured", "pass")
 
 def _line(check: Check) -> str:
     if check.kind == "finding":
-        if check.status == "not_measured":
-            return say("gate.finding.unknown", id=check.id, why=check.text)
+        if check.severity is None:
+            return say("gate.finding.without", id=check.id, why=check.text)
         gain = "" if not check.value_us else say("gate.finding.gain", gain=_time(check.value_us))
         return say("gate.finding", id=check.id, severity=check.severity, title=check.text, gain=gain)
     name = say(f"gate.measure.{check.id}")

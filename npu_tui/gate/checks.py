@@ -94,7 +94,7 @@ def finding_checks(
 ) -> list[Check]:
     """One check for each finding that counts: those at ``fail_on`` or graver fail, without it none does.
 
-    A finding of ``only`` that could not be looked for counts as not measured.
+    A finding of ``only`` that could not be looked for counts as not measured, and so do all without a device.
     """
     failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on else ()
     checks = [
@@ -109,12 +109,18 @@ def finding_checks(
         for each in report["findings"]
         if each["id"] not in ignore and (not only or each["id"] in only)
     ]
-    unknown = [
-        Check("finding", each["id"], "not_measured", text=each["reason"])
-        for each in report["not_checked"]
-        if each["id"] in only and each["id"] not in ignore
-    ]
-    return checks + unknown if fail_on else []
+    if report["overlap"]["total_us"] is None:
+        why = next((each["reason"] for each in report["not_checked"] if each["id"] in ("device", "overlap")), "")
+        checks.append(Check("finding", _ALL, "not_measured", text=why))
+    unknown = {each["id"]: each["reason"] for each in report["not_checked"]}
+    for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
+        status: Status = "not_measured" if wanted in unknown else "pass"
+        checks.append(Check("finding", wanted, status, text=unknown.get(wanted, say("gate.finding.absent"))))
+    return checks if fail_on else []
+
+
+_ALL = "findings"
+"""The id of the check that the rules could look at a device at all."""
 
 
 def differences(report: dict[str, Any], base: dict[str, Any]) -> list[str]:

@@ -98,3 +98,42 @@ def test_wrong_usage(words, said, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert said in captured.err
+
+
+STARVED = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
+
+
+def test_findings_of_a_profile(capsys):
+    words = ["check", str(STARVED), "--fail-on", "high", "--format", "json"]
+    assert main(words) == 1
+    failed = {each["id"] for each in json.loads(capsys.readouterr().out)["checks"] if each["fails"]}
+    assert "DISPATCH.VERTICAL" in failed
+    assert main([*words, "--only", "COMM.STRAGGLER", "--allow-unmeasured"]) == 0
+    assert main([*words, "--ignore", ",".join(failed)]) == 0
+
+
+def test_thresholds_of_the_settings_count(tmp_path, capsys):
+    file = tmp_path / "settings.toml"
+    words = ["check", str(STARVED), "--fail-on", "medium", "--only", "DISPATCH.FREE", "--config", str(file)]
+    file.write_text("[thresholds]\nfree_share = 0.80\n")
+    assert main(words) == 1
+    file.write_text("[thresholds]\nfree_share = 0.95\nfree_share_high = 0.99\n")
+    assert main(words) == 0
+    file.write_text("[thresholds]\nfree_shar = 0.95\n")
+    capsys.readouterr()
+    assert main(words) == 2
+    assert capsys.readouterr().err.endswith(":2: there is no threshold free_shar; did you mean free_share?\n")
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])
+def test_a_report_with_wrong_settings_is_refused(tmp_path, capsys, form):
+    file = tmp_path / "settings.toml"
+    file.write_text("[screen]\nglyphs = 'block'\n")
+    assert main(["report", "nowhere.json", "--format", form, "--config", str(file)]) == 2
+    assert "did you mean blocks?" in capsys.readouterr().err
+
+
+def test_a_misspelt_finding_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["check", "nowhere.json", "--fail-on", "high", "--only", "DISPTCH.FREE"])
+    assert "did you mean DISPATCH.FREE?" in capsys.readouterr().err

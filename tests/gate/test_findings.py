@@ -15,7 +15,8 @@ ROWS = [
 
 
 def failing(fail_on, only=(), ignore=(), unknown=()):
-    report = {"findings": ROWS, "not_checked": [{"id": each, "reason": "no file"} for each in unknown]}
+    missing = [{"id": each, "reason": "no file"} for each in unknown]
+    report = {"findings": ROWS, "not_checked": missing, "overlap": {"total_us": 1.0}}
     return [check.id for check in finding_checks(report, fail_on, only, ignore) if check.status != "pass"]
 
 
@@ -42,13 +43,30 @@ def test_a_rule_that_was_asked_for_and_could_not_be_applied_is_no_pass():
     assert failing("high", only=["MEM.PRESSURE"], unknown=["MEM.PRESSURE"]) == ["MEM.PRESSURE"]
 
 
+def test_a_finding_that_was_asked_for_and_is_absent_passes():
+    report = {"findings": ROWS, "not_checked": [], "overlap": {"total_us": 1.0}}
+    (check,) = finding_checks(report, "high", ["FREQ"], ())
+    assert (check.id, check.status, check.text) == ("FREQ", "pass", "not found")
+
+
+def test_without_a_device_no_finding_passes():
+    report = {
+        "findings": [],
+        "not_checked": [{"id": "device", "reason": "no layer of a device"}],
+        "overlap": {"total_us": None},
+    }
+    (check,) = finding_checks(report, "high", (), ())
+    assert (check.status, check.text) == ("not_measured", "no layer of a device")
+    assert finding_checks(report, None, (), ()) == []
+
+
 def test_the_answer_names_what_failed_first_and_by_how_much():
     checks = [
         Check("limit", "lost", "pass", 900.0, 1000.0),
         Check("limit", "free", "fail", 2000.0, 1000.0, 0.2, 0.1),
         Check("baseline", "step_p99", "fail", 106.0, 105.0, base_us=100.0, tolerance=0.05),
         Check("limit", "host_late", "not_measured", text="no links"),
-        *finding_checks({"findings": ROWS, "not_checked": []}, "high", (), ()),
+        *finding_checks({"findings": ROWS, "not_checked": [], "overlap": {"total_us": 1.0}}, "high", (), ()),
     ]
     answer = Answer("trace.json", checks, ["rank 1"])
     lines = answer_text(answer).splitlines()
@@ -78,7 +96,7 @@ def test_what_is_not_measured_may_be_allowed():
 
 def test_hostile_titles_stay_on_their_line():
     rows = [finding("OP.SMALL", "high", title="a\nb\x1b[2J\u202ec")]
-    checks = finding_checks({"findings": rows, "not_checked": []}, "high", (), ())
+    checks = finding_checks({"findings": rows, "not_checked": [], "overlap": {"total_us": 1.0}}, "high", (), ())
     text = answer_text(Answer("\x1b]0;x\x07", checks, []))
     assert len(text.splitlines()) == 2
     assert all(line.isprintable() for line in text.splitlines())
