@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+import npu_tui.strings
 from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.findings.config import ENVIRONMENT
 from npu_tui.analysis.findings.find import RULES
@@ -133,6 +134,12 @@ def patterns_in_source() -> list[re.Pattern[str]]:
                 if re.match(r"[a-z_]+\\\.", parts[0]):
                     found.append(re.compile("".join(parts)))
     return found
+
+
+def test_no_table_takes_a_key_of_another():
+    tables = [module.ENGLISH for module in vars(npu_tui.strings).values() if hasattr(module, "ENGLISH")]
+    assert len(tables) > 5
+    assert sum(map(len, tables)) == len(ENGLISH)
 
 
 def test_every_key_in_use_exists():

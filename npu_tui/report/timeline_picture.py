@@ -44,10 +44,13 @@ def timeline_picture(trace: Trace, selection: Selection = WHOLE_TRACE, findings:
 
 
 def _marks(findings: Sequence[dict[str, Any]]) -> list[Mark]:
-    shown = [(number, each) for number, each in enumerate(findings, 1) if each["evidence"] and not each.get("hidden")]
+    """The first place of each finding that shortens the step; the first finding is drawn last, over the others."""
+    ladder = [
+        (number, each["evidence"][0], each["severity"])
+        for number, each in enumerate(findings, 1)
+        if each["evidence"] and each.get("step_after_us") is not None and each.get("part_of") is None
+    ]
     return [
-        Mark(round(place["start_us"] * 1000), round(place["end_us"] * 1000), str(number), each["severity"])
-        for number, each in shown
-        if each["severity"] != "info" and each.get("part_of") is None
-        for place in each["evidence"][:1]
+        Mark(round(place["start_us"] * 1000), round(place["end_us"] * 1000), str(number), severity)
+        for number, place, severity in reversed(ladder)
     ]
