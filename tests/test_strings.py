@@ -73,10 +73,9 @@ COMPUTED = {
 """Families whose keys are put together while the program runs, with all of their members."""
 
 LOOSE = (
-    "header.", "range.", "search.", "links.", "command.", "report.", "not_checked.",
+    "header.", "range.", "search.", "filter.", "links.", "command.", "report.", "not_checked.",
     "lines.", "operators.", "communication.", "bars.",
 )  # fmt: skip
-LOOSE = ("header.", "range.", "search.", "filter.", "links.", "command.", "report.", "not_checked.")
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
 
 

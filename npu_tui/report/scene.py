@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
@@ -11,8 +12,9 @@ from npu_tui.analysis.device import device_slices
 from npu_tui.analysis.dispatch import Dispatch
 from npu_tui.analysis.launches import busy_pairs
 from npu_tui.strings import say
+from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
-from npu_tui.view.scene import Chart, LinkMarks, LinkShape, Losses, Scene, Steps
+from npu_tui.view.scene import Chart, LinkMarks, LinkShape, Losses, Mark, Scene, Severity, Steps
 
 
 def make_scene(traces: list[Trace], dispatches: list[list[Dispatch]]) -> Scene:
@@ -20,6 +22,25 @@ def make_scene(traces: list[Trace], dispatches: list[list[Dispatch]]) -> Scene:
     pairs = list(zip(traces, dispatches, strict=True))
     marks, charts = [_marks(*pair) for pair in pairs], [_charts(*pair) for pair in pairs]
     return Scene(traces, marks, charts, [_losses(found) for found in dispatches])
+
+
+def finding_marks(ladder: Iterable[tuple[int, Severity, list[tuple[int, int]]]]) -> list[Mark]:
+    """The marks of findings, each a number, a severity and the places (start and end, ns) that prove it.
+
+    The first finding is drawn last, over the others.
+    """
+    return [
+        Mark(start, end, str(number), severity)
+        for number, severity, places in reversed(list(ladder))
+        for start, end in _stretches(places)
+    ]
+
+
+def _stretches(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Start and end of the times that ``places`` cover together, ns."""
+    times = np.array(places, np.int64).reshape(-1, 2)
+    start, end = union(times[:, 0], times[:, 1])
+    return list(zip(start.tolist(), end.tolist(), strict=True))
 
 
 def _marks(trace: Trace, devices: list[Dispatch]) -> LinkMarks:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from npu_tui.analysis.dispatch import dispatch
-from npu_tui.report.scene import make_scene
+from npu_tui.report.scene import finding_marks, make_scene
 from npu_tui.report.selection import WHOLE_TRACE, Selection
 from npu_tui.report.svg import svg
 from npu_tui.strings import say
@@ -15,7 +15,6 @@ from npu_tui.view.ansi import Encoder
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter, gutter_width, lanes_top
 from npu_tui.view.palette import DARK
-from npu_tui.view.scene import Mark
 
 _COLUMNS = 150
 _MOST_ROWS = 60
@@ -24,10 +23,16 @@ _MOST_ROWS = 60
 def timeline_picture(trace: Trace, selection: Selection = WHOLE_TRACE, findings: Sequence[dict[str, Any]] = ()) -> str:
     """The SVG of ``trace`` at the selection, else its step, else all of it; as many rows as it has, at most 60.
 
-    ``findings`` (rows of the JSON report) are numbered above the lanes, over the first place that proves each.
+    ``findings`` (rows of the JSON report) that shorten the step are numbered above the lanes, over what proves them.
     """
     scene = make_scene([trace], [dispatch(trace)])
-    scene.findings = [_marks(findings)]
+    scene.findings = [
+        finding_marks(
+            (number, each["severity"], [_place(place) for place in each["evidence"]])
+            for number, each in enumerate(findings, 1)
+            if each.get("step_after_us") is not None and each["part_of"] is None and not each["hidden"]
+        )
+    ]
     explorer = Explorer(scene, _COLUMNS - gutter_width(_COLUMNS), _MOST_ROWS)
     if selection is not WHOLE_TRACE:
         low, high = explorer.home_bounds()
@@ -43,14 +48,5 @@ def timeline_picture(trace: Trace, selection: Selection = WHOLE_TRACE, findings:
     return svg([encoder.runs(grid, y) for y in range(grid.height)], say("table.timeline"))
 
 
-def _marks(findings: Sequence[dict[str, Any]]) -> list[Mark]:
-    """The first place of each finding that shortens the step; the first finding is drawn last, over the others."""
-    ladder = [
-        (number, each["evidence"][0], each["severity"])
-        for number, each in enumerate(findings, 1)
-        if each["evidence"] and each.get("step_after_us") is not None and each.get("part_of") is None
-    ]
-    return [
-        Mark(round(place["start_us"] * 1000), round(place["end_us"] * 1000), str(number), severity)
-        for number, place, severity in reversed(ladder)
-    ]
+def _place(place: dict[str, Any]) -> tuple[int, int]:
+    return round(place["start_us"] * 1000), round(place["end_us"] * 1000)

@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.dispatch import Dispatch, dispatch
-from npu_tui.analysis.findings.model import Finding, Findings
+from npu_tui.analysis.findings.model import Findings
 from npu_tui.analysis.overlap import Overlap, overlap
-from npu_tui.report.scene import make_scene
-from npu_tui.trace.intervals import union
+from npu_tui.report.scene import finding_marks, make_scene
 from npu_tui.trace.model import Trace
-from npu_tui.view.scene import Mark, Scene
+from npu_tui.view.scene import Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +42,11 @@ class Session:
     def learn(self, index: int, found: Findings) -> None:
         """Take the findings of trace number ``index``; those that shorten the step are marked on its timeline."""
         self.findings[index] = found
-        ladder = [
-            (number, each)
+        self.scene.findings[index] = finding_marks(
+            (number, each.severity, [(place.start, place.end) for place in each.evidence])
             for number, each in enumerate(found.findings, 1)
             if each.step_after_ns is not None and each.part_of is None and not each.hidden
-        ]
-        # The first finding is drawn last, over the others.
-        self.scene.findings[index] = [
-            Mark(start, end, str(number), each.severity)
-            for number, each in reversed(ladder)
-            for start, end in _stretches(each)
-        ]
+        )
 
 
 def make_session(traces: list[Trace]) -> Session:
@@ -69,10 +62,3 @@ def make_session(traces: list[Trace]) -> Session:
     starts = np.array([launch.start for launch in starved], np.int64)
     scene = make_scene(traces, dispatches)
     return Session(scene, dispatches, [overlap(trace) for trace in traces], starved, starts)
-
-
-def _stretches(finding: Finding) -> list[tuple[int, int]]:
-    """Start and end of the times that the evidence of ``finding`` covers, ns."""
-    times = np.array([(place.start, place.end) for place in finding.evidence], np.int64).reshape(-1, 2)
-    start, end = union(times[:, 0], times[:, 1])
-    return list(zip(start.tolist(), end.tolist(), strict=True))
