@@ -13,10 +13,11 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
+    from npu_tui.analysis.findings.thresholds import Thresholds
     from npu_tui.settings import Known
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
-_COMMANDS = ("demo", "report", "screenshot", "settings", "explain")
+_COMMANDS = ("demo", "report", "screenshot", "check", "settings", "explain")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,6 +33,8 @@ def main(argv: list[str] | None = None) -> int:
             return _report(words[1:])
         if command == "screenshot":
             return _screenshot(words[1:])
+        if command == "check":
+            return _check(words[1:])
         if command == "settings":
             return _settings(words[1:])
         if command == "explain":
@@ -49,8 +52,8 @@ def _open(words: list[str]) -> int:
         prog="npu-tui",
         description=say("cli.description"),
         epilog=say("cli.epilog"),
-        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui screenshot PATH -o OUT.svg"
-        " | npu-tui explain [ID]",
+        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui check [PATH] LIMITS | "
+        "npu-tui screenshot PATH -o OUT.svg | npu-tui settings | npu-tui explain [ID]",
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
@@ -130,31 +133,48 @@ def _has_keys() -> bool:
 def _report(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui report", description=say("cli.report"))
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
-    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("cli.format"))
+    parser.add_argument(
+        "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
+    )
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--range", metavar="A..B", help=say("cli.range"))
     part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     options = parser.parse_args(words)
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
     from npu_tui.report.json_report import json_report, report
     from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
     from npu_tui.report.text_report import text_report
+    from npu_tui.settings import SettingsError
 
     selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
     if selection is None:
         parser.error(say("cli.bad_range"))
     try:
+        thresholds = _thresholds_of(options.config)
         trace = load(options.path)
         if options.step is not None:
             selection = select_step(trace, options.step)
             if selection is None:
                 parser.error(say("cli.no_step", step=options.step))
         if options.format == "json":
-            sys.stdout.buffer.write(json_report(trace, selection, options.path) + b"\n")
+            sys.stdout.buffer.write(json_report(trace, selection, options.path, thresholds) + b"\n")
             sys.stdout.flush()
+            return DONE
+        found = report(trace, selection, options.path, thresholds)
+        if options.format == "markdown":
+            from npu_tui.report.markdown_report import markdown_report
+
+            _write(markdown_report(found))
+        elif options.format == "html":
+            from npu_tui.report.html_report import html_report
+
+            _write(html_report(found, trace, selection))
         else:
-            _write(text_report(report(trace, selection, options.path)))
+            _write(text_report(found))
+    except SettingsError as error:
+        return _refuse(error, USAGE)
     except InputError as error:
         return _refuse(error)
     return DONE
@@ -163,8 +183,11 @@ def _report(words: list[str]) -> int:
 def _explain(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui explain", description=say("cli.explain"))
     parser.add_argument("id", nargs="?", metavar="ID", help=say("cli.explain_id"))
-    wanted = parser.parse_args(words).id
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    options = parser.parse_args(words)
+    wanted = options.id
     from npu_tui.report.explain import explain, list_findings, nearest, rule_of
+    from npu_tui.settings import SettingsError
 
     if wanted is None:
         _write(list_findings())
@@ -172,7 +195,10 @@ def _explain(words: list[str]) -> int:
     rule = rule_of(wanted)
     if rule is None:
         parser.error(say("explain.unknown", id=printable(wanted), near=nearest(wanted)))
-    _write(explain(rule))
+    try:
+        _write(explain(rule, _thresholds_of(options.config)))
+    except SettingsError as error:
+        return _refuse(error, USAGE)
     return DONE
 
 
@@ -208,6 +234,24 @@ def _screenshot(words: list[str]) -> int:
     return DONE
 
 
+def _check(words: list[str]) -> int:
+    from npu_tui.gate.command import check
+    from npu_tui.ingest.errors import InputError
+    from npu_tui.settings import SettingsError
+
+    try:
+        return check(words, _write, _thresholds_of)
+    except SettingsError as error:
+        return _refuse(error, USAGE)
+    except InputError as error:
+        return _refuse(error)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"npu-tui: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return USAGE
+
+
 def _settings(words: list[str]) -> int:
     """Print a settings file with every default, or check the one in use."""
     from npu_tui.settings import SettingsError, load_settings, settings_path, settings_text
@@ -220,13 +264,12 @@ def _settings(words: list[str]) -> int:
 
     if not options.check:
         rows = [(command.id, command.keys, command.title) for command in COMMANDS]
-        _write(settings_text(rows, (), ()))
+        _write(settings_text(rows, (), _thresholds()))
         return DONE
     try:
         found = load_settings(options.config, known_settings())
     except SettingsError as error:
-        print(f"npu-tui: {error}", file=sys.stderr)
-        return USAGE
+        return _refuse(error, USAGE)
     key = "cli.settings.none" if found.path is None else "cli.settings.good"
     _write(say(key, path=printable(str(found.path or settings_path()))) + "\n")
     return DONE
@@ -237,9 +280,27 @@ def known_settings() -> Known:
     from npu_tui.settings import Known
     from npu_tui.tui.commands import BY_ID
 
-    return Known(commands=BY_ID)
+    return Known(commands=BY_ID, thresholds={name: default for name, default, _ in _thresholds()})
 
 
-def _refuse(error: Exception) -> int:
+def _thresholds() -> list[tuple[str, bool | int | float, str]]:
+    """Name, default and meaning of every threshold of a finding."""
+    from dataclasses import asdict
+
+    from npu_tui.analysis.findings.thresholds import Thresholds
+
+    defaults = asdict(Thresholds()).items()
+    return [(name, value, say(f"threshold.{name}")) for name, value in defaults]
+
+
+def _thresholds_of(option: str | None) -> Thresholds:
+    """The thresholds of the settings in use, those of the file ``option`` if there is one. Raises ``SettingsError``."""
+    from npu_tui.analysis.findings.thresholds import Thresholds
+    from npu_tui.settings import load_settings
+
+    return Thresholds(**load_settings(option, known_settings()).thresholds)  # type: ignore[arg-type]  # each is checked
+
+
+def _refuse(error: Exception, code: int = UNREADABLE) -> int:
     print(f"npu-tui: {printable(str(error))}", file=sys.stderr)
-    return UNREADABLE
+    return code

@@ -7,6 +7,8 @@ from npu_tui.strings import (
     commands,
     explain,
     findings,
+    gate,
+    pages,
     report,
     screen,
     settings,
@@ -19,6 +21,8 @@ ENGLISH: dict[str, str] = (
     | commands.ENGLISH
     | explain.ENGLISH
     | findings.ENGLISH
+    | gate.ENGLISH
+    | pages.ENGLISH
     | report.ENGLISH
     | screen.ENGLISH
     | settings.ENGLISH

@@ -6,7 +6,7 @@ ENGLISH: dict[str, str] = {
     "cli.description": "The trace explorer for Ascend NPUs that lives in the terminal.",
     "cli.epilog": (
         "Without a terminal on stdout, PATH and demo print a summary. "
-        "Exit codes: 0 done, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted."
+        "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted."
     ),
     "cli.report": "print what the explorer shows, as text or JSON",
     "cli.format": "text (the default) or json",

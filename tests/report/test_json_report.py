@@ -41,7 +41,7 @@ SCHEMA = {
     ),
     "steps": (
         "name step computing_us communication_not_overlapped_us overlapped_us communication_us free_us stage_us "
-        "bubble_us preparing_us"
+        "bubble_us preparing_us duration_us"
     ),
     "links": "category sources targets bound_sources bound_targets latency_us negative",
     "dispatch": (
