@@ -117,10 +117,11 @@ def test_blanks_and_inverse_ends_cost_little() -> None:
 
 def test_runs_cover_a_row_with_true_colours() -> None:
     grid = random_grid(5, 2, 40)
-    runs = Encoder(DARK, "256").runs(grid, 1)
+    runs = Encoder(DARK).runs(grid, 1)
     assert "".join(text for text, *_ in runs) == grid.text(1)
     x = 0
-    for text, fg, bg, attr in runs:
+    for text, fg, bg, attr, turned in runs:
+        assert not turned
         assert tuple(DARK.rgb[grid.fg[1, x]]) == fg
         assert tuple(DARK.rgb[grid.bg[1, x]]) == bg
         assert set(grid.attr[1, x : x + len(text)].tolist()) == {attr}
