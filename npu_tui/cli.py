@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
 _COMMANDS = ("demo", "report", "screenshot", "settings", "explain")
+_THEMES = ("auto", "dark", "light", "colour-blind", "colour-blind-light")
+_GLYPHS = ("auto", "blocks", "safe", "ascii")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,7 +56,15 @@ def _open(words: list[str]) -> int:
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
-    return _explore(Path(parser.parse_args(words).path))
+    _add_look(parser)
+    options = parser.parse_args(words)
+    return _explore(Path(options.path), options)
+
+
+def _add_look(parser: argparse.ArgumentParser) -> None:
+    """The options that say how to draw; their values are those of ``npu_tui.tui.terminal``."""
+    parser.add_argument("--theme", choices=_THEMES, help=say("cli.theme"))
+    parser.add_argument("--glyphs", choices=_GLYPHS, help=say("cli.glyphs"))
 
 
 def _demo(words: list[str]) -> int:
@@ -64,14 +74,16 @@ def _demo(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui demo", description=say("cli.demo"))
     help_text = say("cli.demo_name", names=", ".join(found))
     parser.add_argument("name", nargs="?", default=DEFAULT, metavar="NAME", help=help_text)
-    name = parser.parse_args(words).name
+    _add_look(parser)
+    options = parser.parse_args(words)
+    name = options.name
     if name not in found:
         parser.error(say("cli.no_demo", name=name, names=", ".join(found)))
-    return _explore(found[name])
+    return _explore(found[name], options)
 
 
-def _explore(path: Path) -> int:
-    """The explorer on ``path``, or its summary where stdout is no terminal."""
+def _explore(path: Path, options: argparse.Namespace) -> int:
+    """The explorer on ``path``, or its summary where stdout is no terminal; ``options`` are those of ``_add_look``."""
     from npu_tui.ingest.errors import InputError
 
     if not (sys.stdout.isatty() and _has_keys()):
@@ -94,12 +106,20 @@ def _explore(path: Path) -> int:
         find_source(path)
     except InputError as error:
         return _refuse(error)
-    from npu_tui.tui.app import NpuTui
-
     if not sys.stderr.isatty():
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
-    app = NpuTui(path)
-    failure = app.run()
+    from concurrent.futures import ThreadPoolExecutor
+
+    from npu_tui.tui.terminal import find_terminal, guarded
+
+    with ThreadPoolExecutor(1) as beside:  # the terminal answers while the rest is imported
+        asked = beside.submit(find_terminal, options.theme or "auto", options.glyphs or "auto")
+        from npu_tui.tui.app import NpuTui
+
+        terminal = asked.result()
+    app = NpuTui(path, terminal=terminal)
+    with guarded(lambda code: app.exit(None, return_code=code)):
+        failure = app.run()
     if failure is not None:
         return _refuse(failure)
     return app.return_code or DONE
@@ -182,6 +202,7 @@ def _screenshot(words: list[str]) -> int:
     parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
     parser.add_argument("--size", default="120x40", help=say("cli.size"))
     parser.add_argument("--keys", default="", help=say("cli.keys"))
+    _add_look(parser)
     options = parser.parse_args(words)
     columns, _, rows = options.size.partition("x")
     if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
@@ -191,7 +212,10 @@ def _screenshot(words: list[str]) -> int:
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
     from npu_tui.tui.picture import picture, unknown_keys
+    from npu_tui.tui.terminal import Terminal, glyphs_of_width, palette_named
 
+    glyphs = options.glyphs if options.glyphs not in (None, "auto") else glyphs_of_width(None, True)
+    terminal = Terminal(palette=palette_named(options.theme or "auto"), glyphs=glyphs)
     keys = options.keys.split()
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
@@ -199,7 +223,7 @@ def _screenshot(words: list[str]) -> int:
         trace = load(options.path)
     except InputError as error:
         return _refuse(error)
-    drawn = picture(trace, int(columns), int(rows), keys)
+    drawn = picture(trace, int(columns), int(rows), keys, terminal)
     try:
         Path(options.output).write_text(drawn, encoding="utf-8")
     except OSError as error:

@@ -63,7 +63,7 @@ def cut_middle(text: str, room: int) -> str:
         return text
     tail = min(room // 2 + 1, room - 2) if room > 2 else room - 1
     end = cut_end(text[::-1], max(tail, 0))[::-1]
-    return (cut_end(text, max(room - 1 - tail, 0)) + ELLIPSIS + end) if room > 0 else ""
+    return cut_end(text, room - 1 - cell_count(end)) + ELLIPSIS + end if room > 0 else ""
 
 
 def cut_end(text: str, room: int) -> str:

@@ -74,4 +74,4 @@ def _beside_text(grid: Grid) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     beside = np.zeros_like(text)
     beside[:, 1:] |= text[:, :-1]
     beside[:, :-1] |= text[:, 1:]
-    return beside
+    return np.asarray(beside)
