@@ -13,7 +13,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
-    from npu_tui.settings import Known
+    from npu_tui.settings import Known, Settings
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
 _COMMANDS = ("demo", "report", "screenshot", "settings", "explain")
@@ -106,6 +106,9 @@ def _explore(path: Path, options: argparse.Namespace) -> int:
         find_source(path)
     except InputError as error:
         return _refuse(error)
+    settings = _read_settings()
+    if settings is None:
+        return USAGE
     if not sys.stderr.isatty():
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
     from concurrent.futures import ThreadPoolExecutor
@@ -113,7 +116,8 @@ def _explore(path: Path, options: argparse.Namespace) -> int:
     from npu_tui.tui.terminal import find_terminal, guarded
 
     with ThreadPoolExecutor(1) as beside:  # the terminal answers while the rest is imported
-        asked = beside.submit(find_terminal, options.theme or "auto", options.glyphs or "auto")
+        theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+        asked = beside.submit(find_terminal, theme, glyphs)
         from npu_tui.tui.app import NpuTui
 
         terminal = asked.result()
@@ -212,10 +216,13 @@ def _screenshot(words: list[str]) -> int:
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
     from npu_tui.tui.picture import picture, unknown_keys
-    from npu_tui.tui.terminal import Terminal, glyphs_of_width, palette_named
+    from npu_tui.tui.terminal import Terminal, palette_named
 
-    glyphs = options.glyphs if options.glyphs not in (None, "auto") else glyphs_of_width(None, True)
-    terminal = Terminal(palette=palette_named(options.theme or "auto"), glyphs=glyphs)
+    settings = _read_settings()
+    if settings is None:
+        return USAGE
+    theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+    terminal = Terminal(palette=palette_named(theme), glyphs="blocks" if glyphs == "auto" else glyphs)
     keys = options.keys.split()
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
@@ -244,7 +251,7 @@ def _settings(words: list[str]) -> int:
 
     if not options.check:
         rows = [(command.id, command.keys, command.title) for command in COMMANDS]
-        _write(settings_text(rows, (), ()))
+        _write(settings_text(rows, _THEMES, ()))
         return DONE
     try:
         found = load_settings(options.config, known_settings())
@@ -261,7 +268,18 @@ def known_settings() -> Known:
     from npu_tui.settings import Known
     from npu_tui.tui.commands import BY_ID
 
-    return Known(commands=BY_ID)
+    return Known(commands=BY_ID, themes=_THEMES)
+
+
+def _read_settings() -> Settings | None:
+    """The user's settings, None after saying what is wrong with them."""
+    from npu_tui.settings import SettingsError, load_settings
+
+    try:
+        return load_settings(known=known_settings())
+    except SettingsError as error:
+        print(f"npu-tui: {error}", file=sys.stderr)
+        return None
 
 
 def _refuse(error: Exception) -> int:
