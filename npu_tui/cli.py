@@ -216,13 +216,13 @@ def _screenshot(words: list[str]) -> int:
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
     from npu_tui.tui.picture import picture, unknown_keys
-    from npu_tui.tui.terminal import Terminal, palette_named
+    from npu_tui.tui.terminal import Terminal, glyphs_named, palette_named
 
     settings = _read_settings()
     if settings is None:
         return USAGE
     theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
-    terminal = Terminal(palette=palette_named(theme), glyphs="blocks" if glyphs == "auto" else glyphs)
+    terminal = Terminal(palette=palette_named(theme), glyphs=glyphs_named(glyphs))
     keys = options.keys.split()
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))

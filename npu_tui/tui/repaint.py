@@ -30,8 +30,6 @@ _STANDS_OUT = 0.16
 """Backgrounds this much lighter or darker than the screen mark something: a row, a button, a scroll bar."""
 
 _HUES = ((9, 0.0), (11, 60.0), (10, 120.0), (14, 180.0), (12, 240.0), (13, 300.0), (9, 360.0))
-_REVERSED = Style(reverse=True)
-_PLAIN_COLOURS = Style.from_color(Color.default(), Color.default())
 
 
 class Repaint(LineFilter):
@@ -62,7 +60,7 @@ class Repaint(LineFilter):
         if depth == "none":
             marked = bg is not None and (bg in _INK_OF or abs(_light(bg) - self._ground) > _STANDS_OUT)
             turned = marked != bool(style.reverse)
-            return style + _PLAIN_COLOURS + Style(reverse=turned, dim=False)
+            return style.without_color + Style(reverse=turned, dim=False)
         if depth == "16":
             front, back = self._code(fg, 15), self._code(bg, 0)
             if fg is not None and bg is not None and front == back:

@@ -111,7 +111,7 @@ def style_of(fg: Colour, bg: Colour, attr: int, turned: bool) -> Style:
     )
 
 
-def _colour(colour: Colour) -> Color:
+def _colour(colour: Colour) -> Color | None:
     if colour is None:
-        return Color.default()
+        return None
     return Color.from_ansi(colour) if isinstance(colour, int) else Color.from_rgb(*colour)

@@ -19,17 +19,16 @@ import tty
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from npu_tui.trace.text import cell_count
 from npu_tui.view.ansi import Depth
-from npu_tui.view.glyphs import PROBE, GlyphSet
-from npu_tui.view.palette import BLIND, BLIND_LIGHT, DARK, LIGHT, Palette
+from npu_tui.view.glyphs import GLYPH_SETS, PROBE, GlyphSet
+from npu_tui.view.palette import DARK, LIGHT, PALETTES, Palette
 
-ThemeName = Literal["auto", "dark", "light", "colour-blind", "colour-blind-light"]
-GlyphsName = Literal["auto", "blocks", "safe", "ascii"]
-THEME_NAMES: tuple[ThemeName, ...] = get_args(ThemeName)
-GLYPHS_NAMES: tuple[GlyphsName, ...] = get_args(GlyphsName)
+AUTO = "auto"
+THEME_NAMES = (AUTO, *PALETTES)
+GLYPHS_NAMES = (AUTO, *GLYPH_SETS)
 
 PATIENCE = 0.4
 """Seconds for the first answer; a terminal that is silent that long is asked nothing else."""
@@ -70,28 +69,30 @@ def is_utf8(environment: Mapping[str, str]) -> bool:
     return "utf8" in named.lower().replace("-", "")
 
 
-def find_terminal(theme: ThemeName = "auto", glyphs: GlyphsName = "auto", depth: Depth | None = None) -> Terminal:
+def find_terminal(theme: str = AUTO, glyphs: str = AUTO) -> Terminal:
     """The terminal this program runs in; what is given explicitly is not asked for."""
     environment = os.environ
-    found = Terminal(depth or colour_depth(environment))
+    found = Terminal(colour_depth(environment))
     width: int | None = None
     dark = True
-    ask_glyphs = glyphs == "auto" and is_utf8(environment)
-    ask_theme = theme == "auto" and found.depth != "none"
+    ask_glyphs = glyphs == AUTO and is_utf8(environment)
+    ask_theme = theme == AUTO and found.depth != "none"
     if ask_glyphs or ask_theme:
         width, light, typed = ask(ask_theme)
         found = replace(found, typed=typed)
         dark = _hinted_dark(environment) if light is None else light < 0.5
-    chosen = glyphs_of_width(width, is_utf8(environment)) if glyphs == "auto" else glyphs
-    return replace(found, palette=palette_named(theme, dark), glyphs=chosen)
+    automatic = glyphs_of_width(width, is_utf8(environment))
+    return replace(found, palette=palette_named(theme, dark), glyphs=glyphs_named(glyphs, automatic))
 
 
-def palette_named(theme: ThemeName, dark: bool = True) -> Palette:
-    """The palette of ``theme``; ``dark`` is the terminal's background, for ``auto``."""
-    automatic = DARK if dark else LIGHT
-    return {"dark": DARK, "light": LIGHT, "colour-blind": BLIND, "colour-blind-light": BLIND_LIGHT}.get(
-        theme, automatic
-    )
+def palette_named(theme: str, dark: bool = True) -> Palette:
+    """The palette of ``theme``; ``dark`` is the terminal's background, for ``AUTO``."""
+    return PALETTES.get(theme, DARK if dark else LIGHT)
+
+
+def glyphs_named(name: str, automatic: GlyphSet = "blocks") -> GlyphSet:
+    """The glyphs called ``name``, or ``automatic`` for ``AUTO``."""
+    return next((glyphs for glyphs in GLYPH_SETS if glyphs == name), automatic)
 
 
 def glyphs_of_width(width: int | None, utf8: bool) -> GlyphSet:
@@ -177,6 +178,7 @@ _QUIET = (
     "\x1b[?1004l\x1b[?2004l\x1b[?2048l\x1b[?2026l\x1b[?7h\x1b[?25h\x1b[0m"  # focus, paste, resize, frames, wrap, cursor
 )
 _LEAVE = "\x1b[<u\x1b[?1049l"
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE = 2.0
 """Seconds that the program has to end in order after a signal."""
 
@@ -185,8 +187,8 @@ _GRACE = 2.0
 def guarded(stop: Callable[[int], None]) -> Iterator[None]:
     """Run the body and leave the terminal as it was, whatever ends the body.
 
-    SIGTERM and SIGHUP call ``stop`` with the exit code in the event loop of the body; if that is stuck the process
-    ends all the same.
+    SIGINT, SIGTERM and SIGHUP call ``stop`` with the exit code in the event loop of the body; if that is stuck, the
+    process ends all the same.
     """
     before = _attributes()
 
@@ -211,7 +213,7 @@ def guarded(stop: Callable[[int], None]) -> Iterator[None]:
         except RuntimeError:  # nothing runs yet
             raise SystemExit(code) from None
 
-    previous = {number: signal.signal(number, signalled) for number in (signal.SIGTERM, signal.SIGHUP)}
+    previous = {number: signal.signal(number, signalled) for number in _ENDING}
     try:
         yield
     except BaseException:
