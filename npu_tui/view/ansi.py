@@ -11,7 +11,7 @@ import numpy.typing as npt
 from npu_tui.view.glyphs import GlyphSet, redraw
 from npu_tui.view.grid import CONTINUED, SPACE, Attr, Grid
 from npu_tui.view.palette import GROUNDS, Palette
-from npu_tui.view.shapes import without_colour
+from npu_tui.view.shapes import without_colour, without_shades
 from npu_tui.view.spans import spread
 
 Rgb = tuple[int, int, int]
@@ -53,6 +53,8 @@ class Encoder:
         """``grid`` as this terminal can show it: without colours if it has none, in the glyphs it is trusted with."""
         if self._depth == "none":
             grid = without_colour(grid)
+        elif self._depth == "16":
+            grid = without_shades(grid, self._palette)
         return redraw(grid, self._glyphs)
 
     def encode(self, grid: Grid, rows: Sequence[int] | None = None, before: Grid | None = None) -> list[str]:

@@ -52,7 +52,10 @@ _GROUND[list(GROUNDS)] = True
 
 @lru_cache(maxsize=8192)
 def stand_in(char: str, glyphs: GlyphSet) -> str:
-    """What stands for ``char``: itself where it is safe, else one character of its width, or two for a wide one."""
+    """What stands for ``char``: itself where it is safe, else one character of its width, or two for a wide one.
+
+    An accent on its own, which has no width, is left out.
+    """
     if glyphs == "blocks" or char.isascii():
         return char
     if glyphs == "safe":
@@ -62,6 +65,8 @@ def stand_in(char: str, glyphs: GlyphSet) -> str:
             return _SAFE[char]
     if char in _ASCII:
         return _ASCII[char]
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return ""
     if 0x2801 <= ord(char) < _TABLE_END:
         return _braille_slope(ord(char) - 0x2800)
     plain = unicodedata.normalize("NFKD", char).encode("ascii", "ignore").decode()
@@ -126,7 +131,7 @@ def _left_blocks(grid: Grid, char: U32, fg: U8, bg: U8, glyphs: GlyphSet) -> Non
 @lru_cache(maxsize=2)
 def _table(glyphs: GlyphSet) -> U32:
     """The stand-in of every code point below ``_TABLE_END``; the levels of charts differ from blocks in a text."""
-    table = np.array([ord(stand_in(chr(code), glyphs)[0]) for code in range(_TABLE_END)], np.uint32)
+    table = np.array([ord((stand_in(chr(code), glyphs) or _UNKNOWN)[0]) for code in range(_TABLE_END)], np.uint32)
     levels = _LEVELS_SAFE if glyphs == "safe" else _LEVELS_ASCII
     for step, glyph in enumerate(levels):
         table[_LOWEST + step] = ord(glyph)

@@ -152,7 +152,7 @@ _BLIND_LIGHT_BARS: _Bars = {
     OpClass.CUBE: (("e57c19", 172), ("f58a2f", 208), ("d06d00", 166)),
     OpClass.VECTOR: (("5f858d", 30), ("6c929a", 66), ("50757c", 242)),
     OpClass.COMMUNICATION: (("be7ff0", 141), ("cc8dff", 177), ("ac6edd", 134)),
-    OpClass.MEMORY: (("f6c425", 220), ("fed462", 221), ("e2b312", 178)),
+    OpClass.MEMORY: (("f6c425", 215), ("fed462", 221), ("e2b312", 178)),
     OpClass.WAIT: (("77738a", 243), ("77738a", 243), ("5f5b70", 60)),
     OpClass.OTHER: (("9cc7c8", 116), ("aad5d6", 152), ("8bb5b6", 109)),
     OpClass.STEP: (("e4bda2", 180), ("f2cbb0", 223), ("d2ab91", 180)),
@@ -266,7 +266,7 @@ _LIGHT_BARS_16 = {
     OpClass.OTHER: 8,
     OpClass.STEP: 10,
 }
-_DARK_LIT_16, _LIGHT_LIT_16 = 15, 7
+_DARK_LIT_16, _LIGHT_LIT_16 = 15, 8
 _DARK_INKS_16 = {
     Ink.LANE: 0,
     Ink.VOID: 0,
@@ -349,7 +349,7 @@ def _table(name: str, dark: bool, bars: _Bars, inks: _Inks) -> Palette:
     )
     for kind, code in bars_16.items():
         ansi[bar(kind, PLAIN)] = ansi[bar(kind, ZEBRA)] = code
-        ansi[bar(kind, LIT)] = code if kind == OpClass.WAIT else lit
+        ansi[bar(kind, LIT)] = 7 if kind == OpClass.WAIT and dark else lit
     for ink, code in inks_16.items():
         ansi[ink] = code
     return Palette(name, dark, rgb, xterm, ansi)

@@ -6,7 +6,7 @@ import numpy as np
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.view.grid import CONTINUED, SPACE, Attr, Grid
-from npu_tui.view.palette import GROUNDS, LIT, SHADES, Ink, bar
+from npu_tui.view.palette import GROUNDS, LIT, SHADES, Ink, Palette, bar
 
 TEXTURES: dict[OpClass, str] = {
     OpClass.FRAME: "·",
@@ -46,7 +46,6 @@ def without_colour(grid: Grid) -> Grid:
     # Two bars in one cell are one bar with a tick, as both are of the same brightness.
     char[bars & (fg < _BARS) & ~blank] = _TICK
     fg[bars & (char == _TICK)] = Ink.LANE
-
     body = bars & blank & ~_beside_text(grid)
     char[body] = _TEXTURE[bg[body] // SHADES]
     char[body & (bg % SHADES == LIT)] = _CURSOR
@@ -65,6 +64,17 @@ def without_colour(grid: Grid) -> Grid:
     alarming |= bg == Ink.NAME_FOCUS
     fg[alarming], bg[alarming] = Ink.LABEL, _PLAIN_BAR
     return Grid(char, fg, bg, attr)
+
+
+def without_shades(grid: Grid, palette: Palette) -> Grid:
+    """``grid`` for a terminal of 16 colours: where two bars of one colour meet in a cell, a tick parts them."""
+    same = (grid.bg < _BARS) & (grid.fg < _BARS) & (palette.ansi[grid.fg] == palette.ansi[grid.bg])
+    same &= grid.char != SPACE
+    if not same.any():
+        return grid
+    char, fg = grid.char.copy(), grid.fg.copy()
+    char[same], fg[same] = _TICK, Ink.LANE
+    return Grid(char, fg, grid.bg, grid.attr)
 
 
 def _beside_text(grid: Grid) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

@@ -38,7 +38,7 @@ LEAST = {
     "dark": (0.09, 0.065),
     "light": (0.13, 0.1),
     "colour-blind": (0.14, 0.115),
-    "colour-blind-light": (0.14, 0.13),
+    "colour-blind-light": (0.14, 0.1),
 }
 """The smallest distance in true colours and in 256 colours."""
 
