@@ -73,7 +73,7 @@ def test_a_storm_of_sizes_ends_in_the_last_one():
                 time.sleep(0.01)
         stormed.resize(*last)
         for terminal in (stormed, fresh):
-            terminal.send(":1ms\r00gg")
+            terminal.send(":1ms\rww0gg")
         stormed.until(lambda: stormed.rows()[1:-1] == fresh.rows()[1:-1], "the screen of the last size")
         for terminal in (stormed, fresh):
             terminal.send(":q\r")
