@@ -122,7 +122,7 @@ def _explore(path: Path, options: argparse.Namespace) -> int:
 
         terminal = asked.result()
     app = NpuTui(path, terminal=terminal)
-    with guarded(lambda code: app.exit(None, return_code=code)):
+    with guarded(app.leave):
         failure = app.run()
     if failure is not None:
         return _refuse(failure)
