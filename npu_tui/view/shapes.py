@@ -29,6 +29,7 @@ _GROUND = np.zeros(256, np.bool_)
 _GROUND[list(GROUNDS)] = True
 _CURSOR, _RANGE, _SELECTED, _TICK = ord("│"), ord("░"), ord("━"), ord("▏")
 _ALERTS = (int(Ink.ALERT), int(Ink.ALERT_LOW))
+_CHART = ord("▁"), ord("█")
 _BOLD, _UNDERLINE = int(Attr.BOLD), int(Attr.UNDERLINE)
 _PLAIN_BAR = bar(OpClass.OP)
 
@@ -60,7 +61,9 @@ def without_colour(grid: Grid) -> Grid:
     char[free & (bg == Ink.CURSOR)] = _CURSOR
     char[free & ((bg == Ink.RANGE) | (bg == Ink.RANGE_FOCUS))] = _RANGE
 
-    alarming = np.isin(fg, _ALERTS) & _GROUND[bg] & (char != SPACE)
+    # A chart of lost time speaks by its height, which reversing would turn over.
+    chart = (char >= _CHART[0]) & (char <= _CHART[1])
+    alarming = np.isin(fg, _ALERTS) & _GROUND[bg] & (char != SPACE) & ~chart
     alarming |= bg == Ink.NAME_FOCUS
     fg[alarming], bg[alarming] = Ink.LABEL, _PLAIN_BAR
     return Grid(char, fg, bg, attr)

@@ -71,6 +71,14 @@ def test_starved_and_near_vertical_differ() -> None:
     assert turned(without_colour(grid)) == [True, False, True]
 
 
+def test_a_chart_of_lost_time_is_not_turned_over() -> None:
+    grid = row(3)
+    grid.char[0] = [ord("▃"), ord("█"), ord(" ")]
+    grid.fg[0] = Ink.ALERT
+    grid.bg[0, 2] = Ink.ALERT
+    assert turned(without_colour(grid)) == [False, False, True]
+
+
 def test_the_focused_row_of_the_gutter_is_reversed() -> None:
     grid = row(2)
     grid.bg[0, 1] = Ink.NAME_FOCUS
