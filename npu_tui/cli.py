@@ -14,10 +14,12 @@ from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
     from npu_tui.analysis.findings.thresholds import Thresholds
-    from npu_tui.settings import Known
+    from npu_tui.settings import Known, Settings
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
 _COMMANDS = ("demo", "report", "screenshot", "check", "settings", "explain")
+_THEMES = ("auto", "dark", "light", "colour-blind", "colour-blind-light")
+_GLYPHS = ("auto", "blocks", "safe", "ascii")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -57,7 +59,15 @@ def _open(words: list[str]) -> int:
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
-    return _explore(Path(parser.parse_args(words).path))
+    _add_look(parser)
+    options = parser.parse_args(words)
+    return _explore(Path(options.path), options)
+
+
+def _add_look(parser: argparse.ArgumentParser) -> None:
+    """The options that say how to draw; their values are those of ``npu_tui.tui.terminal``."""
+    parser.add_argument("--theme", choices=_THEMES, help=say("cli.theme"))
+    parser.add_argument("--glyphs", choices=_GLYPHS, help=say("cli.glyphs"))
 
 
 def _demo(words: list[str]) -> int:
@@ -67,14 +77,16 @@ def _demo(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui demo", description=say("cli.demo"))
     help_text = say("cli.demo_name", names=", ".join(found))
     parser.add_argument("name", nargs="?", default=DEFAULT, metavar="NAME", help=help_text)
-    name = parser.parse_args(words).name
+    _add_look(parser)
+    options = parser.parse_args(words)
+    name = options.name
     if name not in found:
         parser.error(say("cli.no_demo", name=name, names=", ".join(found)))
-    return _explore(found[name])
+    return _explore(found[name], options)
 
 
-def _explore(path: Path) -> int:
-    """The explorer on ``path``, or its summary where stdout is no terminal."""
+def _explore(path: Path, options: argparse.Namespace) -> int:
+    """The explorer on ``path``, or its summary where stdout is no terminal; ``options`` are those of ``_add_look``."""
     from npu_tui.ingest.errors import InputError
 
     if not (sys.stdout.isatty() and _has_keys()):
@@ -97,12 +109,26 @@ def _explore(path: Path) -> int:
         find_source(path)
     except InputError as error:
         return _refuse(error)
-    from npu_tui.tui.app import NpuTui
-
+    settings = _read_settings()
+    if settings is None:
+        return USAGE
     if not sys.stderr.isatty():
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
-    app = NpuTui(path)
-    failure = app.run()
+    from concurrent.futures import ThreadPoolExecutor
+
+    from npu_tui.tui.terminal import find_terminal, guarded
+
+    with ThreadPoolExecutor(1) as beside:  # the terminal answers while the rest is imported
+        theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+        asked = beside.submit(find_terminal, theme, glyphs)
+        from npu_tui.tui.app import NpuTui
+
+        terminal = asked.result()
+    from npu_tui.analysis.findings.thresholds import Thresholds
+
+    app = NpuTui(path, terminal=terminal, thresholds=Thresholds(**settings.thresholds))  # type: ignore[arg-type]
+    with guarded(app.leave):
+        failure = app.run()
     if failure is not None:
         return _refuse(failure)
     return app.return_code or DONE
@@ -208,6 +234,7 @@ def _screenshot(words: list[str]) -> int:
     parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
     parser.add_argument("--size", default="120x40", help=say("cli.size"))
     parser.add_argument("--keys", default="", help=say("cli.keys"))
+    _add_look(parser)
     options = parser.parse_args(words)
     columns, _, rows = options.size.partition("x")
     if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
@@ -217,7 +244,13 @@ def _screenshot(words: list[str]) -> int:
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
     from npu_tui.tui.picture import picture, unknown_keys
+    from npu_tui.tui.terminal import Terminal, glyphs_named, palette_named
 
+    settings = _read_settings()
+    if settings is None:
+        return USAGE
+    theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+    terminal = Terminal(palette=palette_named(theme), glyphs=glyphs_named(glyphs))
     keys = options.keys.split()
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
@@ -225,7 +258,7 @@ def _screenshot(words: list[str]) -> int:
         trace = load(options.path)
     except InputError as error:
         return _refuse(error)
-    drawn = picture(trace, int(columns), int(rows), keys)
+    drawn = picture(trace, int(columns), int(rows), keys, terminal)
     try:
         Path(options.output).write_text(drawn, encoding="utf-8")
     except OSError as error:
@@ -264,7 +297,7 @@ def _settings(words: list[str]) -> int:
 
     if not options.check:
         rows = [(command.id, command.keys, command.title) for command in COMMANDS]
-        _write(settings_text(rows, (), _thresholds()))
+        _write(settings_text(rows, _THEMES, _thresholds()))
         return DONE
     try:
         found = load_settings(options.config, known_settings())
@@ -280,7 +313,19 @@ def known_settings() -> Known:
     from npu_tui.settings import Known
     from npu_tui.tui.commands import BY_ID
 
-    return Known(commands=BY_ID, thresholds={name: default for name, default, _ in _thresholds()})
+    return Known(commands=BY_ID, themes=_THEMES, thresholds={name: default for name, default, _ in _thresholds()})
+
+
+def _read_settings() -> Settings | None:
+    """The user's settings, None after saying what is wrong with them."""
+    from npu_tui.settings import SettingsError, load_settings, settings_path
+
+    try:
+        # What the names may be takes imports that only a file is worth.
+        return load_settings(known=known_settings() if settings_path().exists() else None)
+    except SettingsError as error:
+        print(f"npu-tui: {error}", file=sys.stderr)
+        return None
 
 
 def _thresholds() -> list[tuple[str, bool | int | float, str]]:

@@ -8,10 +8,11 @@ from typing import Any
 from npu_tui.analysis.dispatch import dispatch
 from npu_tui.report.scene import finding_marks, make_scene
 from npu_tui.report.selection import WHOLE_TRACE, Selection
-from npu_tui.report.svg import svg
+from npu_tui.report.svg import Piece, svg
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.view.ansi import Encoder
+from npu_tui.trace.text import drawable
+from npu_tui.view.ansi import Encoder, Run
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter, gutter_width, lanes_top
 from npu_tui.view.palette import DARK
@@ -45,7 +46,14 @@ def timeline_picture(trace: Trace, selection: Selection = WHOLE_TRACE, findings:
     height = rows + lanes_top(rows)
     grid = Painter(scene).compose(explorer.rows, explorer.state, _COLUMNS, height).grid
     encoder = Encoder(DARK)
-    return svg([encoder.runs(grid, y) for y in range(grid.height)], say("table.timeline"))
+    return svg([[_piece(run) for run in encoder.runs(grid, y)] for y in range(grid.height)], say("table.timeline"))
+
+
+def _piece(run: Run) -> Piece:
+    text, front, back, attr, _ = run
+    assert isinstance(front, tuple)
+    assert isinstance(back, tuple)
+    return drawable(text), front, back, attr
 
 
 def _place(place: dict[str, Any]) -> tuple[int, int]:

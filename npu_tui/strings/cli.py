@@ -28,6 +28,8 @@ ENGLISH: dict[str, str] = {
     "cli.settings.none": "{path}: there is no such file, so the defaults count",
     "cli.config": "a settings file in place of the one in the config directory",
     "cli.output": "where the picture goes",
+    "cli.theme": "colours: auto (as the terminal's background), dark, light, colour-blind, colour-blind-light",
+    "cli.glyphs": "characters to draw with: auto (asks the terminal), blocks, safe (where blocks take two cells), ascii",
     "cli.size": "columns x rows of the screen",
     "cli.keys": "keys to press first, in Textual's names, separated by blanks",
     "cli.bad_keys": "no key is called {keys}; use characters and names such as space, enter, left, shift+left",

@@ -18,6 +18,7 @@ from textual.timer import Timer
 from textual.worker import get_current_worker
 
 from npu_tui.analysis.findings.model import Findings
+from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
 from npu_tui.report.health import health_lines
 from npu_tui.report.measured import findings_of
@@ -26,7 +27,7 @@ from npu_tui.trace.text import printable
 from npu_tui.trace.units import parse_duration
 from npu_tui.tui.actions import Actions
 from npu_tui.tui.bars import Bars, Times, measure
-from npu_tui.tui.commands import BY_ID, COMMANDS, TAB_COMMAND, delivered
+from npu_tui.tui.commands import BY_ID, COMMANDS, TAB_COMMAND, delivered, is_han
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
 from npu_tui.tui.hits import Hits, search
@@ -37,6 +38,7 @@ from npu_tui.tui.session import Session
 from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.tabs import TABS
 from npu_tui.tui.tabs.tab import Content, Context, Row, Stretch, Tab, Table
+from npu_tui.tui.terminal import Terminal
 from npu_tui.tui.timeline import Timeline
 from npu_tui.tui.verdict import Verdict
 from npu_tui.view.explorer import Explorer
@@ -81,9 +83,13 @@ class MainScreen(Screen[None], inherit_bindings=False):
     class Leave(Message):
         """The user has seen enough."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(
+        self, session: Session, terminal: Terminal | None = None, thresholds: Thresholds | None = None
+    ) -> None:
         super().__init__()
         self.session = session
+        self._terminal = terminal
+        self._thresholds = thresholds
         self.explorer = Explorer(session.scene, 80, 20)
         self.hits: Hits = search([], "")
         self._actions = Actions(self)
@@ -103,7 +109,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         yield Headline()
         yield Verdict()
         yield Bars()
-        yield Timeline(self.explorer, Painter(self.session.scene))
+        yield Timeline(self.explorer, Painter(self.session.scene), self._terminal)
         yield Panel()
         yield StatusLine()
         yield Prompt()
@@ -178,7 +184,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         for index, trace in enumerate(self.session.scene.traces):
             tell(self._measured, index, measure(trace))
             try:
-                findings = findings_of(trace)
+                findings = findings_of(trace, thresholds=self._thresholds)
             except InputError as error:
                 findings = Findings((), (), (str(error),))
             tell(self._examined, index, findings)
@@ -195,6 +201,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._show_head()
 
     # --- commands
+
+    def on_key(self, event: events.Key) -> None:
+        """Say why keys do nothing while an input method takes them."""
+        if is_han(event.character):
+            self.tell(say("keys.input_method"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """In a prompt the keys that open prompts are text."""

@@ -40,7 +40,7 @@ class Places:
         it is on screen, and for lane -1.
         """
         if not len(self._head):
-            return np.full(lanes.shape, -1, np.int64)
+            return np.full(lanes.shape, -1, np.int64)  # a trace of counters alone has no lanes
         known = lanes >= 0
         lane = np.where(known, lanes, 0) + self._base[trace]
         if not len(self._key):
