@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 from npu_tui import __version__
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
+from npu_tui.tui.place_options import add_place, place_of
 
 if TYPE_CHECKING:
-    from npu_tui.settings import Known
-    from npu_tui.view.opening import Opening
+    from npu_tui.analysis.findings.thresholds import Thresholds
+    from npu_tui.settings import Known, Settings
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
-_COMMANDS = ("demo", "report", "screenshot", "settings", "explain", "keys")
+_COMMANDS = ("demo", "report", "screenshot", "check", "settings", "explain", "keys")
+_THEMES = ("auto", "dark", "light", "colour-blind", "colour-blind-light")
+_GLYPHS = ("auto", "blocks", "safe", "ascii")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -33,6 +36,8 @@ def main(argv: list[str] | None = None) -> int:
             return _report(words[1:])
         if command == "screenshot":
             return _screenshot(words[1:])
+        if command == "check":
+            return _check(words[1:])
         if command == "settings":
             return _settings(words[1:])
         if command == "keys":
@@ -52,14 +57,21 @@ def _open(words: list[str]) -> int:
         prog="npu-tui",
         description=say("cli.description"),
         epilog=say("cli.epilog"),
-        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui screenshot PATH -o OUT.svg"
-        " | npu-tui explain [ID]",
+        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui check [PATH] LIMITS | "
+        "npu-tui screenshot PATH -o OUT.svg | npu-tui settings | npu-tui explain [ID]",
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
-    _add_place(parser)
+    _add_look(parser)
+    add_place(parser)
     options = parser.parse_args(words)
     return _explore(Path(options.path), parser, options)
+
+
+def _add_look(parser: argparse.ArgumentParser) -> None:
+    """The options that say how to draw; their values are those of ``npu_tui.tui.terminal``."""
+    parser.add_argument("--theme", choices=_THEMES, help=say("cli.theme"))
+    parser.add_argument("--glyphs", choices=_GLYPHS, help=say("cli.glyphs"))
 
 
 def _demo(words: list[str]) -> int:
@@ -69,7 +81,8 @@ def _demo(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui demo", description=say("cli.demo"))
     help_text = say("cli.demo_name", names=", ".join(found))
     parser.add_argument("name", nargs="?", default=DEFAULT, metavar="NAME", help=help_text)
-    _add_place(parser)
+    _add_look(parser)
+    add_place(parser)
     options = parser.parse_args(words)
     name = options.name
     if name not in found:
@@ -77,55 +90,11 @@ def _demo(words: list[str]) -> int:
     return _explore(found[name], parser, options)
 
 
-def _add_place(parser: argparse.ArgumentParser) -> None:
-    """The options that open at a place, as the explorer's Y copies them."""
-    place = parser.add_argument_group(say("cli.place"))
-    place.add_argument("--at", metavar="TIME", help=say("cli.place.at"))
-    place.add_argument("--range", metavar="A..B", help=say("cli.place.range"))
-    place.add_argument("--view", metavar="A..B", help=say("cli.place.view"))
-    place.add_argument("--select", metavar="NAME", default="", help=say("cli.place.select"))
-    place.add_argument("--search", metavar="TEXT", default="", help=say("cli.place.search"))
-    place.add_argument("--links", choices=("off", "selection", "all"), help=say("cli.place.links"))
-    place.add_argument("--tab", metavar="TAB", default="", help=say("cli.place.tab"))
-    place.add_argument("--rows", metavar="ROWS", default="", help=say("cli.place.rows"))
-    place.add_argument("--notes", metavar="FILE", help=say("cli.place.notes"))
-
-
-def _place(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Opening | None:
-    """Where the options say to open; None if they say nothing."""
-    from npu_tui.trace.units import parse_duration
-    from npu_tui.tui.commands import TAB_KEYS
-    from npu_tui.view.opening import NO_TAB, Opening, parse_span
-
-    spans = {"range": options.range, "view": options.view}
-    found = {name: parse_span(text) for name, text in spans.items() if text is not None}
-    for name, span in found.items():
-        if span is None:
-            parser.error(say("cli.bad_span", option=f"--{name}", text=spans[name]))
-    at = None if options.at is None else parse_duration(options.at)
-    if options.at is not None and at is None:
-        parser.error(say("cli.bad_time", text=options.at))
-    tabs = [*(tab for tab, _ in TAB_KEYS), NO_TAB]
-    if options.tab and options.tab not in tabs:
-        parser.error(say("cli.bad_tab", text=options.tab, tabs=", ".join(tabs)))
-    opening = Opening(
-        found.get("view"),
-        at,
-        found.get("range"),
-        options.select,
-        options.rows,
-        options.search,
-        options.links,
-        options.tab,
-    )
-    return opening if opening != Opening() else None
-
-
 def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """The explorer on ``path``, or its summary where stdout is no terminal."""
+    """The explorer on ``path``, or its summary where stdout is no terminal; ``options`` say how to draw and where."""
     from npu_tui.ingest.errors import InputError
 
-    opening = _place(parser, options)
+    opening = place_of(parser, options)
     if not (sys.stdout.isatty() and _has_keys()):
         from npu_tui.ingest.load import load
         from npu_tui.report.summary import summary
@@ -146,13 +115,29 @@ def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Name
         find_source(path)
     except InputError as error:
         return _refuse(error)
-    from npu_tui.tui.app import NpuTui
-    from npu_tui.tui.flags import default_notes
-
+    settings = _read_settings()
+    if settings is None:
+        return USAGE
     if not sys.stderr.isatty():
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
-    app = NpuTui(path, None, opening, Path(options.notes) if options.notes else default_notes())
-    failure = app.run()
+    from concurrent.futures import ThreadPoolExecutor
+
+    from npu_tui.tui.terminal import find_terminal, guarded
+
+    with ThreadPoolExecutor(1) as beside:  # the terminal answers while the rest is imported
+        theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+        asked = beside.submit(find_terminal, theme, glyphs)
+        from npu_tui.tui.app import NpuTui
+        from npu_tui.tui.flags import default_notes
+
+        terminal = asked.result()
+    from npu_tui.analysis.findings.thresholds import Thresholds
+
+    thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
+    notes = Path(options.notes) if options.notes else default_notes()
+    app = NpuTui(path, terminal=terminal, thresholds=thresholds, opening=opening, notes=notes)
+    with guarded(app.leave):
+        failure = app.run()
     if failure is not None:
         return _refuse(failure)
     return app.return_code or DONE
@@ -183,31 +168,48 @@ def _has_keys() -> bool:
 def _report(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui report", description=say("cli.report"))
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
-    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("cli.format"))
+    parser.add_argument(
+        "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
+    )
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--range", metavar="A..B", help=say("cli.range"))
     part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     options = parser.parse_args(words)
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
     from npu_tui.report.json_report import json_report, report
     from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
     from npu_tui.report.text_report import text_report
+    from npu_tui.settings import SettingsError
 
     selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
     if selection is None:
         parser.error(say("cli.bad_range"))
     try:
+        thresholds = _thresholds_of(options.config)
         trace = load(options.path)
         if options.step is not None:
             selection = select_step(trace, options.step)
             if selection is None:
                 parser.error(say("cli.no_step", step=options.step))
         if options.format == "json":
-            sys.stdout.buffer.write(json_report(trace, selection, options.path) + b"\n")
+            sys.stdout.buffer.write(json_report(trace, selection, options.path, thresholds) + b"\n")
             sys.stdout.flush()
+            return DONE
+        found = report(trace, selection, options.path, thresholds)
+        if options.format == "markdown":
+            from npu_tui.report.markdown_report import markdown_report
+
+            _write(markdown_report(found))
+        elif options.format == "html":
+            from npu_tui.report.html_report import html_report
+
+            _write(html_report(found, trace, selection))
         else:
-            _write(text_report(report(trace, selection, options.path)))
+            _write(text_report(found))
+    except SettingsError as error:
+        return _refuse(error, USAGE)
     except InputError as error:
         return _refuse(error)
     return DONE
@@ -216,8 +218,11 @@ def _report(words: list[str]) -> int:
 def _explain(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="npu-tui explain", description=say("cli.explain"))
     parser.add_argument("id", nargs="?", metavar="ID", help=say("cli.explain_id"))
-    wanted = parser.parse_args(words).id
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    options = parser.parse_args(words)
+    wanted = options.id
     from npu_tui.report.explain import explain, list_findings, nearest, rule_of
+    from npu_tui.settings import SettingsError
 
     if wanted is None:
         _write(list_findings())
@@ -225,7 +230,10 @@ def _explain(words: list[str]) -> int:
     rule = rule_of(wanted)
     if rule is None:
         parser.error(say("explain.unknown", id=printable(wanted), near=nearest(wanted)))
-    _write(explain(rule))
+    try:
+        _write(explain(rule, _thresholds_of(options.config)))
+    except SettingsError as error:
+        return _refuse(error, USAGE)
     return DONE
 
 
@@ -235,7 +243,8 @@ def _screenshot(words: list[str]) -> int:
     parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
     parser.add_argument("--size", default="120x40", help=say("cli.size"))
     parser.add_argument("--keys", default="", help=say("cli.keys"))
-    _add_place(parser)
+    _add_look(parser)
+    add_place(parser)
     options = parser.parse_args(words)
     columns, _, rows = options.size.partition("x")
     if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
@@ -245,8 +254,14 @@ def _screenshot(words: list[str]) -> int:
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
     from npu_tui.tui.picture import picture, unknown_keys
+    from npu_tui.tui.terminal import Terminal, glyphs_named, palette_named
 
-    keys, opening = options.keys.split(), _place(parser, options)
+    settings = _read_settings()
+    if settings is None:
+        return USAGE
+    theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+    terminal = Terminal(palette=palette_named(theme), glyphs=glyphs_named(glyphs))
+    keys, opening = options.keys.split(), place_of(parser, options)
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
     try:
@@ -254,7 +269,7 @@ def _screenshot(words: list[str]) -> int:
     except InputError as error:
         return _refuse(error)
     notes = Path(options.notes) if options.notes else None
-    drawn = picture(trace, int(columns), int(rows), keys, opening, notes)
+    drawn = picture(trace, int(columns), int(rows), keys, terminal, opening, notes)
     try:
         Path(options.output).write_text(drawn, encoding="utf-8")
     except OSError as error:
@@ -272,6 +287,24 @@ def _keys(words: list[str]) -> int:
     return DONE
 
 
+def _check(words: list[str]) -> int:
+    from npu_tui.gate.command import check
+    from npu_tui.ingest.errors import InputError
+    from npu_tui.settings import SettingsError
+
+    try:
+        return check(words, _write, _thresholds_of)
+    except SettingsError as error:
+        return _refuse(error, USAGE)
+    except InputError as error:
+        return _refuse(error)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"npu-tui: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+        return USAGE
+
+
 def _settings(words: list[str]) -> int:
     """Print a settings file with every default, or check the one in use."""
     from npu_tui.settings import SettingsError, load_settings, settings_path, settings_text
@@ -284,13 +317,12 @@ def _settings(words: list[str]) -> int:
 
     if not options.check:
         rows = [(command.id, command.keys, command.title) for command in COMMANDS]
-        _write(settings_text(rows, (), ()))
+        _write(settings_text(rows, _THEMES, _thresholds()))
         return DONE
     try:
         found = load_settings(options.config, known_settings())
     except SettingsError as error:
-        print(f"npu-tui: {error}", file=sys.stderr)
-        return USAGE
+        return _refuse(error, USAGE)
     key = "cli.settings.none" if found.path is None else "cli.settings.good"
     _write(say(key, path=printable(str(found.path or settings_path()))) + "\n")
     return DONE
@@ -301,9 +333,39 @@ def known_settings() -> Known:
     from npu_tui.settings import Known
     from npu_tui.tui.commands import BY_ID
 
-    return Known(commands=BY_ID)
+    return Known(commands=BY_ID, themes=_THEMES, thresholds={name: default for name, default, _ in _thresholds()})
 
 
-def _refuse(error: Exception) -> int:
+def _read_settings() -> Settings | None:
+    """The user's settings, None after saying what is wrong with them."""
+    from npu_tui.settings import SettingsError, load_settings, settings_path
+
+    try:
+        # What the names may be takes imports that only a file is worth.
+        return load_settings(known=known_settings() if settings_path().exists() else None)
+    except SettingsError as error:
+        print(f"npu-tui: {error}", file=sys.stderr)
+        return None
+
+
+def _thresholds() -> list[tuple[str, bool | int | float, str]]:
+    """Name, default and meaning of every threshold of a finding."""
+    from dataclasses import asdict
+
+    from npu_tui.analysis.findings.thresholds import Thresholds
+
+    defaults = asdict(Thresholds()).items()
+    return [(name, value, say(f"threshold.{name}")) for name, value in defaults]
+
+
+def _thresholds_of(option: str | None) -> Thresholds:
+    """The thresholds of the settings in use, those of the file ``option`` if there is one. Raises ``SettingsError``."""
+    from npu_tui.analysis.findings.thresholds import Thresholds
+    from npu_tui.settings import load_settings
+
+    return Thresholds(**load_settings(option, known_settings()).thresholds)  # type: ignore[arg-type]  # each is checked
+
+
+def _refuse(error: Exception, code: int = UNREADABLE) -> int:
     print(f"npu-tui: {printable(str(error))}", file=sys.stderr)
-    return UNREADABLE
+    return code

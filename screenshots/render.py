@@ -7,6 +7,8 @@ from pathlib import Path
 
 from npu_tui.ingest.load import load
 from npu_tui.tui.picture import picture
+from npu_tui.tui.terminal import Terminal
+from npu_tui.view.palette import BLIND, LIGHT
 
 HERE = Path(__file__).resolve().parent
 
@@ -22,13 +24,24 @@ PICTURES: tuple[tuple[str, str, int, int, str], ...] = (
 )
 """(name, fixture, columns, rows, keys pressed first)."""
 
+TERMINALS: tuple[tuple[str, str, int, int, str, Terminal], ...] = (
+    ("light_120x40", "dispatch_bound", 120, 40, "x W t x x", Terminal(palette=LIGHT)),
+    ("colour_blind_120x40", "dispatch_bound", 120, 40, "x W t x x", Terminal(palette=BLIND)),
+    ("colours16_120x40", "dispatch_bound", 120, 40, "x W t x x", Terminal("16")),
+    ("no_colour_120x40", "dispatch_bound", 120, 40, "x W t x x", Terminal("none")),
+    ("safe_120x40", "dispatch_bound", 120, 40, "x W t x x", Terminal(glyphs="safe")),
+    ("ascii_120x40", "dispatch_bound", 120, 40, "x W t x x", Terminal("none", glyphs="ascii")),
+    ("small_60x15", "dispatch_bound", 60, 15, "x", Terminal("256")),
+)
+"""The same, with the terminal that shows it."""
+
 
 def main() -> None:
     """Write every picture."""
     os.chdir(HERE.parent)  # the pictures show relative paths
-    for name, fixture, columns, rows, keys in PICTURES:
+    for name, fixture, columns, rows, keys, terminal in (*((*entry, Terminal()) for entry in PICTURES), *TERMINALS):
         trace = load(Path("fixtures") / fixture)
-        (HERE / f"{name}.svg").write_text(picture(trace, columns, rows, keys.split()), encoding="utf-8")
+        (HERE / f"{name}.svg").write_text(picture(trace, columns, rows, keys.split(), terminal), encoding="utf-8")
         print(f"{name}.svg")
 
 

@@ -20,6 +20,8 @@ from npu_tui.trace.model import Trace
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "ingest"))
 
+os.environ["NPU_TUI_CONFIG"] = os.devnull  # nobody's own settings
+
 from reference import Reference, read  # noqa: E402 - its folder is no package
 
 settings.register_profile(

@@ -35,12 +35,13 @@ def test_help():
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "npu-tui [PATH]" in done.stdout
-    assert "Exit codes: 0 done, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted." in " ".join(
-        done.stdout.split()
+    assert (
+        "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted."
+        in " ".join(done.stdout.split())
     )
 
 
-@pytest.mark.parametrize("command", ["demo", "screenshot"])
+@pytest.mark.parametrize("command", ["demo", "screenshot", "check", "settings"])
 def test_help_of_a_command(command, capsys):
     assert refused(command, "--help") == 0
     assert f"npu-tui {command}" in capsys.readouterr().out

@@ -26,7 +26,11 @@ from driving import opened  # noqa: E402 - its folder is no package
 from npu_tui.ingest.errors import InputError  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
+from npu_tui.report.html_report import html_report  # noqa: E402
+from npu_tui.report.json_report import report  # noqa: E402
+from npu_tui.report.markdown_report import markdown_report  # noqa: E402
 from npu_tui.report.summary import summary  # noqa: E402
+from npu_tui.report.text_report import text_report  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402
 from npu_tui.tui.session import make_session  # noqa: E402
@@ -154,6 +158,13 @@ def test_pictures(trace: Trace) -> None:
         assert dangerous(drawn.replace("\n", "")) == []
         tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawn).iter()}
         assert not tags & {"script", "a", "image", "foreignObject"}
+
+
+def test_reports(trace: Trace) -> None:
+    found = report(trace)
+    for text in (text_report(found), markdown_report(found), html_report(found, trace)):
+        assert dangerous(text.replace("\n", "")) == []
+    assert "<script>alert" not in html_report(found, trace)
 
 
 def test_messages(path: Path, tmp_path: Path) -> None:

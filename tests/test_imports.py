@@ -55,7 +55,10 @@ def test_the_command_line_is_light() -> None:
     assert not loaded & {"numpy", "polars", "textual", "rich", "msgspec", "orjson", "platformdirs"}
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["demo", "--help"], ["settings", "--help"], ["settings"]])
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["--version"], ["demo", "--help"], ["report", "--help"], ["check", "--help"], ["settings", "--help"]],
+)
 def test_help_is_light(words: list[str]) -> None:
     call = f"import npu_tui.cli; npu_tui.cli.main({words!r})"
     statement = f"import contextlib\nwith contextlib.suppress(SystemExit):\n    {call}\n"

@@ -176,10 +176,10 @@ def _steps(trace: Trace, parts: list[DevicePart], selection: Selection, all_step
     if all(step.window is None for step in all_steps):
         measured = []  # without a linked launch nothing tells when a step is on the device
     sums = [step_sums(trace, chosen, lanes) for lanes in measured]
-    return [_step_row(step, [each[k] for each in sums]) for k, step in enumerate(chosen)]
+    return [_step_row(trace, step, [each[k] for each in sums]) for k, step in enumerate(chosen)]
 
 
-def _step_row(step: Step, sums: list[StepSums]) -> dict[str, Any]:
+def _step_row(trace: Trace, step: Step, sums: list[StepSums]) -> dict[str, Any]:
     alone = sums[0] if len(sums) == 1 else None  # what spans from first to last has no sum over devices
     known = bool(sums)
     communication = sum(each.overlap.communication for each in sums) if known else None
@@ -195,6 +195,7 @@ def _step_row(step: Step, sums: list[StepSums]) -> dict[str, Any]:
         "stage_us": us(alone.stage) if alone else None,
         "bubble_us": us(sum(each.bubble for each in sums)) if known else None,
         "preparing_us": us(alone.preparing) if alone else None,
+        "duration_us": us(int(trace.slices.end[step.item] - trace.slices.start[step.item])) if step.item >= 0 else None,
     }
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from npu_tui.view.ansi import Rgb, Run
+from npu_tui.trace.text import cell_count, char_cells
+from npu_tui.view.ansi import Rgb
 from npu_tui.view.grid import Attr
+
+Piece = tuple[str, Rgb, Rgb, int]
+"""``drawable`` text, foreground, background and attribute bits."""
 
 CELL_WIDTH = 9
 CELL_HEIGHT = 18
@@ -20,9 +24,9 @@ _HEAVY = {"━": (0, 9, 9, 9), "┃": (4.5, 0, 4.5, 18)}
 _DASHED = {"┊": (4.5, 0, 4.5, 18), "╷": (4.5, 9, 4.5, 18), "╵": (4.5, 0, 4.5, 9)}
 
 
-def svg(rows: list[list[Run]], title: str) -> str:
-    """The picture of ``rows``, each a list of (text, foreground, background, attribute bits) of one-cell characters."""
-    width = CELL_WIDTH * max((sum(len(run[0]) for run in row) for row in rows), default=1)
+def svg(rows: list[list[Piece]], title: str) -> str:
+    """The picture of ``rows``."""
+    width = CELL_WIDTH * max((sum(cell_count(piece[0]) for piece in row) for row in rows), default=1)
     height = CELL_HEIGHT * len(rows)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
@@ -35,25 +39,26 @@ def svg(rows: list[list[Run]], title: str) -> str:
     return "\n".join(parts)
 
 
-def _row(row: list[Run], top: int) -> Iterator[str]:
+def _row(row: list[Piece], top: int) -> Iterator[str]:
     left = 0
     for text, _, back, _ in row:
-        width = len(text) * CELL_WIDTH
+        width = cell_count(text) * CELL_WIDTH
         # half a unit more hides the seam between neighbours
         yield f'<rect x="{left}" y="{top}" width="{width + 0.5}" height="{CELL_HEIGHT + 0.5}" fill="{_hex(back)}"/>'
         left += width
     left = 0
     for text, front, _, attr in row:
         yield from _glyphs(text, left, top, _hex(front), attr)
-        left += len(text) * CELL_WIDTH
+        left += cell_count(text) * CELL_WIDTH
 
 
 def _glyphs(text: str, left: int, top: int, colour: str, attr: int) -> Iterator[str]:
     """Shapes for drawing glyphs, text elements for the words between them."""
     word, begin = "", left
     faint = ' opacity="0.6"' if attr & Attr.DIM else ""
-    for i, char in enumerate(text):
-        x = left + i * CELL_WIDTH
+    behind = left
+    for char in text:
+        x, behind = behind, behind + char_cells(char) * CELL_WIDTH
         shape = _shape(char, x, top, colour)
         if shape is None:
             if not word:
@@ -74,7 +79,7 @@ def _word(word: str, left: int, top: int, colour: str, attr: int) -> Iterator[st
     if not stripped:
         return
     style = (' font-weight="bold"' if attr & Attr.BOLD else "") + (' opacity="0.6"' if attr & Attr.DIM else "")
-    length = len(stripped) * CELL_WIDTH
+    length = cell_count(stripped) * CELL_WIDTH
     yield (
         f'<text x="{left}" y="{top + _BASELINE}" fill="{colour}" textLength="{length}"{style} '
         f'lengthAdjust="spacingAndGlyphs">{escape(stripped)}</text>'

@@ -6,9 +6,9 @@ import textwrap
 from typing import Any
 
 from npu_tui.report.findings_part import verdict_lines
+from npu_tui.report.wording import or_unknown, share_text, time_text
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.trace.units import duration_text
 
 _LONGEST_LIST = 10
 _WIDTH = 118
@@ -21,9 +21,7 @@ def text_report(report: dict[str, Any]) -> str:
     lines += _section("steps", [_step(step) for step in report["steps"] if step["computing_us"] is not None])
     several = isinstance(report["dispatch"], list)
     for found in report["dispatch"] if several else [report["dispatch"]]:
-        title = (
-            say("report.dispatch.device", device=_or_unknown(found["device"])) if several else say("report.dispatch")
-        )
+        title = say("report.dispatch.device", device=or_unknown(found["device"])) if several else say("report.dispatch")
         lines += _titled(title, _dispatch(found))
         lines += _section("ranges", _rows("ranges.row", [_range(each) for each in found["ranges"]]))
         lines += _section("lines", _rows("lines.row", [_line(each) for each in found["code_lines"]]))
@@ -50,18 +48,6 @@ def _rows(key: str, values: list[dict[str, Any]]) -> list[str]:
     return [*lines, say("report.more", count=hidden)] if hidden else lines
 
 
-def _time(us: float | None) -> str:
-    return say("report.unknown") if us is None else duration_text(us * 1000)
-
-
-def _share(value: float | None) -> str:
-    return say("report.unknown") if value is None else f"{value:.1%}"
-
-
-def _or_unknown(value: object) -> object:
-    return say("report.unknown") if value is None else value
-
-
 def _head(report: dict[str, Any]) -> list[str]:
     source, trace, selection = report["source"], report["trace"], report["selection"]
     lines = [
@@ -70,9 +56,9 @@ def _head(report: dict[str, Any]) -> list[str]:
             path=source["path"],
             kind=source["kind"],
             size=source["bytes"] / 1e6,
-            rank=_or_unknown(source["rank"]),
-            device=_or_unknown(source["device"]),
-            level=_or_unknown(source["profiler_level"]),
+            rank=or_unknown(source["rank"]),
+            device=or_unknown(source["device"]),
+            level=or_unknown(source["profiler_level"]),
             steps=source["step_count"],
         ),
         say(
@@ -80,7 +66,7 @@ def _head(report: dict[str, Any]) -> list[str]:
             slices=trace["slices"],
             lanes=trace["lanes"],
             links=trace["links"],
-            span=_time(trace["span_us"]),
+            span=time_text(trace["span_us"]),
         ),
     ]
     if selection is not None:
@@ -90,8 +76,8 @@ def _head(report: dict[str, Any]) -> list[str]:
             say(
                 f"report.{key}",
                 step=selection["step"],
-                start=_time(selection["start_us"] or 0.0),
-                end=say("report.end") if end is None else _time(end),
+                start=time_text(selection["start_us"] or 0.0),
+                end=say("report.end") if end is None else time_text(end),
             )
         )
     return lines
@@ -133,8 +119,8 @@ def _overlap(overlap: dict[str, Any]) -> list[str]:
         say(
             "report.overlap.part",
             name=say(f"report.{name}"),
-            time=_time(time),
-            share=_share(time / whole if whole else None),
+            time=time_text(time),
+            share=share_text(time / whole if whole else None),
         )
         for name, time, whole in parts
     ]
@@ -144,10 +130,10 @@ def _step(step: dict[str, Any]) -> str:
     return say(
         "report.steps.row",
         name=step["name"] or say("report.steps.none"),
-        computing=_time(step["computing_us"]),
-        exposed=_time(step["communication_not_overlapped_us"]),
-        free=_time(step["free_us"]),
-        stage=_time(step["stage_us"]),
+        computing=time_text(step["computing_us"]),
+        exposed=time_text(step["communication_not_overlapped_us"]),
+        free=time_text(step["free_us"]),
+        stage=time_text(step["stage_us"]),
     )
 
 
@@ -155,17 +141,17 @@ def _dispatch(found: dict[str, Any]) -> list[str]:
     if found["lost_us"] is None:
         return []
     lines = [
-        say("report.dispatch.lost", lost=_time(found["lost_us"]), starved=found["starved"], links=found["links"]),
+        say("report.dispatch.lost", lost=time_text(found["lost_us"]), starved=found["starved"], links=found["links"]),
         say(
             "report.dispatch.classes",
             near=found["near_vertical"],
             shallow=found["shallow"],
             queued=found["queued"],
-            floor=_time(found["clock_floor_us"]),
+            floor=time_text(found["clock_floor_us"]),
         ),
     ]
     if found["slow_stage"] is not None:
-        lines.append(say(f"report.dispatch.stage.{found['slow_stage']}", idle=_share(found["dequeue_idle_ratio"])))
+        lines.append(say(f"report.dispatch.stage.{found['slow_stage']}", idle=share_text(found["dequeue_idle_ratio"])))
     if found["drains"]:
         causes = [each["cause"] for each in found["drains"]]
         counted = sorted({cause: causes.count(cause) for cause in causes}.items(), key=lambda each: -each[1])
@@ -182,27 +168,27 @@ def _dispatch(found: dict[str, Any]) -> list[str]:
 
 def _range(each: dict[str, Any]) -> dict[str, Any]:
     return {
-        "start": _time(each["start_us"]),
-        "end": _time(each["end_us"]),
+        "start": time_text(each["start_us"]),
+        "end": time_text(each["end_us"]),
         "near": each["near_vertical"],
         "links": each["links"],
-        "idle": _share(each["idle_ratio"]),
-        "lost": _time(each["lost_us"]),
+        "idle": share_text(each["idle_ratio"]),
+        "lost": time_text(each["lost_us"]),
     }
 
 
 def _line(each: dict[str, Any]) -> dict[str, Any]:
     place = say("report.lines.none") if each["file"] is None else say("report.lines.place", **each)
-    return {"lost": _time(each["lost_us"]), "launches": each["launches"], "place": place}
+    return {"lost": time_text(each["lost_us"]), "launches": each["launches"], "place": place}
 
 
 def _operator(each: dict[str, Any]) -> dict[str, Any]:
     return {
-        "total": _time(each["total_us"]),
-        "share": _share(each["ratio"]),
+        "total": time_text(each["total_us"]),
+        "share": share_text(each["ratio"]),
         "count": each["count"],
         "type": each["type"],
-        "core": _or_unknown(each["core"]),
+        "core": "" if each["core"] is None else f" ({each['core']})",
     }
 
 
@@ -210,9 +196,9 @@ def _collective(each: dict[str, Any]) -> dict[str, Any]:
     size, peer = each["size_bytes"], each["peer_rank"]
     return {
         "name": each["name"],
-        "elapsed": _time(each["elapsed_us"]),
+        "elapsed": time_text(each["elapsed_us"]),
         "size": say("report.unknown") if size is None else f"{size / 1e6:.3f} MB",
-        "wait": _time(each["longest_wait_us"]),
+        "wait": time_text(each["longest_wait_us"]),
         "peer": "" if peer is None else say("report.communication.peer", rank=peer),
     }
 

@@ -8,7 +8,9 @@ from npu_tui.strings import (
     commands,
     explain,
     findings,
+    gate,
     notes,
+    pages,
     report,
     rows,
     screen,
@@ -25,7 +27,9 @@ ENGLISH: dict[str, str] = (
     | commands.ENGLISH
     | explain.ENGLISH
     | findings.ENGLISH
+    | gate.ENGLISH
     | notes.ENGLISH
+    | pages.ENGLISH
     | report.ENGLISH
     | rows.ENGLISH
     | screen.ENGLISH

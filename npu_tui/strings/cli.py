@@ -6,7 +6,7 @@ ENGLISH: dict[str, str] = {
     "cli.description": "The trace explorer for Ascend NPUs that lives in the terminal.",
     "cli.epilog": (
         "Without a terminal on stdout, PATH and demo print a summary. "
-        "Exit codes: 0 done, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted."
+        "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted."
     ),
     "cli.report": "print what the explorer shows, as text or JSON",
     "cli.format": "text (the default) or json",
@@ -28,6 +28,8 @@ ENGLISH: dict[str, str] = {
     "cli.settings.none": "{path}: there is no such file, so the defaults count",
     "cli.config": "a settings file in place of the one in the config directory",
     "cli.output": "where the picture goes",
+    "cli.theme": "colours: auto (as the terminal's background), dark, light, colour-blind, colour-blind-light",
+    "cli.glyphs": "characters to draw with: auto (asks the terminal), blocks, safe (where blocks take two cells), ascii",
     "cli.size": "columns x rows of the screen",
     "cli.keys": "keys to press first, in Textual's names, separated by blanks",
     "cli.bad_keys": "no key is called {keys}; use characters and names such as space, enter, left, shift+left",

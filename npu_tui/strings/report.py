@@ -63,7 +63,7 @@ ENGLISH: dict[str, str] = {
     "report.lines.place": "{file}:{line} {function}",
     "report.lines.none": "no call stack",
     "report.operators": "Operators",
-    "report.operators.row": "{total:>12}  {share:>6}  {count:>6} x {type} ({core})",
+    "report.operators.row": "{total:>12}  {share:>6}  {count:>6} x {type}{core}",
     "report.communication": "Communication",
     "report.communication.row": "{name}: {elapsed}, {size}, waited {wait}{peer}",
     "report.communication.peer": " for rank {rank}",

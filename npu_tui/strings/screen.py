@@ -107,5 +107,6 @@ ENGLISH: dict[str, str] = {
         "in flight.\n"
         "Bars: · before the first kernel █ compute ▒ communication that nothing covers ╱ free."
     ),
+    "keys.input_method": "input method is on: press Shift",
     "app.crashed": "npu-tui: internal error: {error}; {variable}=1 shows where",
 }

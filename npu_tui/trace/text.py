@@ -1,13 +1,16 @@
-"""Texts of a trace made harmless for a terminal: a trace is untrusted input."""
+"""Texts of a trace made harmless for a terminal, and how many cells they take: a trace is untrusted input."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _ODD = re.compile(r"[^\x20-\x7e]")
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | {chr(code) for code in range(0xFE00, 0xFE10)}
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_MARKS = frozenset({"Mn", "Me"})
+_JOINERS = frozenset("\u200c\u200d")
 
 
 def printable(text: str) -> str:
@@ -34,21 +37,44 @@ def brief(text: str, longest: int = 200) -> str:
     return printable(text) if len(text) <= longest else printable(text[: longest - 1]) + "…"
 
 
-def one_cell(text: str) -> str:
-    """``text`` with every character that is not exactly one visible cell replaced by ``?``.
+def drawable(text: str) -> str:
+    """``text`` as characters of one or two cells each, so that every cell behind them stays in its place.
 
-    Names come from an untrusted file: control characters would act on the terminal, bidirectional marks reorder the
-    line, wide and zero-width ones shift every cell behind them.
+    Accents are composed with their letters; marks that have no such letter, joiners and variation selectors are left
+    out. What acts on a terminal, reorders the line or has no width of its own becomes ``?``.
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(char if _one_cell(char) else "?" for char in text)
+    return "".join(map(_drawn, unicodedata.normalize("NFC", text)))
 
 
-def _one_cell(char: str) -> bool:
+@lru_cache(maxsize=4096)
+def _drawn(char: str) -> str:
+    if unicodedata.category(char) in _MARKS or char in _JOINERS:
+        return ""
+    return char if char_cells(char) else "?"
+
+
+@lru_cache(maxsize=4096)
+def char_cells(char: str) -> int:
+    """The cells that ``char`` takes on its own, 1 or 2, by East_Asian_Width (Unicode Annex 11); 0 if it has no place.
+
+    Marks, conjoining Hangul vowels, skin tones and the letters of flags change their neighbours, in some terminals
+    their width as well.
+    """
+    if not char.isprintable() or unicodedata.category(char) in ("Mn", "Me", "Mc", "Cf") or char in _INVISIBLE:
+        return 0
+    if unicodedata.bidirectional(char) in ("R", "AL", "AN") or _changes_neighbours(ord(char)):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+def _changes_neighbours(code: int) -> bool:
     return (
-        char.isprintable()
-        and unicodedata.category(char) not in ("Mn", "Me", "Mc", "Cf")
-        and unicodedata.east_asian_width(char) not in ("W", "F")
-        and unicodedata.bidirectional(char) not in ("R", "AL", "AN")
+        0x1160 <= code <= 0x11FF or 0xD7B0 <= code <= 0xD7FF or 0x1F1E6 <= code <= 0x1F1FF or 0x1F3FB <= code <= 0x1F3FF
     )
+
+
+def cell_count(text: str) -> int:
+    """The cells that a ``drawable`` text takes."""
+    return len(text) if text.isascii() else sum(map(char_cells, text))

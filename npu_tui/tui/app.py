@@ -5,20 +5,27 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from rich.console import Console
 from rich.text import Text
+from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter, Monochrome, NoColor
 
+from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
+from npu_tui.tui.repaint import Repaint
 from npu_tui.tui.session import Session
-from npu_tui.tui.theme import THEME
+from npu_tui.tui.terminal import Terminal
+from npu_tui.tui.theme import THEMES
 from npu_tui.tui.timeline import Timeline
 from npu_tui.view.opening import Opening
 
@@ -27,12 +34,19 @@ _LAST_ANSWER_SECONDS = 0.4
 _LAST_ANSWERS = 20
 _SWITCH_SECONDS = 0.001
 """Threads that search or compute give way to the keys after this time, a fifth of what Python grants them."""
-
+_COLOUR_SYSTEMS: dict[str, Literal["truecolor", "256", "standard"]] = {
+    "truecolor": "truecolor",
+    "256": "256",
+    "16": "standard",
+}
 UNREADABLE, INTERNAL, INTERRUPTED = 3, 70, 130
 
 
 class NpuTui(App[InputError | None]):
-    """Opens ``path``, or a session that is loaded already. The result is the error that kept it from opening."""
+    """Opens ``path``, or a session that is loaded already, and draws as ``terminal`` can show it.
+
+    The result is the error that kept it from opening.
+    """
 
     TITLE = "npu-tui"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,6 +59,8 @@ class NpuTui(App[InputError | None]):
         self,
         path: Path | None = None,
         session: Session | None = None,
+        terminal: Terminal | None = None,
+        thresholds: Thresholds | None = None,
         opening: Opening | None = None,
         notes: Path | None = None,
     ) -> None:
@@ -55,14 +71,36 @@ class NpuTui(App[InputError | None]):
         self._path = path
         self._session = session
         self._leaving = 0
-        self.register_theme(THEME)
-        self.theme = THEME.name
+        self._thresholds = thresholds
+        self.terminal = terminal or Terminal()
+        self._repaint = Repaint(self.terminal)
+        self.console = Console(
+            color_system=_COLOUR_SYSTEMS.get(self.terminal.depth),
+            file=self.console.file,
+            highlight=False,
+            emoji=False,
+            force_terminal=True,
+            safe_box=False,
+            _environ={},
+        )
+        for theme in THEMES.values():
+            self.register_theme(theme)
+        self.theme = THEMES[self.terminal.palette.name].name
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's filters, with this program's own in place of those that only grey the colours."""
+        others = [kept for kept in super().get_line_filters() if not isinstance(kept, (Monochrome, NoColor))]
+        return [*others, self._repaint]
 
     def on_mount(self) -> None:
         """Show the session, or load it first."""
         sys.setswitchinterval(_SWITCH_SECONDS)
+        # What was typed while the terminal was asked comes first.
+        for event in XTermParser().feed(self.terminal.typed.decode("utf-8", "replace")):
+            event.set_sender(self)
+            self.post_message(event)
         if self._session is not None:
-            self.push_screen(MainScreen(self._session, self._opening, self._notes))
+            self.push_screen(self._main(self._session))
         elif self._path is not None:
             self.push_screen(LoadingScreen(self._path), self._loaded)
 
@@ -105,9 +143,12 @@ class NpuTui(App[InputError | None]):
         self._exit_renderables.append(Text(say("app.crashed", error=words, variable=_DEBUG)))
         self._close_messages_no_wait()
 
+    def _main(self, session: Session) -> MainScreen:
+        return MainScreen(session, self.terminal, self._thresholds, self._opening, self._notes)
+
     def _loaded(self, result: Session | InputError | None) -> None:
         if isinstance(result, Session):
-            self.push_screen(MainScreen(result, self._opening, self._notes))
+            self.push_screen(self._main(result))
             self.call_after_refresh(_settle_garbage)
         else:
             self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
@@ -164,9 +165,43 @@ _KEY_NAMES = {
 }
 
 
+_TWINS = {
+    "comma": ("fullwidth_comma",),
+    "full_stop": ("ideographic_full_stop", "fullwidth_full_stop"),
+    "left_square_bracket": ("left_black_lenticular_bracket", "fullwidth_left_square_bracket"),
+    "right_square_bracket": ("right_black_lenticular_bracket", "fullwidth_right_square_bracket"),
+    "slash": ("ideographic_comma", "fullwidth_solidus"),
+    "question_mark": ("fullwidth_question_mark",),
+    "colon": ("fullwidth_colon",),
+    "left_curly_bracket": ("fullwidth_left_curly_bracket",),
+    "right_curly_bracket": ("fullwidth_right_curly_bracket",),
+    "left_parenthesis": ("fullwidth_left_parenthesis",),
+    "right_parenthesis": ("fullwidth_right_parenthesis",),
+    "less_than_sign": ("left_double_angle_bracket", "fullwidth_less_than_sign"),
+    "greater_than_sign": ("right_double_angle_bracket", "fullwidth_greater_than_sign"),
+    "space": ("ideographic_space",),
+}
+"""What Chinese input methods send for the punctuation of a key, by Textual's names."""
+
+_FULL_WIDTH = ord("！") - ord("!")
+
+
 def delivered(key: str) -> list[str]:
-    """The names under which terminals deliver ``key``: some send a capital as Shift with the letter."""
-    return [key, f"shift+{key.lower()}", f"shift+{key}"] if len(key) == 1 and key.isupper() else [key]
+    """The names under which terminals deliver ``key``.
+
+    Some send a capital as Shift with the letter; input methods send full-width twins.
+    """
+    names = [key, *_TWINS.get(key, ())]
+    if len(key) == 1 and key.isascii():
+        names.append(chr(ord(key) + _FULL_WIDTH))
+        if key.isupper():
+            names += [f"shift+{key.lower()}", f"shift+{key}"]
+    return names
+
+
+def is_han(char: str | None) -> bool:
+    """Whether ``char`` is a Chinese character: an input method stands between the keys and the program."""
+    return char is not None and unicodedata.name(char[:1] or " ", "").startswith("CJK UNIFIED IDEOGRAPH")
 
 
 def key_label(key: str) -> str:

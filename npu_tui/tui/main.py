@@ -19,6 +19,7 @@ from textual.timer import Timer
 from textual.worker import get_current_worker
 
 from npu_tui.analysis.findings.model import Findings
+from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
 from npu_tui.report.health import health_lines
 from npu_tui.report.measured import findings_of
@@ -27,7 +28,7 @@ from npu_tui.trace.text import printable
 from npu_tui.tui.actions import Actions
 from npu_tui.tui.asking import Asking
 from npu_tui.tui.bars import Bars, Times, measure
-from npu_tui.tui.commands import COMMANDS, TAB_COMMAND, delivered
+from npu_tui.tui.commands import COMMANDS, TAB_COMMAND, delivered, is_han
 from npu_tui.tui.finder import Finder, Found
 from npu_tui.tui.flags import Flags
 from npu_tui.tui.header import Headline, StatusLine
@@ -41,6 +42,7 @@ from npu_tui.tui.session import Session
 from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.tabs import TABS
 from npu_tui.tui.tabs.tab import Content, Context, Row, Stretch, Tab, Table
+from npu_tui.tui.terminal import Terminal
 from npu_tui.tui.timeline import Timeline
 from npu_tui.tui.verdict import Verdict
 from npu_tui.view.explorer import Explorer
@@ -86,10 +88,19 @@ class MainScreen(Screen[None], inherit_bindings=False):
     class Leave(Message):
         """The user has seen enough."""
 
-    def __init__(self, session: Session, opening: Opening | None = None, notes: Path | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        terminal: Terminal | None = None,
+        thresholds: Thresholds | None = None,
+        opening: Opening | None = None,
+        notes: Path | None = None,
+    ) -> None:
         """Opens at ``opening``; flags are kept in the file ``notes``, without one only as long as the screen."""
         super().__init__()
         self.session = session
+        self._terminal = terminal
+        self._thresholds = thresholds
         self.explorer = Explorer(session.scene, 80, 20)
         self.notes = Notes(self, Flags(session.scene.traces[0], notes))
         self._opening = opening
@@ -101,7 +112,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
         self._arranged: Size | None = None
-        self.measured = 0
+        self.examined = 0
         self._finding: tuple[Text | str, ...] = ()
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
         self._filled: tuple[object, ...] | None = None
@@ -118,7 +129,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         yield Headline()
         yield Verdict()
         yield Bars()
-        yield Timeline(self.explorer, Painter(self.session.scene))
+        yield Timeline(self.explorer, Painter(self.session.scene), self._terminal)
         yield Panel()
         yield StatusLine()
         yield Prompt()
@@ -211,23 +222,28 @@ class MainScreen(Screen[None], inherit_bindings=False):
         for index, trace in enumerate(self.session.scene.traces):
             tell(self._measured, index, measure(trace))
             try:
-                findings = findings_of(trace)
+                findings = findings_of(trace, thresholds=self._thresholds)
             except InputError as error:
                 findings = Findings((), (), (str(error),))
             tell(self._examined, index, findings)
 
     def _examined(self, index: int, found: Findings) -> None:
         self.session.learn(index, found)
+        self.examined += 1
         self._show_head()
         self._fill_panel()
         self.query_one(Timeline).changed()
 
     def _measured(self, index: int, times: Times) -> None:
         self.query_one(Bars).learn(index, times)
-        self.measured += 1
         self._show_head()
 
     # --- commands
+
+    def on_key(self, event: events.Key) -> None:
+        """Say why keys do nothing while an input method takes them."""
+        if is_han(event.character):
+            self.tell(say("keys.input_method"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """In a prompt the keys that open prompts are text."""

@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from rich.cells import cell_len
 from rich.segment import Segment
-from rich.terminal_theme import DIMMED_MONOKAI
-from textual.filter import ANSIToTruecolor
+from rich.style import Style
+from rich.terminal_theme import TerminalTheme
 from textual.keys import Keys
 
-from npu_tui.report.svg import svg
+from npu_tui.report.svg import Piece, svg
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import drawable, printable
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import COMMANDS
 from npu_tui.tui.session import make_session
-from npu_tui.view.ansi import Rgb, Run
+from npu_tui.tui.terminal import Terminal
+from npu_tui.view.ansi import Rgb
 from npu_tui.view.grid import Attr
 from npu_tui.view.opening import Opening
-from npu_tui.view.palette import DARK, Ink
+from npu_tui.view.palette import Ink
+
+_XTERM: tuple[Rgb, ...] = (
+    (0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229),
+    (127, 127, 127), (255, 0, 0), (0, 255, 0), (255, 255, 0), (92, 92, 255), (255, 0, 255), (0, 255, 255),
+    (255, 255, 255),
+)  # fmt: skip
+"""The 16 colours that xterm names."""
 
 _REST_SECONDS = 0.25
 """Longer than the panel waits after a key."""
@@ -37,48 +44,57 @@ def picture(
     columns: int,
     rows: int,
     keys: list[str],
+    terminal: Terminal | None = None,
     opening: Opening | None = None,
     notes: Path | None = None,
 ) -> str:
     """The SVG of the explorer on ``trace`` at ``columns`` x ``rows`` after ``keys`` (Textual's names) were pressed.
 
-    It opens at ``opening`` and marks the flags of the file ``notes``.
+    It is drawn as ``terminal`` shows it, by default one with all colours and glyphs; it opens at ``opening`` and marks
+    the flags of the file ``notes``.
     """
-    return asyncio.run(_picture(NpuTui(None, make_session([trace]), opening, notes), trace, columns, rows, keys))
+    app = NpuTui(session=make_session([trace]), terminal=terminal or Terminal(), opening=opening, notes=notes)
+    return asyncio.run(_picture(app, trace, columns, rows, keys))
 
 
 async def _picture(app: NpuTui, trace: Trace, columns: int, rows: int, keys: list[str]) -> str:
     async with app.run_test(size=(columns, rows)) as pilot:
+        await app.workers.wait_for_complete()  # the findings
         for key in keys:
             await pilot.press(key)
         await pilot.pause(_REST_SECONDS)
+        await app.workers.wait_for_complete()  # what a key asked for
+        await pilot.pause()
         return svg(screen_runs(app), f"npu-tui {printable(trace.path)}")
 
 
-def screen_runs(app: NpuTui) -> list[list[Run]]:
-    """The rows of the screen as styled runs of one-cell characters, colours as RGB."""
-    plain = ANSIToTruecolor(DIMMED_MONOKAI)
+def screen_runs(app: NpuTui) -> list[list[Piece]]:
+    """The rows of the screen as styled pieces, colours as RGB."""
+    theme = _terminal_theme(app.terminal)
     strips = app.screen._compositor.render_strips()
-    return [
-        [_run(segment) for segment in strip.apply_filter(plain, app.screen.background_colors[1])] for strip in strips
-    ]
+    return [[_piece(segment, theme) for segment in strip] for strip in strips]
 
 
-def _run(segment: Segment) -> Run:
-    style = segment.style
-    fg, bg, attr = _rgb(Ink.TEXT), _rgb(Ink.LANE), 0
-    if style is not None:
-        if style.color is not None and style.color.triplet is not None:
-            fg = (*style.color.triplet,)
-        if style.bgcolor is not None and style.bgcolor.triplet is not None:
-            bg = (*style.bgcolor.triplet,)
-        if style.reverse:
-            fg, bg = bg, fg
-        attr = Attr.BOLD * bool(style.bold) | Attr.DIM * bool(style.dim) | Attr.UNDERLINE * bool(style.underline)
-    text = "".join(char if cell_len(char) == 1 else "?" * cell_len(char) for char in segment.text)
-    return text, fg, bg, int(attr)
+def _piece(segment: Segment, theme: TerminalTheme) -> Piece:
+    style = segment.style or Style()
+    fg, bg = (
+        (*theme.foreground_color,) if style.color is None else (*style.color.get_truecolor(theme),),
+        (*theme.background_color,)
+        if style.bgcolor is None
+        else (*style.bgcolor.get_truecolor(theme, foreground=False),),
+    )
+    if style.reverse:
+        fg, bg = bg, fg
+    attr = Attr.BOLD * bool(style.bold) | Attr.DIM * bool(style.dim) | Attr.UNDERLINE * bool(style.underline)
+    return drawable(segment.text), fg, bg, int(attr)
 
 
-def _rgb(ink: int) -> Rgb:
-    red, green, blue = DARK.rgb[ink].tolist()
+def _terminal_theme(terminal: Terminal) -> TerminalTheme:
+    """Colours of a terminal that fit the palette: xterm's 16, on the palette's ground."""
+    text, ground = (_rgb(terminal, ink) for ink in (Ink.TEXT, Ink.LANE))
+    return TerminalTheme(ground, text, [*_XTERM[:8]], [*_XTERM[8:]])
+
+
+def _rgb(terminal: Terminal, ink: int) -> Rgb:
+    red, green, blue = terminal.palette.rgb[ink].tolist()
     return red, green, blue

@@ -12,7 +12,7 @@ from rich.style import Style
 from textual.cache import FIFOCache
 from textual.strip import Strip
 
-from npu_tui.view.ansi import Run
+from npu_tui.view.ansi import Colour, Run
 from npu_tui.view.grid import Attr
 
 
@@ -83,7 +83,7 @@ class AnsiStrip(Strip):
     def _segments(self) -> list[Segment]:
         self._shown.replace(self._row, 0)  # what is asked in pieces is not written as a row
         if self._made is None:
-            self._made = [Segment(text, _style(fg, bg, attr)) for text, fg, bg, attr in self._runs()]
+            self._made = [Segment(run[0], style_of(*run[1:])) for run in self._runs()]
         return self._made
 
     @_segments.setter
@@ -99,11 +99,19 @@ class AnsiStrip(Strip):
         return text + self._shown.end_of_frame() if self._last else text
 
 
-def _style(fg: tuple[int, int, int], bg: tuple[int, int, int], attr: int) -> Style:
+def style_of(fg: Colour, bg: Colour, attr: int, turned: bool) -> Style:
+    """The Rich style of a run."""
     return Style(
-        color=Color.from_rgb(*fg),
-        bgcolor=Color.from_rgb(*bg),
+        color=_colour(fg),
+        bgcolor=_colour(bg),
+        reverse=turned,
         bold=bool(attr & Attr.BOLD),
         dim=bool(attr & Attr.DIM),
         underline=bool(attr & Attr.UNDERLINE),
     )
+
+
+def _colour(colour: Colour) -> Color | None:
+    if colour is None:
+        return None
+    return Color.from_ansi(colour) if isinstance(colour, int) else Color.from_rgb(*colour)

@@ -1,46 +1,57 @@
-"""Colours of everything beside the timeline, taken from its palette."""
+"""Colours of everything beside the timeline, taken from its palettes."""
 
 from __future__ import annotations
 
 from textual.theme import Theme
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.view.palette import DARK, Ink, bar
+from npu_tui.view.palette import DARK, PALETTES, Ink, Palette, bar
 
 
-def _hex(ink: int) -> str:
-    red, green, blue = DARK.rgb[ink].tolist()
+def _hex(ink: int, palette: Palette = DARK) -> str:
+    red, green, blue = palette.rgb[ink].tolist()
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 ALERT = _hex(Ink.ALERT)
-"""Red: a launch starved. Nothing else is red."""
+"""Red: a launch starved. Nothing else is red. Other palettes have another red in its place."""
 
-THEME = Theme(
-    name="npu-dark",
-    primary="#6f8fc0",
-    secondary="#70d5c8",
-    accent=_hex(Ink.ACCENT),
-    foreground=_hex(Ink.TEXT),
-    background=_hex(Ink.LANE),
-    surface="#1b1d26",
-    panel="#262a36",
-    warning=_hex(Ink.ACCENT),
-    error=ALERT,
-    success="#219061",
-    dark=True,
-    variables={
-        "block-cursor-background": "#3a4260",
-        "block-cursor-foreground": "#ffffff",
-        "scrollbar": "#3a4260",
-        "scrollbar-hover": "#4a5478",
-        "scrollbar-active": "#4a5478",
-        "scrollbar-background": "#1b1d26",
-        "scrollbar-background-hover": "#1b1d26",
-        "scrollbar-background-active": "#1b1d26",
-        "scrollbar-corner-color": "#1b1d26",
-    },
-)
+_DARK_SURFACES = {"surface": "#1b1d26", "panel": "#262a36", "primary": "#6f8fc0", "mark": "#3a4260", "bar": "#4a5478"}
+_LIGHT_SURFACES = {"surface": "#eceef3", "panel": "#dfe3ec", "primary": "#3c5f9e", "mark": "#b3c4ea", "bar": "#9db0d8"}
+
+
+def _theme(palette: Palette) -> Theme:
+    parts = _DARK_SURFACES if palette.dark else _LIGHT_SURFACES
+    surface, mark, bright = parts["surface"], parts["mark"], parts["bar"]
+    return Theme(
+        name=f"npu-{palette.name}",
+        primary=parts["primary"],
+        secondary=_hex(bar(OpClass.CANN), palette),
+        accent=_hex(Ink.ACCENT, palette),
+        foreground=_hex(Ink.TEXT, palette),
+        background=_hex(Ink.LANE, palette),
+        surface=surface,
+        panel=parts["panel"],
+        warning=_hex(Ink.ACCENT, palette),
+        error=_hex(Ink.ALERT, palette),
+        success=_hex(bar(OpClass.VECTOR), palette),
+        dark=palette.dark,
+        variables={
+            "block-cursor-background": mark,
+            "block-cursor-foreground": _hex(Ink.BRIGHT, palette),
+            "scrollbar": mark,
+            "scrollbar-hover": bright,
+            "scrollbar-active": bright,
+            "scrollbar-background": surface,
+            "scrollbar-background-hover": surface,
+            "scrollbar-background-active": surface,
+            "scrollbar-corner-color": surface,
+        },
+    )
+
+
+THEMES: dict[str, Theme] = {name: _theme(palette) for name, palette in PALETTES.items()}
+"""The theme of every palette, by the palette's name."""
 
 
 def class_colour(op_class: int) -> str:

@@ -14,11 +14,11 @@ from textual.widget import Widget
 
 from npu_tui.tui.pace import Pace
 from npu_tui.tui.strips import AnsiStrip, Shown
-from npu_tui.view.ansi import Depth, Encoder
+from npu_tui.tui.terminal import Terminal
+from npu_tui.view.ansi import Encoder
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Frame, Painter, gutter_width, lanes_top
 from npu_tui.view.grid import Grid
-from npu_tui.view.palette import DARK
 from npu_tui.view.pick import Hit, hit
 
 FRAME_SECONDS = 1 / 60
@@ -40,8 +40,9 @@ class Timeline(Widget, can_focus=True):
     class Moved(Message):
         """The view, cursor, selection or range changed."""
 
-    def __init__(self, explorer: Explorer, painter: Painter) -> None:
+    def __init__(self, explorer: Explorer, painter: Painter, terminal: Terminal | None = None) -> None:
         super().__init__()
+        self._terminal = terminal or Terminal()
         self.explorer = explorer
         self.painter = painter
         self.frame: Frame | None = None
@@ -110,6 +111,8 @@ class Timeline(Widget, can_focus=True):
         self._painted = time.monotonic()
         explorer = self.explorer
         frame = self.painter.compose(explorer.rows, explorer.state, width, height)
+        encoder = self._ensure_encoder()
+        frame.grid = encoder.prepared(frame.grid)
         before = self.frame
         self.frame = frame
         if before is None or before.grid.char.shape != frame.grid.char.shape or len(self._strips) != height:
@@ -119,7 +122,6 @@ class Timeline(Widget, can_focus=True):
             self._shown = Shown(height)
             self._shown.end_of_frame = self.pace.question
         rows = frame.grid.changed(None if before is None else before.grid)
-        encoder = self._ensure_encoder()
         changes = encoder.encode(frame.grid, rows, None if before is None else before.grid)
         self._version += 1
         for y, change in zip(rows, changes, strict=True):
@@ -137,8 +139,7 @@ class Timeline(Widget, can_focus=True):
 
     def _ensure_encoder(self) -> Encoder:
         if self._encoder is None:
-            depth: Depth = "truecolor" if self.app.console.color_system == "truecolor" else "256"
-            self._encoder = Encoder(DARK, depth)
+            self._encoder = Encoder(self._terminal.palette, self._terminal.depth, self._terminal.glyphs)
         return self._encoder
 
     def render_lines(self, crop: Region) -> list[Strip]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.view.grid import SPACE, Attr, Grid
+from npu_tui.view.glyphs import GlyphSet, redraw
+from npu_tui.view.grid import CONTINUED, SPACE, Attr, Grid
 from npu_tui.view.palette import GROUNDS, Palette
+from npu_tui.view.shapes import without_colour, without_shades
 from npu_tui.view.spans import spread
 
 Rgb = tuple[int, int, int]
-Run = tuple[str, Rgb, Rgb, int]
-Depth = Literal["truecolor", "256"]
+Colour = Rgb | int | None
+"""As a terminal is told: red, green and blue, the number of a colour, or None for its own."""
+Run = tuple[str, Colour, Colour, int, bool]
+"""Text, foreground, background, ``Attr`` bits, and whether both colours are exchanged."""
+Depth = Literal["truecolor", "256", "16", "none"]
+DEPTHS: tuple[Depth, ...] = get_args(Depth)
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -31,16 +37,25 @@ _GROUND[list(GROUNDS)] = True
 
 
 class Encoder:
-    """Encodes grids in one palette for one colour depth; it keeps the escape sequences it has made."""
+    """Encodes grids in one palette for one colour depth and set of glyphs; it keeps the sequences it has made."""
 
-    def __init__(self, palette: Palette, depth: Depth = "truecolor") -> None:
+    def __init__(self, palette: Palette, depth: Depth = "truecolor", glyphs: GlyphSet = "blocks") -> None:
         self._palette = palette
         self._depth = depth
+        self._glyphs: GlyphSet = glyphs
         self._sequences: dict[int, str] = {}
         # Inks that look alike count as one, so that no sequence is spent on an invisible change.
-        looks = palette.rgb if depth == "truecolor" else palette.xterm[:, None]
+        looks = palette.rgb if depth == "truecolor" else (palette.ansi if depth == "16" else palette.xterm)[:, None]
         _, first, same = np.unique(looks, axis=0, return_index=True, return_inverse=True)
         self._canonical = first[same.reshape(-1)].astype(np.int64)
+
+    def prepared(self, grid: Grid) -> Grid:
+        """``grid`` as this terminal can show it: without colours if it has none, in the glyphs it is trusted with."""
+        if self._depth == "none":
+            grid = without_colour(grid)
+        elif self._depth == "16":
+            grid = without_shades(grid, self._palette)
+        return redraw(grid, self._glyphs)
 
     def encode(self, grid: Grid, rows: Sequence[int] | None = None, before: Grid | None = None) -> list[str]:
         """One string per row of ``rows`` (all rows if None), each closed by one reset.
@@ -58,12 +73,18 @@ class Encoder:
         if height == 0 or width == 0:
             return [""] * height
         fg, bg, attr = self._canonical[grid.fg[pick]], self._canonical[grid.bg[pick]], grid.attr[pick].astype(np.int64)
+        second = char == CONTINUED
+        wide = bool(second.any())
 
         written = np.ones(char.shape, np.bool_)
         if before is not None and before.char.shape == grid.char.shape:
-            written = ~_long(_same(grid, before)[pick])
+            same = _same(grid, before)[pick]
+            if wide:
+                same[:, 1:] &= same[:, :-1] | ~second[:, 1:]  # a pair is written or passed over as a whole
+                same[:, :-1] &= same[:, 1:] | ~second[:, 1:]
+            written = ~_long(same)
         shown = written & ((char != SPACE) | (attr & int(Attr.UNDERLINE) != 0))
-        reverse = ~_GROUND[bg]
+        reverse = ~_GROUND[grid.bg[pick]]
         paint = _inherited(np.where(reverse, bg, fg), shown | (written & reverse), _SAME)
         ground = _inherited(np.where(reverse, fg, bg), shown | (written & ~reverse), _SAME)
         weight = _inherited(attr & _WEIGHT, shown, 0)
@@ -71,28 +92,41 @@ class Encoder:
         attr = weight | (rest if written.all() else _inherited(rest, written, 0))
 
         old_attr = _shifted(attr, 0)
-        new_paint = np.where(paint == _shifted(paint, _SAME), _SAME, paint)
-        new_ground = np.where(ground == _shifted(ground, _SAME), _SAME, ground)
+        if self._depth == "none":
+            new_paint = new_ground = np.full_like(attr, _SAME)
+        else:
+            new_paint = np.where(paint == _shifted(paint, _SAME), _SAME, paint)
+            new_ground = np.where(ground == _shifted(ground, _SAME), _SAME, ground)
         key = ((old_attr * 16 + attr) * 257 + new_paint) * 257 + new_ground
         turn = (new_paint != _SAME) | (new_ground != _SAME) | (attr != old_attr)
         turn |= written != _shifted(written.astype(np.int64), -1).astype(np.bool_)
+        if wide:
+            turn &= ~second
         turn[:, 0] = True
-        return self._join(char, key, turn, written)
+        rows_made = self._join(char, key, turn, written)
+        return [row.replace(chr(CONTINUED), "") for row in rows_made] if wide else rows_made
 
     def runs(self, grid: Grid, y: int) -> list[Run]:
-        """Row ``y`` as (text, foreground, background, attribute bits) of cells that look alike, colours as RGB."""
+        """Row ``y`` in pieces of cells that look alike."""
         fg, bg, attr = grid.fg[y].astype(np.int64), grid.bg[y].astype(np.int64), grid.attr[y].astype(np.int64)
         key = (fg * 256 + bg) * 8 + attr
         starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])).tolist()
-        text = grid.text(y)
-        rgb = self._palette.rgb.tolist()
+        text = grid.char[y].tobytes().decode("utf-32-le")
         result: list[Run] = []
         for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
-            front, back = rgb[fg[start]], rgb[bg[start]]
-            result.append(
-                (text[start:stop], (front[0], front[1], front[2]), (back[0], back[1], back[2]), int(attr[start]))
-            )
+            piece = text[start:stop].replace(chr(CONTINUED), "")
+            turned = self._depth == "none" and not _GROUND[bg[start]]
+            front, back = self._named(int(fg[start])), self._named(int(bg[start]))
+            result.append((piece, front, back, int(attr[start]), turned))
         return result
+
+    def _named(self, ink: int) -> Colour:
+        if self._depth == "truecolor":
+            red, green, blue = self._palette.rgb[ink].tolist()
+            return red, green, blue
+        if self._depth == "none":
+            return None
+        return int((self._palette.xterm if self._depth == "256" else self._palette.ansi)[ink])
 
     def _join(self, char: npt.NDArray[np.uint32], key: I64, turn: Bools, written: Bools) -> list[str]:
         height, width = char.shape
@@ -124,16 +158,20 @@ class Encoder:
         codes.extend(code for bit, code in _OFF.items() if old & ~new & bit)
         codes.extend(code for bit, code in _ON.items() if new & ~old & bit)
         if paint != _SAME:
-            codes.append("38;" + self._colour(paint))
+            codes.append(self._colour(paint, 30))
         if ground != _SAME:
-            codes.append("48;" + self._colour(ground))
+            codes.append(self._colour(ground, 40))
         return f"\x1b[{';'.join(codes)}m" if codes else ""
 
-    def _colour(self, ink: int) -> str:
+    def _colour(self, ink: int, base: int) -> str:
+        """The codes that set ``ink`` as foreground (``base`` 30) or background (40)."""
         if self._depth == "256":
-            return f"5;{self._palette.xterm[ink]}"
+            return f"{base + 8};5;{self._palette.xterm[ink]}"
+        if self._depth == "16":
+            code = int(self._palette.ansi[ink])
+            return str(base + code if code < 8 else base + 52 + code)
         red, green, blue = self._palette.rgb[ink]
-        return f"2;{red};{green};{blue}"
+        return f"{base + 8};2;{red};{green};{blue}"
 
 
 def _same(grid: Grid, other: Grid) -> Bools:

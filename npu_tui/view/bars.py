@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.view.grid import SPACE, U8, U32, Attr, Grid
+from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Attr, Grid
 from npu_tui.view.labels import ELLIPSIS, Labels
 from npu_tui.view.palette import LIT, SHADES, Ink
 from npu_tui.view.raster import I32, I64, Bools, Cells
@@ -75,7 +75,7 @@ def draw_bars(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> Painted:
     full = _draw_several((cells.count >= 2) & ~meet, cells, ink, fill, width_ns, grid)
     hatched = (solid | full) & waits
     grid.char[hatched] = HATCH
-    grid.fg[hatched] = np.where(look.selected, int(Ink.LABEL), ink)[hatched]
+    grid.fg[hatched] = np.where(look.selected, int(Ink.LANE), ink)[hatched]
     if look.hit.any():
         _mark_hits(cells, look, grid)
     labelled = _draw_labels(cells, look, grid)
@@ -145,7 +145,7 @@ def _draw_wait_ends(opening: Bools, closing: Bools, cells: Cells, ink: U8, fill:
         grid.fg[ends] = ink[ends]
         hatched = ends & mostly
         grid.bg[hatched] = fill[hatched]
-        grid.fg[hatched & (fill == ink)] = Ink.LABEL
+        grid.fg[hatched & (fill == ink)] = Ink.LANE
 
 
 def _draw_meeting(meet: Bools, cells: Cells, look: Look, grid: Grid) -> None:
@@ -219,10 +219,13 @@ def _write_labels(first: I64, room: I64, names: I64, look: Look, table: Labels, 
     y, x = np.divmod(target, grid.width)
     grid.char[y, x] = table.text[spread(offset, length)]
     last = first[cut] + room[cut] - 1
+    halved = grid.char[last // grid.width, last % grid.width] == CONTINUED
+    grid.char[last[halved] // grid.width, last[halved] % grid.width] = SPACE
+    last = last - halved
     grid.char[last // grid.width, last % grid.width] = ord(ELLIPSIS)
     wait = look.kind.reshape(-1)[first] == OpClass.WAIT
     selected = look.selected.reshape(-1)[first]
-    fg = np.where(wait & ~selected, int(Ink.WAIT_LABEL), int(Ink.LABEL))
+    fg = np.where(selected, int(Ink.LANE), np.where(wait, int(Ink.WAIT_LABEL), int(Ink.LABEL)))
     if look.hits_only:
         fg[~look.hit.reshape(-1)[first] & ~selected] = Ink.DIM
     grid.fg[y, x] = np.repeat(fg, length)
@@ -246,8 +249,8 @@ def _frame_selected(first: I64, after: I64, stop: I64, grid: Grid, drawn: Bools)
         grid.attr[y, x : x + behind - start] |= int(Attr.BOLD)
         if x > 0:
             grid.char[y, x - 1] = ord("[")
-            grid.fg[y, x - 1], grid.bg[y, x - 1] = Ink.LABEL, Ink.SELECTED
+            grid.fg[y, x - 1], grid.bg[y, x - 1] = Ink.LANE, Ink.SELECTED
         if behind < end:
             column = behind % grid.width
-            grid.char[y, column], grid.fg[y, column] = ord("]"), Ink.LABEL
+            grid.char[y, column], grid.fg[y, column] = ord("]"), Ink.LANE
             drawn[y, column] = True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npu_tui.strings import knows, say
-from npu_tui.trace.text import one_cell
+from npu_tui.trace.text import drawable
 from npu_tui.trace.units import duration_text
 from npu_tui.view.bars import Look, Painted, draw_bars
 from npu_tui.view.charts import chart_value, draw_chart
@@ -118,6 +118,8 @@ class _Drawing:
         self._background_lines(painted)
         self._counters(painted)
         self._links(painted)
+        if any(labels.wide for labels in self.kept.labels):
+            self.lanes.mend(self.cursor)
         self._gutter(cells)
         self._top()
 
@@ -342,4 +344,4 @@ class _Drawing:
 def _category(name: str) -> str:
     """The short name of a link category, its own where there is none."""
     key = f"category.{name}"
-    return say(key) if knows(key) else one_cell(name)
+    return say(key) if knows(key) else drawable(name)

@@ -8,10 +8,14 @@ from enum import IntFlag
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.text import char_cells
+
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 
 SPACE = ord(" ")
+CONTINUED = 0
+"""The character of a cell that the wide character to its left fills as well."""
 
 
 class Attr(IntFlag):
@@ -24,7 +28,10 @@ class Attr(IntFlag):
 
 @dataclass(slots=True)
 class Grid:
-    """``char`` (code points), ``fg`` and ``bg`` (ink numbers) and ``attr`` (``Attr`` bits), each (height, width)."""
+    """``char`` (code points), ``fg`` and ``bg`` (ink numbers) and ``attr`` (``Attr`` bits), each (height, width).
+
+    A character of two cells has ``CONTINUED`` in the second one, and both look alike.
+    """
 
     char: U32
     fg: U8
@@ -62,7 +69,13 @@ class Grid:
         stop = min(x + len(text), self.width)
         if stop <= x or x < 0:
             return x
+        if self.char[y, x] == CONTINUED and x > 0:
+            self.char[y, x - 1] = SPACE
+        if stop < self.width and self.char[y, stop] == CONTINUED:
+            self.char[y, stop] = SPACE
         self.char[y, x:stop] = text[: stop - x]
+        if stop - x < len(text) and text[stop - x] == CONTINUED:
+            self.char[y, stop - 1] = SPACE  # half of a wide character is none
         self.fg[y, x:stop] = fg
         self.attr[y, x:stop] = attr
         if bg is not None:
@@ -74,8 +87,26 @@ class Grid:
         self.char[y], self.fg[y], self.bg[y], self.attr[y] = row.char[0], row.fg[0], row.bg[0], row.attr[0]
 
     def text(self, y: int) -> str:
-        """The characters of row ``y``."""
-        return str(self.char[y].tobytes(), "utf-32-le")
+        """The characters of row ``y``; a wide one stands once."""
+        return str(self.char[y].tobytes(), "utf-32-le").replace(chr(CONTINUED), "")
+
+    def mend(self, marked: int | None = None) -> None:
+        """Blank the halves of wide characters whose other half was written over, and let pairs look alike.
+
+        A pair looks like its first cell, or like the cell in the column ``marked`` where one of its cells is there.
+        """
+        second = self.char == CONTINUED
+        second[:, 0] = False
+        first = np.zeros_like(second)
+        first[:, :-1] = second[:, 1:]
+        wide = _wide(self.char)
+        self.char[(wide & ~first) | ((self.char == CONTINUED) & ~_right_of(wide))] = SPACE
+        y, x = np.nonzero(self.char == CONTINUED)
+        for plane in (self.fg, self.bg, self.attr):
+            if marked is not None:
+                hit = x == marked
+                plane[y[hit], x[hit] - 1] = plane[y[hit], x[hit]]
+            plane[y, x] = plane[y, x - 1]
 
     def changed(self, other: Grid | None) -> list[int]:
         """The rows in which this grid differs from ``other`` (all of them if it has another size or is None)."""
@@ -83,3 +114,21 @@ class Grid:
             return list(range(self.height))
         differs = (self.char != other.char) | (self.fg != other.fg) | (self.bg != other.bg) | (self.attr != other.attr)
         return [int(y) for y in np.flatnonzero(differs.any(axis=1))]
+
+
+_NARROW_UP_TO = 0x1100
+"""Below this code point no character is wide."""
+
+
+def _wide(char: U32) -> npt.NDArray[np.bool_]:
+    """Which cells hold a character of two cells."""
+    result = char >= _NARROW_UP_TO
+    codes, place = np.unique(char[result], return_inverse=True)
+    result[result] = np.array([char_cells(chr(code)) == 2 for code in codes.tolist()], np.bool_)[place.reshape(-1)]
+    return result
+
+
+def _right_of(marks: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    result = np.zeros_like(marks)
+    result[:, 1:] = marks[:, :-1]
+    return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from npu_tui.trace.text import one_cell
+from npu_tui.trace.text import cell_count, drawable
 from npu_tui.view.grid import Grid
 from npu_tui.view.labels import cut_middle, points
 from npu_tui.view.palette import Ink
@@ -81,8 +81,8 @@ def _gutter_row(
 
 
 def _fitted(name: str, room: int) -> str:
-    text = one_cell(name)
+    text = drawable(name)
     for long, short in _SHORT:
-        if len(text) > room:
+        if cell_count(text) > room:
             text = text.replace(long, short)
     return cut_middle(text, room)

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.trace.text import one_cell
-from npu_tui.view.grid import U32
+from npu_tui.trace.text import cell_count, char_cells, drawable
+from npu_tui.view.grid import CONTINUED, U32
 from npu_tui.view.spans import I64
 
 RUNGS = 4
@@ -27,9 +27,9 @@ _KERNEL = re.compile(r"^(?:aclnn\w+?|aclop\w*?)_(?:\w+_)?(?P<kernel>[A-Za-z0-9]+
 
 def ladder(name: str) -> list[str]:
     """``name`` and its shorter forms, longest first, each safe to draw."""
-    steps = [one_cell(name)]
+    steps = [drawable(name)]
     for shorter in _shorter(steps[0]):
-        if 0 < len(shorter) < len(steps[-1]):
+        if 0 < cell_count(shorter) < cell_count(steps[-1]):
             steps.append(shorter)
     return steps[:RUNGS]
 
@@ -59,16 +59,28 @@ def _shorter(name: str) -> list[str]:
 
 def cut_middle(text: str, room: int) -> str:
     """``text`` in at most ``room`` cells, the middle left out: names of threads and groups differ at their ends."""
-    if len(text) <= room:
+    if cell_count(text) <= room:
         return text
-    if room <= 2:
-        return (ELLIPSIS + text[-1])[: max(room, 0)]
-    tail = min(room // 2 + 1, room - 2)
-    return text[: room - 1 - tail] + ELLIPSIS + text[len(text) - tail :]
+    tail = min(room // 2 + 1, room - 2) if room > 2 else room - 1
+    end = cut_end(text[::-1], max(tail, 0))[::-1]
+    return cut_end(text, room - 1 - cell_count(end)) + ELLIPSIS + end if room > 0 else ""
+
+
+def cut_end(text: str, room: int) -> str:
+    """The beginning of ``text`` that fits ``room`` cells."""
+    if text.isascii():
+        return text[:room]
+    for length, char in enumerate(text):
+        room -= char_cells(char)
+        if room < 0:
+            return text[:length]
+    return text
 
 
 def points(text: str) -> U32:
-    """The code points of ``text``."""
+    """The code points of ``text``, one per cell: the second cell of a wide character is ``CONTINUED``."""
+    if not text.isascii():
+        text = "".join(char if char_cells(char) < 2 else f"{char}{chr(CONTINUED)}" for char in text)
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
@@ -81,6 +93,8 @@ class Labels:
         self._length = np.full((len(names), RUNGS), _MISSING, np.int64)
         self._text = np.zeros(1 << 12, np.uint32)
         self._used = 0
+        self.wide = False
+        """Whether any label made so far has characters of two cells."""
 
     @property
     def text(self) -> U32:
@@ -104,11 +118,12 @@ class Labels:
     def _make(self, code: int) -> None:
         steps = ladder(self._names[code][:_LONGEST])
         steps += [steps[-1]] * (RUNGS - len(steps))
-        for rung, label in enumerate(steps):
+        for rung, label in enumerate(map(points, steps)):
             if self._used + len(label) > len(self._text):
                 larger = np.zeros(max(2 * len(self._text), self._used + len(label)), np.uint32)
                 larger[: self._used] = self._text[: self._used]
                 self._text = larger
-            self._text[self._used : self._used + len(label)] = points(label)
+            self._text[self._used : self._used + len(label)] = label
+            self.wide = self.wide or bool((label == CONTINUED).any())
             self._offset[code, rung], self._length[code, rung] = self._used, len(label)
             self._used += len(label)

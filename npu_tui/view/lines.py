@@ -153,7 +153,8 @@ def _draw_columns(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], 
 
 def _put(mask: Bools, char: U32, ink: U8, grid: Grid, painted: Painted) -> None:
     """Write ``char`` where ``mask`` allows: in its ink on free cells, dark on the plain parts of bars."""
-    for place, colour in ((mask & painted.free, ink), (mask & painted.plain, np.full_like(ink, _LABEL))):
+    dark = np.where(grid.bg == _SELECTED, np.uint8(_FIRST_GROUND), np.uint8(_LABEL))
+    for place, colour in ((mask & painted.free, ink), (mask & painted.plain, dark)):
         grid.char[place] = char[place]
         grid.fg[place] = colour[place]
 
@@ -186,6 +187,7 @@ def _mark(x: I64, y: I64, glyph: I64, ink: U8, grid: Grid, painted: Painted) -> 
     """Write marks: in the line's ink on a cell without a bar's colour, dark on a bar."""
     bar = (grid.bg[y, x] < _FIRST_GROUND) | (grid.bg[y, x] == _SELECTED)
     grid.char[y, x] = glyph
-    grid.fg[y, x] = np.where(bar, _LABEL, ink)
+    dark = np.where(grid.bg[y, x] == _SELECTED, _FIRST_GROUND, _LABEL)
+    grid.fg[y, x] = np.where(bar, dark, ink)
     grid.attr[y, x] = _BOLD
     painted.free[y, x] = painted.plain[y, x] = False

@@ -1,8 +1,10 @@
-"""Colours by role: one table of inks, each with a truecolor and an explicit 256-colour value.
+"""Colours by role: a grid holds ink numbers, a palette says how each of them looks.
 
-A ``Grid`` holds ink numbers, so that a theme or a poorer terminal is another table over the same numbers. The class
-colours keep an OKLab distance of at least 0.09 between classes that share a lane, also for colour-blind eyes; the
-256-colour values are chosen by hand because rounding turns dark greys into teal. Red belongs to starved launches.
+A theme or a poorer terminal is another table over the same numbers. Each ink has a truecolor value, one of the 240
+fixed colours of a 256-colour terminal, and one of the 16 that a terminal names itself. The smallest OKLab distance
+between classes that share a lane, and between each class and the alert, is the worst of what normal, protan, deutan
+and tritan eyes see (Machado, Oliveira and Fernandes 2009): 0.09 for ``DARK``, 0.13 for ``LIGHT``, 0.14 for the other
+two. The 256-colour values are not rounded, as that turns dark greys into teal. Red belongs to starved launches.
 """
 
 from __future__ import annotations
@@ -84,15 +86,23 @@ GROUNDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """``rgb`` (n, 3) and ``xterm`` (n,) values of every ink; unused numbers are black."""
+    """Every ink as ``rgb`` (n, 3), as ``xterm`` (n,) colour 16..255, and as ``ansi`` (n,) colour 0..15.
+
+    Unused numbers are black.
+    """
 
     name: str
     dark: bool
     rgb: U8
     xterm: U8
+    ansi: U8
 
 
-_DARK_BARS: dict[OpClass, tuple[tuple[str, int], tuple[str, int], tuple[str, int]]] = {
+_Colour = tuple[str, int]
+_Bars = dict[OpClass, tuple[_Colour, _Colour, _Colour]]
+_Inks = dict[Ink, _Colour]
+
+_DARK_BARS: _Bars = {
     OpClass.FRAME: (("687685", 66), ("586675", 242), ("7c8b9a", 109)),
     OpClass.OP: (("7aa4d9", 110), ("6a93c7", 68), ("8fbaf0", 111)),
     OpClass.QUEUE: (("9f67c6", 134), ("8e56b4", 97), ("b57cdd", 140)),
@@ -106,7 +116,49 @@ _DARK_BARS: dict[OpClass, tuple[tuple[str, int], tuple[str, int], tuple[str, int
     OpClass.STEP: (("6f7fa8", 67), ("5f6f97", 61), ("8494be", 104)),
 }
 
-_DARK_INKS: dict[Ink, tuple[str, int]] = {
+_LIGHT_BARS: _Bars = {
+    OpClass.FRAME: (("91778c", 96), ("9f849a", 138), ("81677c", 96)),
+    OpClass.OP: (("507ce6", 63), ("5d8af5", 69), ("416bd3", 62)),
+    OpClass.QUEUE: (("c7bdfb", 183), ("d5cdff", 189), ("b6abe9", 147)),
+    OpClass.CANN: (("5cc294", 78), ("6bd0a1", 79), ("4ab183", 72)),
+    OpClass.CUBE: (("e08010", 172), ("ef8e2a", 208), ("c8720c", 166)),
+    OpClass.VECTOR: (("458b86", 30), ("539993", 66), ("347b75", 30)),
+    OpClass.COMMUNICATION: (("b981df", 141), ("c88fee", 177), ("a870cd", 134)),
+    OpClass.MEMORY: (("f9ba39", 215), ("ffcb6e", 222), ("e6a81c", 178)),
+    OpClass.WAIT: (("77738a", 243), ("77738a", 243), ("5f5b70", 60)),
+    OpClass.OTHER: (("a2c4b0", 116), ("b0d2be", 151), ("91b29f", 109)),
+    OpClass.STEP: (("dca8bc", 181), ("ebb6ca", 218), ("ca97ab", 175)),
+}
+
+_BLIND_BARS: _Bars = {
+    OpClass.FRAME: (("60867b", 66), ("50756b", 242), ("70968c", 245)),
+    OpClass.OP: (("a0bdc1", 249), ("90acaf", 109), ("b2cfd2", 152)),
+    OpClass.QUEUE: (("bb74e2", 134), ("a963cf", 134), ("cd85f4", 177)),
+    OpClass.CANN: (("9bfcbb", 157), ("89e9a9", 115), ("dbffe5", 194)),
+    OpClass.CUBE: (("f6a916", 214), ("df9a18", 172), ("febf61", 215)),
+    OpClass.VECTOR: (("258f76", 66), ("027e66", 29), ("3ba087", 36)),
+    OpClass.COMMUNICATION: (("ad72e3", 134), ("9c61d0", 134), ("be83f5", 141)),
+    OpClass.MEMORY: (("f5e4af", 223), ("e3d29d", 187), ("fff6dc", 230)),
+    OpClass.WAIT: (("68647a", 60), ("68647a", 60), ("7c788f", 103)),
+    OpClass.OTHER: (("a8bccd", 249), ("97abbb", 109), ("bacedf", 152)),
+    OpClass.STEP: (("b7a1a4", 248), ("a59193", 246), ("c8b3b5", 181)),
+}
+
+_BLIND_LIGHT_BARS: _Bars = {
+    OpClass.FRAME: (("a6967c", 137), ("b4a489", 144), ("95866c", 101)),
+    OpClass.OP: (("70b2f9", 75), ("86c0ff", 111), ("5fa1e6", 75)),
+    OpClass.QUEUE: (("587fc6", 61), ("648cd5", 68), ("486eb4", 61)),
+    OpClass.CANN: (("c1cfb9", 150), ("cfddc8", 187), ("b0bda8", 250)),
+    OpClass.CUBE: (("e57c19", 172), ("f58a2f", 208), ("d06d00", 166)),
+    OpClass.VECTOR: (("5f858d", 30), ("6c929a", 66), ("50757c", 242)),
+    OpClass.COMMUNICATION: (("be7ff0", 141), ("cc8dff", 177), ("ac6edd", 134)),
+    OpClass.MEMORY: (("f6c425", 215), ("fed462", 221), ("e2b312", 178)),
+    OpClass.WAIT: (("77738a", 243), ("77738a", 243), ("5f5b70", 60)),
+    OpClass.OTHER: (("9cc7c8", 116), ("aad5d6", 152), ("8bb5b6", 109)),
+    OpClass.STEP: (("e4bda2", 180), ("f2cbb0", 223), ("d2ab91", 180)),
+}
+
+_DARK_INKS: _Inks = {
     Ink.LANE: ("111218", 233),
     Ink.VOID: ("0b0c10", 232),
     Ink.BAND: ("1a1c25", 234),
@@ -142,23 +194,174 @@ _DARK_INKS: dict[Ink, tuple[str, int]] = {
     Ink.COUNTER_LOW: ("34535c", 23),
 }
 
+_LIGHT_INKS: _Inks = {
+    Ink.LANE: ("f5f6f9", 255),
+    Ink.VOID: ("e7e9ef", 253),
+    Ink.BAND: ("e9ebf1", 254),
+    Ink.FOCUS: ("e4e9f6", 189),
+    Ink.RANGE: ("cddcf6", 153),
+    Ink.RANGE_FOCUS: ("b8cdf1", 147),
+    Ink.CURSOR: ("c3c9da", 251),
+    Ink.NAME_FOCUS: ("c3d0ef", 153),
+    Ink.WINDOW: ("c3d0ef", 153),
+    Ink.GRID: ("d5d8e0", 252),
+    Ink.RULE: ("c9ccd6", 250),
+    Ink.FAINT: ("9ba0ae", 247),
+    Ink.DIM: ("626878", 241),
+    Ink.TEXT: ("2b2f3a", 236),
+    Ink.BRIGHT: ("000000", 16),
+    Ink.LABEL: ("14151c", 233),
+    Ink.WAIT_GROUND: ("ecedf2", 254),
+    Ink.WAIT_LABEL: ("5d5970", 60),
+    Ink.ACCENT: ("1d4ed8", 26),
+    Ink.SELECTED: ("1b1d26", 234),
+    Ink.HIT: ("9c0086", 90),
+    Ink.ALERT: ("c61610", 160),
+    Ink.ALERT_LOW: ("d4564e", 167),
+    Ink.NEAR: ("1b1d26", 234),
+    Ink.SHALLOW: ("7d6710", 58),
+    Ink.QUEUED: ("94791b", 94),
+    Ink.NEGATIVE: ("1c6ea6", 25),
+    Ink.LINK: ("65768a", 66),
+    Ink.LINK_SELECTED: ("000000", 16),
+    Ink.COUNTER: ("3f7f8e", 30),
+    Ink.EXPOSED: ("b981df", 141),
+    Ink.COUNTER_LOW: ("a9c6cd", 152),
+}
 
-def _table(
-    name: str,
-    dark: bool,
-    bars: dict[OpClass, tuple[tuple[str, int], tuple[str, int], tuple[str, int]]],
-    inks: dict[Ink, tuple[str, int]],
-) -> Palette:
-    rgb, xterm = np.zeros((256, 3), np.uint8), np.zeros(256, np.uint8)
+_BLIND_INKS: _Inks = _DARK_INKS | {
+    Ink.ALERT: ("ff0a0c", 196),
+    Ink.ALERT_LOW: ("e30005", 160),
+    Ink.EXPOSED: _BLIND_BARS[OpClass.COMMUNICATION][0],
+}
+_BLIND_LIGHT_INKS: _Inks = _LIGHT_INKS | {
+    Ink.ALERT: ("b40f1a", 124),
+    Ink.EXPOSED: _BLIND_LIGHT_BARS[OpClass.COMMUNICATION][0],
+}
+
+# A terminal's own 16 colours: neighbours have no shades, and where the cursor's column crosses a bar it is one colour.
+_DARK_BARS_16 = {
+    OpClass.FRAME: 8,
+    OpClass.OP: 12,
+    OpClass.QUEUE: 5,
+    OpClass.CANN: 6,
+    OpClass.CUBE: 3,
+    OpClass.VECTOR: 2,
+    OpClass.COMMUNICATION: 13,
+    OpClass.MEMORY: 11,
+    OpClass.WAIT: 8,
+    OpClass.OTHER: 7,
+    OpClass.STEP: 14,
+}
+_LIGHT_BARS_16 = {
+    OpClass.FRAME: 8,
+    OpClass.OP: 12,
+    OpClass.QUEUE: 5,
+    OpClass.CANN: 6,
+    OpClass.CUBE: 3,
+    OpClass.VECTOR: 2,
+    OpClass.COMMUNICATION: 13,
+    OpClass.MEMORY: 11,
+    OpClass.WAIT: 8,
+    OpClass.OTHER: 8,
+    OpClass.STEP: 10,
+}
+_DARK_LIT_16, _LIGHT_LIT_16 = 15, 8
+_DARK_INKS_16 = {
+    Ink.LANE: 0,
+    Ink.VOID: 0,
+    Ink.BAND: 0,
+    Ink.FOCUS: 0,
+    Ink.RANGE: 4,
+    Ink.RANGE_FOCUS: 4,
+    Ink.CURSOR: 8,
+    Ink.NAME_FOCUS: 4,
+    Ink.WINDOW: 8,
+    Ink.GRID: 8,
+    Ink.RULE: 8,
+    Ink.FAINT: 8,
+    Ink.DIM: 7,
+    Ink.TEXT: 7,
+    Ink.BRIGHT: 15,
+    Ink.LABEL: 0,
+    Ink.WAIT_GROUND: 0,
+    Ink.WAIT_LABEL: 7,
+    Ink.ACCENT: 11,
+    Ink.SELECTED: 15,
+    Ink.HIT: 11,
+    Ink.ALERT: 9,
+    Ink.ALERT_LOW: 9,
+    Ink.NEAR: 15,
+    Ink.SHALLOW: 3,
+    Ink.QUEUED: 3,
+    Ink.NEGATIVE: 14,
+    Ink.LINK: 7,
+    Ink.LINK_SELECTED: 15,
+    Ink.COUNTER: 6,
+    Ink.EXPOSED: 13,
+    Ink.COUNTER_LOW: 6,
+}
+_LIGHT_INKS_16 = {
+    Ink.LANE: 15,
+    Ink.VOID: 7,
+    Ink.BAND: 7,
+    Ink.FOCUS: 7,
+    Ink.RANGE: 14,
+    Ink.RANGE_FOCUS: 14,
+    Ink.CURSOR: 7,
+    Ink.NAME_FOCUS: 14,
+    Ink.WINDOW: 11,
+    Ink.GRID: 7,
+    Ink.RULE: 8,
+    Ink.FAINT: 8,
+    Ink.DIM: 8,
+    Ink.TEXT: 0,
+    Ink.BRIGHT: 0,
+    Ink.LABEL: 0,
+    Ink.WAIT_GROUND: 15,
+    Ink.WAIT_LABEL: 0,
+    Ink.ACCENT: 4,
+    Ink.SELECTED: 0,
+    Ink.HIT: 5,
+    Ink.ALERT: 1,
+    Ink.ALERT_LOW: 1,
+    Ink.NEAR: 0,
+    Ink.SHALLOW: 8,
+    Ink.QUEUED: 8,
+    Ink.NEGATIVE: 4,
+    Ink.LINK: 8,
+    Ink.LINK_SELECTED: 0,
+    Ink.COUNTER: 6,
+    Ink.EXPOSED: 13,
+    Ink.COUNTER_LOW: 6,
+}
+
+
+def _table(name: str, dark: bool, bars: _Bars, inks: _Inks) -> Palette:
+    rgb, xterm, ansi = np.zeros((256, 3), np.uint8), np.zeros(256, np.uint8), np.zeros(256, np.uint8)
     entries = {bar(kind, shade): colour for kind, shades in bars.items() for shade, colour in enumerate(shades)}
     entries.update({int(ink): colour for ink, colour in inks.items()})
     for number, (text, code) in entries.items():
         rgb[number] = [int(text[k : k + 2], 16) for k in (0, 2, 4)]
         xterm[number] = code
-    return Palette(name, dark, rgb, xterm)
+    bars_16, inks_16, lit = (
+        (_DARK_BARS_16, _DARK_INKS_16, _DARK_LIT_16) if dark else (_LIGHT_BARS_16, _LIGHT_INKS_16, _LIGHT_LIT_16)
+    )
+    for kind, code in bars_16.items():
+        ansi[bar(kind, PLAIN)] = ansi[bar(kind, ZEBRA)] = code
+        ansi[bar(kind, LIT)] = 7 if kind == OpClass.WAIT and dark else lit
+    for ink, code in inks_16.items():
+        ansi[ink] = code
+    return Palette(name, dark, rgb, xterm, ansi)
 
 
 DARK = _table("dark", True, _DARK_BARS, _DARK_INKS)
+LIGHT = _table("light", False, _LIGHT_BARS, _LIGHT_INKS)
+BLIND = _table("colour-blind", True, _BLIND_BARS, _BLIND_INKS)
+BLIND_LIGHT = _table("colour-blind-light", False, _BLIND_LIGHT_BARS, _BLIND_LIGHT_INKS)
+
+PALETTES: dict[str, Palette] = {palette.name: palette for palette in (DARK, LIGHT, BLIND, BLIND_LIGHT)}
+"""Every palette by its name."""
 
 _LAYER_CLASS: dict[LayerKind, OpClass] = {
     "python": OpClass.FRAME,

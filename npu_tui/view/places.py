@@ -40,6 +40,8 @@ class Places:
         folded collective group in the group's row, a lane of a folded layer in the layer's head; -1 where nothing of
         it is on screen, and for lane -1.
         """
+        if not len(self._head):
+            return np.full(lanes.shape, -1, np.int64)  # a trace of counters alone has no lanes
         known = lanes >= 0
         lane = np.where(known, lanes, 0) + self._base[trace]
         if not len(self._key):

@@ -41,7 +41,7 @@ SCHEMA = {
     ),
     "steps": (
         "name step computing_us communication_not_overlapped_us overlapped_us communication_us free_us stage_us "
-        "bubble_us preparing_us"
+        "bubble_us preparing_us duration_us"
     ),
     "links": "category sources targets bound_sources bound_targets latency_us negative",
     "dispatch": (
@@ -54,7 +54,8 @@ SCHEMA = {
         "longest_wait_us peer_rank arrivals"
     ),
     "findings": (
-        "id class severity title detail evidence advice gain_us step_after_us part_of hidden confidence code_lines sources"
+        "id class severity title detail evidence advice gain_us step_after_us part_of hidden confidence code_lines "
+        "sources"
     ),
     "not_checked": "id reason",
     "health": ("events skipped unbound_sources unbound_targets crossing_slices negative_links truncated warnings"),

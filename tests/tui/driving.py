@@ -134,7 +134,7 @@ class Driver:
         """Wait until the panel is filled, too."""
         await self.idle()
         for _ in range(_PATIENCE):
-            known = self.main.measured == len(self.main.session.scene.traces)
+            known = self.main.examined == len(self.main.session.scene.traces)
             if known and self.main._panel_timer is None and self.main._computing is None:
                 break
             await asyncio.sleep(0.005)

@@ -8,12 +8,12 @@ from argparse import ArgumentParser
 import pytest
 from driving import opened
 
-from npu_tui.cli import _add_place, _place
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.flag_sheet import FlagSheet
 from npu_tui.tui.flags import Flag, Flags, identity_of
 from npu_tui.tui.header import StatusLine
 from npu_tui.tui.main import MainScreen
+from npu_tui.tui.place_options import add_place, place_of
 from npu_tui.tui.tabs.tab import Table
 
 
@@ -26,8 +26,8 @@ def opening_of(command: str):
     words = shlex.split(command)
     assert words[0] == "npu-tui"
     parser = ArgumentParser()
-    _add_place(parser)
-    return _place(parser, parser.parse_args(words[2:]))
+    add_place(parser)
+    return place_of(parser, parser.parse_args(words[2:]))
 
 
 VIEWS = {

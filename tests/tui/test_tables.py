@@ -160,8 +160,8 @@ async def test_a_launch_tells_its_lead(session):
 async def test_the_bars_tell_the_step_and_the_device(session):
     async with opened(session) as driver:
         text = driver.text()
-        assert "ProfilerStep#20" in driver.rows()[1]
-        assert driver.rows()[2].startswith(" device ")
+        assert "ProfilerStep#20" in driver.rows()[3]
+        assert driver.rows()[4].startswith(" device ")
         assert "before the first kernel, outside free" in text
     async with opened(session, (80, 24)) as driver:
         assert "device " not in driver.text()
@@ -202,5 +202,5 @@ async def test_o_opens_the_editor_at_a_line_that_is_here(session, an_op, tmp_pat
 
 async def test_o_without_a_code_line_says_so(session):
     async with opened(session) as driver:
-        await driver.press("o")
+        await driver.press("3", "o")
         assert "no code line here" in driver.text()

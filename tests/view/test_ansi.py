@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.text import char_cells
 from npu_tui.view.ansi import Depth, Encoder
-from npu_tui.view.grid import SPACE, Grid
-from npu_tui.view.palette import DARK, Ink, bar
+from npu_tui.view.grid import CONTINUED, SPACE, Grid
+from npu_tui.view.labels import points
+from npu_tui.view.palette import DARK, GROUNDS, PALETTES, Ink, bar
 
 INKS = [int(ink) for ink in Ink] + [bar(op_class, shade) for op_class in range(11) for shade in range(3)]
 GLYPHS = [ord(glyph) for glyph in "  ab▏▌█╱┃⠑…"]
@@ -72,6 +75,107 @@ def test_passing_over_what_stays_shows_the_same(seed: int, height: int, width: i
             assert look(screen.buffer[y][x]) == look(expected.buffer[y][x])
 
 
+WIDE = "矩阵乘法🚀ｗ한"
+
+
+def wide_grid(seed: int, height: int, width: int) -> Grid:
+    """A random grid in which names of wide characters were written over each other, then mended."""
+    random = np.random.default_rng(seed)
+    grid = random_grid(seed, height, width)
+    for _ in range(3 * height):
+        name = "".join(random.choice(list(WIDE + "ab "), random.integers(1, 9)))
+        y, x = random.integers(height), random.integers(width)
+        grid.write(int(y), int(x), points(name), int(random.choice(INKS)), int(random.choice(INKS)))
+        grid.char[random.integers(height), random.integers(width)] = ord("x")
+    grid.mend(int(random.integers(width)))
+    return grid
+
+
+def shown_text(screen: pyte.Screen, y: int) -> str:
+    return "".join(screen.buffer[y][x].data for x in range(screen.columns))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(2, 30))
+def test_wide_characters_stand_where_the_grid_has_them(seed: int, height: int, width: int) -> None:
+    grid = wide_grid(seed, height, width)
+    screen = parsed(Encoder(DARK).encode(grid), width)
+    for y in range(height):
+        assert shown_text(screen, y) == grid.text(y)
+        for x in range(width):
+            cell = screen.buffer[y][x]
+            if cell.data and grid.char[y, x] != CONTINUED:
+                assert cell.data == chr(grid.char[y, x])
+                bg = cell.fg if cell.reverse else cell.bg
+                assert bg == bytes(DARK.rgb[grid.bg[y, x]]).hex()
+        assert sum(char_cells(char) for char in grid.text(y)) == width
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 3), st.integers(2, 50))
+def test_changes_keep_wide_pairs_whole(seed: int, height: int, width: int) -> None:
+    random = np.random.default_rng(seed)
+    before, other = wide_grid(seed, height, width), wide_grid(seed + 1, height, width)
+    grid = Grid(*(plane.copy() for plane in planes(before)))
+    for _ in range(4):
+        y, x = random.integers(height), random.integers(width)
+        for plane, source in zip(planes(grid), planes(other), strict=True):
+            plane[y, x : x + 5] = source[y, x : x + 5]
+    grid.mend()
+    encoder, rows = Encoder(DARK), grid.changed(before)
+    screen = pyte.Screen(width, height)
+    stream = pyte.Stream(screen)
+    texts = encoder.encode(before) + encoder.encode(grid, rows, before)
+    for y, row in zip([*range(height), *rows], texts, strict=True):
+        stream.feed(f"\x1b[{y + 1};1H{row}")
+    for y in range(height):
+        assert shown_text(screen, y) == grid.text(y)
+
+
+def test_the_cursor_marks_both_cells_of_a_pair() -> None:
+    grid = Grid.blank(1, 4, Ink.TEXT, bar(1))
+    grid.write(0, 0, points("矩阵"), Ink.LABEL)
+    grid.bg[0, 3] = Ink.CURSOR
+    grid.mend(3)
+    assert grid.bg[0].tolist() == [bar(1), bar(1), Ink.CURSOR, Ink.CURSOR]
+    grid.bg[0, 2] = bar(1)
+    grid.mend()
+    assert grid.bg[0].tolist() == [bar(1)] * 4
+
+
+def test_half_a_wide_character_is_none() -> None:
+    grid = Grid.blank(1, 5, Ink.TEXT, Ink.LANE)
+    grid.write(0, 0, points("矩阵乘"), Ink.TEXT)
+    assert grid.text(0) == "矩阵 "
+    grid.write(0, 1, points("x"), Ink.TEXT)
+    assert grid.text(0) == " x阵 "
+    grid.write(0, 2, points("y"), Ink.TEXT)
+    assert grid.text(0) == " xy  "
+
+
+def test_sixteen_colours_are_named_as_the_oldest_terminals_name_them() -> None:
+    grid = Grid.blank(1, 4, Ink.TEXT, Ink.LANE)
+    grid.char[:] = ord("x")
+    grid.bg[0, 1:] = [bar(OpClass.CUBE), bar(OpClass.OP), Ink.RANGE]
+    (text,) = Encoder(DARK, "16").encode(grid)
+    assert text == "\x1b[37;40mx\x1b[7;33;47mx\x1b[94mx\x1b[27;37;44mx\x1b[0m"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(["16", "256", "none"]), st.sampled_from(sorted(PALETTES)))
+def test_poorer_terminals_show_the_same_characters(seed: int, depth: Depth, theme: str) -> None:
+    grid = random_grid(seed, 3, 30)
+    encoder = Encoder(PALETTES[theme], depth)
+    screen = parsed(encoder.encode(grid), 30)
+    for y in range(3):
+        assert shown_text(screen, y) == grid.text(y)
+        for x in range(30):
+            cell = screen.buffer[y][x]
+            if depth == "none":
+                assert (cell.fg, cell.bg) == ("default", "default")
+                assert cell.reverse == (grid.bg[y, x] not in GROUNDS)
+
+
 def look(cell: Any) -> tuple[object, ...]:
     fg, bg = (cell.bg, cell.fg) if cell.reverse else (cell.fg, cell.bg)
     blank = cell.data == " " and not cell.underscore
@@ -117,10 +221,11 @@ def test_blanks_and_inverse_ends_cost_little() -> None:
 
 def test_runs_cover_a_row_with_true_colours() -> None:
     grid = random_grid(5, 2, 40)
-    runs = Encoder(DARK, "256").runs(grid, 1)
+    runs = Encoder(DARK).runs(grid, 1)
     assert "".join(text for text, *_ in runs) == grid.text(1)
     x = 0
-    for text, fg, bg, attr in runs:
+    for text, fg, bg, attr, turned in runs:
+        assert not turned
         assert tuple(DARK.rgb[grid.fg[1, x]]) == fg
         assert tuple(DARK.rgb[grid.bg[1, x]]) == bg
         assert set(grid.attr[1, x : x + len(text)].tolist()) == {attr}

@@ -344,6 +344,7 @@ def test_a_slice_that_is_off_screen_comes_in_at_three_tenths(walk):
 
 
 def test_a_leaf_row_walks_along_its_pieces(walk):
+    walk.list.keep_folds()
     walk.folds.lanes.add((0, 0))
     walk.resize(WIDTH, HEIGHT, False)
     go(walk, "Thread 1", 0, 2_999)

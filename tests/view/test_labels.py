@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from npu_tui.trace.text import one_cell
+from npu_tui.trace.text import cell_count, drawable
 from npu_tui.view.labels import Labels, cut_middle, ladder
 
 
@@ -45,18 +45,31 @@ def test_ladders(name: str, steps: list[str]) -> None:
         ("plain", "plain"),
         ("a\x1b[0m\x07", "a?[0m?"),
         ("tab\there\r\n", "tab?here??"),
-        ("矩阵", "??"),
-        ("e\u0301", "e?"),
+        ("矩阵", "矩阵"),
+        ("e\u0301", "é"),
+        ("x\u0301\u20dd", "x"),
+        ("\u1112\u1161\u11ab", "한"),
         ("\u202eevil\u2066", "?evil?"),
         ("a\u200bb\ufeff", "a?b?"),
         ("é→µ", "é→µ"),
         ("\x9b31m", "?31m"),
-        ("\U0001f600", "?"),
+        ("\U0001f600", "\U0001f600"),
+        ("\U0001f468\u200d\U0001f469", "\U0001f468\U0001f469"),
+        ("\U0001f44d\U0001f3fd", "\U0001f44d?"),
+        ("\U0001f1e8\U0001f1f3", "??"),
+        ("⚠\ufe0f", "⚠"),
         ("אב", "??"),
     ],
 )
-def test_only_characters_of_one_cell_are_drawn(text: str, drawn: str) -> None:
-    assert one_cell(text) == drawn
+def test_every_character_that_is_drawn_has_a_width(text: str, drawn: str) -> None:
+    assert drawable(text) == drawn
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"), [("ab", 2), ("矩阵", 4), ("a矩", 3), ("é", 1), ("ｗ", 2), ("\U0001f680", 2), ("", 0)]
+)
+def test_cells_of_a_text(text: str, cells: int) -> None:
+    assert cell_count(text) == cells
 
 
 def test_the_longest_label_that_fits_is_taken() -> None:
@@ -73,6 +86,22 @@ def test_many_long_names() -> None:
     _, length, cut = labels.fit(np.arange(40), np.full(40, 1000))
     assert length.tolist() == [400] * 40
     assert not cut.any()
+
+
+@pytest.mark.parametrize(
+    ("room", "cut"),
+    [(8, "矩阵乘法"), (7, "矩…乘法"), (6, "…乘法"), (5, "矩…法"), (4, "…法"), (3, "矩…"), (2, "…"), (0, "")],
+)
+def test_wide_names_are_cut_between_characters(room: int, cut: str) -> None:
+    assert cut_middle("矩阵乘法", room) == cut
+
+
+def test_wide_labels_take_two_cells_a_character() -> None:
+    labels = Labels(["矩阵"])
+    assert not labels.wide
+    offset, length, cut = labels.fit(np.array([0, 0]), np.array([4, 3]))
+    assert labels.text[offset[0] : offset[0] + length[0]].tolist() == [ord("矩"), 0, ord("阵"), 0]
+    assert (length.tolist(), cut.tolist(), labels.wide) == ([4, 3], [False, True], True)
 
 
 @pytest.mark.parametrize(("room", "cut"), [(14, "Thread 3178231"), (9, "Thr…78231"), (3, "T…1"), (1, "…"), (0, "")])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.view.palette import DARK, GROUNDS, LIT, PLAIN, SHADES, ZEBRA, Ink, bar
+from npu_tui.view.palette import DARK, GROUNDS, LIT, PALETTES, PLAIN, SHADES, Ink, Palette, bar
 
 XTERM_STEPS = (0, 95, 135, 175, 215, 255)
 
@@ -26,18 +26,128 @@ def contrast(one: float, other: float) -> float:
 BARS = [(op_class, shade) for op_class in OpClass for shade in range(SHADES)]
 
 
-def test_every_ink_is_in_the_table_once() -> None:
-    numbers = [bar(op_class, shade) for op_class, shade in BARS] + [int(ink) for ink in Ink]
-    assert len(set(numbers)) == len(numbers)
-    assert (DARK.xterm[numbers] >= 16).all()
+NUMBERS = [bar(op_class, shade) for op_class, shade in BARS] + [int(ink) for ink in Ink]
+
+# The inks of two groups never lie in one lane; an alert may lie on or beside any of them.
+HOST = (OpClass.FRAME, OpClass.OP, OpClass.QUEUE, OpClass.CANN)
+DEVICE = (OpClass.CUBE, OpClass.VECTOR, OpClass.COMMUNICATION, OpClass.MEMORY, OpClass.OTHER)
+PAIRS = [
+    (bar(one), bar(other)) for group in (HOST, DEVICE) for k, one in enumerate(group) for other in group[k + 1 :]
+] + [(bar(kind), int(Ink.ALERT)) for kind in OpClass if kind != OpClass.WAIT]
+LEAST = {
+    "dark": (0.09, 0.065),
+    "light": (0.13, 0.1),
+    "colour-blind": (0.14, 0.115),
+    "colour-blind-light": (0.14, 0.1),
+}
+"""The smallest distance in true colours and in 256 colours."""
+
+# Colours as dichromats see them, on linear RGB: Machado, Oliveira and Fernandes 2009, severity 1.
+EYES = {
+    "normal": np.eye(3),
+    "protan": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deutan": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritan": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+
+
+def linear(rgb: np.ndarray) -> np.ndarray:
+    part = rgb / 255
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+def oklab(light: np.ndarray) -> np.ndarray:
+    """Linear RGB in OKLab (Ottosson 2020)."""
+    cones = np.array(
+        [
+            [0.4122214708, 0.5363325363, 0.0514459929],
+            [0.2119034982, 0.6806995451, 0.1073969566],
+            [0.0883024619, 0.2817188376, 0.6299787005],
+        ]
+    )
+    lab = np.array(
+        [
+            [0.2104542553, 0.7936177850, -0.0040720468],
+            [1.9779984951, -2.4285922050, 0.4505937099],
+            [0.0259040371, 0.7827717662, -0.8086757660],
+        ]
+    )
+    return np.cbrt(np.clip(light @ cones.T, 0, None)) @ lab.T
+
+
+def distances(rgb: np.ndarray, eyes: str) -> np.ndarray:
+    """The OKLab distance of each of ``PAIRS``."""
+    seen = oklab(np.clip(linear(rgb.astype(np.float64)) @ EYES[eyes].T, 0, 1))
+    one, other = np.array(PAIRS).T
+    return np.linalg.norm(seen[one] - seen[other], axis=1)
+
+
+def xterm_table(palette: Palette) -> np.ndarray:
+    return np.array([xterm_rgb(max(int(code), 16)) for code in palette.xterm])
+
+
+@pytest.mark.parametrize("eyes", EYES)
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+def test_colours_that_share_a_lane_can_be_told_apart(palette: Palette, eyes: str) -> None:
+    true, few = LEAST[palette.name]
+    assert distances(palette.rgb, eyes).min() >= true
+    assert distances(xterm_table(palette), eyes).min() >= few
+
+
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+def test_sixteen_colours_tell_classes_of_a_lane_apart(palette: Palette) -> None:
+    for group in (HOST, DEVICE):
+        assert len({int(palette.ansi[bar(kind)]) for kind in group}) == len(group)
+    grounds = {int(palette.ansi[ink]) for ink in GROUNDS - {Ink.LABEL, Ink.WINDOW, Ink.CURSOR}}
+    assert not grounds & {int(palette.ansi[bar(kind)]) for kind in OpClass}
+    for ink in (Ink.TEXT, Ink.BRIGHT, Ink.ALERT, Ink.SELECTED, Ink.NEAR, Ink.QUEUED, Ink.ACCENT):
+        assert palette.ansi[ink] != palette.ansi[Ink.LANE]
+    assert palette.ansi[Ink.RANGE] != palette.ansi[Ink.LANE] != palette.ansi[Ink.CURSOR]
+    assert palette.ansi[Ink.NAME_FOCUS] != palette.ansi[Ink.LANE]
+    for kind in OpClass:
+        assert kind == OpClass.WAIT or palette.ansi[bar(kind)] != palette.ansi[Ink.LABEL]
+        assert palette.ansi[bar(kind)] != palette.ansi[Ink.ALERT]
+
+
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+def test_words_can_be_read(palette: Palette) -> None:
+    def ratio(rgb: np.ndarray, ink: int, ground: int) -> float:
+        return contrast(light(rgb[ink]), light(rgb[ground]))
+
+    for rgb, slack in ((palette.rgb, 1.0), (xterm_table(palette), 0.85)):
+        for ground in (Ink.LANE, Ink.VOID, Ink.BAND, Ink.FOCUS, Ink.RANGE):
+            assert ratio(rgb, Ink.TEXT, ground) >= 7 * slack
+        assert ratio(rgb, Ink.BRIGHT, Ink.NAME_FOCUS) >= 7 * slack
+        assert ratio(rgb, Ink.DIM, Ink.LANE) >= 4.5 * slack
+        assert ratio(rgb, Ink.WAIT_LABEL, Ink.WAIT_GROUND) >= 4.5 * slack
+        assert ratio(rgb, Ink.ALERT, Ink.LANE) >= 4 * slack
+        assert ratio(rgb, Ink.LANE, Ink.SELECTED) >= 7 * slack
+        for ink in (Ink.ACCENT, Ink.NEAR, Ink.SHALLOW, Ink.QUEUED, Ink.NEGATIVE, Ink.LINK, Ink.HIT):
+            assert ratio(rgb, ink, Ink.LANE) >= 3.5 * slack, ink
+        for kind in OpClass:
+            assert kind == OpClass.WAIT or ratio(rgb, bar(kind), Ink.LANE) >= 1.5 * slack
+
+
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+def test_every_ink_is_in_the_table_once(palette: Palette) -> None:
+    assert len(set(NUMBERS)) == len(NUMBERS)
+    assert (palette.xterm[NUMBERS] >= 16).all()
+    assert (palette.ansi < 16).all()
 
 
 @pytest.mark.parametrize(("op_class", "shade"), [pair for pair in BARS if pair[0] != OpClass.WAIT])
-def test_labels_can_be_read_on_every_bar(op_class: OpClass, shade: int) -> None:
-    label = light(DARK.rgb[Ink.LABEL])
-    # A zebra shade is the darkest; the bar it belongs to carries at least 4:1.
-    least = 3.0 if shade == ZEBRA else 4.0
-    assert contrast(light(DARK.rgb[bar(op_class, shade)]), label) > least
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+def test_labels_can_be_read_on_every_bar(palette: Palette, op_class: OpClass, shade: int) -> None:
+    label = light(palette.rgb[Ink.LABEL])
+    # One of the other two shades is the darkest; the bar it belongs to carries at least 4:1.
+    least = 4.0 if shade == PLAIN else 3.0
+    assert contrast(light(palette.rgb[bar(op_class, shade)]), label) > least
 
 
 def test_shades_differ_in_lightness_only_a_little() -> None:
@@ -48,11 +158,15 @@ def test_shades_differ_in_lightness_only_a_little() -> None:
 
 def test_red_is_for_starved_launches_only() -> None:
     def red(rgb: np.ndarray) -> bool:
-        return rgb[0] > 180 and rgb[1] < 90 and rgb[2] < 90
+        return rgb[0] > 170 and rgb[1] < 90 and rgb[2] < 90
 
-    assert red(DARK.rgb[Ink.ALERT])
-    others = [bar(*pair) for pair in BARS] + [ink for ink in Ink if ink not in (Ink.ALERT, Ink.ALERT_LOW)]
-    assert not any(red(DARK.rgb[number]) for number in others)
+    for palette in PALETTES.values():
+        assert red(palette.rgb[Ink.ALERT])
+        others = [bar(*pair) for pair in BARS] + [ink for ink in Ink if ink not in (Ink.ALERT, Ink.ALERT_LOW)]
+        assert not any(red(palette.rgb[number]) for number in others)
+        reds = {int(palette.ansi[ink]) for ink in (Ink.ALERT, Ink.ALERT_LOW)}
+        assert reds <= {1, 9}
+        assert not {int(palette.ansi[number]) for number in others} & {1, 9}
 
 
 def test_grounds_are_dark_in_both_tables() -> None:

@@ -233,7 +233,7 @@ def long_op(facts: Facts) -> Draft | None:
         for row in rows:
             outlier = len(rows) >= 3 and row.elapsed >= limits.long_op_factor * median
             if (outlier and row.elapsed >= limits.straggler_ms * 1e6) or facts.share(
-                row.elapsed
+                _inside(facts, row)
             ) >= limits.long_op_share:
                 found.append(row)
     if not found:
@@ -247,7 +247,7 @@ def long_op(facts: Facts) -> Draft | None:
             "finding.long.detail",
             name=brief(facts.trace.name_of(worst.item)),
             time=span_text(worst.elapsed),
-            share=share_text(facts.share(worst.elapsed)),
+            share=share_text(facts.share(_inside(facts, worst))),
         )
     ]
     if timing is not None:
@@ -271,7 +271,7 @@ def long_op(facts: Facts) -> Draft | None:
             "finding.long.title",
             name=brief(facts.trace.name_of(worst.item), 40),
             time=span_text(worst.elapsed),
-            share=share_text(facts.share(worst.elapsed)),
+            share=share_text(facts.share(_inside(facts, worst))),
         ),
         " ".join(parts),
         tuple(
@@ -282,6 +282,11 @@ def long_op(facts: Facts) -> Draft | None:
         removes if timing is not None else both(facts.span_of(np.array([row.item for row in found])), facts.exposed),
         confidence="high" if timing is not None else "low",
     )
+
+
+def _inside(facts: Facts, each: Collective) -> int:
+    """How much of a collective lies in the window, ns."""
+    return length_of(facts.cut(facts.span_of(np.array([each.item]))))
 
 
 def _idle_waits(facts: Facts, found: list[Collective]) -> Span:

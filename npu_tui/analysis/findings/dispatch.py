@@ -28,6 +28,7 @@ from npu_tui.trace.text import brief
 
 _SOURCES = ("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis")
 _LINES = 3
+_ROUNDING_NS = 2
 
 
 def severity_of(facts: Facts, share: float) -> Severity:
@@ -90,9 +91,9 @@ def free(facts: Facts) -> Draft | None:
 
 
 def _free_place(facts: Facts, start: int, end: int) -> Evidence:
-    assert facts.part.slices is not None
-    slices = facts.trace.slices
-    busy = np.flatnonzero(facts.part.slices.busy & (slices.start >= end - 2) & (slices.start <= end + 2))
+    slices, device = facts.trace.slices, facts.part.slices
+    begins = (slices.start >= end - _ROUNDING_NS) & (slices.start <= end + _ROUNDING_NS)
+    busy = np.flatnonzero(device.busy & begins) if device is not None else np.zeros(0, np.int64)
     after = brief(facts.trace.name_of(int(busy[0]))) if len(busy) else say("finding.nothing")
     return Evidence(
         start, end, _free_lane(facts), "Free", say("finding.free.place", time=span_text(end - start), after=after)

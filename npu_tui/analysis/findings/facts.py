@@ -131,13 +131,17 @@ class Facts:
 
     @cached_property
     def step_ns(self) -> float:
-        """Mean length of the steps on the host; without steps that of the device's time; of a range its length."""
+        """Mean length of the steps: on the host, or on the device where that takes longer; of a range its length.
+
+        A host that runs ahead ends its steps long before the device does.
+        """
         if not self.whole_steps:
             return float(min(self.window.end, self.trace.end) - max(self.window.start, 0))
         if not self.steps:
             return float(self.total)
         items = [each.item for each in self.steps]
-        return float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
+        on_host = float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
+        return max(on_host, self.total / self.count)
 
     def share(self, length: float) -> float:
         """``length`` (ns) of the device's time, 0 to 1 (or more)."""

@@ -64,7 +64,7 @@ def legend() -> RenderableType:
         classes.append("  ")
         classes.append("╱╱" if op_class == OpClass.WAIT else "  ", style=class_style(op_class))
         classes.append(f" {class_name(op_class)}")
-    lines = Text(say("details.lines"), style="dim")
+    lines = Text.assemble((say("details.lines"), "dim"))
     for shape, starved in (
         (LinkShape.NEAR_VERTICAL, True),
         (LinkShape.NEAR_VERTICAL, False),
@@ -153,7 +153,7 @@ def class_name(op_class: OpClass) -> str:
 def _launch(trace: Trace, marks: LinkMarks, devices: list[Dispatch], link: int) -> Text:
     """The class of a launch, what it cost, and how far the host was ahead."""
     starved = bool(marks.starved[link])
-    line = Text(say("details.launch") + " ", style="dim")
+    line = Text.assemble((say("details.launch") + " ", "dim"))
     line.append_text(shape_text(LinkShape(int(marks.shape[link])), starved))
     line.append(f"   {say('details.lost')} ", style="dim")
     line.append(duration_text(int(marks.lost[link])), style=f"bold {ALERT}" if starved else "bold")

@@ -1,0 +1,1 @@
+"""A profile held against limits and a baseline: what a CI job asks."""

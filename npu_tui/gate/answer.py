@@ -1,0 +1,115 @@
+"""The answer of a gate as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from npu_tui.gate.checks import Check
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.trace.units import duration_text
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All checks of one profile. ``lenient``: what could not be measured does not fail."""
+
+    path: str
+    checks: list[Check]
+    notes: list[str]
+    lenient: bool = False
+
+    def fails(self, check: Check) -> bool:
+        """Whether ``check`` makes the gate fail."""
+        return check.status == "fail" or (check.status == "not_measured" and not self.lenient)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing fails."""
+        return not any(map(self.fails, self.checks))
+
+
+def answer_object(answer: Answer) -> dict[str, Any]:
+    """The JSON of an answer, schema 1: times in µs, shares 0..1, null for what does not apply or is not known."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "path": printable(answer.path),
+        "passed": answer.passed,
+        "checks": [
+            {
+                "kind": each.kind,
+                "id": printable(each.id),
+                "status": each.status,
+                "fails": answer.fails(each),
+                "value_us": each.value_us,
+                "allowed_us": None if each.allowed_us is None else round(each.allowed_us, 3),
+                "over_us": each.over_us,
+                "ratio": None if each.share is None else round(each.share, 6),
+                "allowed_ratio": each.allowed_share,
+                "base_us": each.base_us,
+                "change_ratio": each.change,
+                "tolerance": each.tolerance,
+                "severity": each.severity,
+                "text": printable(each.text),
+            }
+            for each in answer.checks
+        ],
+        "notes": [printable(note) for note in answer.notes],
+    }
+
+
+def answer_text(answer: Answer) -> str:
+    """The lines of an answer: the verdict, then what failed, what was not measured, and what passed."""
+    failed = sum(map(answer.fails, answer.checks))
+    key = "gate.passed" if answer.passed else "gate.failed"
+    lines = [say(key, path=answer.path, failed=failed, count=len(answer.checks))]
+    order = sorted(answer.checks, key=lambda each: _ORDER.index(each.status))
+    lines += [f"  {say(f'gate.status.{each.status}'):<14}{_line(each)}" for each in order]
+    lines += [say("gate.note", note=note) for note in answer.notes]
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+_ORDER = ("fail", "not_measured", "pass")
+
+
+def _line(check: Check) -> str:
+    if check.kind == "finding":
+        if check.severity is None:
+            return say("gate.finding.without", id=check.id, why=check.text)
+        gain = "" if not check.value_us else say("gate.finding.gain", gain=_time(check.value_us))
+        return say("gate.finding", id=check.id, severity=check.severity, title=check.text, gain=gain)
+    name = say(f"gate.measure.{check.id}")
+    if check.status == "not_measured":
+        why = check.text or say("report.unknown")
+        return say("gate.unknown.baseline" if check.kind == "baseline" else "gate.unknown", name=name, why=why)
+    value, most, over = check.value_us, check.allowed_us, check.over_us
+    assert value is not None
+    assert most is not None
+    assert over is not None
+    distance = say("gate.above" if over > 0 else "gate.below", over=_time(abs(over)))
+    if check.kind == "baseline":
+        assert check.base_us is not None
+        assert check.tolerance is not None
+        change = say("gate.new") if check.change is None else f"{check.change:+.1%}"
+        return say(
+            "gate.baseline", name=name, value=_time(value), base=_time(check.base_us), change=change,
+            tolerance=f"{check.tolerance:.1%}", most=_time(most), distance=distance,
+        )  # fmt: skip
+    if check.allowed_share is None:
+        return say("gate.limit", name=name, value=_time(value), most=_time(most), distance=distance)
+    return say(
+        "gate.limit.share",
+        name=name,
+        share=f"{check.share or 0:.1%}",
+        value=_time(value),
+        limit=f"{check.allowed_share:.1%}",
+        most=_time(most),
+        distance=distance,
+    )
+
+
+def _time(us: float) -> str:
+    return duration_text(us * 1000)

@@ -1,0 +1,138 @@
+"""Each thing a gate asks of a profile, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from npu_tui.gate.baseline import NOISE, PLACES, TOLERANCE
+from npu_tui.gate.limits import Limit, allowed
+from npu_tui.gate.measures import BASELINE_MEASURES, Measures
+from npu_tui.strings import say
+
+SEVERITIES = ("high", "medium", "low")
+"""What ``--fail-on`` takes, the gravest first; a finding that only informs fails nothing."""
+
+Kind = Literal["limit", "baseline", "finding"]
+Status = Literal["pass", "fail", "not_measured"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One answer. Times are µs, shares are of the device time; what does not apply or is not known is None.
+
+    ``id`` is the measure or the finding. Against a baseline ``allowed_us`` is what tolerance and noise leave room for.
+    """
+
+    kind: Kind
+    id: str
+    status: Status
+    value_us: float | None = None
+    allowed_us: float | None = None
+    share: float | None = None
+    allowed_share: float | None = None
+    base_us: float | None = None
+    tolerance: float | None = None
+    severity: str | None = None
+    text: str = ""
+
+    @property
+    def over_us(self) -> float | None:
+        """By how much the value is above what is allowed (negative: below), µs."""
+        if self.value_us is None or self.allowed_us is None:
+            return None
+        return round(self.value_us - self.allowed_us, 3)
+
+    @property
+    def change(self) -> float | None:
+        """How much longer than the baseline, as a share of the baseline's."""
+        return round(self.value_us / self.base_us - 1, 6) if self.base_us and self.value_us is not None else None
+
+
+def limit_checks(measured: Measures, limits: list[Limit]) -> list[Check]:
+    """One check for each limit; a limit is kept where the value is not above it."""
+    checks = []
+    for limit in limits:
+        value, most = measured.times[limit.measure], allowed(limit, measured)
+        share = value / measured.total if value is not None and measured.total else None
+        if value is None or most is None:
+            why = measured.reasons.get(limit.measure) or measured.reasons.get("device", "")
+            checks.append(Check("limit", limit.measure, "not_measured", value, text=why))
+            continue
+        status: Status = "pass" if value <= most + _ROUNDING_US else "fail"
+        checks.append(Check("limit", limit.measure, status, value, most, share, limit.share))
+    return checks
+
+
+_ROUNDING_US = 0.0005
+"""Half of the last decimal of a report."""
+
+
+def baseline_checks(measured: Measures, base: dict[str, Any], tolerances: dict[str, float]) -> list[Check]:
+    """One check for each measure the baseline knows; ``tolerances`` go before those of its file."""
+    checks = []
+    noise = NOISE * (base["measures_us"]["device"] or 0.0)
+    for name in BASELINE_MEASURES:
+        before, now = base["measures_us"][name], measured.per_step(name)
+        if before is None:
+            continue
+        tolerance = tolerances.get(name, base["tolerances"].get(name, TOLERANCE))
+        if now is None:
+            why = measured.reasons.get(name, "")
+            checks.append(Check("baseline", name, "not_measured", None, base_us=before, tolerance=tolerance, text=why))
+            continue
+        most = before + max(before * tolerance, noise)
+        status: Status = "pass" if now <= most + _ROUNDING_US else "fail"
+        most = round(most, 3)
+        checks.append(Check("baseline", name, status, now, most, base_us=before, tolerance=tolerance))
+    return checks
+
+
+def finding_checks(
+    report: dict[str, Any], fail_on: str | None, only: Collection[str], ignore: Collection[str]
+) -> list[Check]:
+    """One check for each finding that counts: those at ``fail_on`` or graver fail, without it none does.
+
+    A finding of ``only`` that could not be looked for counts as not measured, and so do all without a device.
+    """
+    failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on else ()
+    checks = [
+        Check(
+            "finding",
+            each["id"],
+            "fail" if each["severity"] in failing else "pass",
+            each["gain_us"],
+            severity=each["severity"],
+            text=each["title"],
+        )
+        for each in report["findings"]
+        if each["id"] not in ignore and (not only or each["id"] in only)
+    ]
+    if report["overlap"]["total_us"] is None:
+        why = next((each["reason"] for each in report["not_checked"] if each["id"] in ("device", "overlap")), "")
+        checks.append(Check("finding", _ALL, "not_measured", text=why))
+    unknown = {each["id"]: each["reason"] for each in report["not_checked"]}
+    for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
+        status: Status = "not_measured" if wanted in unknown else "pass"
+        checks.append(Check("finding", wanted, status, text=unknown.get(wanted, say("gate.finding.absent"))))
+    return checks if fail_on else []
+
+
+_ALL = "findings"
+"""The id of the check that the rules could look at a device at all."""
+
+
+def differences(report: dict[str, Any], base: dict[str, Any]) -> list[str]:
+    """What else differs between the profile and that of the baseline, so that the figures may not compare."""
+    source, other = report["source"], base["source"]
+    unknown = say("report.unknown")
+    notes = []
+    for name in PLACES:
+        now, before = source[name], other.get(name)
+        if now != before:
+            values = [unknown if each is None else each for each in (now, before)]
+            notes.append(say(f"gate.differs.{name}", now=values[0], base=values[1]))
+    if report["selection"] != base.get("selection"):
+        notes.append(say("gate.differs.selection"))
+    return notes

@@ -1,0 +1,60 @@
+"""The lanes of a trace as a picture for a page, drawn by the same view as the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from npu_tui.analysis.dispatch import dispatch
+from npu_tui.report.scene import finding_marks, make_scene
+from npu_tui.report.selection import WHOLE_TRACE, Selection
+from npu_tui.report.svg import Piece, svg
+from npu_tui.strings import say
+from npu_tui.trace.model import Trace
+from npu_tui.trace.text import drawable
+from npu_tui.view.ansi import Encoder, Run
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.frame import Painter, gutter_width, lanes_top
+from npu_tui.view.palette import DARK
+
+_COLUMNS = 150
+_MOST_ROWS = 60
+
+
+def timeline_picture(trace: Trace, selection: Selection = WHOLE_TRACE, findings: Sequence[dict[str, Any]] = ()) -> str:
+    """The SVG of ``trace`` at the selection, else its step, else all of it; as many rows as it has, at most 60.
+
+    ``findings`` (rows of the JSON report) that shorten the step are numbered above the lanes, over what proves them.
+    """
+    scene = make_scene([trace], [dispatch(trace)])
+    scene.findings = [
+        finding_marks(
+            (number, each["severity"], [_place(place) for place in each["evidence"]])
+            for number, each in enumerate(findings, 1)
+            if each.get("step_after_us") is not None and each["part_of"] is None and not each["hidden"]
+        )
+    ]
+    explorer = Explorer(scene, _COLUMNS - gutter_width(_COLUMNS), _MOST_ROWS)
+    if selection is not WHOLE_TRACE:
+        low, high = explorer.home_bounds()
+        window = selection.window
+        explorer.show(max(window.start, low), min(window.end, high))
+    explorer.state.cursor = -1  # a picture has no place that somebody looks at
+    explorer.state.focus = -1
+    explorer.state.link_mode = "off"
+    rows = max(min(len(explorer.rows), _MOST_ROWS), 1)
+    height = rows + lanes_top(rows)
+    grid = Painter(scene).compose(explorer.rows, explorer.state, _COLUMNS, height).grid
+    encoder = Encoder(DARK)
+    return svg([[_piece(run) for run in encoder.runs(grid, y)] for y in range(grid.height)], say("table.timeline"))
+
+
+def _piece(run: Run) -> Piece:
+    text, front, back, attr, _ = run
+    assert isinstance(front, tuple)
+    assert isinstance(back, tuple)
+    return drawable(text), front, back, attr
+
+
+def _place(place: dict[str, Any]) -> tuple[int, int]:
+    return round(place["start_us"] * 1000), round(place["end_us"] * 1000)

@@ -1,0 +1,137 @@
+"""The real profiles: the findings as they should read, and the rules that have nothing to say there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from jobs import by_id
+
+from npu_tui.analysis.window import EVERYTHING
+from npu_tui.report.measured import findings_of
+from npu_tui.report.selection import parse_range, select_step
+
+if TYPE_CHECKING:
+    from conftest import Sample
+
+SILENT = {"OP.SHARE", "OP.DOMINANT", "DATA.LOADER", "DATA.COPY", "MEM.ALLOC", "FREQ", "PY.GC", "MEM.PRESSURE"}
+#: Gain of the late rank and lost time of the starving range, ms; lengths of the step before and behind both.
+LADDER = {"level1/rank0": (93.5, 23.3, 156.0, 62.4, 39.2), "level1/rank1": (92.2, 24.1, 153.9, 61.6, 37.5)}
+
+
+def ms(ns: int | None) -> float:
+    assert ns is not None
+    return round(ns / 1e6, 1)
+
+
+def test_no_false_alarm(real: Sample) -> None:
+    found = by_id(findings_of(real.trace))
+    assert not SILENT & set(found)
+    assert {"UTIL", "VERDICT", "STEP.START", "DISPATCH.VERTICAL"} <= set(found)
+
+
+def test_the_late_rank_leads(level1: Sample) -> None:
+    gain, lost, _, after, then = LADDER[level1.name]
+    found = findings_of(level1.trace)
+    first, second = found.findings[:2]
+    assert (first.id, first.cls, first.severity, ms(first.gain_ns)) == ("COMM.STRAGGLER", "communication", "high", gain)
+    assert (second.id, second.cls, second.severity, ms(second.gain_ns)) == (
+        "DISPATCH.VERTICAL",
+        "dispatch",
+        "high",
+        lost,
+    )
+    assert (ms(first.step_after_ns), ms(second.step_after_ns)) == (after, then)
+    assert first.title.startswith("Rank 5 is late")
+    assert "ranks 0–4, 6 and 7 were there" in first.detail
+    assert "the transfers take 4.2 ms at 13–17 GB/s" in first.detail
+    assert "_1 (+0.9 ms) and _3 (+22.0 ms)" in first.detail
+    assert "Rank 5 is not on disk" in first.detail
+    assert found.verdict[0].startswith("COMMUNICATION, not this rank")
+    assert found.verdict[1].startswith("then DISPATCH")
+
+
+def test_the_starving_range(level1: Sample) -> None:
+    if level1.name != "level1/rank0":
+        pytest.skip("the figures are those of rank 0")
+    found = by_id(findings_of(level1.trace))
+    vertical = found["DISPATCH.VERTICAL"]
+    assert vertical.title == "Python launches too late: the NPU loses 23.3 ms between 30.1 and 57.9 ms"
+    assert "35 of 83 launches" in vertical.detail
+    assert "idle 83 %" in vertical.detail
+    assert "main.py:354 in train() 14.2 ms" in vertical.detail
+    assert "main.py:358–361 wait for the device again and again: 6.0 ms lost for 62 µs" in vertical.detail
+    assert "with_stack" in vertical.detail
+    assert [code.line for code in vertical.code_lines] == [354, 355, 467]
+    assert "up to 6.0 ms" in vertical.advice[0]
+    assert "up to 4.4 ms" in vertical.advice[1]
+    assert any("peak memory may rise" in each for each in vertical.advice)
+    place = vertical.evidence[0]
+    assert (ms(place.start), ms(place.end)) == (30.1, 57.9)
+    straggler = found["COMM.STRAGGLER"].evidence[0]
+    assert (ms(straggler.start), ms(straggler.end)) == (63.3, 136.4)
+    assert "r5 +78.8" in straggler.note
+    assert level1.trace.lanes[straggler.lane].name == "Group 0 Communication"
+    assert level1.trace.name_of(straggler.slice) == straggler.name == "hcom_allReduce__586_0_1"
+    start = found["STEP.START"]
+    assert start.title.startswith("17.9 ms")
+    assert "main.py:350 in train() 6.7 ms" in start.detail
+    assert "dataloader 3.3 ms" in start.detail
+    assert "blocked for 6.1 ms of it, the copies it waits for take 842 µs" in start.detail
+    compile_ = found["OP.COMPILE"]
+    assert compile_.title.startswith("aclopCompileAndExecute 19× 14.0 ms")
+    assert ms(compile_.gain_ns) == 4.4
+    assert (compile_.part_of, found["SYNC.HOST"].part_of) == ("DISPATCH.VERTICAL", "DISPATCH.VERTICAL")
+    assert ms(found["SYNC.HOST"].gain_ns) == 6.0
+    assert "17 tasks" in found["SYNC.HOST"].title
+    profiler = found["PROFILER.OVERHEAD"]
+    assert 12.4 <= ms(profiler.gain_ns) <= 12.6
+    assert profiler.step_after_ns is None
+    assert found["DTYPE"].hidden
+    assert found["MEM.BW"].hidden
+    assert found["COMM.EXPOSED"].severity == "high"
+    assert found["COMM.LONGOP"].part_of == "COMM.STRAGGLER"
+    assert "aclnn" not in found["COMM.LONGOP"].title
+
+
+def test_level0_cannot_tell_who_is_late(real: Sample) -> None:
+    if not real.name.startswith("level0"):
+        pytest.skip("Level0 only")
+    found = findings_of(real.trace)
+    assert found.findings[0].id == "COMM.EXPOSED"
+    assert found.findings[0].confidence == "low"
+    assert "Level1" in dict(found.not_checked)["COMM.STRAGGLER"]
+
+
+def test_single_card_is_bound_by_cann(real: Sample) -> None:
+    if real.name != "single_card":
+        pytest.skip("single_card only")
+    found = findings_of(real.trace)
+    first = found.findings[0]
+    assert (first.id, first.severity) == ("DISPATCH.VERTICAL", "high")
+    assert first.title == "CANN launches too late: the NPU loses 8.0 ms between 2.6 and 13.7 ms"
+    assert "the host was in aclopCompileAndExecute 5.6 ms in 11 calls" in first.detail
+    assert "jit_compile=False" in first.advice[0]
+    assert "(CANN)" in by_id(found)["DISPATCH.STAGE"].title
+    assert by_id(found)["OP.COMPILE"].severity == "high"
+    assert "COMM.EXPOSED" not in by_id(found)
+
+
+def test_the_only_step_is_the_whole(level1: Sample) -> None:
+    step = select_step(level1.trace, 50)
+    assert step is not None
+    whole, only = findings_of(level1.trace), findings_of(level1.trace, step)
+    assert [(each.id, each.gain_ns) for each in whole.findings][:6] == [
+        (each.id, each.gain_ns) for each in only.findings
+    ][:6]
+
+
+def test_a_range(level1: Sample) -> None:
+    window = parse_range("30ms..58ms")
+    assert window is not None
+    assert window.window != EVERYTHING
+    found = findings_of(level1.trace, window)
+    assert found.findings[0].id == "DISPATCH.VERTICAL"
+    assert "COMM.STRAGGLER" not in by_id(found)
+    gains = [each.gain_ns or 0 for each in found.findings if each.part_of is None and each.step_after_ns is not None]
+    assert sum(gains) <= 28_000_000

@@ -1,0 +1,97 @@
+"""Runs of names: optional members, repeated ones, what may stand between, and that nothing counts twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from npu_tui.analysis.findings.sequences import (
+    ATEN,
+    BETWEEN_ATEN,
+    BETWEEN_KERNELS,
+    KERNEL,
+    Run,
+    matches,
+)
+
+
+def found(words: str, runs: tuple[Run, ...] = KERNEL, between: frozenset[str] = BETWEEN_KERNELS) -> list[str]:
+    return [match.run.api for match in matches(words.split(), runs, between)]
+
+
+def spans(words: str, members: str) -> list[tuple[int, int]]:
+    run = Run(members, "x", "test")
+    return [(match.first, match.last) for match in matches(words.split(), (run,), BETWEEN_KERNELS)]
+
+
+def test_members_in_order() -> None:
+    assert spans("Add Mul Relu", "Add Mul Relu") == [(0, 3)]
+    assert spans("Mul Add Relu", "Add Mul Relu") == []
+    assert spans("Add Sub Mul Relu", "Add Mul Relu") == []
+    assert spans("Add Mul Relu Add Mul Relu", "Add Mul Relu") == [(0, 3), (3, 6)]
+
+
+def test_either_and_optional_and_repeated() -> None:
+    assert spans("Add Relu Add Gelu", "Add Relu|Gelu") == [(0, 2), (2, 4)]
+    assert spans("Add Relu Add Mul Relu", "Add [Mul] Relu") == [(0, 2), (2, 5)]
+    assert spans("Neg Add Neg Mul Mul Add Neg Mul Mul Mul Add", "Neg Mul*2 Add") == [(0, 2), (2, 6)]
+    assert spans("Pow Rsqrt Rsqrt", "[Pow] Rsqrt") == [(0, 2), (2, 3)]
+
+
+def test_one_conversion_may_stand_between() -> None:
+    assert spans("MatMul Cast Add TransData Relu", "MatMul Add Relu") == [(0, 5)]
+    assert spans("MatMul Cast Cast Add", "MatMul Add") == []
+    assert spans("Cast MatMul Add Cast", "MatMul Add") == [(1, 3)]
+    assert spans("Pow Cast Rsqrt", "[Pow] Rsqrt") == [(0, 3)]
+
+
+def test_a_name_is_whole() -> None:
+    assert spans("MatMulV2 Add", "MatMul Add") == []
+    assert spans("AddMatMul Add", "MatMul Add") == []
+
+
+def test_the_longer_run_counts() -> None:
+    longer, shorter = Run("MatMul Add Relu", "long", "t"), Run("MatMul Add", "short", "t")
+    assert [match.run.api for match in matches(["MatMul", "Add", "Relu"], (shorter, longer), frozenset())] == ["long"]
+
+
+@pytest.mark.parametrize(
+    ("words", "api"),
+    [
+        ("MatMulV2 TransData Add Relu", "linear"),
+        ("BatchMatMulV2 Mul Add SoftmaxV2 BatchMatMul", "npu_fusion_attention"),
+        ("Cast Square ReduceMeanD Add Rsqrt Mul Cast", "npu_rms_norm"),
+        ("MatMulV2 hcom_allReduce_", "all_reduce"),
+        ("Mul Slice Neg Slice ConcatD Cast Mul Add", "npu_rotary_mul"),
+        ("Slice Slice Swish Mul", "npu_swiglu"),
+        ("OneHot ReduceSum", "scatter_"),
+    ],
+)
+def test_kernels(words: str, api: str) -> None:
+    (only,) = found(words)
+    assert api in only
+
+
+@pytest.mark.parametrize(
+    ("words", "api"),
+    [
+        ("permute contiguous view", "npu_confusion_transpose"),
+        ("matmul mul add softmax dropout matmul", "npu_fusion_attention"),
+        ("pow mean add rsqrt mul to type_as", "npu_rms_norm"),
+        ("chunk silu mul", "npu_swiglu"),
+        ("add layer_norm", "npu_add_layer_norm"),
+        ("add reciprocal mul", "clip_grad_norm"),
+    ],
+)
+def test_operations(words: str, api: str) -> None:
+    assert any(api in each for each in found(words, ATEN, BETWEEN_ATEN))
+
+
+def test_nothing_is_nothing() -> None:
+    assert matches([], KERNEL, BETWEEN_KERNELS) == []
+    assert found("Conv2D Dropout Conv2D") == []
+
+
+def test_every_row_can_be_read() -> None:
+    for run in (*ATEN, *KERNEL):
+        words = [member.strip("[]").split("*")[0].split("|")[0] for member in run.members.split()]
+        assert any(match.run.api == run.api for match in matches(words, (run,), frozenset())), run

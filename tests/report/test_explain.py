@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from npu_tui.analysis.findings.find import RULES
+from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.cli import DONE, USAGE, main
+from npu_tui.report.explain import explain, list_findings, nearest, rule_of
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_everything_about_a_rule(rule) -> None:
+    text = explain(rule)
+    assert text.startswith(rule.id)
+    for name in rule.thresholds:
+        assert f"{name} " in text
+    for source in rule.sources:
+        assert source in text
+    assert "What to do:" in text
+    assert max(map(len, text.splitlines())) <= 150
+
+
+def test_the_user_s_thresholds_are_shown() -> None:
+    rule = rule_of("dispatch.free")
+    assert rule is not None
+    assert "free_share      = 0.1 " in explain(rule)
+    assert "free_share      = 0.37 " in explain(rule, Thresholds(free_share=0.37))
+
+
+def test_all_ids_are_listed() -> None:
+    text = list_findings()
+    assert all(f"  {rule.id} " in text for rule in RULES)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("straggler", "COMM.STRAGGLER"), ("STEP.STRAT", "STEP.START"), ("vertical", "DISPATCH.VERTICAL"), ("", "UTIL")],
+)
+def test_the_nearest(word: str, meant: str) -> None:
+    assert nearest(word) == meant or not word
+
+
+def test_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == DONE
+    assert "COMM.STRAGGLER" in capsys.readouterr().out
+    assert main(["explain", "comm.straggler"]) == DONE
+    assert "Notify_Wait" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        main(["explain", "COMM.STRAGLER\x1b[31m"])
+    assert stop.value.code == USAGE
+    words = capsys.readouterr().err
+    assert "COMM.STRAGGLER" in words
+    assert "\x1b" not in words
+
+
+def test_explaining_loads_no_screen() -> None:
+    code = (
+        "import sys; from npu_tui.cli import main; main(['explain']); "
+        "sys.exit(any(name.startswith(('textual', 'polars')) for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0

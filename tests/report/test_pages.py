@@ -1,0 +1,264 @@
+"""Markdown and HTML say what the report says, and no name of a trace becomes markup in them."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from made_up import finding, proven
+
+from npu_tui.cli import main
+from npu_tui.ingest.load import load
+from npu_tui.report.html_report import html_report
+from npu_tui.report.html_style import SCRIPT
+from npu_tui.report.json_report import report
+from npu_tui.report.markdown_report import code, markdown_report, plain
+from npu_tui.trace.model import Trace
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+PROFILE = FIXTURES / "communication_bound"
+VOID = {"meta", "link", "br", "img", "hr", "input", "rect", "line", "path"}
+HOSTILE = (
+    "</td><script>alert(1)</script>\"'&amp; | `x` [l](http://x.y) www.x.y @you #12 $a$ <b> *b* _i_ ~~s~~ \\ "
+    "\n\r\x1b[2J\u202e"
+)
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return load(PROFILE)
+
+
+@pytest.fixture(scope="module")
+def found(trace: Trace) -> dict[str, Any]:
+    rows = [proven(), finding("OP.SMALL", "medium", hidden=True), finding("UTIL", "info"), finding("OPT.FUSED", "low")]
+    return report(trace, opened=PROFILE) | {"findings": rows, "verdict": ["Bound by dispatch."]}
+
+
+@pytest.fixture(scope="module")
+def page(found: dict[str, Any], trace: Trace) -> str:
+    return html_report(found, trace)
+
+
+class Reader(HTMLParser):
+    """The elements of a page; an element that is not closed in its turn is an error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.cells: list[list[str]] = []
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag == "tr":
+            self.cells.append([])
+        if tag in ("td", "th"):
+            self.cells[-1].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+        if self.open and self.open[-1] in ("td", "th"):
+            self.cells[-1][-1] += data
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def test_the_page_is_whole_and_needs_nothing_else(page: str) -> None:
+    reader = read(page)
+    assert page.startswith("<!DOCTYPE html>")
+    assert reader.tags.count("script") == reader.tags.count("style") == reader.tags.count("svg") == 1
+    assert not {"link", "img", "iframe", "object", "a", "foreignobject"} & set(reader.tags)
+    assert not [name for name, _ in reader.attributes if name in ("src", "href", "xlink:href") or name.startswith("on")]
+    assert re.findall(r"url\(|@import", page) == []
+    assert set(re.findall(r"https?://[^\"' ]+", page)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_only_its_own_script_may_run(page: str) -> None:
+    script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert script is not None
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in page
+
+
+def test_the_page_says_what_the_report_says(page: str, found: dict[str, Any]) -> None:
+    reader = read(page)
+    rows = {tuple(row) for row in reader.cells}
+    for operator in found["operators"]:
+        assert any(row[0] == operator["type"] and row[2] == f"{operator['count']:,}" for row in rows if len(row) == 7)
+    for each in found["communication"]:
+        assert any(row[0] == each["name"] for row in rows)
+    for each in found["findings"]:
+        assert each["title"] in reader.words
+        assert each["detail"] in reader.words
+    for words in ("Bound by dispatch.", "set Add_7=2", "How to profile again", "frees up to 1.234 ms"):
+        assert words in reader.words
+    numbers = re.findall(r'<td class="number" data-sort="([^"]+)"', page)
+    assert len(numbers) > 50
+    assert all(float(number) >= 0 for number in numbers)
+
+
+def test_every_table_has_as_many_cells_as_columns(page: str) -> None:
+    for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
+        reader = read(table)
+        assert {len(row) for row in reader.cells} == {len(reader.cells[0])}
+
+
+@pytest.mark.parametrize("name", ["level0", "kineto", "msprof_two_devices", "older_chip", "chrome_generic/lines.json"])
+def test_pages_of_every_writer(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(FIXTURES / name), "--format", "html"]) == 0
+    read(capsys.readouterr().out)
+    assert main(["report", str(FIXTURES / name), "--format", "markdown"]) == 0
+    assert "### How to profile again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--range", "1ms..3ms"], ["--step", "21"]])
+def test_a_part_of_the_trace(words: list[str], capsys: pytest.CaptureFixture[str], found: dict[str, Any]) -> None:
+    if words[0] == "--step":
+        words = ["--step", str(found["steps"][0]["step"])]
+    for form in ("html", "markdown"):
+        assert main(["report", str(PROFILE), "--format", form, *words]) == 0
+        text = capsys.readouterr().out
+        assert ("range 1.000 ms to 3.000 ms" if words[0] == "--range" else f"step {words[1]}, on the device") in text
+
+
+def poisoned(found: Any) -> Any:
+    """``found`` with every text of it followed by a hostile one, but those that are words of our own."""
+    if isinstance(found, dict):
+        own = {"id", "severity", "class", "cause", "slow_stage"}
+        return {key: value if key in own else poisoned(value) for key, value in found.items()}
+    if isinstance(found, list):
+        return [poisoned(each) for each in found]
+    return found + HOSTILE if isinstance(found, str) else found
+
+
+def test_hostile_names_in_the_page(found: dict[str, Any], trace: Trace, page: str) -> None:
+    bad = html_report(poisoned(copy.deepcopy(found)), trace)
+    clean, reader = read(page), read(bad)
+    assert reader.tags == clean.tags
+    assert "alert(1)" in reader.words
+    assert not [char for char in bad if not (char.isprintable() or char == "\n")]
+
+
+def test_hostile_names_in_markdown(found: dict[str, Any]) -> None:
+    clean, bad = markdown_report(found), markdown_report(poisoned(copy.deepcopy(found)))
+    assert len(bad.splitlines()) == len(clean.splitlines())
+    assert not [char for char in bad if not (char.isprintable() or char == "\n")]
+    reader = MarkdownIt("commonmark", {"linkify": True}).enable(["table", "strikethrough", "linkify"])
+    expected, tokens = reader.parse(clean), reader.parse(bad)
+    assert [token.type for token in tokens] == [token.type for token in expected]
+    inline = [child for token in tokens for child in token.children or []]
+    assert len(inline) > 100
+    assert {child.type for child in inline} <= {
+        "text", "text_special", "code_inline", "softbreak", "hardbreak", "strong_open", "strong_close", "html_inline",
+    }  # fmt: skip
+    assert {child.content for child in inline if child.type == "html_inline"} == {"<!-- -->", "<sub>", "</sub>"}
+    words = [child.content for child in inline if child.type == "text"]
+    assert not [each for each in words if re.search(r"(?<!\w)[@#]\w", each)]
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("TASK_QUEUE_ENABLE=2, 3.5 ms", "TASK_QUEUE_ENABLE=2, 3.5 ms"),
+        ("_a_ *b*", "\\_a\\_ \\*b\\*"),
+        ("# no heading", "\\# no heading"),
+        ("1. no list", "1\\. no list"),
+        ("- no list", "\\- no list"),
+        ("8.874 ms", "8.874 ms"),
+        ("@you #1", "@<!-- -->you #<!-- -->1"),
+        ("see https://x.y and www.x.y", "see https&#58;//x.y and www&#46;x.y"),
+        ("&lt;", "\\&lt;"),
+    ],
+)
+def test_plain_text_in_markdown(text: str, safe: str) -> None:
+    assert plain(text) == safe
+
+
+@pytest.mark.parametrize(
+    ("text", "span"), [("a", "`a`"), ("a`b", "``a`b``"), ("`", "`` ` ``"), ("a|b", "`a\\|b`"), ("", ""), (" ", "`   `")]
+)
+def test_code_spans(text: str, span: str) -> None:
+    assert code(text, table=True) == span
+
+
+def test_the_markdown_is_what_one_pastes(found: dict[str, Any]) -> None:
+    text = markdown_report(found)
+    assert text.startswith("## npu-tui: `")
+    order = [
+        "> Bound by dispatch.",
+        "### Device time",
+        "### Findings",
+        "**1. HIGH · dispatch · late Add_7**",
+        "- 1.000 ms to 2.500 ms on Add_7 `Add_7`: seen Add_7",
+        "- … and 2 more",
+        "1. set Add_7=2",
+        "DISPATCH.FREE · frees up to 1.234 ms · confidence high · sources: A Add_7; B",
+        "**2. LOW",
+        "Also true",
+        "- `OP.SMALL` title of OP.SMALL",
+        "### Operators",
+        "### How to profile again",
+        "### Not checked",
+    ]
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+    assert "\n\n\n" not in text
+
+
+NODE = shutil.which("node")
+DOM = """
+const rows = [["b", "2"], ["a", undefined], ["c", "10"]].map(([text, sort]) => ({cells: [
+  {textContent: text, dataset: {}}, {textContent: sort ?? "unknown", dataset: sort === undefined ? {} : {sort}}]}));
+const head = number => ({textContent: "h", classList: {contains: () => number}, attributes: {}, ariaSort: null,
+  replaceChildren(button) { this.button = button; }, removeAttribute() { this.ariaSort = null; },
+  setAttribute(_, value) { this.ariaSort = value; }});
+const heads = [head(false), head(true)];
+const body = {rows, append(...sorted) { this.rows = sorted; }};
+globalThis.document = {
+  querySelectorAll: () => [{tHead: {rows: [{cells: heads}]}, tBodies: [body]}],
+  createElement: () => ({addEventListener(_, press) { this.press = press; }})};
+"""
+PRESSES = """
+for (const column of [1, 1, 0, 0]) {
+  heads[column].button.press();
+  console.log(body.rows.map(row => row.cells[0].textContent).join(""), heads[column].ariaSort);
+}
+"""
+
+
+@pytest.mark.skipif(NODE is None, reason="no node: the script that sorts tables is not run")
+def test_the_tables_sort() -> None:
+    assert NODE is not None
+    done = subprocess.run([NODE, "-e", DOM + SCRIPT + PRESSES], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["cba descending", "bca ascending", "abc ascending", "cba descending"]

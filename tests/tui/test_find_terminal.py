@@ -1,0 +1,205 @@
+"""What the environment and the terminal itself say about colours, background and glyphs."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from terminals import PROGRAM, Terminal, answering
+
+from npu_tui import cli
+from npu_tui.settings import GLYPHS
+from npu_tui.trace.text import cell_count
+from npu_tui.tui import terminal as module
+from npu_tui.tui.terminal import (
+    GLYPHS_NAMES,
+    THEME_NAMES,
+    colour_depth,
+    glyphs_of_width,
+    is_utf8,
+    palette_named,
+)
+from npu_tui.view.glyphs import PROBE
+
+PROFILE = "fixtures/dispatch_bound"
+
+
+@pytest.mark.parametrize(
+    ("environment", "depth"),
+    [
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "truecolor"),
+        ({"TERM": "screen", "COLORTERM": "24bit"}, "truecolor"),
+        ({"TERM": "xterm-direct"}, "truecolor"),
+        ({"TERM": "xterm-256color"}, "256"),
+        ({"TERM": "tmux-256color"}, "256"),
+        ({"TERM": "xterm-kitty"}, "256"),
+        ({"TERM": "xterm"}, "16"),
+        ({"TERM": "linux"}, "16"),
+        ({"TERM": "screen"}, "16"),
+        ({"TERM": "xterm-16color"}, "16"),
+        ({"TERM": "vt100"}, "none"),
+        ({"TERM": "vt220"}, "none"),
+        ({"TERM": "dumb"}, "none"),
+        ({}, "none"),
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"}, "none"),
+        ({"TERM": "xterm-256color", "NO_COLOR": ""}, "256"),
+    ],
+)
+def test_depths(environment, depth):
+    assert colour_depth(environment) == depth
+
+
+@pytest.mark.parametrize(
+    ("environment", "utf8"),
+    [
+        ({"LANG": "en_US.UTF-8"}, True),
+        ({"LANG": "zh_CN.utf8"}, True),
+        ({"LC_ALL": "C", "LANG": "en_US.UTF-8"}, False),
+        ({"LC_CTYPE": "C.UTF-8", "LANG": "C"}, True),
+        ({"LANG": "zh_CN.GB18030"}, False),
+        ({"LC_ALL": "", "LANG": "zh_CN.GBK"}, False),
+        ({}, False),
+    ],
+)
+def test_locales(environment, utf8):
+    assert is_utf8(environment) == utf8
+
+
+def test_glyphs_by_the_width_of_the_probe():
+    cells = cell_count(PROBE)
+    assert [glyphs_of_width(width, True) for width in (None, cells, cells + 1, 2 * cells, 3 * cells, 0)] == [
+        "blocks", "blocks", "safe", "safe", "ascii", "ascii",
+    ]  # fmt: skip
+    assert glyphs_of_width(cells, False) == "ascii"
+
+
+def test_names_are_the_same_everywhere():
+    assert cli._THEMES == THEME_NAMES
+    assert cli._GLYPHS == GLYPHS_NAMES == GLYPHS
+    assert palette_named("auto", dark=False).name == "light"
+    assert palette_named("auto").name == "dark"
+
+
+class Fake:
+    """A terminal that answers each question after the one before, with ``typed`` between the answers."""
+
+    def __init__(self, cells: int | None, background: str | None, typed: bytes = b"") -> None:
+        self.cells, self.background, self.typed = cells, background, typed
+        self.written = ""
+        self._waiting = b""
+        self._column = 1
+
+    def write(self, text: str) -> None:
+        self.written += text
+        if self.cells is None:
+            return
+        for part in text.split("\x1b"):
+            if part.startswith("]11"):
+                answer = f"\x1b]11;{self.background}\x07".encode() if self.background else b""
+                self._waiting += self.typed + answer
+            elif part.startswith("[6n"):
+                self._waiting += f"\x1b[7;{self._column}R".encode() + self.typed
+                if PROBE in part:
+                    self._column += self.cells
+
+    def read(self, wait: float) -> bytes:
+        if not self._waiting:
+            time.sleep(min(wait, 0.01))
+            return b""
+        data, self._waiting = self._waiting[:1], self._waiting[1:]
+        return data
+
+
+@pytest.mark.parametrize(
+    ("cells", "background", "expected"),
+    [
+        (9, "rgb:ffff/ffff/ffff", (9, 1.0)),
+        (18, "rgb:00/00/00", (18, 0.0)),
+        (9, "rgba:8080/8080/8080/ffff", (9, pytest.approx(0.502, abs=0.001))),
+        (9, None, (9, None)),
+        (None, None, (None, None)),
+    ],
+)
+@pytest.mark.parametrize("typed", [b"", b"x", b"\x1b[Cq"])
+def test_the_dialogue_keeps_what_is_typed(monkeypatch, cells, background, expected, typed):
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    fake = Fake(cells, background, typed)
+    width, light, kept = module._dialogue(fake.write, fake.read, True)
+    assert (width, light) == expected
+    if cells is not None:
+        assert kept == typed * (kept.count(typed) if typed else 0)
+        assert not typed or kept
+    assert ("]11" in fake.written) == (cells is not None), "a silent terminal is asked nothing else"
+
+
+def started(answers=None, *words: str, **environment: str) -> Terminal:
+    terminal = Terminal([*PROGRAM, PROFILE, *words], answers=answers, **environment)
+    terminal.shows("Ascend Hardware")
+    return terminal
+
+
+@pytest.mark.parametrize(
+    ("answers", "words", "environment", "wanted", "unwanted"),
+    [
+        (None, (), {}, "▎", "⡇"),
+        (answering(), (), {}, "▎", "⡇"),
+        (answering(2 * len(PROBE)), (), {}, "⡇", "▎"),
+        (answering(3 * len(PROBE)), (), {}, "|v", "▎"),
+        (None, (), {"LC_ALL": "zh_CN.GBK"}, "|v", "▎"),
+        (answering(2 * len(PROBE)), ("--glyphs", "blocks"), {}, "▎", "⡇"),
+        (None, ("--glyphs", "ascii"), {}, "|v", "▎"),
+    ],
+    ids=["silent", "narrow", "wide", "bytes", "GBK", "blocks", "ascii"],
+)
+def test_glyphs_in_a_terminal(answers, words, environment, wanted, unwanted):
+    terminal = started(answers, *words, **environment)
+    try:
+        text = "\n".join(terminal.rows())
+        assert wanted in text
+        assert unwanted not in text
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize(
+    ("answers", "words", "ground"),
+    [
+        (answering(background="ffff/ffff/ffff"), (), b"48;2;245;246;249"),
+        (answering(background="0000/0000/0000"), (), b"48;2;17;18;24"),
+        (answering(background=""), (), b"48;2;17;18;24"),
+        (answering(background="ffff/ffff/ffff"), ("--theme", "colour-blind"), b"48;2;17;18;24"),
+        (None, ("--theme", "light"), b"48;2;245;246;249"),
+    ],
+    ids=["light", "dark", "no answer", "option", "light by option"],
+)
+def test_the_theme_in_a_terminal(answers, words, ground):
+    terminal = started(answers, *words)
+    try:
+        assert ground in terminal.output
+        assert (b"]11;?" in terminal.output) == (not words)
+    finally:
+        terminal.close()
+
+
+def test_settings_choose_too(tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text('[screen]\nglyphs = "ascii"\ntheme = "light"\n')
+    terminal = started(None, NPU_TUI_CONFIG=str(file))
+    try:
+        assert b"48;2;245;246;249" in terminal.output
+        assert "▎" not in "\n".join(terminal.rows())
+        assert b"\x1b[6n" not in terminal.output.partition(b"\x1b[?1049h")[0], "nothing is left to ask"
+    finally:
+        terminal.close()
+
+
+def test_wrong_settings_are_one_line(tmp_path, capfd):
+    file = tmp_path / "settings.toml"
+    file.write_text('[screen]\ntheme = "ligth"\n')
+    terminal = Terminal([*PROGRAM, PROFILE], NPU_TUI_CONFIG=str(file))
+    try:
+        assert terminal.exit_code() == 2
+        assert "light" in " ".join(terminal.rows())
+        assert b"1049" not in terminal.output
+    finally:
+        terminal.close()

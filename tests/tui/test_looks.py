@@ -1,0 +1,185 @@
+"""Whole screens in every glyph set and colour depth: the timeline, the widgets around it, and dialogs over both."""
+
+from __future__ import annotations
+
+import unicodedata
+from contextlib import asynccontextmanager
+
+import pytest
+from driving import Driver
+from rich.color import ColorType
+
+from npu_tui.ingest.load import load
+from npu_tui.report.svg import svg
+from npu_tui.trace.text import cell_count
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.picture import screen_runs
+from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.terminal import Terminal
+from npu_tui.view.glyphs import plain_text
+from npu_tui.view.palette import DARK, LIGHT, PALETTES, Ink
+
+WALK = ["", "x", "W", "t", "v", "d", "v", "c", "4", "5", ":", "\x1b", "?", "\x1b", "/gelu\r", "\x10", "\x1b"]
+SIZES = [(120, 40), (60, 15)]
+
+
+@asynccontextmanager
+async def opened(session: Session, terminal: Terminal, size: tuple[int, int] = (120, 40)):
+    app = NpuTui(session=session, terminal=terminal)
+    async with app.run_test(size=size) as pilot:
+        driver = Driver(app, pilot)
+        await driver.settle()
+        yield driver
+
+
+async def walk(driver: Driver):
+    """The strips of every screen of the walk."""
+    for data in WALK:
+        if data:
+            await driver.send(data)
+            await driver.settle()
+        yield data, driver.app.screen._compositor.render_strips()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("glyphs", ["ascii", "safe"])
+async def test_glyphs(session, glyphs, size):
+    async with opened(session, Terminal(glyphs=glyphs), size) as driver:
+        async for data, strips in walk(driver):
+            for strip in strips:
+                wrong = {
+                    char
+                    for char in strip.text
+                    if (not char.isascii() if glyphs == "ascii" else unicodedata.east_asian_width(char) == "A")
+                }
+                assert not wrong, (data, strip.text)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_glyphs_change_no_layout(session, size):
+    async with opened(session, Terminal(), size) as full, opened(session, Terminal(glyphs="ascii"), size) as plain:
+        for row, replaced in zip(full.rows()[4:], plain.rows()[4:], strict=True):
+            words = {word for word in plain_text(row, "ascii").split() if word.isalnum() and len(word) > 3}
+            assert words <= set(replaced.replace("|", " ").split()) | {"Space"}, (row, replaced)
+
+
+async def test_without_colour_no_segment_has_one(session):
+    async with opened(session, Terminal("none")) as driver:
+        async for data, strips in walk(driver):
+            for strip in strips:
+                for segment in strip:
+                    style = segment.style
+                    assert style is None or (style.color is None and style.bgcolor is None), (data, segment)
+
+
+async def test_without_colour_marks_are_seen(session):
+    async with opened(session, Terminal("none")) as driver:
+        await driver.send("x")
+        await driver.settle()
+        runs = screen_runs(driver.app)
+        ground = {back for row in runs for text, _, back, _ in row if not text.strip()}
+        assert len(ground) == 2, "bars are reversed"
+        text = "\n".join("".join(piece[0] for piece in row) for row in runs)
+        assert "!" in text
+        assert set(text) & set("▒▓░╱")
+
+
+@pytest.mark.parametrize("theme", PALETTES)
+async def test_sixteen_colours(session, theme):
+    async with opened(session, Terminal("16", PALETTES[theme])) as driver:
+        async for data, strips in walk(driver):
+            for strip in strips:
+                for segment in strip:
+                    style = segment.style
+                    for colour in (style.color, style.bgcolor) if style else ():
+                        assert colour is None or colour.type == ColorType.STANDARD, (data, segment)
+                    # Time lines may vanish where the cursor's column is grey as well.
+                    if style and segment.text.strip(" ─┊") and style.color and style.bgcolor:
+                        assert style.color != style.bgcolor, (data, segment)
+
+
+async def test_the_alert_is_said_in_the_palette_of_the_terminal(session):
+    for terminal in (Terminal(palette=LIGHT), Terminal("256", LIGHT), Terminal("16", LIGHT)):
+        async with opened(session, terminal) as driver:
+            colours = {
+                segment.style.color
+                for segment in driver.app.screen._compositor.render_strips()[0]
+                if segment.style and segment.style.bold and segment.style.color and "starved" in segment.text
+            }
+            colour = colours.pop()
+            expected = {
+                "truecolor": (*LIGHT.rgb[Ink.ALERT].tolist(),),
+                "256": int(LIGHT.xterm[Ink.ALERT]),
+                "16": int(LIGHT.ansi[Ink.ALERT]),
+            }[terminal.depth]
+            assert expected in ((*colour.triplet,) if colour.triplet else None, colour.number)
+
+
+async def test_light_is_light_everywhere(session):
+    async with opened(session, Terminal(palette=LIGHT)) as driver:
+        for row in screen_runs(driver.app):
+            blank = [back for text, _, back, _ in row if not text.strip() and len(text) > 20]
+            assert all(sum(back) > 3 * 190 for back in blank)
+
+
+WIDE = "矩阵乘法算子🚀前向计算"
+
+
+@pytest.fixture(scope="module")
+def wide_session(tmp_path_factory) -> Session:
+    events = [
+        {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+        for pid, name in ((1, "Python"), (2, "Ascend Hardware"))
+    ]
+    events += [{"ph": "M", "name": "thread_name", "pid": 1, "tid": 7, "args": {"name": "线程主循环 7"}}]
+    for step in range(40):
+        events += [
+            {
+                "ph": "X",
+                "name": f"{WIDE}{step}",
+                "pid": 1,
+                "tid": 7,
+                "ts": 1000 * step,
+                "dur": 20 * step + 90,
+                "args": {},
+            },
+            {"ph": "X", "name": f"e\u0301{WIDE[: step % 6]}", "pid": 2, "tid": 1, "ts": 1000 * step + 30, "dur": 700},
+        ]
+    import json
+
+    file = tmp_path_factory.mktemp("宽") / "trace_view.json"
+    file.write_text(json.dumps(events), encoding="utf-8")
+    return make_session([load(file)])
+
+
+@pytest.mark.parametrize("size", [(120, 40), (81, 24), (60, 15)])
+@pytest.mark.parametrize(
+    "terminal", [Terminal(), Terminal("none"), Terminal(glyphs="ascii")], ids=["full", "none", "ascii"]
+)
+async def test_wide_names_keep_every_row_its_width(wide_session, size, terminal):
+    async with opened(wide_session, terminal, size) as driver:
+        for data in ["", "W", "W", "d", "l", "shift", "v", "d", "v", "/矩阵\r", "n", "3", "5", "a", "S"]:
+            if data:
+                await driver.send("\x1b[1;2C" if data == "shift" else data)
+                await driver.settle()
+            for strip in driver.app.screen._compositor.render_strips():
+                assert strip.cell_length == size[0], (data, strip.text)
+                assert cell_count(strip.text) == size[0], (data, strip.text)
+            if data == "l" and terminal.glyphs == "blocks":
+                assert "矩" in driver.text()
+                assert "线" in driver.text()
+        assert svg(screen_runs(driver.app), "").count("<text") > 5
+
+
+async def test_a_cut_through_a_wide_name_is_clean(wide_session):
+    """A dialog over the lanes cuts rows in pieces; no half of a character is left."""
+    async with opened(wide_session, Terminal(), (81, 24)) as driver:
+        await driver.send("?")
+        await driver.settle()
+        for strip in driver.app.screen._compositor.render_strips():
+            assert strip.cell_length == 81
+            assert "\0" not in strip.text
+
+
+def test_dark_is_the_default():
+    assert Terminal() == Terminal("truecolor", DARK, "blocks", b"")

@@ -1,0 +1,130 @@
+"""However the program ends, the terminal is as it was before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from terminals import PROGRAM, Terminal
+
+PROFILE = "fixtures/dispatch_bound"
+CRASH = """
+import sys
+from npu_tui.view.frame import Painter
+drawn, real = [0], Painter.compose
+def compose(*words):
+    drawn[0] += 1
+    if drawn[0] > 12:
+        {what}
+    return real(*words)
+Painter.compose = compose
+from npu_tui.cli import main
+sys.exit(main([{path!r}]))
+"""
+
+
+def broken(what: str) -> list[str]:
+    """The program, in which drawing one of the first frames after the opening does ``what``."""
+    return [sys.executable, "-c", CRASH.format(what=what, path=PROFILE)]
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Terminal]]:
+    terminals: list[Terminal] = []
+
+    def start(command: list[str]) -> Terminal:
+        terminals.append(Terminal(command))
+        terminals[-1].shows("Ascend Hardware")
+        assert {"1049", "1000", "2004", "kitty"} <= terminals[-1].modes()
+        return terminals[-1]
+
+    yield start
+    for terminal in terminals:
+        terminal.close()
+
+
+def restored(terminal: Terminal) -> None:
+    assert terminal.modes() == set()
+    assert termios.tcgetattr(terminal.fd)[:4] == terminal.settings[:4]
+    assert not terminal.screen.cursor.hidden
+
+
+@pytest.mark.parametrize(("data", "code"), [(":q\r", 0), ("\x11", 0), ("\x03", 130)], ids=[":q", "Ctrl+Q", "Ctrl+C"])
+def test_keys_that_leave(opened, data, code):
+    terminal = opened([*PROGRAM, PROFILE])
+    terminal.send(data)
+    assert terminal.exit_code() == code
+    restored(terminal)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
+def test_signals(opened, number):
+    terminal = opened([*PROGRAM, PROFILE])
+    os.kill(terminal.pid, number)
+    assert terminal.exit_code() == 128 + number
+    restored(terminal)
+
+
+def test_a_signal_while_the_program_hangs(opened):
+    terminal = opened(broken("import time; time.sleep(1000)"))
+    for _ in range(20):
+        terminal.send("w")
+        time.sleep(0.1)
+    os.kill(terminal.pid, signal.SIGTERM)
+    assert terminal.exit_code() == 128 + signal.SIGTERM
+    restored(terminal)
+
+
+@pytest.mark.parametrize(("what", "code"), [("raise RuntimeError('broken')", 70), ("raise MemoryError", 70)])
+def test_exceptions(opened, what, code):
+    terminal = opened(broken(what))
+    for _ in range(20):
+        terminal.send("w")
+        time.sleep(0.1)
+    assert terminal.exit_code() == code
+    restored(terminal)
+    assert "internal error" in "\n".join(terminal.rows())
+
+
+def test_a_terminal_that_goes_away_ends_the_program():
+    terminal = Terminal([*PROGRAM, PROFILE])
+    terminal.shows("Ascend Hardware")
+    os.close(terminal.fd)
+    deadline = time.monotonic() + 20
+    while not terminal._ended():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def shell() -> Iterator[Terminal]:
+    terminal = Terminal(["bash", "--norc", "--noprofile", "-i"], PS1="ready> ")
+    terminal.shows("ready>")
+    yield terminal
+    terminal.close()
+
+
+def test_suspended_and_resumed_it_shows_the_same(shell):
+    shell.send(f"'{sys.executable}' -m npu_tui {PROFILE}\r")
+    shell.shows("Ascend Hardware")
+    shell.send("x")
+    shell.shows("starved launch 1")
+    shell.send("W")
+    shell.until(lambda: not shell.output.endswith(b"x"), "the zoom")
+    time.sleep(0.5)
+    before = shell.rows()[1:-1]
+    shell.send("\x1a")
+    shell.shows("Stopped")
+    assert shell.modes() - {"2004"} == set()  # bash reads with bracketed paste
+    shell.send("clear; fg\r")
+    shell.until(lambda: shell.rows()[1:-1] == before, "the screen as it was")
+    shell.send("s")
+    shell.until(lambda: shell.rows()[1:-1] != before, "the next frame")
+    shell.send(":q\r")
+    shell.shows("ready>")
+    assert shell.modes() - {"2004"} == set()

@@ -1,0 +1,84 @@
+"""Terminals of any size, resized at any time."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from driving import opened
+from terminals import PROGRAM, Terminal
+
+PROFILE = "fixtures/dispatch_bound"
+KEYS = [
+    "x",
+    "W",
+    "t",
+    "c",
+    "5",
+    "q",
+    "?",
+    "escape",
+    ":",
+    "escape",
+    "G",
+    "v",
+    "d",
+    "v",
+    "z",
+    "0",
+    "space",
+    "/",
+    "o",
+    "enter",
+]
+
+
+@pytest.mark.parametrize("size", [(60, 15), (40, 10), (20, 6), (12, 4), (5, 2), (1, 1), (300, 5), (8, 100)])
+async def test_every_size_can_be_walked(session, size):
+    async with opened(session, size) as driver:
+        for key in KEYS:
+            await driver.press(key)
+            for strip in driver.app.screen._compositor.render_strips():
+                assert strip.cell_length == size[0], (key, strip.text)
+
+
+async def test_sixty_by_fifteen_is_usable(session):
+    async with opened(session, (60, 15)) as driver:
+        rows = driver.rows()
+        assert "starved, lost" in rows[0], "the headline keeps what matters"
+        assert driver.panel.has_class("-hidden")
+        assert len([row for row in rows[4:-1] if row]) >= 9, "most rows are lanes"
+        assert driver.timeline.frame is not None
+        assert driver.timeline.frame.gutter == 16
+        assert rows[-1].startswith(" ? keys"), "the footer leads to the help"
+        await driver.press("x", "3")
+        await driver.settle()
+        assert driver.selected in driver.text()
+        lanes = driver.timeline.size.height - driver.timeline.frame.lanes_top
+        assert lanes >= 3, "lanes stay beside the panel"
+
+
+def test_a_storm_of_sizes_ends_in_the_last_one():
+    last = (100, 30)
+    stormed, fresh = (Terminal([*PROGRAM, PROFILE], size) for size in ((120, 40), last))
+    try:
+        for terminal in (stormed, fresh):
+            terminal.shows("Ascend Hardware")
+        sizes = random.Random(7)
+        for _ in range(60):
+            stormed.resize(sizes.randint(1, 250), sizes.randint(1, 70))
+            stormed.send(sizes.choice(["w", "s"]))
+            if sizes.random() < 0.3:
+                time.sleep(0.01)
+        stormed.resize(*last)
+        for terminal in (stormed, fresh):
+            terminal.send(":1ms\rww0gg")
+        stormed.until(lambda: stormed.rows()[1:-1] == fresh.rows()[1:-1], "the screen of the last size")
+        for terminal in (stormed, fresh):
+            terminal.send(":q\r")
+            assert terminal.exit_code() == 0
+            assert terminal.modes() == set()
+    finally:
+        stormed.close()
+        fresh.close()
