@@ -283,6 +283,8 @@ def _keys(words: list[str]) -> int:
     argparse.ArgumentParser(prog="npu-tui keys", description=say("cli.key_table")).parse_args(words)
     from npu_tui.tui.commands import text_table
 
+    if _read_settings() is None:
+        return USAGE
     _write(text_table())
     return DONE
 
@@ -316,12 +318,15 @@ def _settings(words: list[str]) -> int:
     from npu_tui.tui.commands import COMMANDS
 
     if not options.check:
-        rows = [(command.id, command.keys, command.title) for command in COMMANDS]
+        rows = [(command.id, command.default_keys, command.title) for command in COMMANDS]
         _write(settings_text(rows, _THEMES, _thresholds()))
         return DONE
+    from npu_tui.tui.keymap import KeymapError, use_keys
+
     try:
         found = load_settings(options.config, known_settings())
-    except SettingsError as error:
+        use_keys(found.keys)
+    except (SettingsError, KeymapError) as error:
         return _refuse(error, USAGE)
     key = "cli.settings.none" if found.path is None else "cli.settings.good"
     _write(say(key, path=printable(str(found.path or settings_path()))) + "\n")
@@ -339,10 +344,16 @@ def known_settings() -> Known:
 def _read_settings() -> Settings | None:
     """The user's settings, None after saying what is wrong with them."""
     from npu_tui.settings import SettingsError, load_settings, settings_path
+    from npu_tui.tui.keymap import KeymapError, use_keys
 
     try:
         # What the names may be takes imports that only a file is worth.
-        return load_settings(known=known_settings() if settings_path().exists() else None)
+        settings = load_settings(known=known_settings() if settings_path().exists() else None)
+        use_keys(settings.keys)
+        return settings
+    except KeymapError as error:
+        print(f"npu-tui: {printable(str(settings.path))}: {printable(str(error))}", file=sys.stderr)
+        return None
     except SettingsError as error:
         print(f"npu-tui: {error}", file=sys.stderr)
         return None

@@ -9,6 +9,7 @@ from npu_tui.strings import (
     explain,
     findings,
     gate,
+    keymap,
     notes,
     pages,
     report,
@@ -28,6 +29,7 @@ ENGLISH: dict[str, str] = (
     | explain.ENGLISH
     | findings.ENGLISH
     | gate.ENGLISH
+    | keymap.ENGLISH
     | notes.ENGLISH
     | pages.ENGLISH
     | report.ENGLISH

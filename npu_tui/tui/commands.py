@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,7 +29,7 @@ TAB_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something the user can do. ``keys`` are Textual key names, or two of them with a blank for a sequence.
+    """Something the user can do. ``default_keys`` are Textual key names, or one twice with a blank for a sequence.
 
     A command without keys is typed behind ``:`` or found in the palette.
 
@@ -37,13 +38,27 @@ class Command:
 
     id: str
     group: Group
-    keys: tuple[str, ...]
+    default_keys: tuple[str, ...]
     footer: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that run the command, the user's own if there are any."""
+        return _own_keys.get(self.id, self.default_keys)
 
     @property
     def title(self) -> str:
         """What the command does, in a few words."""
         return say(f"command.{self.id}")
+
+
+_own_keys: dict[str, tuple[str, ...]] = {}
+
+
+def set_keys(own: Mapping[str, tuple[str, ...]]) -> None:
+    """From now on the commands of ``own`` have these keys, all others their default ones."""
+    _own_keys.clear()
+    _own_keys.update(own)
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -125,7 +140,7 @@ COMMANDS: tuple[Command, ...] = (
 
 BY_ID: dict[str, Command] = {command.id: command for command in COMMANDS}
 
-_KEY_NAMES = {
+KEY_LABELS = {
     "left": "←",
     "right": "→",
     "up": "↑",
@@ -206,7 +221,7 @@ def is_han(char: str | None) -> bool:
 
 def key_label(key: str) -> str:
     """A key as people write it."""
-    return _KEY_NAMES.get(key, key)
+    return KEY_LABELS.get(key, key)
 
 
 def keys_label(command: Command) -> str:

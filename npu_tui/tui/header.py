@@ -131,7 +131,7 @@ def _keys(width: int) -> Text:
     line, group = Text(), Text()
     # Help goes first: where nothing else fits it is what leads on.
     for command in sorted(COMMANDS, key=lambda command: command.id != "help"):
-        if not command.footer:
+        if not command.footer or not command.keys:
             continue
         group.append(key_label(command.keys[0]), style="bold")
         word = say(f"footer.{command.id}")

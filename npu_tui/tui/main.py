@@ -11,7 +11,7 @@ from typing import Any
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding, BindingsMap, BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
@@ -98,6 +98,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     ) -> None:
         """Opens at ``opening``; flags are kept in the file ``notes``, without one only as long as the screen."""
         super().__init__()
+        self._bindings = BindingsMap(_bindings())  # the user's keys are known only now
         self.session = session
         self._terminal = terminal
         self._thresholds = thresholds
