@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from npu_tui import __version__
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
+from npu_tui.tui.place_options import add_place, place_of
 
 if TYPE_CHECKING:
     from npu_tui.analysis.findings.thresholds import Thresholds
     from npu_tui.settings import Known, Settings
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
-_COMMANDS = ("demo", "report", "screenshot", "check", "settings", "explain")
+_COMMANDS = ("demo", "report", "screenshot", "check", "settings", "explain", "keys")
 _THEMES = ("auto", "dark", "light", "colour-blind", "colour-blind-light")
 _GLYPHS = ("auto", "blocks", "safe", "ascii")
 
@@ -39,6 +40,8 @@ def main(argv: list[str] | None = None) -> int:
             return _check(words[1:])
         if command == "settings":
             return _settings(words[1:])
+        if command == "keys":
+            return _keys(words[1:])
         if command == "explain":
             return _explain(words[1:])
         return _open(words)
@@ -60,8 +63,9 @@ def _open(words: list[str]) -> int:
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
     _add_look(parser)
+    add_place(parser)
     options = parser.parse_args(words)
-    return _explore(Path(options.path), options)
+    return _explore(Path(options.path), parser, options)
 
 
 def _add_look(parser: argparse.ArgumentParser) -> None:
@@ -78,17 +82,19 @@ def _demo(words: list[str]) -> int:
     help_text = say("cli.demo_name", names=", ".join(found))
     parser.add_argument("name", nargs="?", default=DEFAULT, metavar="NAME", help=help_text)
     _add_look(parser)
+    add_place(parser)
     options = parser.parse_args(words)
     name = options.name
     if name not in found:
         parser.error(say("cli.no_demo", name=name, names=", ".join(found)))
-    return _explore(found[name], options)
+    return _explore(found[name], parser, options)
 
 
-def _explore(path: Path, options: argparse.Namespace) -> int:
-    """The explorer on ``path``, or its summary where stdout is no terminal; ``options`` are those of ``_add_look``."""
+def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """The explorer on ``path``, or its summary where stdout is no terminal; ``options`` say how to draw and where."""
     from npu_tui.ingest.errors import InputError
 
+    opening = place_of(parser, options)
     if not (sys.stdout.isatty() and _has_keys()):
         from npu_tui.ingest.load import load
         from npu_tui.report.summary import summary
@@ -122,11 +128,14 @@ def _explore(path: Path, options: argparse.Namespace) -> int:
         theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
         asked = beside.submit(find_terminal, theme, glyphs)
         from npu_tui.tui.app import NpuTui
+        from npu_tui.tui.flags import default_notes
 
         terminal = asked.result()
     from npu_tui.analysis.findings.thresholds import Thresholds
 
-    app = NpuTui(path, terminal=terminal, thresholds=Thresholds(**settings.thresholds))  # type: ignore[arg-type]
+    thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
+    notes = Path(options.notes) if options.notes else default_notes()
+    app = NpuTui(path, terminal=terminal, thresholds=thresholds, opening=opening, notes=notes)
     with guarded(app.leave):
         failure = app.run()
     if failure is not None:
@@ -235,6 +244,7 @@ def _screenshot(words: list[str]) -> int:
     parser.add_argument("--size", default="120x40", help=say("cli.size"))
     parser.add_argument("--keys", default="", help=say("cli.keys"))
     _add_look(parser)
+    add_place(parser)
     options = parser.parse_args(words)
     columns, _, rows = options.size.partition("x")
     if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
@@ -251,19 +261,29 @@ def _screenshot(words: list[str]) -> int:
         return USAGE
     theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
     terminal = Terminal(palette=palette_named(theme), glyphs=glyphs_named(glyphs))
-    keys = options.keys.split()
+    keys, opening = options.keys.split(), place_of(parser, options)
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
     try:
         trace = load(options.path)
     except InputError as error:
         return _refuse(error)
-    drawn = picture(trace, int(columns), int(rows), keys, terminal)
+    notes = Path(options.notes) if options.notes else None
+    drawn = picture(trace, int(columns), int(rows), keys, terminal, opening, notes)
     try:
         Path(options.output).write_text(drawn, encoding="utf-8")
     except OSError as error:
         print(f"npu-tui: {printable(options.output)}: {error.strerror}", file=sys.stderr)
         return USAGE
+    return DONE
+
+
+def _keys(words: list[str]) -> int:
+    """Print the table of keys."""
+    argparse.ArgumentParser(prog="npu-tui keys", description=say("cli.key_table")).parse_args(words)
+    from npu_tui.tui.commands import text_table
+
+    _write(text_table())
     return DONE
 
 

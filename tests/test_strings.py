@@ -40,6 +40,7 @@ COMPUTED = {
     "mode.": set(_MODES),
     "category.": {HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD},
     "report.dispatch.stage.": {"python", "cann"},
+    "kind.": {"command", "time", "flag", "lane", "slice"},
     "explain.": {rule.id for rule in RULES},
     "explain.input.": {needed for rule in RULES for needed in rule.inputs},
     "threshold.": {field.name for field in fields(Thresholds)},
@@ -74,7 +75,7 @@ COMPUTED = {
 
 LOOSE = (
     "header.", "range.", "search.", "filter.", "links.", "command.", "report.", "not_checked.", "bars.", "chart.",
-    "communication.", "lines.", "operators.", "settings.head.", "findings.",
+    "communication.", "lines.", "operators.", "settings.head.", "findings.", "flag.",
 )  # fmt: skip
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
 
@@ -163,7 +164,7 @@ def test_every_key_is_used():
         family = next((family for family in LOOSE if key.startswith(family)), None)
         assert family is not None, f"{key} is not used"
         rest = key.removeprefix(family)
-        asked_by_kind = any(key == f"{kind}.prompt" for kind in ("search", "command", "filter"))
+        asked_by_kind = any(key == f"{kind}.prompt" for kind in ("search", "command", "flag", "filter"))
         assert asked_by_kind or rest in words or rest.rpartition(".")[0] in words, f"{key} is not used"
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from npu_tui.trace.model import Trace
 
 COMPUTING = "Computing"
@@ -46,3 +49,14 @@ def overlap(trace: Trace) -> list[Overlap]:
                 sums[lane.name] += int((trace.slices.end[own] - trace.slices.start[own]).sum())
         found.append(Overlap(layer.device, sums[COMPUTING], sums[COMMUNICATION], sums[NOT_OVERLAPPED], sums[FREE]))
     return found
+
+
+def free_slices(trace: Trace) -> npt.NDArray[np.int64]:
+    """The slices of the Free lanes of all devices, by start."""
+    own = [
+        np.arange(lane.first, lane.last)
+        for lane in trace.file_lanes
+        if trace.layers[lane.layer].kind == "overlap" and lane.name == FREE
+    ]
+    items = np.concatenate([*own, np.zeros(0, np.int64)])
+    return items[np.argsort(trace.slices.start[items], kind="stable")]

@@ -1,23 +1,172 @@
-"""Slices found by name."""
+"""Which slices of a trace match a query, as far as the columns tell."""
 
 from __future__ import annotations
+
+import re
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.trace.model import Trace
+from npu_tui.analysis.code_lines import stack_of
+from npu_tui.analysis.dispatch import Dispatch
+from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.query import (
+    Compare,
+    Launch,
+    LaunchClass,
+    Line,
+    Place,
+    Query,
+    QueryError,
+    SliceClass,
+    StepNumber,
+    Term,
+    Text,
+    Time,
+)
+from npu_tui.analysis.steps import steps
+from npu_tui.strings import say
+from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_FRAME = re.compile(r"\s*(?P<file>.*)\((?P<line>\d+)\)")
+_DEVICE = ("hardware", "communication", "overlap")
 
 
-def wanted_names(trace: Trace, text: str) -> npt.NDArray[np.bool_]:
-    """Which names contain ``text``; (names,). Upper-case letters in ``text`` make the case count."""
-    if not text:
-        return np.zeros(len(trace.names), np.bool_)
-    if text == text.lower():
-        return np.array([text in name.lower() for name in trace.names], np.bool_)
-    return np.array([text in name for name in trace.names], np.bool_)
+class Searchable:
+    """A trace with its launches, ready to be searched; what a field needs is computed when it is first asked for."""
+
+    def __init__(self, trace: Trace, dispatches: list[Dispatch]) -> None:
+        self.trace = trace
+        self._dispatches = dispatches
+
+    def find(self, query: Query) -> Bools:
+        """Which slices match all terms but those about args; (n,). Raises ``QueryError`` for an unusable pattern."""
+        found: Bools | None = None
+        for term in query.terms:
+            own = self._matches(term)
+            if own is not None:
+                found = own if found is None else found & own
+        if found is None:
+            return np.full(len(self.trace.slices), bool(query.terms))
+        return found
+
+    def _matches(self, term: Term) -> Bools | None:
+        slices = self.trace.slices
+        if isinstance(term, Text):
+            return self._names(term)[slices.name]
+        if isinstance(term, Time):
+            value = {"start": slices.start, "end": slices.end}.get(term.field)
+            return _compared(slices.end - slices.start if value is None else value, term.sign, term.value)
+        if isinstance(term, Place):
+            return self._lanes(term)[slices.lane]
+        if isinstance(term, LaunchClass):
+            return self._launched(term.launch)
+        if isinstance(term, SliceClass):
+            return np.asarray(slices.op_class == term.op_class)
+        if isinstance(term, Line):
+            return self._line(term)
+        if isinstance(term, StepNumber):
+            return self._step(term.number)
+        return None
+
+    @cached_property
+    def _lowered(self) -> list[str]:
+        return [name.lower() for name in self.trace.names]
+
+    def _names(self, term: Text) -> Bools:
+        names = self._lowered if term.any_case and not term.pattern else self.trace.names
+        if term.pattern:
+            found = _search(names, term)
+        elif term.whole:
+            found = np.array([term.text == name for name in names], np.bool_)
+        else:
+            found = np.array([term.text in name for name in names], np.bool_)
+        return found if len(found) else np.zeros(1, np.bool_)
+
+    def _lanes(self, term: Place) -> Bools:
+        trace = self.trace
+        names = [lane.name if term.field == "lane" else trace.layers[lane.layer].name for lane in trace.lanes]
+        wanted = [name.lower() == term.text if term.whole else term.text in name.lower() for name in names]
+        return np.array([*wanted, False], np.bool_)
+
+    def _launched(self, launch: Launch) -> Bools:
+        found = np.zeros(len(self.trace.slices), np.bool_)
+        for device in self._dispatches:
+            mask = {
+                "starved": device.starved,
+                "near-vertical": device.near_vertical,
+                "shallow": device.shallow,
+                "queued": device.queued,
+            }[launch]
+            found[self.trace.links.target_slice[device.link[mask]]] = True
+        return found
+
+    @cached_property
+    def _stack(self) -> npt.NDArray[np.int32]:
+        """The call stack of every slice, its own or that of the operation that it belongs to, -1 without; (n,)."""
+        trace = self.trace
+        python = np.array([trace.layers[lane.layer].kind == "python" for lane in trace.lanes] + [False])
+        found = np.full(len(trace.slices), -1, np.int32)
+        host = np.flatnonzero(python[trace.slices.lane])
+        found[host] = stack_of(trace, host)
+        device = np.flatnonzero(~python[trace.slices.lane])
+        found[device] = stack_of(trace, operation_of(trace, device))
+        launch = trace.links_of(HOST_TO_DEVICE)
+        source, target = trace.links.source_slice[launch], trace.links.target_slice[launch]
+        bound = (source >= 0) & (target >= 0)
+        source, target = source[bound], target[bound]
+        bare = found[source] < 0
+        found[source[bare]] = found[target[bare]]
+        return found
+
+    def _line(self, term: Line) -> Bools:
+        wanted = np.array([*(_has_frame(stack, term) for stack in self.trace.stacks), False], np.bool_)
+        return wanted[self._stack]
+
+    def _step(self, number: int) -> Bools:
+        trace, start = self.trace, self.trace.slices.start
+        step = next((step for step in steps(trace) if step.number == number), None)
+        if step is None:
+            return np.zeros(len(trace.slices), np.bool_)
+        device = np.array([trace.layers[lane.layer].kind in _DEVICE for lane in trace.lanes] + [False])
+        own = trace.slices
+        host = (start >= own.start[step.item]) & (start < own.end[step.item])
+        there = step.window.holds(start) if step.window is not None else np.zeros(len(start), np.bool_)
+        return np.where(device[trace.slices.lane], there, host)
 
 
-def slices_named(trace: Trace, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """The slices with a ``wanted`` name, by start."""
-    items = np.flatnonzero(wanted[trace.slices.name]) if len(trace.slices) else np.zeros(0, np.int64)
-    return items[np.argsort(trace.slices.start[items], kind="stable")]
+def _has_frame(stack: str, wanted: Line) -> bool:
+    for frame in stack.split(";"):
+        match = _FRAME.match(frame)
+        if match is None or (wanted.line is not None and int(match["line"]) != wanted.line):
+            continue
+        file = match["file"]
+        if not wanted.file or file == wanted.file or file.endswith(("/" + wanted.file, "\\" + wanted.file)):
+            return True
+    return False
+
+
+def _compared(values: I64, sign: Compare, value: int) -> Bools:
+    if sign == "<":
+        return np.asarray(values < value)
+    if sign == "<=":
+        return np.asarray(values <= value)
+    if sign == ">":
+        return np.asarray(values > value)
+    return np.asarray(values >= value if sign == ">=" else values == value)
+
+
+def _search(names: list[str], term: Text) -> Bools:
+    # A pattern that backtracks would stop the whole program: this engine takes linear time and runs beside it.
+    import polars
+
+    flags = "(?i)" if term.any_case else ""
+    try:
+        found = polars.Series(names, dtype=polars.String).str.contains(flags + term.text)
+    except polars.exceptions.ComputeError:
+        raise QueryError(say("query.pattern_kind", pattern=term.text)) from None
+    return found.to_numpy().astype(np.bool_)

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from npu_tui.strings import (
+    asking,
     cli,
     commands,
     explain,
     findings,
     gate,
+    notes,
     pages,
     report,
+    rows,
     screen,
+    search,
     settings,
     tabs,
     thresholds,
+    walk,
 )
 
 ENGLISH: dict[str, str] = (
-    cli.ENGLISH
+    asking.ENGLISH
+    | cli.ENGLISH
     | commands.ENGLISH
     | explain.ENGLISH
     | findings.ENGLISH
     | gate.ENGLISH
+    | notes.ENGLISH
     | pages.ENGLISH
     | report.ENGLISH
+    | rows.ENGLISH
     | screen.ENGLISH
+    | search.ENGLISH
     | settings.ENGLISH
     | tabs.ENGLISH
     | thresholds.ENGLISH
+    | walk.ENGLISH
 )
 
 

@@ -27,6 +27,11 @@ def _is_tag(char: str) -> bool:
     return 0xE0000 <= ord(char) <= 0xE01EF
 
 
+def on_one_line(text: str) -> str:
+    """The value of an arg on one line: the profiler separates inputs by a semicolon and a line end."""
+    return text.replace(";\r\n", "; ").replace("\r\n", " ").replace("\n", " ")
+
+
 def brief(text: str, longest: int = 200) -> str:
     """``printable`` text of at most ``longest`` characters, its end left out; names may have any length."""
     return printable(text) if len(text) <= longest else printable(text[: longest - 1]) + "…"

@@ -27,6 +27,7 @@ from npu_tui.tui.session import Session
 from npu_tui.tui.terminal import Terminal
 from npu_tui.tui.theme import THEMES
 from npu_tui.tui.timeline import Timeline
+from npu_tui.view.opening import Opening
 
 _DEBUG = "NPU_TUI_DEBUG"
 _LAST_ANSWER_SECONDS = 0.4
@@ -60,8 +61,13 @@ class NpuTui(App[InputError | None]):
         session: Session | None = None,
         terminal: Terminal | None = None,
         thresholds: Thresholds | None = None,
+        opening: Opening | None = None,
+        notes: Path | None = None,
     ) -> None:
+        """Opens at ``opening``; flags are kept in the file ``notes``."""
         super().__init__()
+        self._opening = opening
+        self._notes = notes
         self._path = path
         self._session = session
         self._leaving = 0
@@ -94,7 +100,7 @@ class NpuTui(App[InputError | None]):
             event.set_sender(self)
             self.post_message(event)
         if self._session is not None:
-            self.push_screen(MainScreen(self._session, self.terminal, self._thresholds))
+            self.push_screen(self._main(self._session))
         elif self._path is not None:
             self.push_screen(LoadingScreen(self._path), self._loaded)
 
@@ -137,9 +143,12 @@ class NpuTui(App[InputError | None]):
         self._exit_renderables.append(Text(say("app.crashed", error=words, variable=_DEBUG)))
         self._close_messages_no_wait()
 
+    def _main(self, session: Session) -> MainScreen:
+        return MainScreen(session, self.terminal, self._thresholds, self._opening, self._notes)
+
     def _loaded(self, result: Session | InputError | None) -> None:
         if isinstance(result, Session):
-            self.push_screen(MainScreen(result, self.terminal, self._thresholds))
+            self.push_screen(self._main(result))
             self.call_after_refresh(_settle_garbage)
         else:
             self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)

@@ -7,13 +7,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from npu_tui.strings import say
-from npu_tui.tui.tabs import TABS
 
-Group = Literal["time", "rows", "slices", "links", "range", "search", "panel", "program"]
-GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "panel", "program")
+Group = Literal["time", "rows", "slices", "links", "range", "search", "notes", "panel", "program"]
+GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "notes", "panel", "program")
 
 TAB_COMMAND = "tab_"
 """What the ids of the commands begin with that open a tab."""
+TAB_KEYS = (
+    ("findings", "1"),
+    ("lines", "2"),
+    ("details", "3"),
+    ("links", "4"),
+    ("range", "5"),
+    ("operators", "6"),
+    ("communication", "7"),
+    ("search", "8"),
+)
+"""The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("fit", "time", ("f",), footer=True),
     Command("undo", "time", ("backspace", "u")),
     Command("redo", "time", ("U", "ctrl+r")),
+    Command("step_previous", "time", ("less_than_sign",)),
+    Command("step_next", "time", ("greater_than_sign",)),
+    Command("align_start", "time", ("L",)),
+    Command("align_end", "time", ("R",)),
+    Command("base", "time", ()),
     Command("row_up", "rows", ("up", "k"), footer=True),
     Command("row_down", "rows", ("down", "j"), footer=True),
     Command("layer_up", "rows", ("pageup",)),
@@ -58,14 +73,24 @@ COMMANDS: tuple[Command, ...] = (
     Command("row_first", "rows", ("g g",)),
     Command("row_last", "rows", ("G",)),
     Command("fold", "rows", ("space",), footer=True),
+    Command("pin", "rows", ("p",)),
+    Command("hide", "rows", ("H",)),
+    Command("show_hidden", "rows", ()),
+    Command("idle", "rows", ("i",)),
     Command("slice_previous", "slices", ("h", "comma"), footer=True),
     Command("slice_next", "slices", ("l", "full_stop"), footer=True),
+    Command("same_previous", "slices", ("left_curly_bracket",)),
+    Command("same_next", "slices", ("right_curly_bracket",)),
+    Command("bubble_next", "slices", ("b",)),
+    Command("bubble_previous", "slices", ("B",)),
     Command("starved_next", "slices", ("x",), footer=True),
     Command("starved_previous", "slices", ("X",)),
     Command("finding_next", "slices", ("e",), footer=True),
     Command("finding_previous", "slices", ("E",)),
     Command("link_back", "links", ("left_square_bracket",), footer=True),
     Command("link_forward", "links", ("right_square_bracket",), footer=True),
+    Command("sibling_previous", "links", ("left_parenthesis",)),
+    Command("sibling_next", "links", ("right_parenthesis",)),
     Command("chain", "links", ("c",), footer=True),
     Command("link_mode", "links", ("t",), footer=True),
     Command("range_selection", "range", ("m",)),
@@ -75,8 +100,15 @@ COMMANDS: tuple[Command, ...] = (
     Command("search", "search", ("slash",), footer=True),
     Command("hit_next", "search", ("n",)),
     Command("hit_previous", "search", ("N",)),
+    Command("hits_only", "search", ("asterisk",)),
+    Command("flag", "notes", ("K",)),
+    Command("flags", "notes", ()),
+    Command("yank", "notes", ("y",)),
+    Command("yank_view", "notes", ("Y",)),
+    Command("copy_text", "notes", ()),
+    Command("copy_csv", "notes", ()),
     Command("panel", "panel", ("q", "Q"), footer=True),
-    *(Command(f"{TAB_COMMAND}{tab.id}", "panel", (tab.key,)) for tab in TABS),
+    *(Command(f"{TAB_COMMAND}{tab}", "panel", (key,)) for tab, key in TAB_KEYS),
     Command("sort_reverse", "panel", ("minus",)),
     Command("filter", "panel", ("ampersand",)),
     Command("open_code", "panel", ("o",)),
@@ -111,6 +143,13 @@ _KEY_NAMES = {
     "comma": ",",
     "full_stop": ".",
     "slash": "/",
+    "asterisk": "*",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
+    "left_parenthesis": "(",
+    "right_parenthesis": ")",
     "colon": ":",
     "question_mark": "?",
     "minus": "-",
@@ -187,3 +226,14 @@ def markdown_table() -> str:
         keys = " ".join(f"`{label}`" for label in _labels(command))
         lines.append(f"| {keys} | {command.title} |")
     return "\n".join(lines) + "\n"
+
+
+def text_table() -> str:
+    """The key table as plain text, by group."""
+    width = max(len(keys_label(command)) for command in COMMANDS)
+    lines = []
+    for group in GROUPS:
+        lines += [say(f"group.{group}")]
+        lines += [f"  {keys_label(command):{width}}  {command.title}" for command in COMMANDS if command.group == group]
+        lines.append("")
+    return "\n".join(lines)

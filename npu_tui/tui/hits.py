@@ -7,20 +7,28 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.search import slices_named, wanted_names
 from npu_tui.trace.model import Trace
 from npu_tui.view.scene import Selected
+
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hits:
-    """(trace, slice) pairs by start time (ns); ``names`` is one mask per trace over its names."""
+    """(trace, slice) pairs by start time (ns); ``masks`` is one per trace over its slices.
+
+    ``share`` 0..1 is how much has been searched so far.
+    """
 
     text: str
-    names: list[npt.NDArray[np.bool_]]
+    masks: list[Bools]
     traces: npt.NDArray[np.int64]
     items: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
+    share: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.starts)
 
     def at(self, index: int) -> Selected:
         """The slice of one hit."""
@@ -43,14 +51,15 @@ class Hits:
         return at % count
 
 
-def search(traces: list[Trace], text: str) -> Hits:
-    """The slices of ``traces`` whose name contains ``text``."""
-    names = [wanted_names(trace, text) for trace in traces]
-    found = [slices_named(trace, wanted) for trace, wanted in zip(traces, names, strict=True)]
-    items = np.concatenate([*found, np.zeros(0, np.int64)])
-    owner = np.concatenate([*[np.full(len(own), i, np.int64) for i, own in enumerate(found)], np.zeros(0, np.int64)])
-    starts = np.concatenate(
-        [*[trace.slices.start[own] for trace, own in zip(traces, found, strict=True)], np.zeros(0, np.int64)]
-    )
+def make_hits(text: str, traces: list[Trace], masks: list[Bools], share: float = 1.0) -> Hits:
+    """The slices of ``traces`` that ``masks`` choose, by start."""
+    empty = np.zeros(0, np.int64)
+    found = [np.flatnonzero(mask) for mask in masks]
+    items = np.concatenate([*found, empty])
+    owner = np.concatenate([*[np.full(len(own), i, np.int64) for i, own in enumerate(found)], empty])
+    starts = np.concatenate([*[trace.slices.start[own] for trace, own in zip(traces, found, strict=True)], empty])
     order = np.argsort(starts, kind="stable")
-    return Hits(text, names, owner[order], items[order], starts[order])
+    return Hits(text, masks, owner[order], items[order], starts[order], share)
+
+
+NO_HITS = make_hits("", [], [])

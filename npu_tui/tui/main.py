@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
@@ -24,16 +25,19 @@ from npu_tui.report.health import health_lines
 from npu_tui.report.measured import findings_of
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.trace.units import parse_duration
 from npu_tui.tui.actions import Actions
+from npu_tui.tui.asking import Asking
 from npu_tui.tui.bars import Bars, Times, measure
-from npu_tui.tui.commands import BY_ID, COMMANDS, TAB_COMMAND, delivered, is_han
+from npu_tui.tui.commands import COMMANDS, TAB_COMMAND, delivered, is_han
+from npu_tui.tui.finder import Finder, Found
+from npu_tui.tui.flags import Flags
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
-from npu_tui.tui.hits import Hits, search
+from npu_tui.tui.hits import Hits
+from npu_tui.tui.notes import Notes
 from npu_tui.tui.palette import CommandProvider
 from npu_tui.tui.panel import Panel, TabLine
-from npu_tui.tui.prompt import Kind, Prompt
+from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.tabs import TABS
@@ -43,12 +47,13 @@ from npu_tui.tui.timeline import Timeline
 from npu_tui.tui.verdict import Verdict
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
+from npu_tui.view.opening import NO_TAB, Opening, open_at
 from npu_tui.view.scene import Selected
 
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
-_ASKING = ("search", "command", "filter")
+_ASKING = ("search", "command", "flag", "filter")
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
 _BARS_FROM = 30
@@ -84,15 +89,25 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """The user has seen enough."""
 
     def __init__(
-        self, session: Session, terminal: Terminal | None = None, thresholds: Thresholds | None = None
+        self,
+        session: Session,
+        terminal: Terminal | None = None,
+        thresholds: Thresholds | None = None,
+        opening: Opening | None = None,
+        notes: Path | None = None,
     ) -> None:
+        """Opens at ``opening``; flags are kept in the file ``notes``, without one only as long as the screen."""
         super().__init__()
         self.session = session
         self._terminal = terminal
         self._thresholds = thresholds
         self.explorer = Explorer(session.scene, 80, 20)
-        self.hits: Hits = search([], "")
+        self.notes = Notes(self, Flags(session.scene.traces[0], notes))
+        self._opening = opening
+        self.asking = Asking(self)
+        self.finder = Finder(self, session)
         self._actions = Actions(self)
+        self._go_to_hit = False
         self._prefix = ""
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
@@ -103,6 +118,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._filled: tuple[object, ...] | None = None
         self._computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
+
+    @property
+    def hits(self) -> Hits:
+        """The hits of the search."""
+        return self.finder.hits
 
     def compose(self) -> ComposeResult:
         """Headline, bars, timeline, panel; prompt and status line below."""
@@ -124,6 +144,24 @@ class MainScreen(Screen[None], inherit_bindings=False):
         for trace in self.session.scene.traces:
             if trace.health.truncated:
                 self.tell(say("health.truncated", events=sum(trace.events.values())))
+        self.notes.mark()
+        if self._opening is not None:
+            self.call_after_refresh(self._open_at, self._opening)
+
+    def _open_at(self, opening: Opening) -> None:
+        """Show the place that was asked for; the lanes have their size now."""
+        panel = self.query_one(Panel)
+        if opening.tab and opening.tab != NO_TAB:
+            self.open_tab(opening.tab)
+        elif opening.tab and not panel.has_class("-hidden"):
+            self.toggle_panel()
+        failed = open_at(self.explorer, opening)
+        if opening.search:
+            self.finder.finish(opening.search)
+            self._show_hits()
+        if failed:
+            self.tell(say("open.failed", option=failed))
+        self.query_one(Timeline).changed()
 
     def on_screen_suspend(self) -> None:
         """Another screen draws over this one."""
@@ -251,7 +289,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if self.focused is not timeline:
             timeline.focus()
         elif self.explorer.deselect() and not len(self.explorer.state.hits):
-            self.hits = search([], "")
+            self.finder.clear()
 
     def show_help(self) -> None:
         """Show all keys."""
@@ -264,36 +302,60 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     # --- prompt
 
-    def ask(self, kind: Kind) -> None:
-        """Open the prompt for a search or a command."""
-        suggestions = []
-        if kind == "command":
-            suggestions = [command.title for command in COMMANDS] + [name for name, _ in self.lane_names()]
-        self.query_one(Prompt).open(kind, suggestions)
-
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
-        """Count the hits while typing."""
+        """Count the hits, or show what may be meant, while typing."""
         if event.kind == "search":
-            self._search(event.text)
-            count = say("search.title", count=f"{len(self.hits.starts):,}", text=event.text) if event.text else ""
-            self.query_one(Prompt).answer(count)
+            self.finder.begin(event.text)
+            if not self.finder.running:
+                self._show_hits()
+        elif event.kind == "command":
+            self.asking.complete(event.text)
+
+    def on_prompt_asked(self, event: Prompt.Asked) -> None:
+        """Show another candidate, or take over the one on show."""
+        prompt = self.query_one(Prompt)
+        if prompt.kind != "command":
+            return
+        if event.wish != "take":
+            self.asking.choose(1 if event.wish == "next" else -1)
+        elif text := self.asking.taken():
+            prompt.take(text)
 
     def on_prompt_entered(self, event: Prompt.Entered) -> None:
-        """Go to the first hit, or do what was asked."""
+        """Go to the first hit, do what was asked, or keep the flag."""
         self.set_focus(self.query_one(Timeline))
         if event.kind == "command":
-            self._obey(event.text.strip())
-            return
-        if event.kind == "filter":
+            self.asking.obey(event.text)
+        elif event.kind == "flag":
+            self.asking.name_flag(event.text)
+        elif event.kind == "filter":
             panel = self.query_one(Panel)
             panel.sort(replace(panel.order, wanted=event.text))
-            return
-        self._search(event.text)
-        if len(self.hits.starts):
-            self.run_command("hit_next")
-            self.open_tab("search", unfold=False)
-        elif event.text:
-            self.tell(say("search.nothing", text=event.text))
+        else:
+            self.finder.finish(event.text)
+            self._go_to_hit = True
+            self._show_hits()
+
+    def on_found(self, event: Found) -> None:
+        """Show the hits that a search has found so far."""
+        if self.finder.take(event):
+            self._show_hits()
+
+    def _show_hits(self) -> None:
+        """Mark the hits, count them in the prompt, and behind it go to the first one."""
+        finder, prompt = self.finder, self.query_one(Prompt)
+        self.explorer.state.hits = finder.hits.starts
+        self.explorer.state.hit_masks = finder.hits.masks
+        self.query_one(Timeline).changed()
+        if prompt.is_open:
+            prompt.answer(finder.words())
+        elif self._go_to_hit and (len(finder.hits) or not finder.running):
+            self._go_to_hit = False
+            if len(finder.hits):
+                self.run_command("hit_next")
+                self.open_tab("search", unfold=False)
+            elif words := finder.words():
+                self.tell(words)
 
     def on_prompt_closed(self) -> None:
         """Back to the lanes."""
@@ -304,33 +366,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
         prompt = self.query_one(Prompt)
         if prompt.is_open and prompt not in event.widget.ancestors:
             prompt.close()
-
-    def _search(self, text: str) -> None:
-        self.hits = search(self.session.scene.traces, text)
-        self.explorer.state.hits = self.hits.starts
-        self.explorer.state.hit_names = self.hits.names if text else []
-        self.query_one(Timeline).changed()
-
-    def _obey(self, text: str) -> None:
-        """Run a command, go to a time, or go to a lane."""
-        lowered = text.lower()
-        if lowered in ("q", "quit"):
-            self.leave()
-            return
-        when = parse_duration(text)
-        found = BY_ID.get(lowered.replace(" ", "_")) or next(
-            (command for command in COMMANDS if command.title.lower() == lowered), None
-        )
-        lane = next((row for name, row in self.lane_names() if lowered and lowered in name.lower()), None)
-        if found is not None:
-            self.run_command(found.id)
-        elif when is not None:
-            self.explorer.go_to(when)
-        elif lane is not None:
-            self.go_to_lane(lane)
-        elif text:
-            self.tell(say("command.unknown", text=text))
-        self.query_one(Timeline).changed()
 
     def lane_names(self) -> list[tuple[str, tuple[int, int]]]:
         """Names of all lanes, folded away or not, each with (trace, lane)."""

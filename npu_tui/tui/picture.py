@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from rich.segment import Segment
 from rich.style import Style
@@ -18,6 +19,7 @@ from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal import Terminal
 from npu_tui.view.ansi import Rgb
 from npu_tui.view.grid import Attr
+from npu_tui.view.opening import Opening
 from npu_tui.view.palette import Ink
 
 _XTERM: tuple[Rgb, ...] = (
@@ -37,16 +39,25 @@ def unknown_keys(keys: list[str]) -> list[str]:
     return [key for key in keys if len(key) > 1 and key not in named]
 
 
-def picture(trace: Trace, columns: int, rows: int, keys: list[str], terminal: Terminal | None = None) -> str:
+def picture(
+    trace: Trace,
+    columns: int,
+    rows: int,
+    keys: list[str],
+    terminal: Terminal | None = None,
+    opening: Opening | None = None,
+    notes: Path | None = None,
+) -> str:
     """The SVG of the explorer on ``trace`` at ``columns`` x ``rows`` after ``keys`` (Textual's names) were pressed.
 
-    It is drawn as ``terminal`` shows it, by default one with all colours and glyphs.
+    It is drawn as ``terminal`` shows it, by default one with all colours and glyphs; it opens at ``opening`` and marks
+    the flags of the file ``notes``.
     """
-    return asyncio.run(_picture(trace, columns, rows, keys, terminal or Terminal()))
+    app = NpuTui(session=make_session([trace]), terminal=terminal or Terminal(), opening=opening, notes=notes)
+    return asyncio.run(_picture(app, trace, columns, rows, keys))
 
 
-async def _picture(trace: Trace, columns: int, rows: int, keys: list[str], terminal: Terminal) -> str:
-    app = NpuTui(session=make_session([trace]), terminal=terminal)
+async def _picture(app: NpuTui, trace: Trace, columns: int, rows: int, keys: list[str]) -> str:
     async with app.run_test(size=(columns, rows)) as pilot:
         await app.workers.wait_for_complete()  # the findings
         for key in keys:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.suggester import SuggestFromList
 from textual.widgets import Input, Label
 
 from npu_tui.strings import say
 
-Kind = Literal["search", "command", "filter"]
+Kind = Literal["search", "command", "flag", "filter"]
+Wish = Literal["next", "previous", "take"]
 
 
 class Field(Input):
@@ -25,16 +27,18 @@ class Field(Input):
         if not prompt.is_open:
             event.prevent_default()
             return
-        act = {"enter": prompt.enter, "escape": prompt.give_up, "tab": self.take_suggestion}.get(event.key)
+        acts: dict[str, Callable[[], object]] = {
+            "enter": prompt.enter,
+            "escape": prompt.give_up,
+            "tab": partial(prompt.wish, "take"),
+            "up": partial(prompt.wish, "previous"),
+            "down": partial(prompt.wish, "next"),
+        }
+        act = acts.get(event.key)
         if act is not None:
             event.prevent_default()
             event.stop()
             act()
-
-    def take_suggestion(self) -> None:
-        """Complete the text as suggested."""
-        self.action_end()
-        self.action_cursor_right()
 
 
 class Prompt(Horizontal):
@@ -64,6 +68,13 @@ class Prompt(Horizontal):
             self.text = text
             super().__init__()
 
+    class Asked(Message):
+        """Another candidate is wanted, or the one on show as text."""
+
+        def __init__(self, wish: Wish) -> None:
+            self.wish = wish
+            super().__init__()
+
     class Closed(Message):
         """The prompt was given up."""
 
@@ -77,16 +88,27 @@ class Prompt(Horizontal):
         yield Field(compact=True)
         yield Label(id="answer", markup=False)
 
-    def open(self, kind: Kind, suggestions: list[str]) -> None:
-        """Ask for a search text or a command."""
+    def open(self, kind: Kind, value: str = "", hint: str = "") -> None:
+        """Ask for a search text, a command or a name, with ``value`` there already and ``hint`` beside it."""
         self.kind = kind
         self.query_one("#ask", Label).update(say(f"{kind}.prompt"))
-        self.answer("")
+        self.answer(hint)
         field = self.query_one(Field)
-        field.suggester = SuggestFromList(suggestions, case_sensitive=False) if suggestions else None
-        field.value = ""
+        field.value = value
+        field.cursor_position = len(value)
         self.add_class("-open")
         self.screen.set_focus(field)  # at once: the next key may be here already
+
+    @property
+    def text(self) -> str:
+        """What is typed so far."""
+        return self.query_one(Field).value
+
+    def take(self, text: str) -> None:
+        """Put ``text`` in place of what is typed."""
+        field = self.query_one(Field)
+        field.value = text
+        field.cursor_position = len(text)
 
     def answer(self, text: str) -> None:
         """Show ``text`` right of the input."""
@@ -111,6 +133,10 @@ class Prompt(Horizontal):
         """Pass on what is entered."""
         self.close()
         self.post_message(self.Entered(self.kind, self.query_one(Field).value))
+
+    def wish(self, wish: Wish) -> None:
+        """Ask for another candidate, or for the one on show."""
+        self.post_message(self.Asked(wish))
 
     def give_up(self) -> None:
         """Put the prompt away without an answer."""

@@ -33,7 +33,8 @@ class Look:
 
     ``kind`` and ``other_kind`` are the operator classes of ``item`` and ``other`` of the cells. ``trace`` and
     ``shade`` (rows,) are the trace of each row and the shade of its bars, which alternates with the depth; ``names``
-    and ``labels`` are, by trace, the name codes of the slices and the labels of the names.
+    and ``labels`` are, by trace, the name codes of the slices and the labels of the names. With ``hits_only`` the
+    cells without a ``hit`` are dimmed.
     """
 
     kind: npt.NDArray[np.int8]
@@ -45,6 +46,7 @@ class Look:
     selected: Bools
     other_selected: Bools
     hit: Bools
+    hits_only: bool
     cursor: int | None
 
 
@@ -89,6 +91,8 @@ def _inks(cells: Cells, look: Look, ground: U8) -> tuple[U8, U8]:
     if look.cursor is not None:
         shade[:, look.cursor] = LIT
     ink = look.kind.astype(np.uint8) * np.uint8(SHADES) + shade
+    if look.hits_only:
+        ink[~look.hit] = Ink.RULE
     ink[look.selected] = Ink.SELECTED
     # A wait is transparent enough to show the range and the cursor's column.
     tinted = (ground == Ink.RANGE) | (ground == Ink.RANGE_FOCUS) | (ground == Ink.CURSOR)
@@ -155,6 +159,9 @@ def _draw_meeting(meet: Bools, cells: Cells, look: Look, grid: Grid) -> None:
     others[look.other_selected[meet]] = Ink.SELECTED
     first, last = np.where(leads, ours, others), np.where(leads, others, ours)
     last_kind = np.where(leads, look.other_kind[meet], look.kind[meet])
+    if look.hits_only:
+        first[~look.hit[meet] & (first != Ink.SELECTED)] = Ink.RULE
+        last[~look.hit[meet] & (last != Ink.SELECTED)] = Ink.RULE
     grid.char[meet] = LEFT_EIGHTHS[np.clip(cells.end8[meet], 1, 7)]
     grid.fg[meet] = first
     grid.bg[meet] = np.where((last_kind == OpClass.WAIT) & (last != Ink.SELECTED), int(Ink.WAIT_GROUND), last)
@@ -219,6 +226,8 @@ def _write_labels(first: I64, room: I64, names: I64, look: Look, table: Labels, 
     wait = look.kind.reshape(-1)[first] == OpClass.WAIT
     selected = look.selected.reshape(-1)[first]
     fg = np.where(selected, int(Ink.LANE), np.where(wait, int(Ink.WAIT_LABEL), int(Ink.LABEL)))
+    if look.hits_only:
+        fg[~look.hit.reshape(-1)[first] & ~selected] = Ink.DIM
     grid.fg[y, x] = np.repeat(fg, length)
     drawn[y, x] = True
     _space_hatch(first, first + length, first + room, wait, grid)

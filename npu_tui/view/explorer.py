@@ -6,20 +6,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
-from npu_tui.trace.rows import Rows
 from npu_tui.view.history import History
 from npu_tui.view.outline import Folds
 from npu_tui.view.rowlist import RowKey, RowList
 from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
 from npu_tui.view.viewport import Viewport
+from npu_tui.view.walk import slice_at, slice_beside, snapped
 
 _LEAD = 0.3
 """Where a time that was off screen comes to lie, as a share of the width."""
 
-_SNAP_COLUMNS = 2
 _MODES: tuple[LinkMode, ...] = ("off", "selection", "all")
 
 
@@ -78,6 +74,11 @@ class Explorer:
         return self.list.rows
 
     @property
+    def asked(self) -> tuple[int, int]:
+        """The times that the view was made for, ns; its columns may begin and end a little outside."""
+        return self._asked
+
+    @property
     def focused(self) -> ScreenRow | None:
         """The row the cursor is on."""
         return self.list.focused
@@ -87,6 +88,7 @@ class Explorer:
         if width != self.state.viewport.width:
             self.state.viewport = Viewport.around(*self._asked, max(width, 1))
             self._put_cursor(self.state.cursor)
+            self.list.look()
         self.list.resize(height, heads)
 
     def toggle_fold(self) -> bool:
@@ -122,6 +124,7 @@ class Explorer:
             return False
         state = self.state
         state.viewport = Viewport.around(place.start, place.end, state.viewport.width)
+        self.list.look()
         self._asked = (place.start, place.end)
         self._put_cursor(place.cursor)
         state.top, state.selection = place.top, place.selection
@@ -185,6 +188,7 @@ class Explorer:
         if self._low < start == last and viewport.end < self._high:
             viewport = viewport.panned(1)  # the grid shall not hide the very end
         self.state.viewport = viewport
+        self.list.look()
 
     def _put_cursor(self, when: int) -> None:
         """Put the cursor at ``when``, or at the edge of the view next to it."""
@@ -251,56 +255,25 @@ class Explorer:
 
     def select_under_cursor(self) -> bool:
         """Select the slice of the cursor's row that is under the cursor, or nearest within its column."""
-        found = self._under_cursor()
+        found = slice_at(self.focused, self.state.viewport, self.state.cursor)
         if found is None:
             return False
         self.state.selection = found
         return True
 
-    def _under_cursor(self) -> Selected | None:
-        row, state = self.focused, self.state
-        if row is None or row.rows is None:
-            return None
-        rows, low, high = row.rows, int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
-        at = low + int(np.searchsorted(rows.start[low:high], state.cursor, "right")) - 1
-        if at >= low and rows.end[at] > state.cursor:
-            return Selected(row.trace, int(rows.item[at]))
-        column = state.viewport.column(state.cursor)
-        left, right = state.viewport.edge(column), state.viewport.edge(column + 1)
-        near = [i for i in (at, at + 1) if low <= i < high and rows.start[i] < right and rows.end[i] >= left]
-        if not near:
-            return None
-        best = min(near, key=lambda i: max(rows.start[i] - state.cursor, state.cursor - rows.end[i]))
-        return Selected(row.trace, int(rows.item[best]))
-
     def move_slice(self, direction: int) -> bool:
         """Select the next (1) or previous (-1) slice that starts in the cursor's row; the cursor goes to its start."""
         row, state = self.focused, self.state
-        if row is None or row.rows is None:
+        at = slice_beside(row, state.cursor, state.selection, direction)
+        if at is None or row is None or row.rows is None:
             return False
-        rows, low, high = row.rows, int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
-        found = self._beside_selection(rows, low, high, direction)
-        if found is None:
-            found = next_in_time(rows.start[low:high], state.cursor, direction)
-        if found is None:
-            return False
-        at = low + found
         self.leave()
-        state.selection = Selected(row.trace, int(rows.item[at]))
-        state.cursor = int(rows.start[at])
+        state.selection = Selected(row.trace, int(row.rows.item[at]))
+        state.cursor = int(row.rows.start[at])
         self.bring(state.cursor)
         self._put_cursor(state.cursor)
         self._drag_range()
         return True
-
-    def _beside_selection(self, rows: Rows, low: int, high: int, direction: int) -> int | None:
-        """The neighbour of the selection, counted from ``low``, where several slices start at the cursor."""
-        selected, cursor = self.state.selection, self.state.cursor
-        first, last = (low + int(np.searchsorted(rows.start[low:high], cursor, side)) for side in ("left", "right"))
-        if selected is None or last - first < 2:
-            return None
-        found = first + np.flatnonzero(rows.item[first:last] == selected.item)
-        return int(found[0]) + direction - low if len(found) and low <= found[0] + direction < high else None
 
     def select(self, selected: Selected) -> None:
         """Select a slice, opening the layer it is in, and bring it on screen."""
@@ -339,7 +312,7 @@ class Explorer:
         elif state.range is not None:
             state.range = None
         elif len(state.hits):
-            state.hits, state.hit_names = state.hits[:0], []
+            state.hits, state.hit_masks = state.hits[:0], []
         elif state.selection is not None:
             state.selection = None
         else:
@@ -361,7 +334,7 @@ class Explorer:
 
     def mark(self) -> None:
         """Begin a range at the cursor, or end the one under way; both snap to a slice edge nearby."""
-        at = self._snapped(self.state.cursor)
+        at = snapped(self.focused, self.state.viewport, self.state.cursor)
         if self.anchor is None:
             self.anchor = at
             self.state.range = (at, at)
@@ -386,26 +359,7 @@ class Explorer:
             at = self.state.cursor
             self.state.range = (min(self.anchor, at), max(self.anchor, at))
 
-    def _snapped(self, when: int) -> int:
-        row = self.focused
-        if row is None or row.rows is None:
-            return when
-        low, high = int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
-        reach = _SNAP_COLUMNS * max(self.state.viewport.span // self.state.viewport.width, 1)
-        edges: list[int] = []
-        for times in (row.rows.start[low:high], row.rows.end[low:high]):
-            at = int(np.searchsorted(times, when))
-            edges += [int(times[i]) for i in (at - 1, at) if 0 <= i < len(times)]
-        near = [edge for edge in edges if abs(edge - when) <= reach]
-        return min(near, key=lambda edge: abs(edge - when), default=when)
-
     def cycle_links(self) -> LinkMode:
         """The next way of showing links: off, of the selection, all in view."""
         self.state.link_mode = _MODES[(_MODES.index(self.state.link_mode) + 1) % len(_MODES)]
         return self.state.link_mode
-
-
-def next_in_time(times: npt.NDArray[np.int64], when: int, direction: int) -> int | None:
-    """Index of the first of the ascending ``times`` after ``when`` (direction 1) or the last before it (-1)."""
-    at = int(np.searchsorted(times, when, "right" if direction > 0 else "left")) - (direction < 0)
-    return at if 0 <= at < len(times) else None

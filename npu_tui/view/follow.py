@@ -51,6 +51,27 @@ def back(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> int | None:
     return next((int(links.source_slice[way]) for way in ways if links.source_slice[way] >= 0), None)
 
 
+def siblings(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list[int]:
+    """The slices that one launch leads to, by start: those beside ``item``, or those that it launched itself.
+
+    The links of a launch share key and source; a source that issued several links counts as one launch. Empty for a
+    slice without links.
+    """
+    links = trace.links
+    ends = links_of(trace, item, category)
+    ways = ends.into or ends.out
+    if not ways:
+        return []
+    first = ways[0]
+    same = links.category == links.category[first]
+    group = same & (links.key == links.key[first]) & (links.source_event == links.source_event[first])
+    if np.count_nonzero(group & (links.target_slice >= 0)) < 2 and links.source_slice[first] >= 0:
+        group = same & (links.source_slice == links.source_slice[first])
+    found = np.unique(links.target_slice[group & (links.target_slice >= 0)])
+    order = np.argsort(trace.slices.start[found], kind="stable")
+    return [int(target) for target in found[order]]
+
+
 def link_span(trace: Trace, item: int) -> tuple[int, int] | None:
     """From the earliest to the latest end of the links of ``item`` with the slices there, ns; None without links."""
     ends = links_of(trace, item)

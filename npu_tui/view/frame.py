@@ -21,9 +21,9 @@ from npu_tui.view.lines import draw_lines, joined
 from npu_tui.view.links import Window, selection_lines, view_lines
 from npu_tui.view.losses import draw_losses
 from npu_tui.view.palette import Ink, layer_ink
-from npu_tui.view.raster import I32, Cells, rasterise
+from npu_tui.view.raster import I32, Bools, Cells, rasterise
 from npu_tui.view.ruler import anchor_text, draw_ruler, find_ticks, range_columns
-from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState
+from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
 from npu_tui.view.strip import StripCount, draw_strip
 from npu_tui.view.viewport import Viewport
 
@@ -80,7 +80,8 @@ class Painter:
         view = state.viewport if state.viewport.width == columns else state.viewport.resized(columns)
         top = lanes_top(height)
         rows = max(height - top, 0)
-        shown = [index if 0 <= index < len(outline) else -1 for index in range(state.top, state.top + rows)]
+        below = range(state.top, state.top + max(rows - state.pinned, 0))
+        shown = [index if 0 <= index < len(outline) else -1 for index in (*range(min(state.pinned, rows)), *below)]
         # Even a screen that is too small for its parts is drawn in full and then cut.
         grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
         frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
@@ -102,7 +103,8 @@ class _Drawing:
         self.trace = focus.trace if focus is not None else 0
         column = self.view.column(state.cursor)
         self.cursor = column if 0 <= column < self.view.width else None
-        self.focus_y = state.focus - state.top if 0 <= state.focus - state.top < len(self.rows) else None
+        focus_y = self._line(state.focus)
+        self.focus_y = focus_y if 0 <= focus_y < len(self.rows) else None
         self.ticks = find_ticks(self.view)
         self.findings = False
 
@@ -141,7 +143,7 @@ class _Drawing:
         traces = np.array([row.trace if row else 0 for row in self.rows], np.int64)
         shape = cells.item.shape
         kind, other_kind = np.zeros(shape, np.int8), np.zeros(shape, np.int8)
-        selected, other_selected, hit = (np.zeros(shape, np.bool_) for _ in range(3))
+        selected, other_selected = (np.zeros(shape, np.bool_) for _ in range(2))
         for number, trace in enumerate(self.scene.traces):
             mine = np.flatnonzero(traces == number) if len(self.scene.traces) > 1 else slice(None)
             if not len(trace.slices):
@@ -150,8 +152,6 @@ class _Drawing:
             kind[mine], other_kind[mine] = trace.slices.op_class[item], trace.slices.op_class[other]
             if self.selection is not None and self.selection.trace == number:
                 selected[mine], other_selected[mine] = item == self.selection.item, other == self.selection.item
-            if self.state.hit_names:
-                hit[mine] = self.state.hit_names[number][trace.slices.name[item]] & (item >= 0)
         look = Look(
             kind=kind,
             other_kind=other_kind,
@@ -161,12 +161,25 @@ class _Drawing:
             labels=self.kept.labels,
             selected=selected,
             other_selected=other_selected,
-            hit=hit,
+            hit=self._hits(cells),
+            hits_only=self.state.hits_only and bool(self.state.hit_masks),
             cursor=self.cursor,
         )
         painted = draw_bars(cells, look, np.diff(self.view.edges()), self.lanes)
         self._mark_selected(painted)
         return painted
+
+    def _hits(self, cells: Cells) -> Bools:
+        """The cells in which a search hit lies."""
+        found = np.zeros(cells.item.shape, np.bool_)
+        if not self.state.hit_masks:
+            return found
+        for y, row in enumerate(self.rows):
+            if row is not None and row.rows is not None and len(row.rows.item):
+                before = self.kept.hits(row.rows, self.state.hit_masks[row.trace])
+                first = cells.first[y]
+                found[y] = before[first + cells.count[y]] > before[first]
+        return found
 
     def _mark_selected(self, painted: Painted) -> None:
         """A selected slice inside one cell is a diamond, also where others share the cell."""
@@ -177,12 +190,15 @@ class _Drawing:
         column = self.view.column(start)
         if not 0 <= column < self.view.width or column != self.view.column(max(end - 1, start)):
             return
-        y = self._place(self.selection) - self.state.top
+        y = self._line(self._place(self.selection))
         if 0 <= y < len(self.rows):
             self.lanes.char[y, column] = ord("◆")
             self.lanes.fg[y, column] = Ink.SELECTED
             self.lanes.attr[y, column] = int(Attr.BOLD)
             painted.free[y, column] = painted.plain[y, column] = False
+
+    def _line(self, row: int) -> int:
+        return int(screen_line(self.state, np.array(row)))
 
     def _place(self, selection: Selected) -> int:
         slices = self.scene.traces[selection.trace].slices
@@ -197,7 +213,7 @@ class _Drawing:
         mask[:, columns] = painted.free[:, columns] & quiet[:, None]
         self.lanes.char[mask], self.lanes.fg[mask] = _GRID_LINE, Ink.GRID
         for y, row in enumerate(self.rows):
-            if row is not None and row.kind == "layer":
+            if row is not None and row.kind in ("layer", "hidden"):
                 free = painted.free[y]
                 self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
 
@@ -215,7 +231,7 @@ class _Drawing:
         mode = self.state.link_mode
         if mode == "off" or not self.rows:
             return
-        window = Window(self.view, self.state.top, len(self.rows), self.kept.places(self.outline))
+        window = Window(self.view, self.state, len(self.rows), self.kept.places(self.outline))
         parts = []
         if mode == "all":
             for number, trace in enumerate(self.scene.traces):
@@ -267,7 +283,7 @@ class _Drawing:
             count = draw_strip(strip, self.kept.links(self.trace, self.state.link_category), view)
         else:
             count = StripCount(0, 0, 0)
-        draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits)
+        draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
         if self.cursor is not None:
             strip.bg[0, self.cursor] = Ink.CURSOR
         self._heading(count, lost)

@@ -21,6 +21,7 @@ _SHORT = (
     ("Stream ", "Str "),
     ("Group ", "Grp "),
 )
+_PIN = "^"
 _GUIDE_EVERY = 5
 _VALUE = 4
 _IDLE = "·"
@@ -50,15 +51,16 @@ def gutter_row(row: ScreenRow, layer_ink: int, value: str, focused: bool, width:
     """The gutter of one row, ``width`` columns wide; ``value`` stands right-aligned at its end."""
     depth = -1 if row.opener else row.depth
     mark = (_FOLDED if row.folded else _OPEN) if row.foldable else " "
-    return _gutter_row(row.kind == "layer", row.name, mark, depth, layer_ink, value, focused, width)
+    pinned = row.pinned and row.opener
+    return _gutter_row(row.kind == "layer", row.name, mark, depth, layer_ink, value, focused, width, pinned)
 
 
 @lru_cache(maxsize=4096)
 def _gutter_row(
-    head: bool, name: str, mark: str, depth: int, layer_ink: int, value: str, focused: bool, width: int
+    head: bool, name: str, mark: str, depth: int, layer_ink: int, value: str, focused: bool, width: int, pinned: bool
 ) -> Grid:
     grid = Grid.blank(1, width, Ink.TEXT, Ink.LANE)
-    grid.write(0, 0, points(_STRIP), layer_ink)
+    grid.write(0, 0, points(_PIN if pinned else _STRIP), Ink.ACCENT if pinned else layer_ink)
     if focused:
         grid.bg[0, 1:] = Ink.NAME_FOCUS
     if depth >= 0:

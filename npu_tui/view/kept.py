@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_tui.trace.rows import Rows
 from npu_tui.view.charts import StepCurve
@@ -17,6 +18,9 @@ from npu_tui.view.minimap import Minimap
 from npu_tui.view.places import Places
 from npu_tui.view.scene import Scene, ScreenRow, Selected
 from npu_tui.view.spans import I64
+
+I32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 
 _MOST_ROWS = 512
 
@@ -38,6 +42,7 @@ class Kept:
         self._steps: dict[int, tuple[I64, I64]] = {}
         self._places: tuple[list[ScreenRow], int, Places] | None = None
         self._selection: tuple[Selected, I64] | None = None
+        self._hits: dict[int, tuple[Rows, Bools, I32]] = {}
 
     def levels(self, rows: Rows) -> Levels:
         """The longest-slice queries of ``rows``."""
@@ -47,6 +52,17 @@ class Kept:
                 self._levels.clear()
             kept = self._levels[id(rows)] = (rows, Levels(rows))
         return kept[1]
+
+    def hits(self, rows: Rows, mask: Bools) -> I32:
+        """How many of the slices that ``mask`` chooses lie before each position of ``rows``."""
+        kept = self._hits.get(id(rows))
+        if kept is None or kept[1] is not mask:
+            if len(self._hits) >= _MOST_ROWS:
+                self._hits.clear()
+            before = np.zeros(len(rows.item) + 1, np.int32)
+            np.cumsum(mask[rows.item], out=before[1:])
+            kept = self._hits[id(rows)] = (rows, mask, before)
+        return kept[2]
 
     def links(self, trace: int, category: str) -> LinkIndex:
         """The index of the links of ``category`` in trace number ``trace``."""

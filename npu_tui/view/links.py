@@ -11,7 +11,7 @@ from npu_tui.view.lines import Lines
 from npu_tui.view.link_index import LinkIndex
 from npu_tui.view.palette import Ink
 from npu_tui.view.places import Places
-from npu_tui.view.scene import LinkMarks, LinkShape
+from npu_tui.view.scene import LinkMarks, LinkShape, ViewState, screen_line
 from npu_tui.view.spans import I64, spread
 from npu_tui.view.viewport import Viewport
 
@@ -26,10 +26,10 @@ _NOWHERE = -(1 << 40)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The lane area: its times, the outline index of its first row, and where slices stand."""
+    """The lane area: its times, what is scrolled, and where slices stand."""
 
     viewport: Viewport
-    top: int
+    state: ViewState
     height: int
     places: Places
 
@@ -127,8 +127,8 @@ def _lines(trace: Trace, number: int, marks: LinkMarks, link: I64, window: Windo
     order = np.select([starved, near], [3, 2], 1)
     # An end that stands nowhere takes the row of the other end, out of sight: then no line is drawn, only one mark.
     lost0, lost1 = row0 < 0, row1 < 0
-    y0 = np.where(lost0, np.where(lost1, _NOWHERE, row1), row0) - window.top
-    y1 = np.where(lost1, np.where(lost0, _NOWHERE, row0), row1) - window.top
+    y0 = screen_line(window.state, np.where(lost0, np.where(lost1, _NOWHERE, row1), row0))
+    y1 = screen_line(window.state, np.where(lost1, np.where(lost0, _NOWHERE, row0), row1))
     x0, x1 = np.where(lost0, -1.0, x0), np.where(lost1, -1.0, x1)
     return Lines(
         x0,

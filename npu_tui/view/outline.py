@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from npu_tui.strings import say
 from npu_tui.trace.model import Lane, Layer, Trace
 from npu_tui.trace.rows import Rows
 from npu_tui.view.scene import Chart, Scene, ScreenRow
@@ -16,12 +17,23 @@ LeafRows = Callable[[int, int], Rows]
 """Gives the leaf row of (trace, lane)."""
 
 
+LaneKey = tuple[int, int, int, int, int]
+"""A lane, curve or chart, whatever is folded: trace, layer, lane, series, chart (-1 for what it is not)."""
+
+
 @dataclass(slots=True)
 class Folds:
-    """Which layers and lanes are folded, as (trace, index)."""
+    """Which layers and lanes are folded, as (trace, index); which lanes are pinned on top or hidden."""
 
     layers: set[tuple[int, int]] = field(default_factory=set)
     lanes: set[tuple[int, int]] = field(default_factory=set)
+    pinned: list[LaneKey] = field(default_factory=list)
+    hidden: set[LaneKey] = field(default_factory=set)
+
+
+def lane_key(row: ScreenRow) -> LaneKey:
+    """The lane, curve or chart of a row."""
+    return row.trace, row.layer, row.lane, row.series, row.chart
 
 
 def is_plane(trace: Trace, lane: Lane) -> bool:
@@ -43,21 +55,38 @@ def default_folds(scene: Scene) -> Folds:
 
 
 def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True) -> list[ScreenRow]:
-    """All rows from top to bottom: steps, then layers in the profiler's order, counter layers last.
+    """All rows from top to bottom: pinned lanes, steps, then layers in the profiler's order, counter layers last.
 
     ``heads`` says whether layers get a row of their own above their lanes; folded layers always do.
     """
-    rows: list[ScreenRow] = []
+    rows = [row for key in folds.pinned for row in _pinned_rows(scene, key, folds, leaf_rows)]
+    away = {*folds.pinned, *folds.hidden}
     for index, trace in enumerate(scene.traces):
         for lane in trace.lanes:
-            if lane.derived:
+            if lane.derived and (index, lane.layer, lane.index, -1, -1) not in away:
                 rows += _lane_rows(index, trace, lane, folds, leaf_rows)
         for layer in sorted(trace.layers, key=lambda layer: not layer.lanes):
             own = _layer_rows(index, trace, layer, folds, leaf_rows, heads)
             rows += own
-            if own and not own[0].folded:
-                rows += _chart_rows(index, scene.charts[index], layer)
+            if not own:
+                rows += _hidden_row(index, layer, folds)
+            elif not own[0].folded:
+                charts = _chart_rows(index, scene.charts[index], layer)
+                rows += [row for row in charts if lane_key(row) not in away]
+                rows += _hidden_row(index, layer, folds)
     return rows
+
+
+def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) -> list[ScreenRow]:
+    index, _, lane, series, chart = key
+    trace = scene.traces[index]
+    if lane >= 0:
+        rows = _lane_rows(index, trace, trace.lanes[lane], folds, leaf_rows)
+    elif chart >= 0:
+        rows = [row for row in _chart_rows(index, scene.charts[index], trace.layers[key[1]]) if row.chart == chart]
+    else:
+        rows = [_counter_row(index, trace, key[1], series)]
+    return [replace(row, pinned=True) for row in rows]
 
 
 def _layer_rows(
@@ -66,8 +95,11 @@ def _layer_rows(
     if not layer.lanes and not layer.series:
         return []
     folded = (index, layer.index) in folds.layers
-    if layer.series and not layer.lanes and (folded or len(layer.series) == 1):
+    single = layer.series and not layer.lanes and len(layer.series) == 1
+    if layer.series and not layer.lanes and (folded or single):
         first = layer.series[0]
+        if single and (index, layer.index, -1, first, -1) in {*folds.pinned, *folds.hidden}:
+            return []
         many = len(layer.series) > 1
         return [ScreenRow("counter", index, layer.index, series=first, name=layer.name, foldable=many, folded=many)]
     rows = []
@@ -75,13 +107,29 @@ def _layer_rows(
         rows.append(ScreenRow("layer", index, layer.index, name=layer.name, foldable=True, folded=folded))
     if folded:
         return rows
+    away = {*folds.pinned, *folds.hidden}
     for lane in layer.lanes:
-        if not _hidden_plane(index, trace, trace.lanes[lane], folds):
+        shown = (index, layer.index, lane, -1, -1) not in away
+        if shown and not _hidden_plane(index, trace, trace.lanes[lane], folds):
             rows += _lane_rows(index, trace, trace.lanes[lane], folds, leaf_rows)
     for series in layer.series:
-        item = trace.counters.series[series]
-        rows.append(ScreenRow("counter", index, layer.index, series=series, name=series_name(item.name, item.instance)))
+        if (index, layer.index, -1, series, -1) not in away:
+            rows.append(_counter_row(index, trace, layer.index, series))
     return rows
+
+
+def _counter_row(index: int, trace: Trace, layer: int, series: int) -> ScreenRow:
+    item = trace.counters.series[series]
+    return ScreenRow("counter", index, layer, series=series, name=series_name(item.name, item.instance))
+
+
+def _hidden_row(index: int, layer: Layer, folds: Folds) -> list[ScreenRow]:
+    """The row that stands for the hidden ones of a layer, if there are any."""
+    count = sum(key[:2] == (index, layer.index) and (key[2] in layer.lanes or key[2] < 0) for key in folds.hidden)
+    if not count:
+        return []
+    name = say("rows.hidden", count=count)
+    return [ScreenRow("hidden", index, layer.index, name=name, foldable=True, folded=True)]
 
 
 def _chart_rows(index: int, charts: list[Chart], layer: Layer) -> list[ScreenRow]:

@@ -14,7 +14,8 @@ class Places:
     def __init__(self, scene: Scene, outline: list[ScreenRow]) -> None:
         lanes = [len(trace.lanes) for trace in scene.traces]
         self._base = np.cumsum([0, *lanes])
-        self._head = np.full(int(self._base[-1]), -1, np.int64)
+        # One entry more than lanes: it is looked at for ends without a lane where there is none at all.
+        self._head = np.full(int(self._base[-1]) + 1, -1, np.int64)
         self._deep = max((row.depth for row in outline), default=0) + 2
         heads: dict[tuple[int, int], int] = {}
         keys: list[tuple[int, int]] = []
@@ -26,7 +27,7 @@ class Places:
         keys.sort()
         self._key = np.array([key for key, _ in keys], np.int64)
         self._row = np.array([index for _, index in keys], np.int64)
-        self._group = np.zeros(int(self._base[-1]), np.bool_)
+        self._group = np.zeros(int(self._base[-1]) + 1, np.bool_)
         for number, trace in enumerate(scene.traces):
             for lane in trace.lanes:
                 self._group[self._base[number] + lane.index] = trace.layer_of(lane.index).kind == "communication"

@@ -40,9 +40,10 @@ class Cells:
     """What lies in each cell; all arrays are (rows on screen, columns).
 
     ``count`` slices touch the cell and cover ``busy`` ns of it. ``item`` is the slice that covers most of it (-1 in an
-    empty cell; the earlier on ties) and ``position`` its place in its ``Rows``. ``other`` is the second slice of a
-    cell that holds the end of one and the start of another and nothing else (-1 elsewhere); ``leads``: ``item`` is
-    the earlier of the two. ``from_left`` and ``to_right``: a slice reaches over that edge.
+    empty cell; the earlier on ties) and ``position`` its place in its ``Rows``, ``first`` that of the first slice.
+    ``other`` is the second slice of a cell that holds the end of one and the start of another and nothing else (-1
+    elsewhere); ``leads``: ``item`` is the earlier of the two. ``from_left`` and ``to_right``: a slice reaches over
+    that edge.
     ``touches``: the only slice, over an edge, and less than a quarter of a cell away from its neighbour in the row.
     ``end8`` is where the first slice ends and ``start8`` where the last one starts, in eighths of the cell (0..8).
     """
@@ -51,6 +52,7 @@ class Cells:
     busy: I64
     item: I32
     position: I64
+    first: I64
     other: I32
     leads: Bools
     from_left: Bools
@@ -68,6 +70,7 @@ class Cells:
             busy=np.zeros(shape, np.int64),
             item=np.full(shape, -1, np.int32),
             position=np.full(shape, -1, np.int64),
+            first=np.zeros(shape, np.int64),
             other=np.full(shape, -1, np.int32),
             leads=np.zeros(shape, np.bool_),
             from_left=np.zeros(shape, np.bool_),
@@ -152,6 +155,7 @@ def _rasterise_rows(rows: Rows, which: list[int], edges: I64, levels: LevelsOf) 
         busy=busy,
         item=np.where(some, rows.item[np.minimum(position, stop)], np.int32(-1)),
         position=np.where(some, position, -1),
+        first=first,
         other=other,
         leads=leads,
         from_left=hangs[:, :-1],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from npu_tui.view.viewport import Viewport
 
 _UNITS = ((0, "ns"), (3, "µs"), (6, "ms"), (9, "s"))
 _WIDE_GAP, _NARROW_GAP, _WIDE = 14, 11, 100
-_TICK, _LINE, _CURSOR = "╷", "━", "▼"
+_TICK, _LINE, _CURSOR, _FLAG = "╷", "━", "▼", "⚑"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,9 @@ def draw_ruler(
     cursor: int | None,
     span: tuple[int, int] | None,
     hits: I64,
+    flags: Sequence[int] = (),
 ) -> None:
-    """Draw the one-row ``grid``; ``cursor`` is a column, ``span`` the range in ns, ``hits`` times of search hits."""
+    """Draw the one-row ``grid``; ``cursor`` is a column, ``span`` the range, ``hits`` and ``flags`` times in ns."""
     taken = np.zeros(grid.width, np.bool_)
     if cursor is not None:
         taken[cursor] = True
@@ -94,6 +96,9 @@ def draw_ruler(
     found = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
     grid.attr[0, found] |= int(Attr.UNDERLINE)
     grid.fg[0, found] = Ink.HIT
+    for column in {viewport.column(flag) for flag in flags}:
+        if 0 <= column < grid.width and column not in length:
+            grid.write(0, column, points(_FLAG), Ink.ACCENT, attr=int(Attr.BOLD))
     if cursor is not None and cursor not in length:
         grid.write(0, cursor, points(_CURSOR), Ink.ACCENT, attr=int(Attr.BOLD))
 

@@ -14,7 +14,9 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.rows import Rows
 from npu_tui.view.viewport import Viewport
 
-RowKind = Literal["layer", "slices", "leaf", "counter", "chart"]
+I64 = npt.NDArray[np.int64]
+
+RowKind = Literal["layer", "slices", "leaf", "counter", "chart", "hidden"]
 ChartKind = Literal["lead", "depth"]
 Severity = Literal["high", "medium", "low", "info"]
 LinkMode = Literal["off", "selection", "all"]
@@ -94,9 +96,9 @@ class ScreenRow:
     """One text row of the lane area.
 
     ``layer``: head of a layer. ``slices``: one depth row of a lane. ``leaf``: a folded lane, the deepest active slice
-    at every instant. ``counter``: one series. ``chart``: one of the trace's charts. ``row`` is the row of ``rows``
-    that holds its slices (-1 without). ``opener`` marks the first row of a lane or layer, which carries its name
-    and fold mark.
+    at every instant. ``counter``: one series. ``chart``: one of the trace's charts. ``hidden``: stands for the hidden
+    rows of a layer. ``row`` is the row of ``rows`` that holds its slices (-1 without). ``opener`` marks the first row
+    of a lane or layer, which carries its name and fold mark, ``pinned`` those on top.
     """
 
     kind: RowKind
@@ -112,6 +114,7 @@ class ScreenRow:
     foldable: bool = False
     folded: bool = False
     chart: int = -1
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +130,30 @@ class ViewState:
     """Where the user looks: cursor (time and row), selection (one slice) and range (two times) are separate things.
 
     ``viewport`` covers the columns right of the gutter. ``focus`` and ``top`` are indices of screen rows: the cursor's
-    row, and the first row shown. ``hits`` are the start times of search hits, ascending, ``hit_names`` one mask
-    per trace over its names that says which were looked for (none without a search).
+    row, and the first row shown below the ``pinned`` ones, which never scroll. ``hits`` are the start times of search
+    hits, ascending, ``hit_masks`` one mask per trace over its slices that says which they are (none without a search);
+    with ``hits_only`` the rest is dimmed. ``flags`` are the times of flags.
     """
 
     viewport: Viewport
     cursor: int = 0
     focus: int = 0
     top: int = 0
+    pinned: int = 0
     selection: Selected | None = None
     range: tuple[int, int] | None = None
     link_mode: LinkMode = "selection"
     link_category: str = "HostToDevice"
     hits: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    hit_names: list[npt.NDArray[np.bool_]] = field(default_factory=list)
+    hit_masks: list[npt.NDArray[np.bool_]] = field(default_factory=list)
+    hits_only: bool = False
+    flags: tuple[int, ...] = ()
+
+
+def screen_line(state: ViewState, row: I64) -> I64:
+    """The line of the lane area on which each outline ``row`` stands; negative or behind the end where it is not."""
+    hidden = (row >= state.pinned) & (row < state.top)
+    return np.where(row < state.pinned, row, np.where(hidden, row - state.top, row - state.top + state.pinned))
 
 
 @dataclass(slots=True)
@@ -164,18 +177,22 @@ class Scene:
         samples = [int(trace.counters.time.max()) for trace in self.traces if len(trace.counters)]
         self.end = max((trace.end for trace in self.traces), default=0) or max(samples, default=0)
 
+    def steps(self) -> list[tuple[int, int, Selected]]:
+        """Start, end (ns) and slice of every step of every trace, by start."""
+        found: list[tuple[int, int, Selected]] = []
+        for index, trace in enumerate(self.traces):
+            for lane in trace.lanes:
+                if lane.derived:
+                    own = slice(*trace.rows.offset[[lane.first_row, lane.first_row + lane.rows]].tolist())
+                    times = (
+                        trace.rows.start[own].tolist(),
+                        trace.rows.end[own].tolist(),
+                        trace.rows.item[own].tolist(),
+                    )
+                    found += [(start, end, Selected(index, item)) for start, end, item in zip(*times, strict=True)]
+        return sorted(found, key=lambda step: step[0])
+
     def step_at(self, when: int) -> tuple[int, int] | None:
         """Start and end of the step around ``when``, else of the nearest one, or None without steps."""
-        best: tuple[int, int, int] | None = None
-        for trace in self.traces:
-            for lane in trace.lanes:
-                if not lane.derived:
-                    continue
-                low, high = trace.rows.offset[lane.first_row], trace.rows.offset[lane.first_row + lane.rows]
-                for start, end in zip(
-                    trace.rows.start[low:high].tolist(), trace.rows.end[low:high].tolist(), strict=True
-                ):
-                    distance = max(start - when, when - end, 0)
-                    if best is None or distance < best[0]:
-                        best = (distance, start, end)
-        return None if best is None else best[1:]
+        best = min(self.steps(), key=lambda step: max(step[0] - when, when - step[1], 0), default=None)
+        return None if best is None else best[:2]

@@ -104,6 +104,11 @@ class Driver:
             self.main.run_command(command)
         await self.settle()
 
+    def search(self, text: str) -> None:
+        """Have the hits of ``text`` on screen, without the prompt."""
+        self.main.finder.finish(text)
+        self.main._show_hits()
+
     async def idle(self) -> None:
         """Wait until every message is handled and the screen is laid out and painted."""
         quiet = 0
@@ -120,7 +125,7 @@ class Driver:
         screen = self.app.screen
         if screen._layout_required or screen._repaint_required or screen._dirty_widgets:
             return True
-        if isinstance(screen, MainScreen) and self.timeline._pending:
+        if isinstance(screen, MainScreen) and (self.timeline._pending or screen.finder.running):
             return True
         pumps = [self.app, *screen.walk_children(with_self=True)]
         return any(not pump._message_queue.empty() or pump._next_callbacks for pump in pumps)
@@ -144,9 +149,9 @@ class Driver:
 
 
 @asynccontextmanager
-async def opened(session: Session, size: tuple[int, int] = SIZE) -> AsyncIterator[Driver]:
-    """The explorer on ``session`` in a screen of ``size``."""
-    app = NpuTui(session=session)
+async def opened(session: Session, size: tuple[int, int] = SIZE, app: NpuTui | None = None) -> AsyncIterator[Driver]:
+    """The explorer on ``session``, or ``app``, in a screen of ``size``."""
+    app = NpuTui(session=session) if app is None else app
     async with app.run_test(size=size) as pilot:
         driver = Driver(app, pilot)
         await driver.settle()

@@ -9,7 +9,7 @@ from driving import Driver, opened
 
 from npu_tui.strings import ENGLISH
 from npu_tui.tui.actions import Actions
-from npu_tui.tui.commands import BY_ID, COMMANDS, GROUPS, Command, delivered, keys_label, markdown_table
+from npu_tui.tui.commands import BY_ID, COMMANDS, GROUPS, TAB_KEYS, Command, delivered, keys_label, markdown_table
 from npu_tui.tui.main import MainScreen
 from npu_tui.tui.tabs import TABS
 from npu_tui.view.scene import Selected
@@ -86,7 +86,7 @@ def prepare(driver: Driver) -> None:
     launch = driver.main.session.starved[3]
     driver.explorer.select(Selected(launch.trace, launch.item))
     driver.explorer.set_range(1_000_000, 9_000_000)
-    driver.main._search("aclnn")
+    driver.search("aclnn")
 
 
 async def check(driver: Driver, command: Command) -> None:
@@ -132,3 +132,7 @@ async def test_quit_ends_the_program(session):
 def test_the_readme_has_the_key_table():
     readme = Path(__file__).resolve().parents[2] / "README.md"
     assert markdown_table() in readme.read_text(encoding="utf-8")
+
+
+def test_every_tab_has_its_key_in_the_registry():
+    assert {(tab.id, tab.key) for tab in TABS} == set(TAB_KEYS)

@@ -206,7 +206,7 @@ async def test_a_jump_by_the_minimap_can_be_undone(session):
 
 async def test_a_click_takes_the_focus_to_the_lanes(session):
     async with opened(session) as driver:
-        driver.main._search("Gelu")
+        driver.search("Gelu")
         await driver.run("tab_search")
         await driver.press("tab")
         await click(driver, 60, 8)

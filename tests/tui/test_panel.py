@@ -109,7 +109,7 @@ async def test_the_range_tab_sums_the_range(session):
 
 async def test_the_search_tab_lists_hits_and_enter_goes_there(session):
     async with opened(session) as driver:
-        driver.main._search("Gelu")
+        driver.search("Gelu")
         await driver.run("tab_search")
         await driver.press("tab", "down", "down", "enter")
         assert driver.state.cursor == driver.main.hits.starts[2]
@@ -117,7 +117,7 @@ async def test_the_search_tab_lists_hits_and_enter_goes_there(session):
 
 async def test_a_click_on_a_row_goes_there(session):
     async with opened(session) as driver:
-        driver.main._search("Gelu")
+        driver.search("Gelu")
         await driver.run("tab_search")
         await driver.pilot.click(driver.table, offset=(10, 2))
         await driver.idle()
@@ -126,7 +126,7 @@ async def test_a_click_on_a_row_goes_there(session):
 
 async def test_tab_cycles_the_focus(session):
     async with opened(session) as driver:
-        driver.main._search("Gelu")
+        driver.search("Gelu")
         await driver.run("tab_search")
         assert driver.app.focused is driver.timeline
         await driver.press("tab")
@@ -137,7 +137,7 @@ async def test_tab_cycles_the_focus(session):
 
 async def test_with_a_focused_table_letters_drive_the_timeline_and_arrows_the_table(session):
     async with opened(session) as driver:
-        driver.main._search("Gelu")
+        driver.search("Gelu")
         await driver.run("tab_search")
         await driver.press("tab")
         window, focus = driver.window, driver.state.focus
@@ -154,7 +154,7 @@ async def test_with_a_focused_table_letters_drive_the_timeline_and_arrows_the_ta
 
 async def test_the_table_keeps_its_row_while_the_view_moves(session):
     async with opened(session) as driver:
-        driver.main._search("Gelu")
+        driver.search("Gelu")
         await driver.run("tab_search")
         await driver.press("tab", "down", "down", "w", "d")
         await driver.settle()
@@ -163,7 +163,7 @@ async def test_the_table_keeps_its_row_while_the_view_moves(session):
 
 async def test_escape_returns_to_the_lanes_then_clears_then_deselects(session):
     async with opened(session) as driver:
-        driver.main._search("Gelu")
+        driver.search("Gelu")
         select(driver)
         driver.explorer.set_range(5, 9)
         await driver.run("tab_search")
@@ -185,7 +185,7 @@ async def test_escape_returns_to_the_lanes_then_clears_then_deselects(session):
 
 async def test_closing_the_panel_gives_the_focus_back(session):
     async with opened(session) as driver:
-        driver.main._search("Gelu")
+        driver.search("Gelu")
         await driver.run("tab_search")
         await driver.press("tab", "q")
         assert driver.app.focused is driver.timeline

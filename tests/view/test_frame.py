@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from builders import Bar, all_rows, bars, make_scene, make_trace
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from npu_tui.trace.classes import OpClass
@@ -89,7 +89,7 @@ def test_a_selected_slice_inside_a_cell_is_a_diamond() -> None:
 
 def test_hits_are_underlined() -> None:
     trace = make_trace({"a": [*bars((0, 900), name="add"), *bars((1000, 2000), name="mul")]}, end=4000)
-    frame = draw(trace, hits=np.array([1000]), hit_names=[np.array([False, True])])
+    frame = draw(trace, hits=np.array([1000]), hit_masks=[np.array([False, True])])
     under = frame.grid.attr[frame.lanes_top, frame.gutter :] > 0
     assert under[10:20].all()
     assert not under[:9].any()
@@ -165,6 +165,7 @@ def some_lanes() -> st.SearchStrategy[dict[str, list[Bar]]]:
     st.sampled_from(["off", "selection", "all"]),
     st.integers(-2, 30),
 )
+@example({}, (20, 6), 0, 6, 0, "all", 0)
 def test_no_size_and_no_state_stops_a_frame(
     lanes: dict[str, list[Bar]],
     size: tuple[int, int],

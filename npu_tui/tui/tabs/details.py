@@ -16,7 +16,7 @@ from npu_tui.ingest.fetch import fetch_event
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import on_one_line, printable
 from npu_tui.trace.units import duration_text, exact_text
 from npu_tui.tui.tabs.links import shape_text
 from npu_tui.tui.tabs.tab import Content, Context, Tab
@@ -184,7 +184,7 @@ def _chain(trace: Trace, chain: Chain) -> Text:
 def _args(args: dict[str, object]) -> list[RenderableType]:
     table = Table.grid(padding=(0, 2))
     parts: list[RenderableType] = []
-    short = [(key, _one_line(value)) for key, value in args.items() if key != _STACK]
+    short = [(key, printable(on_one_line(str(value)))) for key, value in args.items() if key != _STACK]
     line = Text()
     for key, value in short:
         line.append(f"{printable(key)} ", style="dim")
@@ -198,9 +198,3 @@ def _args(args: dict[str, object]) -> list[RenderableType]:
             table.add_row("", Text(printable(frame.rstrip(";")), overflow="fold"))
         parts.append(table)
     return parts
-
-
-def _one_line(value: object) -> str:
-    """An arg as one line: the profiler separates inputs by a semicolon and a line end."""
-    text = str(value).replace(";\r\n", "; ").replace("\r\n", " ").replace("\n", " ")
-    return printable(text)

@@ -1,0 +1,249 @@
+"""What a search asks for, read from one line of text.
+
+Plain words are one part of a name; ``/words/`` is a regular expression; fields such as ``dur>1ms`` or ``layer:cann``
+stand between blanks. Everything must hold at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from npu_tui.strings import say
+from npu_tui.trace.arg import Arg, as_number
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.units import parse_duration
+
+Compare = Literal["<", "<=", ">", ">=", "="]
+Launch = Literal["starved", "near-vertical", "shallow", "queued"]
+
+FIELDS = ("name", "dur", "start", "end", "layer", "lane", "class", "line", "step", "arg")
+LAUNCHES: tuple[Launch, ...] = ("starved", "near-vertical", "shallow", "queued")
+CLASSES = {op_class.name.lower(): op_class for op_class in OpClass}
+
+_TIMES = ("dur", "start", "end")
+_FIELD = re.compile(rf"(?:^|(?<=\s))(?P<field>{'|'.join(FIELDS)})(?P<sign><=|>=|[:<>=])", re.IGNORECASE)
+_ARG = re.compile(r'(?P<key>[^~<>=:"]*?)\s*(?P<sign><=|>=|[~<>=])\s*')
+_QUOTED = re.compile(r'"(?P<text>[^"]*)"?')
+_PATTERN = re.compile(r"/(?P<pattern>(?:\\/|[^/])+(?:/(?!\s|$)(?:\\/|[^/])*)*)/(?=\s|$)")
+_ESCAPE = re.compile(r"\\.")
+_LINE = re.compile(r"(?P<file>.*?):?(?P<line>\d+)?")
+
+
+class QueryError(ValueError):
+    """The text asks for nothing that can be looked for; the message says in one line what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A part of a name (``whole``: all of it), or a regular expression that must be found in it.
+
+    Without a capital in the text the case does not count.
+    """
+
+    text: str
+    pattern: bool = False
+    whole: bool = False
+
+    @property
+    def any_case(self) -> bool:
+        """Whether upper and lower case are the same."""
+        plain = _ESCAPE.sub("", self.text) if self.pattern else self.text
+        return plain == plain.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """``field`` of a slice (its duration, start or end) compared with ``value`` ns."""
+
+    field: str
+    sign: Compare
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A part of the name (``whole``: all of it, whatever case) of the lane or layer that a slice is in."""
+
+    field: str
+    text: str
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchClass:
+    """Kernels whose launch is of one class."""
+
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class SliceClass:
+    """Slices of one operator class."""
+
+    op_class: OpClass
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A frame of the call stack: the end of the file's path, and the line unless that is None."""
+
+    file: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepNumber:
+    """The slices of ``ProfilerStep#number``."""
+
+    number: int
+
+
+Term = Text | Time | Place | LaunchClass | SliceClass | Line | StepNumber | Arg
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """All ``terms`` must hold; ``args`` are those of them that only the file knows."""
+
+    text: str
+    terms: tuple[Term, ...]
+
+    @property
+    def args(self) -> tuple[Arg, ...]:
+        """The terms about args."""
+        return tuple(term for term in self.terms if isinstance(term, Arg))
+
+
+def parse_query(text: str, places: Iterable[str] = ()) -> Query:
+    """The query of ``text``; ``places`` are the names of lanes and layers, which may have blanks in them.
+
+    Raises ``QueryError`` for a field without a value that it can be compared with.
+    """
+    known = [place.lower() for place in places]
+    terms: list[Term] = []
+    at = 0
+    while at < len(text):
+        match = _FIELD.search(text, at)
+        stop = len(text) if match is None else match.start()
+        terms += _plain(text[at:stop])
+        if match is None:
+            break
+        found, at = _field(match["field"].lower(), match["sign"], text, match.end(), known)
+        terms.append(found)
+    return Query(text, tuple(terms))
+
+
+def _plain(text: str) -> list[Term]:
+    """Regular expressions, and what stands between them."""
+    terms: list[Term] = []
+    at, text = 0, text.strip()
+    while at < len(text):
+        start = next((i for i in range(at, len(text)) if _begins(text, i) and _PATTERN.match(text, i)), len(text))
+        if words := text[at:start].strip():
+            terms.append(Text(words))
+        match = _PATTERN.match(text, start)
+        if match is None:
+            break
+        terms.append(_pattern(match["pattern"]))
+        at = match.end()
+    return terms
+
+
+def _begins(text: str, at: int) -> bool:
+    return text[at] == "/" and (at == 0 or text[at - 1].isspace())
+
+
+def _pattern(text: str) -> Text:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise QueryError(say("query.pattern", pattern=text, why=error)) from None
+    return Text(text, pattern=True)
+
+
+def _field(field: str, sign: str, text: str, at: int, known: Sequence[str]) -> tuple[Term, int]:
+    """The term of ``field``, and where the text goes on behind its value."""
+    if field == "arg":
+        return _arg(sign, text, at)
+    if field == "name" and sign in ":=" and (match := _PATTERN.match(text, at)):
+        return _pattern(match["pattern"]), match.end()
+    value, after = _value(text, at, known if field in ("lane", "layer") else ())
+    if field in _TIMES:
+        return _time(field, sign, value), after
+    if sign not in ":=":
+        raise QueryError(say("query.sign", field=field, example=_EXAMPLES[field]))
+    if not value:
+        raise QueryError(say("query.value", field=field, example=_EXAMPLES[field]))
+    if field == "name":
+        return Text(value, whole=sign == "="), after
+    if field in ("lane", "layer"):
+        return Place(field, value.lower(), sign == "="), after
+    if field == "class":
+        return _class(value), after
+    if field == "step":
+        if not value.lstrip("#").isdecimal():
+            raise QueryError(say("query.value", field=field, example=_EXAMPLES[field]))
+        return StepNumber(int(value.lstrip("#"))), after
+    match = _LINE.fullmatch(value)
+    file, line = (match["file"], match["line"]) if match is not None else (value, None)
+    return Line(file, None if line is None else int(line)), after
+
+
+_EXAMPLES = {
+    "name": "name:MatMul",
+    "layer": "layer:cann",
+    "lane": 'lane:"Stream 3"',
+    "class": "class:starved",
+    "line": "line:main.py:354",
+    "step": "step:50",
+}
+
+
+def _value(text: str, at: int, known: Sequence[str]) -> tuple[str, int]:
+    """The value from ``at`` on: a quoted text, the most words that are part of a ``known`` name, or one word."""
+    quoted = _QUOTED.match(text, at)
+    if quoted is not None:
+        return quoted["text"], quoted.end()
+    match = _FIELD.search(text, at)
+    rest = text[at : len(text) if match is None else match.start()]
+    ends = [found.end() for found in re.finditer(r"\S+", rest)]
+    if not ends or rest[:1].isspace():
+        return "", at
+    longest = next((end for end in reversed(ends) if any(rest[:end].lower() in name for name in known)), ends[0])
+    return rest[:longest], at + longest
+
+
+def _time(field: str, sign: str, value: str) -> Time:
+    when = parse_duration(value)
+    if sign == ":" or when is None or not value:
+        raise QueryError(say("query.time", field=field))
+    compare: Compare = sign  # type: ignore[assignment]  # the pattern allows no other
+    return Time(field, compare, when)
+
+
+def _class(value: str) -> LaunchClass | SliceClass:
+    wanted = value.lower().replace("_", "-")
+    for launch in LAUNCHES:
+        if launch == wanted:
+            return LaunchClass(launch)
+    if wanted in CLASSES:
+        return SliceClass(CLASSES[wanted])
+    raise QueryError(say("query.class", value=value, names=", ".join((*LAUNCHES, *CLASSES))))
+
+
+def _arg(sign: str, text: str, at: int) -> tuple[Arg, int]:
+    """``arg:KEY~TEXT``, ``arg:KEY>8`` or ``arg:TEXT``; the key may have blanks in it."""
+    if sign != ":":
+        raise QueryError(say("query.arg"))
+    following = _FIELD.search(text, at)
+    match = _ARG.match(text, at, len(text) if following is None else following.start())
+    key, compare, start = ("", "~", at) if match is None else (match["key"].strip(), match["sign"], match.end())
+    value, after = _value(text, start, ())
+    if not value and not key:
+        raise QueryError(say("query.arg"))
+    if compare not in "~=" and as_number(value) is None:
+        raise QueryError(say("query.arg"))
+    return Arg(key.lower(), compare, value.lower()), after  # type: ignore[arg-type]  # as the pattern allows

@@ -1,0 +1,15 @@
+"""The texts of the prompt for commands, times and names."""
+
+from __future__ import annotations
+
+ENGLISH: dict[str, str] = {
+    "ask.hint": "a command, a time such as 12.3ms, a lane or the name of a slice",
+    "ask.nothing": "nothing is called that",
+    "ask.found": "→ {kind} {text}",
+    "ask.found_of": "→ {kind} {text} ({n} of {count}, ↑ ↓ choose, Tab takes it)",
+    "kind.command": "command",
+    "kind.time": "time",
+    "kind.flag": "flag",
+    "kind.lane": "lane",
+    "kind.slice": "slice",
+}

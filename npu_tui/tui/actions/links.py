@@ -1,0 +1,74 @@
+"""Following links."""
+
+from __future__ import annotations
+
+from npu_tui.analysis.chain import chain_of
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.tui.actions.base import Base
+from npu_tui.view.follow import back, forward, siblings
+from npu_tui.view.scene import Selected
+
+
+class LinkActions(Base):
+    """Commands of the group ``links``."""
+
+    def link_forward(self) -> str | None:
+        return self._follow(True)
+
+    def link_back(self) -> str | None:
+        return self._follow(False)
+
+    def _follow(self, onward: bool) -> str | None:
+        state = self._explorer.state
+        missing = say("link.none" if onward else "link.none_back")
+        if state.selection is None and not self._explorer.select_under_cursor():
+            return missing
+        selected = state.selection
+        if selected is None:
+            return missing
+        trace = self._session.scene.traces[selected.trace]
+        way = forward if onward else back
+        item = way(trace, selected.item, state.link_category)
+        if item is None:
+            found = chain_of(trace, selected.item)
+            item = None if found is None else found.beside(selected.item, 1 if onward else -1)
+        if item is None:
+            return missing
+        self._explorer.select(Selected(selected.trace, item))
+        return None
+
+    def chain(self) -> str | None:
+        selected = self._explorer.state.selection
+        if selected is None:
+            return say("fit.none")
+        found = chain_of(self._session.scene.traces[selected.trace], selected.item)
+        if found is None:
+            return say("chain.none")
+        self._explorer.select(Selected(selected.trace, found.kernel))
+        self._explorer.show(found.start, found.end, 0.05)
+        self._screen.open_tab("details")
+        return None if found.holds(selected.item) else say("chain.first")
+
+    def link_mode(self) -> str:
+        return say(f"mode.{self._explorer.cycle_links()}")
+
+    def sibling_next(self) -> str:
+        return self._sibling(1)
+
+    def sibling_previous(self) -> str:
+        return self._sibling(-1)
+
+    def _sibling(self, direction: int) -> str:
+        selected = self._selected()
+        if selected is None:
+            return say("select.none")
+        trace = self._trace(selected.trace)
+        found = siblings(trace, selected.item, self._explorer.state.link_category)
+        if not found or found == [selected.item]:
+            return say("sibling.none")
+        at = found.index(selected.item) + direction if selected.item in found else 0
+        if not 0 <= at < len(found):
+            return say("sibling.last", count=len(found))
+        self._explorer.select(Selected(selected.trace, found[at]))
+        return say("sibling.of", n=at + 1, count=len(found), name=printable(trace.name_of(found[at])))

@@ -1,0 +1,101 @@
+"""Going from slice to slice: along a row, by name, to bubbles and starved launches."""
+
+from __future__ import annotations
+
+from npu_tui.analysis.namesakes import namesakes
+from npu_tui.analysis.overlap import free_slices
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.trace.units import duration_text
+from npu_tui.tui.actions.base import Base
+from npu_tui.view.scene import Selected
+from npu_tui.view.walk import next_in_time
+
+
+class SliceActions(Base):
+    """Commands of the group ``slices``."""
+
+    def slice_previous(self) -> str | None:
+        return None if self._explorer.move_slice(-1) else say("slice.last")
+
+    def slice_next(self) -> str | None:
+        return None if self._explorer.move_slice(1) else say("slice.last")
+
+    def finding_next(self) -> str:
+        return self._screen.go_to_finding(1)
+
+    def finding_previous(self) -> str:
+        return self._screen.go_to_finding(-1)
+
+    def starved_next(self) -> str:
+        return self._starved(1)
+
+    def starved_previous(self) -> str:
+        return self._starved(-1)
+
+    def _starved(self, direction: int) -> str:
+        launches = self._session.starved
+        if not launches:
+            return say("starved.none")
+        state = self._explorer.state
+        # With nothing selected the first one in view is meant, wherever the cursor stands.
+        here = state.cursor if state.selection is not None else state.viewport.start - 1
+        at = next_in_time(self._session.starved_starts, here, direction)
+        if at is None:
+            at = 0 if direction > 0 else len(launches) - 1  # round the end
+        launch = launches[at]
+        self._explorer.select(Selected(launch.trace, launch.item))
+        name = self._session.scene.traces[launch.trace].name_of(launch.item)
+        return say("starved.of", n=at + 1, count=len(launches), name=name, lost=duration_text(launch.lost, 3))
+
+    def same_next(self) -> str:
+        return self._same(1)
+
+    def same_previous(self) -> str:
+        return self._same(-1)
+
+    def _same(self, direction: int) -> str:
+        selected = self._selected()
+        if selected is None:
+            return say("select.none")
+        trace = self._trace(selected.trace)
+        found = namesakes(trace, selected.item)
+        at = found.at + direction
+        name = printable(trace.name_of(selected.item))
+        if not 0 <= at < len(found.items):
+            return say("same.last", name=name, count=f"{len(found.items):,}")
+        item = int(found.items[at])
+        self._explorer.select(Selected(selected.trace, item))
+        found = namesakes(trace, item)
+        return say(
+            "same.of",
+            n=f"{found.at + 1:,}",
+            count=f"{len(found.items):,}",
+            name=name,
+            length=duration_text(int(trace.slices.end[item] - trace.slices.start[item])),
+            median=duration_text(found.median),
+            percentile=f"{found.percentile:.0f}",
+        )
+
+    def bubble_next(self) -> str:
+        return self._bubble(1)
+
+    def bubble_previous(self) -> str:
+        return self._bubble(-1)
+
+    def _bubble(self, direction: int) -> str:
+        focused = self._explorer.focused
+        index = 0 if focused is None else focused.trace
+        if index >= len(self._session.scene.traces):
+            return say("bubble.none")
+        trace = self._trace(index)
+        items = free_slices(trace)
+        if not len(items):
+            return say("bubble.none")
+        at = next_in_time(trace.slices.start[items], self._explorer.state.cursor, direction)
+        if at is None:
+            return say("bubble.last" if direction > 0 else "bubble.first")
+        item = int(items[at])
+        self._explorer.select(Selected(index, item))
+        length = duration_text(int(trace.slices.end[item] - trace.slices.start[item]))
+        return say("bubble.of", n=f"{at + 1:,}", count=f"{len(items):,}", length=length)

@@ -1,0 +1,154 @@
+"""What the main screen does with its prompt: searches, commands and names of flags."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from npu_tui.strings import say
+from npu_tui.trace.text import brief, printable
+from npu_tui.trace.units import exact_text, parse_duration
+from npu_tui.tui.commands import BY_ID, COMMANDS
+from npu_tui.tui.completion import Candidate, best
+from npu_tui.tui.flags import Flag
+from npu_tui.tui.prompt import Prompt
+from npu_tui.tui.timeline import Timeline
+from npu_tui.view.opening import find_slice
+
+if TYPE_CHECKING:
+    from npu_tui.tui.main import MainScreen
+
+
+class Asking:
+    """One per main screen."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self._screen = screen
+        self._flag: tuple[Flag | None, Flag] | None = None
+        self._found: list[Candidate] = []
+        self._at = 0
+        self._typed = ""
+        self._names: list[str] = []
+
+    @property
+    def _prompt(self) -> Prompt:
+        return self._screen.query_one(Prompt)
+
+    def search(self) -> None:
+        """Open the prompt for a search."""
+        self._prompt.open("search", hint=say("search.hint"))
+
+    def filter(self) -> None:
+        """Open the prompt for what the rows of the table must contain."""
+        self._prompt.open("filter")
+
+    # --- commands, times, lanes and names
+
+    def command(self) -> None:
+        """Open the prompt for a command."""
+        if not self._names:
+            names = {name for trace in self._screen.session.scene.traces for name in trace.names}
+            self._names = sorted(names)
+        self._found, self._at, self._typed = [], 0, ""
+        self._prompt.open("command", hint=say("ask.hint"))
+
+    def complete(self, text: str) -> None:
+        """Show what ``text`` may mean."""
+        if text == self._typed:
+            return
+        self._found, self._at, self._typed = self.candidates(text.strip()), 0, text
+        self._show()
+
+    def choose(self, direction: int) -> None:
+        """Go to the next or previous candidate."""
+        if self._found:
+            self._at = (self._at + direction) % len(self._found)
+            self._show()
+
+    def taken(self) -> str | None:
+        """The text of the candidate on show."""
+        return self._found[self._at].text if self._found else None
+
+    def obey(self, text: str) -> None:
+        """Do what the candidate on show says."""
+        self.complete(text)  # it may have been entered faster than it was completed
+        if self._found:
+            self._found[self._at].run()
+        elif text.strip():
+            self._screen.tell(say("command.unknown", text=text.strip()))
+        self._screen.query_one(Timeline).changed()
+
+    def _show(self) -> None:
+        if not self._found:
+            self._prompt.answer(say("ask.nothing") if self._prompt.text.strip() else say("ask.hint"))
+            return
+        found = self._found[self._at]
+        kind, text, count = say(f"kind.{found.kind}"), brief(found.text, 60), len(self._found)
+        if count == 1:
+            words = say("ask.found", kind=kind, text=text)
+        else:
+            words = say("ask.found_of", kind=kind, text=text, n=self._at + 1, count=count)
+        self._prompt.answer(words)
+
+    def candidates(self, text: str) -> list[Candidate]:
+        """Everything that ``text`` may mean, best first."""
+        screen, lowered = self._screen, text.lower()
+        if not text:
+            return []
+        if lowered in ("q", "quit"):
+            return [Candidate("command", "quit", partial(screen.run_command, "quit"))]
+        when = parse_duration(text)
+        if when is not None:
+            return [Candidate("time", exact_text(when), partial(screen.explorer.go_to, when))]
+        exact = BY_ID.get(lowered.replace(" ", "_")) or next(
+            (command for command in COMMANDS if command.title.lower() == lowered), None
+        )
+        first = [] if exact is None else [Candidate("command", exact.title, partial(screen.run_command, exact.id))]
+        commands = [
+            Candidate("command", command.title, partial(screen.run_command, command.id))
+            for command in COMMANDS
+            if command is not exact and command.id != "command"
+        ]
+        flags = [Candidate("flag", flag.name, partial(screen.notes.go_to, flag)) for flag in screen.notes.flags.all]
+        lanes = [Candidate("lane", name, partial(screen.go_to_lane, row)) for name, row in screen.lane_names()]
+        return first + best(text, (flags, lanes, commands), self._names, self._slice)
+
+    def _slice(self, name: str) -> Candidate:
+        return Candidate("slice", printable(name), partial(self._go_to_name, name))
+
+    def _go_to_name(self, name: str) -> None:
+        explorer = self._screen.explorer
+        found = find_slice(explorer.scene, name, explorer.state.cursor, parts=False)
+        if found is not None:
+            explorer.select(found)
+
+    # --- flags
+
+    def new_flag(self, flag: Flag) -> None:
+        """Ask for the name of a new flag."""
+        self._flag = None, flag
+        self._prompt.open("flag", flag.name, say("flag.new", when=flag.when))
+
+    def edit_flag(self, flag: Flag) -> None:
+        """Ask for another name of a flag."""
+        self._flag = flag, flag
+        self._prompt.open("flag", flag.name, say("flag.edit"))
+
+    def name_flag(self, name: str) -> None:
+        """Keep, rename or delete the flag that was asked about."""
+        if self._flag is None:
+            return
+        (old, flag), self._flag = self._flag, None
+        flags, name = self._screen.notes.flags, printable(name.strip())
+        if old is None:
+            name = name or flag.name
+            flags.add(Flag(flag.start, flag.end, name))
+            words = say("flag.kept", name=name, when=flag.when)
+        elif name:
+            flags.rename(old, name)
+            words = say("flag.renamed", name=name)
+        else:
+            flags.delete(old)
+            words = say("flag.deleted", name=old.name)
+        self._screen.notes.show_marks()
+        self._screen.tell(flags.problem or words)

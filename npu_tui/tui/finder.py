@@ -1,0 +1,157 @@
+"""Runs searches beside the screen, so that no key waits for them; the newest one wins."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+from textual.message import Message
+from textual.screen import Screen
+from textual.worker import get_current_worker
+
+from npu_tui.analysis.query import FIELDS, Query, QueryError, parse_query
+from npu_tui.analysis.search import Searchable
+from npu_tui.ingest.arg_scan import file_order, slices_with_args
+from npu_tui.ingest.errors import InputError
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.tui.hits import NO_HITS, Bools, Hits, make_hits
+from npu_tui.tui.session import Session
+
+_LIKE_A_FIELD = re.compile(r"\w+[:<>=~]")
+_BETWEEN = 0.15
+"""Seconds from one count to the next while args are read."""
+
+
+class Found(Message):
+    """The hits of search ``number`` so far, or in ``error`` what is wrong with it."""
+
+    def __init__(self, number: int, hits: Hits, error: str = "") -> None:
+        self.number = number
+        self.hits = hits
+        self.error = error
+        super().__init__()
+
+
+class Finder:
+    """The present search of ``screen``: its ``hits``, and in ``error`` one line where its text cannot be used."""
+
+    def __init__(self, screen: Screen[None], session: Session) -> None:
+        self.hits = NO_HITS
+        self.error = ""
+        self.running = False
+        self._text = ""
+        self._screen = screen
+        self._number = 0
+        self._traces = session.scene.traces
+        self._searchables = [
+            Searchable(trace, found) for trace, found in zip(self._traces, session.dispatches, strict=True)
+        ]
+        self._orders: dict[int, npt.NDArray[np.int64]] = {}
+        self._places = [
+            name
+            for trace in self._traces
+            for name in (*(lane.name for lane in trace.lanes), *(layer.name for layer in trace.layers))
+        ]
+
+    def clear(self) -> None:
+        """Stop searching; there are no hits."""
+        self._number += 1
+        self.hits, self.error, self.running, self._text = NO_HITS, "", False, ""
+
+    def begin(self, text: str) -> None:
+        """Look for ``text`` in a thread; ``Found`` messages bring the hits to the screen."""
+        self.clear()
+        if not text.strip():
+            return
+        self._text, self.running = text, True
+        number = self._number
+        self._screen.run_worker(lambda: self._work(number, text), thread=True, exclusive=True, group="search")
+
+    def finish(self, text: str) -> None:
+        """Look for ``text`` until the hits are there; only args are still read in the thread."""
+        if text == self._text and not self.running:
+            return
+        try:
+            query = parse_query(text, self._places)
+        except QueryError as error:
+            self._refuse(error)
+            return
+        if query.args:
+            if text != self._text:
+                self.begin(text)
+            return
+        self.clear()
+        self._text = text
+        try:
+            self.hits = make_hits(text, self._traces, self._masks(query))
+        except QueryError as error:
+            self._refuse(error)
+
+    def words(self) -> str:
+        """How many hits there are, or what is wrong; empty without a search."""
+        count, text = f"{len(self.hits):,}", self._text
+        if self.error or not text:
+            return self.error
+        if self.running:
+            share = 0.0 if self.hits is NO_HITS else self.hits.share
+            return say("search.running", count=count, text=text, share=f"{share:.0%}")
+        if len(self.hits):
+            return say("search.title", count=count, text=text)
+        if _LIKE_A_FIELD.match(text):
+            return say("search.nothing_near", text=text, fields=" ".join(FIELDS))
+        return say("search.nothing", text=text)
+
+    def take(self, found: Found) -> bool:
+        """Keep what a ``Found`` brought; False if it belongs to an older search."""
+        if found.number != self._number:
+            return False
+        self.hits, self.error = found.hits, found.error
+        self.running = found.hits.share < 1 and not found.error
+        return True
+
+    def _refuse(self, error: QueryError) -> None:
+        self.clear()
+        self.error = printable(str(error))
+
+    def _work(self, number: int, text: str) -> None:
+        worker = get_current_worker()
+
+        def go_on() -> bool:
+            return number == self._number and not worker.is_cancelled
+
+        try:
+            query = parse_query(text, self._places)
+            for hits in self._search(query, go_on):
+                self._screen.post_message(Found(number, hits))
+        except (QueryError, InputError) as error:
+            self._screen.post_message(Found(number, NO_HITS, printable(str(error))))
+
+    def _masks(self, query: Query) -> list[Bools]:
+        return [searchable.find(query) for searchable in self._searchables]
+
+    def _search(self, query: Query, go_on: Callable[[], bool]) -> Iterator[Hits]:
+        masks = self._masks(query)
+        if not query.args:
+            yield make_hits(query.text, self._traces, masks)
+            return
+        wanted, masks = masks, [np.zeros(len(mask), np.bool_) for mask in masks]
+        shown = time.monotonic()
+        none = True
+        for number, trace in enumerate(self._traces):
+            if number not in self._orders:
+                self._orders[number] = file_order(trace)
+            order = self._orders[number]
+            for batch in slices_with_args(trace, order[wanted[number][order]], query.args, go_on):
+                masks[number][batch.items] = True
+                now = time.monotonic()
+                # The first hits are shown at once.
+                if now - shown >= _BETWEEN or (none and len(batch.items)):
+                    shown, none = now, none and not len(batch.items)
+                    share = min((number + batch.done) / len(self._traces), 0.999)
+                    yield make_hits(query.text, self._traces, [mask.copy() for mask in masks], share)
+        if go_on():
+            yield make_hits(query.text, self._traces, masks)

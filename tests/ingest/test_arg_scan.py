@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from npu_tui.ingest import arg_scan
+from npu_tui.ingest.arg_scan import file_order, slices_with_args
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.fetch import fetch_event
+from npu_tui.ingest.load import load
+from npu_tui.trace.arg import Arg
+from npu_tui.trace.text import on_one_line
+
+QUESTIONS = [
+    Arg("input dims", "~", "64"),
+    Arg("dims", "~", ""),
+    Arg("", "~", "train.py"),
+    Arg("task type", "=", "ai_core"),
+    Arg("stream id", ">=", "3"),
+    Arg("stream id", "=", "2.0"),
+    Arg("connection_id", "<", "40"),
+    Arg("input type", "~", "float; float"),
+    Arg("", "~", "no such value"),
+]
+
+
+def scan(trace, wanted, items=None) -> list[int]:
+    order = file_order(trace)
+    items = order if items is None else order[np.isin(order, items)]
+    return sorted(item for batch in slices_with_args(trace, items, wanted) for item in batch.items.tolist())
+
+
+def slowly(trace, wanted, items=None) -> list[int]:
+    """The same by decoding every event on its own."""
+    found = []
+    for item in range(len(trace.slices)) if items is None else items:
+        args = fetch_event(trace, int(trace.slices.event[item])).get("args", {})
+        pairs = [(key.lower(), on_one_line(str(value)).lower()) for key, value in args.items()]
+        if all(any(one.holds(key, value) for key, value in pairs) for one in wanted):
+            found.append(item)
+    return sorted(found)
+
+
+@pytest.mark.parametrize("wanted", QUESTIONS, ids=repr)
+def test_the_scan_finds_what_decoding_every_event_finds(bundled, wanted):
+    assert scan(bundled.trace, [wanted]) == slowly(bundled.trace, [wanted])
+
+
+def test_most_questions_find_something(bundled):
+    assert sum(bool(scan(bundled.trace, [wanted])) for wanted in QUESTIONS) >= 6
+
+
+def test_several_questions_all_hold_and_only_the_candidates_count(bundled):
+    trace = bundled.trace
+    wanted = [Arg("input dims", "~", "64"), Arg("call stack", "~", "train.py")]
+    items = np.arange(0, len(trace.slices), 3)
+    assert scan(trace, wanted, items) == slowly(trace, wanted, items.tolist())
+
+
+def test_small_blocks_find_the_same(bundled, monkeypatch):
+    trace, wanted = bundled.trace, [Arg("input dims", "~", "64")]
+    whole = scan(trace, wanted)
+    monkeypatch.setattr(arg_scan, "BLOCK", 1)
+    batches = list(slices_with_args(trace, file_order(trace), wanted))
+    assert sorted(item for batch in batches for item in batch.items.tolist()) == whole
+    assert [batch.done for batch in batches] == sorted(batch.done for batch in batches)
+    assert batches[-1].done == 1
+
+
+def test_it_stops_when_told(bundled, monkeypatch):
+    monkeypatch.setattr(arg_scan, "BLOCK", 1)
+    trace = bundled.trace
+    asked = iter([True, True, False])
+    batches = list(slices_with_args(trace, file_order(trace), [Arg("", "~", "a")], lambda: next(asked)))
+    assert len(batches) == 2
+
+
+ODD = [
+    ("日本", "日本"),
+    ('say "hi"', 'say "hi"'),
+    ("back\\slash", "back\\slash"),
+    ("a/b", "a/b"),
+    ("ä", "Ä"),
+]
+
+
+@pytest.mark.parametrize("escaped", [True, False])
+@pytest.mark.parametrize(("needle", "value"), ODD)
+def test_texts_that_writers_escape_are_found(tmp_path, needle, value, escaped):
+    file = tmp_path / "trace_view.json"
+    events = [
+        {
+            "ph": "X",
+            "name": f"n{i}",
+            "pid": 1,
+            "tid": 1,
+            "ts": str(i),
+            "dur": 1,
+            "args": {"k": value if i == 2 else "x"},
+        }
+        for i in range(4)
+    ]
+    text = json.dumps(events, ensure_ascii=escaped)
+    file.write_text(text.replace("a/b", "a\\/b"), encoding="utf-8")
+    trace = load(file)
+    assert [trace.name_of(item) for item in scan(trace, [Arg("k", "~", needle)])] == ["n2"]
+
+
+def test_packed_and_odd_files(tmp_path):
+    common = '"ph":"X","pid":1,"tid":1,"dur":1'
+    events = (
+        f'{{{common},"name":"a","ts":"1","args":{{"v":NaN,"w":[1, 2]}}}},'
+        f'{{{common},"name":"b","ts":"3","args":{{"v":1e3}}}}'
+    )
+    file = tmp_path / "trace_view.json.gz"
+    file.write_bytes(gzip.compress(f"[{events}]".encode()))
+    trace = load(file)
+    assert [trace.name_of(item) for item in scan(trace, [Arg("v", "=", "1000")])] == ["b"]
+    assert [trace.name_of(item) for item in scan(trace, [Arg("v", "~", "nan")])] == ["a"]
+    assert [trace.name_of(item) for item in scan(trace, [Arg("w", "~", "[1, 2]")])] == ["a"]
+
+
+def test_a_file_that_is_gone_is_one_line(tmp_path):
+    file = tmp_path / "trace_view.json"
+    file.write_text('[{"ph":"X","name":"a","pid":1,"tid":1,"ts":"1","dur":1,"args":{"v":1}}]')
+    trace = load(file)
+    file.unlink()
+    with pytest.raises(InputError, match="args are read from the file again"):
+        scan(trace, [Arg("v", "~", "1")])

@@ -1,0 +1,197 @@
+"""Flags, copies, and the command that opens a view again."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import ArgumentParser
+
+import pytest
+from driving import opened
+
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.flag_sheet import FlagSheet
+from npu_tui.tui.flags import Flag, Flags, identity_of
+from npu_tui.tui.header import StatusLine
+from npu_tui.tui.main import MainScreen
+from npu_tui.tui.place_options import add_place, place_of
+from npu_tui.tui.tabs.tab import Table
+
+
+def status(driver) -> str:
+    return str(driver.main.query_one(StatusLine).render())
+
+
+def opening_of(command: str):
+    """What the command line makes of a command that Y has copied."""
+    words = shlex.split(command)
+    assert words[0] == "npu-tui"
+    parser = ArgumentParser()
+    add_place(parser)
+    return place_of(parser, parser.parse_args(words[2:]))
+
+
+VIEWS = {
+    "opening": [],
+    "zoomed": ["x", "W", "w", "d"],
+    "range": ["x", "m", "z", "s"],
+    "range by keyboard": ["v", "D", "v"],
+    "searched": ["/", *"Gelu", "enter", "n"],
+    "chain": ["x", "c", "t"],
+    "folded": ["j", "space", "G", "space"],
+    "pinned": ["x", "p", "G", "p", "g", "g"],
+    "hidden": ["x", "H", "j", "H", "i"],
+    "tab": ["x", "4"],
+    "no panel": ["q", "0", "G"],
+    "namesake": ["x", "}", "b", "f"],
+    "last rows": ["G", "k", "pageup"],
+}
+
+
+@pytest.mark.parametrize("keys", VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=str)
+async def test_the_copied_command_opens_the_same_view(session, keys, size):
+    async with opened(session, size) as driver:
+        await driver.press(*keys)
+        await driver.settle()
+        command = driver.main.notes.command_here()
+        expected, before = driver.rows(), driver.state
+        expected_rows = [(row.lane, row.depth, row.series, row.chart) for row in driver.explorer.rows]
+    app = NpuTui(session=session, opening=opening_of(command))
+    async with opened(session, size, app) as driver:
+        after = driver.state
+        assert (after.viewport, after.cursor, after.range) == (before.viewport, before.cursor, before.range)
+        assert (after.selection, after.focus, after.top, after.pinned) == (
+            before.selection, before.focus, before.top, before.pinned
+        )  # fmt: skip
+        assert [(row.lane, row.depth, row.series, row.chart) for row in driver.explorer.rows] == expected_rows
+        # The status line may still tell what the last key did.
+        assert driver.rows()[:-1] == expected[:-1]
+
+
+async def test_upper_y_copies_the_command_and_shows_it(session):
+    async with opened(session, (400, 40)) as driver:
+        await driver.press("x", "Y")
+        assert driver.app.clipboard == driver.main.notes.command_here()
+        assert driver.app.clipboard[:60] in status(driver)
+    async with opened(session) as driver:
+        await driver.press("x", "Y")
+        assert not isinstance(driver.app.screen, MainScreen)
+        assert "--select" in driver.text()
+        await driver.press("escape")
+        assert isinstance(driver.app.screen, MainScreen)
+
+
+async def test_y_copies_the_name_or_the_table_row(session):
+    async with opened(session) as driver:
+        await driver.press("y")
+        assert "nothing to copy" in status(driver)
+        await driver.press("x", "y")
+        assert driver.app.clipboard == driver.selected
+        await driver.press("4", "tab", "y")
+        assert driver.app.clipboard.count("\t") == 5
+        assert "HostToDevice" in driver.app.clipboard
+
+
+async def test_tables_are_copied_as_text_and_csv(session):
+    async with opened(session) as driver:
+        driver.search("Gelu")
+        await driver.press("8")
+        await driver.settle()
+        count = len(driver.main.hits)
+        await driver.run("copy_text")
+        lines = driver.app.clipboard.splitlines()
+        assert len(lines) == count + 1
+        assert lines[0].split() == ["start", "duration", "lane", "name"]
+        assert status(driver) == f"copied {count} rows"
+        await driver.run("copy_csv")
+        assert driver.app.clipboard.splitlines()[0] == "start,duration,lane,name"
+
+
+async def test_no_more_is_copied_than_terminals_take(session):
+    async with opened(session) as driver:
+        driver.search("a")
+        await driver.press("8")
+        await driver.settle()
+        await driver.run("copy_text")
+        assert isinstance(driver.panel.content, Table)
+        rows = len(driver.panel.content.rows)
+        size = len(driver.app.clipboard.encode())
+        if size > 70_000:
+            assert f"of {rows:,} rows" in status(driver)
+        assert size <= 74_994
+
+
+# --- flags
+
+
+async def test_k_flags_the_cursor_the_selection_and_the_range_as_insight_does(session, tmp_path):
+    notes = tmp_path / "notes" / "flags.txt"
+    async with opened(session, app=NpuTui(session=session, notes=notes)) as driver:
+        await driver.press("K", "enter")
+        assert driver.state.flags == (driver.state.cursor,)
+        await driver.press("x", "K", "enter")
+        launch = next(flag for flag in driver.main.notes.flags.all if flag.name == driver.selected)
+        assert launch.end > launch.start
+        driver.explorer.set_range(3_000_000, 4_000_000)
+        await driver.press("K", *"slow", "enter")
+        assert Flag(3_000_000, 4_000_000, "slow") in driver.main.notes.flags.all
+        assert "⚑" in driver.text()
+    text = notes.read_text()
+    assert f"[{identity_of(session.scene.traces[0])}]" in text
+    assert "3.000000ms..4.000000ms  slow" in text
+    async with opened(session, app=NpuTui(session=session, notes=notes)) as driver:
+        assert len(driver.main.notes.flags.all) == 3
+
+
+async def test_k_on_a_flag_renames_it_and_an_empty_name_deletes_it(session, tmp_path):
+    async with opened(session, app=NpuTui(session=session, notes=tmp_path / "f")) as driver:
+        await driver.press("K", "enter", "K", *"here", "enter")
+        assert [flag.name for flag in driver.main.notes.flags.all] == ["here"]
+        await driver.press("K", "backspace", "enter")
+        assert driver.main.notes.flags.all == []
+        assert driver.state.flags == ()
+        await driver.press("K", "escape")
+        assert driver.main.notes.flags.all == []
+
+
+async def test_the_list_of_flags_jumps_renames_and_deletes(session, tmp_path):
+    async with opened(session, app=NpuTui(session=session, notes=tmp_path / "f")) as driver:
+        await driver.run("flags")
+        assert "no flags" in status(driver)
+        for time in (2_000_000, 5_000_000, 7_000_000):
+            driver.explorer.go_to(time)
+            await driver.press("K", "enter")
+        await driver.run("flags")
+        assert isinstance(driver.app.screen, FlagSheet)
+        await driver.press("down", "enter")
+        assert driver.state.cursor == 5_000_000
+        await driver.run("flags")
+        await driver.press("d", "r", "end", *"!", "enter")
+        assert [flag.name for flag in driver.main.notes.flags.all] == ["flag-2!", "flag-3"]
+        await driver.press(":", *"flag-3", "enter")
+        assert driver.state.cursor == 7_000_000
+
+
+def test_the_file_keeps_what_others_have_written(session, tmp_path):
+    trace, file = session.scene.traces[0], tmp_path / "flags.txt"
+    file.write_text(f"# mine\n[other-trace] /x\n1ms  theirs\n\n[{identity_of(trace)}] /y\n; a remark\n2ms..3ms old\n")
+    flags = Flags(trace, file)
+    assert flags.all == [Flag(2_000_000, 3_000_000, "old")]
+    flags.add(Flag(1, 1, "new\x1b[31m"))
+    other = Flags(trace, file)
+    assert other.all == [Flag(1, 1, "new?[31m"), Flag(2_000_000, 3_000_000, "old")]
+    other.delete(other.all[1])
+    flags.add(Flag(5, 5, "late"))
+    lines = file.read_text().splitlines()
+    assert lines[:4] == ["# mine", "[other-trace] /x", "1ms  theirs", ""]
+    assert "; a remark" in lines
+    assert [flag.name for flag in Flags(trace, file).all] == ["new?[31m", "late"]
+
+
+def test_a_file_that_cannot_be_written_is_said_once_and_flags_stay(session, tmp_path):
+    folder = tmp_path / "taken"
+    folder.write_text("a file")
+    flags = Flags(session.scene.traces[0], folder / "flags.txt")
+    flags.add(Flag(1, 1, "a"))
+    assert "kept in memory only" in flags.problem
+    assert flags.all == [Flag(1, 1, "a")]
