@@ -12,7 +12,7 @@ from npu_tui.report.finding_words import evidence_place, finding_foot, finding_h
 from npu_tui.report.html_style import SCRIPT, STYLE
 from npu_tui.report.selection import WHOLE_TRACE, Selection
 from npu_tui.report.tables import SEVERITY_ORDER, Cell, Table, data_tables, findings_table, overlap_table
-from npu_tui.report.timeline_picture import timeline_picture
+from npu_tui.report.timeline_picture import timeline_pictures
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, printable
@@ -23,6 +23,7 @@ _LONGEST = 4_000
 
 def html_report(report: dict[str, Any], trace: Trace, selection: Selection = WHOLE_TRACE) -> str:
     """The page of ``report`` (an object of ``npu_tui.report.json_report.report``) with a picture of ``trace``."""
+    light, dark = timeline_pictures(trace, selection, report["findings"])
     title = _text(f"npu-tui: {report['source']['path']}")
     parts = [
         "<!DOCTYPE html>",
@@ -40,7 +41,8 @@ def html_report(report: dict[str, Any], trace: Trace, selection: Selection = WHO
         *(f'<p class="verdict">{_text(line)}</p>' for line in verdict(report)),
         *_device(report),
         f"<h2>{say('table.timeline')}</h2>",
-        f'<div class="scroll">{timeline_picture(trace, selection, report["findings"])}</div>',
+        f'<div class="scroll light">{light}</div>',
+        f'<div class="scroll dark">{dark}</div>',
         *_findings(report),
     ]
     for table in data_tables(report):

@@ -28,6 +28,8 @@ th[aria-sort=descending] button::after { content: " \\2193"; }
 article { background: var(--card); border-left: 4px solid var(--info); margin: .8rem 0; padding: .7rem 1rem; }
 article.high { border-color: var(--high); } article.medium { border-color: var(--medium); }
 article.low { border-color: var(--low); } article p, article ul, article ol { margin: .3rem 0; }
+.dark { display: none; }
+@media screen and (prefers-color-scheme: dark) { .light { display: none; } .dark { display: block; } }
 @media print { :root { --back: #fff; --text: #000; --faint: #444; --line: #bbb; --card: #fff; }
   body { max-width: none; padding: 0; font-size: 10pt; } article, tr, svg { break-inside: avoid; }
   h2, h3 { break-after: avoid; } .scroll { overflow: visible; } .scroll svg { min-width: 0; }

@@ -1,4 +1,4 @@
-"""The lanes of a trace as a picture for a page, drawn by the same view as the screen."""
+"""The lanes of a trace as pictures for a page, drawn by the same view as the screen."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from npu_tui.trace.text import drawable
 from npu_tui.view.ansi import Encoder, Run
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter, gutter_width, lanes_top
-from npu_tui.view.palette import DARK
+from npu_tui.view.grid import Grid
+from npu_tui.view.palette import DARK, LIGHT, Palette
 
 _COLUMNS = 150
 _MOST_ROWS = 60
 
 
-def timeline_picture(trace: Trace, selection: Selection = WHOLE_TRACE, findings: Sequence[dict[str, Any]] = ()) -> str:
-    """The SVG of ``trace`` at the selection, else its step, else all of it; as many rows as it has, at most 60.
+def timeline_pictures(
+    trace: Trace, selection: Selection = WHOLE_TRACE, findings: Sequence[dict[str, Any]] = ()
+) -> tuple[str, str]:
+    """The SVG of ``trace``, light and dark, at the selection, else its step, else all of it; at most 60 rows.
 
     ``findings`` (rows of the JSON report) that shorten the step are numbered above the lanes, over what proves them.
     """
@@ -45,7 +48,12 @@ def timeline_picture(trace: Trace, selection: Selection = WHOLE_TRACE, findings:
     rows = max(min(len(explorer.rows), _MOST_ROWS), 1)
     height = rows + lanes_top(rows)
     grid = Painter(scene).compose(explorer.rows, explorer.state, _COLUMNS, height).grid
-    encoder = Encoder(DARK)
+    light, dark = (_drawn(grid, palette) for palette in (LIGHT, DARK))
+    return light, dark
+
+
+def _drawn(grid: Grid, palette: Palette) -> str:
+    encoder = Encoder(palette)
     return svg([[_piece(run) for run in encoder.runs(grid, y)] for y in range(grid.height)], say("table.timeline"))
 
 

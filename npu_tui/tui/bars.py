@@ -124,7 +124,7 @@ class Bars(Static):
     """The step line and the device line."""
 
     DEFAULT_CSS = """
-    Bars { height: auto; background: $panel; padding: 0 1; text-wrap: nowrap; }
+    Bars { height: 2; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     Bars.-hidden { display: none; }
     """
 
@@ -152,6 +152,7 @@ class Bars(Static):
         text = Text("\n").join(shown)
         if text != self._text or self.has_class("-hidden"):
             self._text = text
+            self.styles.height = max(len(shown), 1)
             self.update(text)
         self.set_class(not shown, "-hidden")
         return bool(shown)

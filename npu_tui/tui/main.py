@@ -229,6 +229,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
             tell(self._examined, index, findings)
 
     def _examined(self, index: int, found: Findings) -> None:
+        if not self.query(Bars):
+            return  # closed while it was computed
         self.session.learn(index, found)
         self.examined += 1
         self._show_head()
@@ -236,6 +238,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self.query_one(Timeline).changed()
 
     def _measured(self, index: int, times: Times) -> None:
+        if not self.query(Bars):
+            return  # closed while it was computed
         self.query_one(Bars).learn(index, times)
         self._show_head()
 
@@ -451,7 +455,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.app.call_from_thread(self._computed, content, wanted)
 
     def _computed(self, content: Content, wanted: tuple[object, ...]) -> None:
-        if self._computing == wanted:
+        if self._computing == wanted and self.query(Panel):  # not closed meanwhile
             self._computing = None
             self._show_content(content)
 

@@ -43,6 +43,8 @@ class Places:
         if not len(self._head):
             return np.full(lanes.shape, -1, np.int64)  # a trace of counters alone has no lanes
         known = lanes >= 0
+        if not len(self._head):
+            return np.full(len(lanes), -1, np.int64)
         lane = np.where(known, lanes, 0) + self._base[trace]
         if not len(self._key):
             return np.where(known, self._head[lane], -1)

@@ -78,7 +78,7 @@ async def test_a_click_below_the_last_row_changes_nothing(session):
 
 async def test_a_double_click_fits(session, monkeypatch):
     monkeypatch.setattr(NpuTui, "CLICK_CHAIN_TIME_THRESHOLD", 60.0)  # however slow the machine is
-    async with opened(session) as driver:
+    async with opened(session, (120, 50)) as driver:
         x, y = cell_of(driver, "Free")
         await click(driver, x, y, times=2)
         selected = driver.state.selection.item

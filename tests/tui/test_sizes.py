@@ -72,8 +72,12 @@ def test_a_storm_of_sizes_ends_in_the_last_one():
             if sizes.random() < 0.3:
                 time.sleep(0.01)
         stormed.resize(*last)
-        for terminal in (stormed, fresh):
-            terminal.send(":1ms\rww0gg")
+        for data in (":1ms\r", "ww", "0", "gg"):
+            for terminal in (stormed, fresh):
+                terminal.send(data)
+            time.sleep(0.5)
+            stormed.read()
+            fresh.read()
         stormed.until(lambda: stormed.rows()[1:-1] == fresh.rows()[1:-1], "the screen of the last size")
         for terminal in (stormed, fresh):
             terminal.send(":q\r")

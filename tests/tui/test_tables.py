@@ -11,6 +11,7 @@ from driving import opened
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.ingest.load import load
 from npu_tui.tui import editor
+from npu_tui.tui.bars import Bars
 from npu_tui.tui.session import make_session
 from npu_tui.view.scene import Selected
 
@@ -159,12 +160,12 @@ async def test_a_launch_tells_its_lead(session):
 
 async def test_the_bars_tell_the_step_and_the_device(session):
     async with opened(session) as driver:
-        text = driver.text()
-        assert "ProfilerStep#20" in driver.rows()[3]
-        assert driver.rows()[4].startswith(" device ")
-        assert "before the first kernel, outside free" in text
+        head = driver.rows()[:6]
+        at = next(y for y, row in enumerate(head) if row.startswith(" ProfilerStep#20 8.548 ms"))
+        assert head[at + 1].startswith(" device ")
+        assert "before the first kernel, outside free" in head[at + 1]
     async with opened(session, (80, 24)) as driver:
-        assert "device " not in driver.text()
+        assert not driver.main.query_one(Bars).display
 
 
 @pytest.fixture
@@ -180,7 +181,7 @@ def an_op(session) -> tuple[Selected, CodeLine]:
 async def test_o_copies_a_line_that_is_not_here(session, an_op):
     async with opened(session) as driver:
         driver.explorer.select(an_op[0])
-        await driver.press("o")
+        await driver.press("3", "o")
         assert driver.app.clipboard == f"{an_op[1].file}:{an_op[1].line}"
         assert "is copied" in driver.text()
 

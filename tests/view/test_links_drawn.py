@@ -134,3 +134,8 @@ def test_ends_bind_to_the_row_that_stands_for_the_slice() -> None:
 def test_a_link_without_a_slice_at_one_end_marks_the_other() -> None:
     trace = make_trace({"host": bars((500, 600), op_class=OpClass.CANN)}, links=[(0, 550, -1, 900, CATEGORY)], end=3000)
     assert lanes(draw(make_scene(trace)))[0].strip() == "●"
+
+
+def test_links_of_a_trace_without_lanes_are_nowhere() -> None:
+    found = Places(make_scene(make_trace({})), []).rows(0, np.array([-1, -1]), np.array([0, 3]))
+    assert found.tolist() == [-1, -1]
