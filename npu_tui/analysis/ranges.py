@@ -5,30 +5,55 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from npu_tui.analysis.device import device_slices
+from npu_tui.analysis.dispatch import Dispatch
+from npu_tui.analysis.operators import kernel_types
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class NameSum:
-    """The slices of one name and layer within a range: ``total`` adds their clipped durations, ``busy`` their union.
+    """The slices of one name (or operator type) and layer within a range.
 
-    Times are in ns; ``longest`` is the slice that covers most of the range.
+    ``total`` adds their clipped durations, ``busy`` is their union; ``shortest``, ``average``, ``longest`` and ``p90``
+    are of their own durations, whole also where the range cuts them. Times are in ns. ``label`` is the name or type,
+    ``items`` are the slices, the one that covers most of the range first.
     """
 
     layer: int
-    name: int
+    label: str
     count: int
     total: int
     busy: int
+    shortest: int
+    average: float
     longest: int
+    p90: float
+    items: I64
 
 
-def range_sums(trace: Trace, start: int, end: int, lanes: tuple[int, ...] | None = None) -> list[NameSum]:
+@dataclass(frozen=True, slots=True)
+class LaunchCount:
+    """The launches whose target starts in a range, by class, and the time (ns) that the idle device waited for them."""
+
+    near_vertical: int
+    shallow: int
+    queued: int
+    starved: int
+    lost: float
+
+
+def range_sums(
+    trace: Trace, start: int, end: int, lanes: tuple[int, ...] | None = None, by_type: bool = False
+) -> list[NameSum]:
     """Every (layer, name) with a slice in ``[start, end)``, most busy time first; only on ``lanes`` if given.
 
-    A slice without duration counts if it starts in the range.
+    A slice without duration counts if it starts in the range. With ``by_type`` kernels are added up by operator type.
     """
     slices = trace.slices
     chosen = (slices.start < end) & ((slices.end > start) | ((slices.start >= start) & (slices.end == slices.start)))
@@ -38,10 +63,12 @@ def range_sums(trace: Trace, start: int, end: int, lanes: tuple[int, ...] | None
     if not len(items):
         return []
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
-    group = layer_of[slices.lane[items]] * len(trace.names) + slices.name[items]
+    labels, code = _labels(trace, items, by_type)
+    group = layer_of[slices.lane[items]] * len(labels) + code
     order = np.argsort(group, kind="stable")
     items, group = items[order], group[order]
     low, high = clipped(slices.start[items], slices.end[items], start, end)
+    lasting = slices.end[items] - slices.start[items]
     firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     counts = np.diff(np.append(firsts, len(items)))
     totals = np.add.reduceat(high - low, firsts)
@@ -49,11 +76,62 @@ def range_sums(trace: Trace, start: int, end: int, lanes: tuple[int, ...] | None
     for first, count, total in zip(firsts.tolist(), counts.tolist(), totals.tolist(), strict=True):
         own = slice(first, first + count)
         begins, ends = union(low[own], high[own])
-        layer, name = divmod(int(group[first]), len(trace.names))
-        longest = int(items[first + int(np.argmax(high[own] - low[own]))])
-        found.append(NameSum(layer, name, count, int(total), int((ends - begins).sum()), longest))
-    found.sort(key=lambda row: (-row.busy, -row.count, trace.names[row.name]))
+        layer, label = divmod(int(group[first]), len(labels))
+        times = lasting[own]
+        found.append(
+            NameSum(
+                layer,
+                labels[label],
+                count,
+                int(total),
+                int((ends - begins).sum()),
+                int(times.min()),
+                float(times.mean()),
+                int(times.max()),
+                float(np.percentile(times, 90)),
+                items[own][np.argsort(low[own] - high[own], kind="stable")],
+            )
+        )
+    found.sort(key=lambda row: (-row.busy, -row.count, row.label))
     return found
+
+
+def _labels(trace: Trace, items: I64, by_type: bool) -> tuple[list[str], I64]:
+    """Names of ``items``, or operator types of the kernels among them, and which one each has; (n,)."""
+    code = trace.slices.name[items].astype(np.int64)
+    if not by_type:
+        return trace.names, code
+    compute = np.zeros(len(trace.slices), np.bool_)
+    for part in device_slices(trace):
+        compute |= part.compute
+    device = compute[items]
+    types, type_code = kernel_types(trace, items[device])
+    code[device] = len(trace.names) + type_code
+    return [*trace.names, *types], code
+
+
+def launch_count(launches: Dispatch, trace: Trace, start: int, end: int) -> LaunchCount:
+    """The ``launches`` of one device whose target starts in ``[start, end)``."""
+    when = trace.links.target_time[launches.link]
+    own = (when >= start) & (when < end)
+    return LaunchCount(
+        int((launches.near_vertical & own).sum()),
+        int((launches.shallow & own).sum()),
+        int((launches.queued & own).sum()),
+        int((launches.starved & own).sum()),
+        float(launches.lost[own].sum()),
+    )
+
+
+def edge_at(trace: Trace, when: int, lane: int) -> tuple[int, bool] | None:
+    """A slice that ends at ``when`` ns (True) or starts there (False), one on ``lane`` rather than others."""
+    slices = trace.slices
+    for times, ending in ((slices.end, True), (slices.start, False)):
+        items = np.flatnonzero(times == when)
+        on_lane = items[slices.lane[items] == lane]
+        if len(on_lane):
+            return int(on_lane[0]), ending
+    return None
 
 
 def self_time(trace: Trace, item: int) -> int:

@@ -110,6 +110,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._actions = Actions(self)
         self._go_to_hit = False
         self._prefix = ""
+        self._pressed_tab = ""
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
         self._arranged: Size | None = None
@@ -271,7 +272,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._prefix = ""
         words = None
         if command.startswith(TAB_COMMAND):
-            self.open_tab(command.removeprefix(TAB_COMMAND))
+            self.press_tab(command.removeprefix(TAB_COMMAND))
         else:
             words = getattr(self._actions, command)()
         if words:
@@ -392,6 +393,15 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.query_one(Timeline).focus()
         self._fill_panel()
 
+    def press_tab(self, tab: str) -> None:
+        """Open ``tab``; where it is open already, let it show the next thing it can."""
+        panel = self.query_one(Panel)
+        shown = panel.tab == tab and not panel.has_class("-hidden")
+        if shown and self._pressed_tab == tab and self._tabs[tab].again():
+            self._filled = None
+        self.open_tab(tab)
+        self._pressed_tab = tab
+
     def open_tab(self, tab: str, unfold: bool = True) -> None:
         """Show ``tab``; with ``unfold`` also the panel, where it is hidden."""
         panel = self.query_one(Panel)
@@ -399,6 +409,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self._panel_wanted = True
             panel.remove_class("-hidden")
         panel.tab = tab
+        self._pressed_tab = ""
         self._fill_panel()
 
     def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:

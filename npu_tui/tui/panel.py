@@ -132,7 +132,7 @@ class Panel(Vertical):
     Panel.-hidden { display: none; }
     Panel #scroll { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
     Panel #text { height: auto; width: 100%; }
-    Panel #note { height: 1; padding: 0 1; color: $text-muted; }
+    Panel #note { height: 1; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
     def __init__(self) -> None:
@@ -208,7 +208,9 @@ class Panel(Vertical):
         self.rows = table.rows
         line = self.query_one("#note", Static)
         line.display = bool(table.note)
-        line.update(Text(printable(table.note)), layout=False)
+        notes = table.note.split("\n")
+        line.styles.height = len(notes)
+        line.update(Text("\n".join(printable(note) for note in notes)), layout=False)
         self.table.fill(table.headings, [row.cells for row in table.rows], table.at)
 
     def on_rows_sorted(self, event: Rows.Sorted) -> None:

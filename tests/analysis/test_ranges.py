@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.analysis.ranges import range_sums, self_time
+from npu_tui.analysis.dispatch import dispatch
+from npu_tui.analysis.ranges import edge_at, launch_count, range_sums, self_time
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 
@@ -35,7 +36,7 @@ def nested(tmp_path_factory) -> Trace:
 
 
 def rows(trace: Trace, start: int, end: int, lanes: tuple[int, ...] | None = None) -> dict[str, tuple[int, int, int]]:
-    return {trace.names[row.name]: (row.count, row.total, row.busy) for row in range_sums(trace, start, end, lanes)}
+    return {row.label: (row.count, row.total, row.busy) for row in range_sums(trace, start, end, lanes)}
 
 
 def plain_sums(trace: Trace, start: int, end: int) -> dict[tuple[int, int], tuple[int, int, int]]:
@@ -81,13 +82,13 @@ def test_busy_counts_overlapping_slices_of_a_name_once(nested):
 
 
 def test_most_busy_comes_first(nested):
-    assert [nested.names[row.name] for row in range_sums(nested, 0, 100)] == [
+    assert [row.label for row in range_sums(nested, 0, 100)] == [
         "outer", "inner", "leaf", "crossing", "point",
     ]  # fmt: skip
 
 
 def test_the_longest_is_the_slice_that_covers_most_of_the_range(nested):
-    found = {nested.names[row.name]: row.longest for row in range_sums(nested, 85, 200)}
+    found = {row.label: int(row.items[0]) for row in range_sums(nested, 85, 200)}
     assert int(nested.slices.start[found["outer"]]) == 90
 
 
@@ -121,7 +122,10 @@ def test_self_time_leaves_out_what_runs_inside(nested, name, own):
 def test_sums_of_any_range_agree_with_a_plain_computation(bundled, first, last):
     trace = bundled.trace
     start, end = sorted((round(first * trace.end), round(last * trace.end) + 1))
-    found = {(row.layer, row.name): (row.count, row.total, row.busy) for row in range_sums(trace, start, end)}
+    found = {
+        (row.layer, trace.names.index(row.label)): (row.count, row.total, row.busy)
+        for row in range_sums(trace, start, end)
+    }
     assert found == plain_sums(trace, start, end)
 
 
@@ -129,3 +133,40 @@ def test_self_time_of_every_slice_agrees_with_a_plain_computation(bundled):
     trace = bundled.trace
     for item in range(len(trace.slices)):
         assert self_time(trace, item) == plain_self(trace, item)
+
+
+def test_durations_are_those_of_the_whole_slices(nested):
+    [inner] = [row for row in range_sums(nested, 45, 120) if row.label == "inner"]
+    assert (inner.count, inner.total, inner.shortest, inner.longest, inner.average) == (1, 5, 10, 10, 10.0)
+    [inner] = [row for row in range_sums(nested, 0, 120) if row.label == "inner"]
+    assert (inner.shortest, inner.average, inner.longest, inner.p90) == (10, 15.0, 20, 19.0)
+
+
+def test_kernels_are_added_up_by_operator_type(bundled):
+    trace = bundled.trace
+    by_name, by_type = range_sums(trace, 0, trace.end), range_sums(trace, 0, trace.end, None, True)
+    assert sum(row.count for row in by_name) == sum(row.count for row in by_type)
+    assert sum(row.total for row in by_name) == sum(row.total for row in by_type)
+    labels = {row.label for row in by_type if trace.layers[row.layer].kind == "hardware"}
+    assert "Gelu" in labels
+    assert not any(label.startswith("aclnnGelu") for label in labels)
+
+
+def test_launches_belong_to_the_range_that_they_start_in(bundled):
+    trace = bundled.trace
+    for device in dispatch(trace):
+        middle = trace.end // 3
+        parts = [launch_count(device, trace, 0, middle), launch_count(device, trace, middle, trace.end + 1)]
+        assert sum(part.starved for part in parts) == int(device.starved.sum())
+        assert sum(part.near_vertical + part.shallow + part.queued for part in parts) == len(device.link)
+        assert sum(part.lost for part in parts) == pytest.approx(float(device.lost.sum()))
+
+
+def test_the_edges_of_a_gap_are_the_slices_around_it(nested):
+    lane = next(lane.index for lane in nested.file_lanes if lane.tid == 1)
+    first, last = edge_at(nested, 30, lane), edge_at(nested, 40, lane)
+    assert first is not None
+    assert last is not None
+    assert (nested.name_of(first[0]), first[1]) == ("inner", True)
+    assert (nested.name_of(last[0]), last[1]) == ("inner", False)
+    assert edge_at(nested, 31, lane) is None

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from driving import opened
 
+from npu_tui.trace.units import duration_text
 from npu_tui.tui.panel import TabLine
 from npu_tui.tui.tabs import TABS
 from npu_tui.view.scene import Selected
@@ -192,3 +193,34 @@ async def test_closing_the_panel_gives_the_focus_back(session):
         before = driver.state.focus
         await driver.press("down")
         assert driver.state.focus == before + 1
+
+
+async def test_the_range_tab_tells_what_happens_and_its_key_again_adds_up_by_type(session):
+    async with opened(session) as driver:
+        driver.explorer.set_range(0, driver.explorer.scene.end)
+        await driver.press("5")
+        await driver.settle()
+        table = driver.panel.content
+        assert table.headings[:8] == ("busy", "of range", "count", "sum", "min", "avg", "max", "p90")
+        assert "by name" in table.note
+        [device] = session.dispatches[0]
+        assert f"{int(device.starved.sum())} starved" in table.note
+        assert f"{int(device.near_vertical.sum())} near-vertical" in table.note
+        labels = {row.cells[-1] for row in table.rows}
+        assert "aclnnGelu_GeluAiCore_Gelu" in labels
+        await driver.press("5")
+        await driver.settle()
+        labels = {row.cells[-1] for row in driver.panel.content.rows}
+        assert "Gelu" in labels
+        assert "aclnnGelu_GeluAiCore_Gelu" not in labels
+
+
+async def test_a_bubble_is_measured_between_the_slices_around_it(session):
+    async with opened(session) as driver:
+        await driver.press("x", "b", "m", "5")
+        await driver.settle()
+        trace, selected = session.scene.traces[0], driver.state.selection
+        start, end = int(trace.slices.start[selected.item]), int(trace.slices.end[selected.item])
+        assert trace.name_of(selected.item) == "Free"
+        assert driver.state.range == (start, end)
+        assert f"Δt {duration_text(end - start)}" in driver.panel.content.note

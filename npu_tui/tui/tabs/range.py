@@ -1,54 +1,119 @@
-"""The Range tab: what happens between two times, by layer and name."""
+"""The Range tab: what happens between two times, by layer and name or operator type."""
 
 from __future__ import annotations
 
-from npu_tui.analysis.ranges import range_sums
+from npu_tui.analysis.device import device_slices
+from npu_tui.analysis.overlap_lanes import OverlapLanes, overlap_lanes
+from npu_tui.analysis.ranges import NameSum, edge_at, launch_count, range_sums
+from npu_tui.analysis.window import Window
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text, exact_text
-from npu_tui.tui.tabs.tab import Content, Context, Row, Tab, Table
-from npu_tui.view.scene import Selected
+from npu_tui.tui.tabs.scope import ComputedTab, Ranked
+from npu_tui.tui.tabs.tab import Content, Context, Row, Table
+
+_COLUMNS = ("busy", "share", "count", "sum", "min", "avg", "max", "p90", "layer", "name")
+_LONGEST_NAME = 40
 
 
-class RangeTab(Tab):
-    """Sums of the range; the layer under the cursor comes first."""
+class RangeTab(ComputedTab):
+    """Sums of the range; the layer under the cursor comes first. Its key again adds kernels up by operator type."""
 
     id = "range"
     key = "5"
 
-    def depends_on(self, now: Context) -> object:
-        """The range and the layer of the cursor."""
-        return now.range, now.focused and (now.focused.trace, now.focused.layer)
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_type = False
+        self._lanes: dict[int, list[OverlapLanes]] = {}
 
-    def content(self, now: Context) -> Content:
+    def depends_on(self, now: Context) -> object:
+        """The range, the lane of the cursor, and how it is added up."""
+        place = now.focused and (now.focused.trace, now.focused.layer, now.focused.lane)
+        return now.range, place, self._by_type
+
+    def again(self) -> bool:
+        """Change between names and operator types."""
+        self._by_type = not self._by_type
+        return True
+
+    def compute(self, now: Context) -> Content:
         """A row per layer and name, by busy time."""
-        marked = now.marked
-        if marked is None:
+        if now.marked is None:
             return say("range.none")
-        start, end = marked
-        rows, count = [], 0
+        start, end = now.marked
+        rows, count, focused = [], 0, now.focused
         for index, trace in enumerate(now.session.scene.traces):
-            sums = range_sums(trace, start, end)
-            focused = now.focused
+            sums = range_sums(trace, start, end, None, self._by_type)
             sums.sort(key=lambda row: focused is None or (index, row.layer) != (focused.trace, focused.layer))
-            for row in sums:
-                count += row.count
-                cells = (
-                    duration_text(row.busy),
-                    f"{row.busy / (end - start):.1%}",
-                    f"{row.count:,}",
-                    duration_text(row.total),
-                    printable(trace.layers[row.layer].name),
-                    printable(trace.names[row.name]),
-                )
-                rows.append(Row(cells, (Selected(index, row.longest),)))
-        note = say(
+            count += sum(row.count for row in sums)
+            rows += [_row(index, printable(trace.layers[row.layer].name), row, end - start) for row in sums]
+        title = say(
             "range.title",
             start=exact_text(start),
             end=exact_text(end),
             length=duration_text(end - start),
+            edges=_edges(now, start, end),
             count=f"{count:,}",
             names=len(rows),
+            by=say("range.by_type" if self._by_type else "range.by_name"),
         )
-        headings = tuple(say(f"range.{key}") for key in ("busy", "share", "count", "sum", "layer", "name"))
-        return Table(headings, rows, note)
+        headings = tuple(say(f"range.{key}") for key in _COLUMNS)
+        return Table(headings, rows, "\n".join([title, *self._facts(now, start, end)]))
+
+    def _facts(self, now: Context, start: int, end: int) -> list[str]:
+        """One line per device: how its time splits, what was lost, and how its launches look."""
+        lines = []
+        for index, trace in enumerate(now.session.scene.traces):
+            if index not in self._lanes:
+                self._lanes[index] = overlap_lanes(trace, device_slices(trace))
+            launches = {device.device: device for device in now.session.dispatches[index]}
+            for lanes in self._lanes[index]:
+                sums = lanes.sums(Window(start, end))
+                line = say(
+                    "range.overlap",
+                    computing=f"{sums.ratio(sums.computing):.1%}",
+                    exposed=f"{sums.ratio(sums.not_overlapped):.1%}",
+                    overlapped=duration_text(sums.communication - sums.not_overlapped),
+                    free=f"{sums.ratio(sums.free):.1%}",
+                    free_time=duration_text(sums.free),
+                )
+                if lanes.device in launches:
+                    found = launch_count(launches[lanes.device], trace, start, end)
+                    line += "   " + say(
+                        "range.launches",
+                        lost=duration_text(found.lost),
+                        starved=found.starved,
+                        near=found.near_vertical,
+                        shallow=found.shallow,
+                        queued=found.queued,
+                    )
+                lines.append(line)
+        return lines
+
+
+def _edges(now: Context, start: int, end: int) -> str:
+    """Between which slices of the cursor's lane the range lies, in brackets; empty where it does not begin at one."""
+    if now.focused is None or now.focused.lane < 0:
+        return ""
+    trace, words = now.session.scene.traces[now.focused.trace], []
+    for when, wanted in ((start, True), (end, False)):
+        found = edge_at(trace, when, now.focused.lane)
+        if found is None or found[1] != wanted:
+            return ""
+        words.append(brief(trace.name_of(found[0]), _LONGEST_NAME))
+    return say("range.between", first=words[0], second=words[1]) + "   "
+
+
+def _row(index: int, layer: str, row: NameSum, length: int) -> Row:
+    label = printable(row.label)
+    values = (row.busy, row.busy / length, row.count, row.total, row.shortest, row.average, row.longest, row.p90)
+    cells = (
+        duration_text(row.busy),
+        f"{row.busy / length:.1%}",
+        f"{row.count:,}",
+        *(duration_text(value) for value in values[3:]),
+        layer,
+        label,
+    )
+    return Row(cells, Ranked(index, row.count, lambda: row.items), (*values, layer, label))

@@ -114,6 +114,10 @@ class Tab(ABC):
         del now
         return True
 
+    def again(self) -> bool:
+        """Its key was pressed while it is open; True if that changes the contents."""
+        return False
+
     def count(self, now: Context) -> int:
         """The number shown behind the tab's name; none if 0."""
         del now
