@@ -135,7 +135,8 @@ def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Name
 
     thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
     notes = Path(options.notes) if options.notes else default_notes()
-    app = NpuTui(path, terminal=terminal, thresholds=thresholds, opening=opening, notes=notes)
+    seen = default_notes().with_name("seen")
+    app = NpuTui(path, terminal=terminal, thresholds=thresholds, opening=opening, notes=notes, seen=seen)
     with guarded(app.leave):
         failure = app.run()
     if failure is not None:

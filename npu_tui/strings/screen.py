@@ -109,6 +109,8 @@ ENGLISH: dict[str, str] = {
     "range.begun": "range begun at {start}: move, then v",
     "help.title": "Keys",
     "sheet.close": "Esc closes",
+    "help.table": "In the table: ↑ ↓ row, ← → sort, - reverse, & filter, Enter goes there, y copies the row, Esc back. Letters still drive the lanes.",
+    "help.lanes": "Dimmed is what can do nothing just now. Tab goes to the panel; the keys of its table are told there.",
     "help.words": (
         "┃ near-vertical: the device started as soon as the host had launched. ╲ queued: it waited behind others.\n"
         "Red is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost time.\n"
@@ -118,4 +120,6 @@ ENGLISH: dict[str, str] = {
     ),
     "keys.input_method": "input method is on: press Shift",
     "app.crashed": "npu-tui: internal error: {error}; {variable}=1 shows where",
+    "first.starved": "{key} goes to the first of {count} launches that the device waited for; {help} shows all keys",
+    "first.finding": "{key} goes to the first finding; {help} shows all keys",
 }

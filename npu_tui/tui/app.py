@@ -63,11 +63,13 @@ class NpuTui(App[InputError | None]):
         thresholds: Thresholds | None = None,
         opening: Opening | None = None,
         notes: Path | None = None,
+        seen: Path | None = None,
     ) -> None:
-        """Opens at ``opening``; flags are kept in the file ``notes``."""
+        """Opens at ``opening``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run."""
         super().__init__()
         self._opening = opening
         self._notes = notes
+        self._seen = seen
         self._path = path
         self._session = session
         self._leaving = 0
@@ -144,7 +146,7 @@ class NpuTui(App[InputError | None]):
         self._close_messages_no_wait()
 
     def _main(self, session: Session) -> MainScreen:
-        return MainScreen(session, self.terminal, self._thresholds, self._opening, self._notes)
+        return MainScreen(session, self.terminal, self._thresholds, self._opening, self._notes, self._seen)
 
     def _loaded(self, result: Session | InputError | None) -> None:
         if isinstance(result, Session):

@@ -101,17 +101,18 @@ class StatusLine(Static):
         super().__init__()
         self._turn = 0
         self._speaking = False
+        self.hint = ""
 
     def on_resize(self) -> None:
         """Show as many keys as fit."""
         if not self._speaking:
-            self.update(_keys(self.size.width), layout=False)
+            self.show_keys(True)
 
-    def show_keys(self) -> None:
-        """Show the keys again where a message stands."""
-        if self._speaking:
+    def show_keys(self, anew: bool = False) -> None:
+        """Show the keys, or the hint if there is one, where a message stands; ``anew`` also where none does."""
+        if self._speaking or anew:
             self._speaking = False
-            self.update(_keys(self.size.width), layout=False)
+            self.update(Text(self.hint, style="bold") if self.hint else _keys(self.size.width), layout=False)
 
     def say(self, words: str) -> None:
         """Show ``words`` for a while."""

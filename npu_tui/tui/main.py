@@ -29,7 +29,9 @@ from npu_tui.tui.actions import Actions
 from npu_tui.tui.asking import Asking
 from npu_tui.tui.bars import Bars, Times, measure
 from npu_tui.tui.commands import COMMANDS, TAB_COMMAND, delivered, is_han
+from npu_tui.tui.disabled import why_not
 from npu_tui.tui.finder import Finder, Found
+from npu_tui.tui.first_run import FirstRun
 from npu_tui.tui.flags import Flags
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
@@ -95,8 +97,12 @@ class MainScreen(Screen[None], inherit_bindings=False):
         thresholds: Thresholds | None = None,
         opening: Opening | None = None,
         notes: Path | None = None,
+        seen: Path | None = None,
     ) -> None:
-        """Opens at ``opening``; flags are kept in the file ``notes``, without one only as long as the screen."""
+        """Opens at ``opening``; flags are kept in the file ``notes``, without one only as long as the screen.
+
+        Until the file ``seen`` is there, a line says what to press first.
+        """
         super().__init__()
         self._bindings = BindingsMap(_bindings())  # the user's keys are known only now
         self.session = session
@@ -105,6 +111,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self.explorer = Explorer(session.scene, 80, 20)
         self.notes = Notes(self, Flags(session.scene.traces[0], notes))
         self._opening = opening
+        self._first_run = FirstRun(seen)
         self.asking = Asking(self)
         self.finder = Finder(self, session)
         self._actions = Actions(self)
@@ -147,6 +154,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             if trace.health.truncated:
                 self.tell(say("health.truncated", events=sum(trace.events.values())))
         self.notes.mark()
+        self._first_run.show(self.query_one(StatusLine), self.session)
         if self._opening is not None:
             self.call_after_refresh(self._open_at, self._opening)
 
@@ -270,6 +278,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def run_command(self, command: str) -> None:
         """Run a command of the registry and show what it has to say."""
         self._prefix = ""
+        self._first_run.used(command)
         words = None
         if command.startswith(TAB_COMMAND):
             self.press_tab(command.removeprefix(TAB_COMMAND))
@@ -294,8 +303,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.finder.clear()
 
     def show_help(self) -> None:
-        """Show all keys."""
-        self.app.push_screen(Sheet(say("help.title"), help_text()))
+        """Show all keys, and why some can do nothing just now."""
+        in_table = self.query_one(Panel).table.has_focus
+        self.app.push_screen(Sheet(say("help.title"), help_text(in_table, why_not(self))))
 
     def show_health(self) -> None:
         """Show what of the traces could not be placed."""

@@ -1,4 +1,4 @@
-"""What the command palette offers: all commands, and all lanes to go to."""
+"""What the command palette offers: all commands, and all flags and lanes to go to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.markup import escape
 
 from npu_tui.tui.commands import COMMANDS, keys_label
+from npu_tui.tui.disabled import why_not
 
 if TYPE_CHECKING:
     from npu_tui.tui.main import MainScreen
@@ -19,7 +20,7 @@ Entry = tuple[str, str, Callable[[], object]]
 
 
 class CommandProvider(Provider):
-    """Finds commands and lanes by any part of their names."""
+    """Finds commands, flags and lanes by any part of their names."""
 
     async def search(self, query: str) -> Hits:
         """Commands and lanes that match ``query``."""
@@ -36,12 +37,17 @@ class CommandProvider(Provider):
 
     def _commands(self) -> Iterable[Entry]:
         main = cast("MainScreen", self.screen)
+        reasons = why_not(main)
         for command in COMMANDS:
             if command.id != "palette":
-                yield command.title, keys_label(command), partial(main.run_command, command.id)
+                keys, reason = keys_label(command), reasons.get(command.id)
+                words = f"{keys}   {reason}" if reason else keys
+                yield command.title, words, partial(main.run_command, command.id)
 
     def _entries(self) -> Iterable[Entry]:
         main = cast("MainScreen", self.screen)
         yield from self._commands()
+        for flag in main.notes.flags.all:
+            yield flag.name, flag.when, partial(main.notes.go_to, flag)
         for name, row in main.lane_names():
             yield name, "", partial(main.go_to_lane, row)

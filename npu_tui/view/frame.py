@@ -300,7 +300,7 @@ class _Drawing:
         y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
         self.findings = bool(whole and marks and y != _MINIMAP)
         if self.findings:
-            draw_findings(minimap, marks, self.view)
+            draw_findings(minimap, marks, self.view, self.state.hits)
         elif y != _MINIMAP:
             self.kept.minimap(self.trace, self.view.width).draw(minimap, self.view, self.state.hits)
         if y is None:

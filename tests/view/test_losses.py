@@ -47,7 +47,7 @@ def test_a_column_is_as_high_as_its_lost_share_and_red_where_a_launch_starved() 
 def test_findings_are_lines_with_the_gravest_on_top() -> None:
     grid = Grid.blank(1, 10, Ink.TEXT, Ink.LANE)
     marks = [Mark(0, 500, "1", "high"), Mark(300, 900, "2", "info"), Mark(2000, 3000, "3", "low")]
-    draw_findings(grid, marks, Viewport.around(0, 1000, 10))
+    draw_findings(grid, marks, Viewport.around(0, 1000, 10), np.zeros(0, np.int64))
     assert grid.text(0) == "1━━━━━━━━ "
     assert grid.fg[0, :9].tolist() == [Ink.ALERT] * 5 + [Ink.FAINT] * 4
 

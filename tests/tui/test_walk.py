@@ -1,0 +1,249 @@
+"""Keys that go from place to place, and a walk through a profile with nothing but what the screen tells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from driving import opened
+
+from npu_tui.analysis.namesakes import namesakes
+from npu_tui.analysis.overlap import free_slices
+from npu_tui.trace.units import duration_text
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.disabled import why_not
+from npu_tui.tui.header import StatusLine
+from npu_tui.view.outline import lane_key
+
+
+def status(driver) -> str:
+    return str(driver.main.query_one(StatusLine).render())
+
+
+# --- slices of the same name, siblings, bubbles, steps
+
+
+async def test_namesakes_come_in_the_order_of_time_with_their_place_among_them(session):
+    trace = session.scene.traces[0]
+    async with opened(session) as driver:
+        await driver.press("x", "}")
+        item = driver.state.selection.item
+        found = namesakes(trace, item)
+        assert trace.slices.start[item] > session.starved[0].start
+        words = status(driver)
+        assert words.startswith(f"{found.at + 1:,} of {len(found.items):,} {driver.selected}: ")
+        assert f"median {duration_text(found.median)}" in words
+        assert f"{found.percentile:.0f} %" in words
+        await driver.press("{", "{", "{", "{")
+        assert driver.state.selection.item == found.items[0]
+        assert "no further" in status(driver)
+
+
+def test_the_percentile_is_the_share_that_lasts_no_longer(session):
+    trace = session.scene.traces[0]
+    for item in range(0, len(trace.slices), 97):
+        found = namesakes(trace, item)
+        lasting = [int(trace.slices.end[other] - trace.slices.start[other]) for other in found.items]
+        own = lasting[found.at]
+        assert found.percentile == pytest.approx(100 * sum(time <= own for time in lasting) / len(lasting))
+        assert found.median == pytest.approx(np.median(lasting))
+        assert {trace.name_of(int(other)) for other in found.items} == {trace.name_of(item)}
+
+
+async def test_bubbles_are_the_slices_of_the_free_lane(session):
+    trace = session.scene.traces[0]
+    items = free_slices(trace)
+    async with opened(session) as driver:
+        await driver.press("0", "0")
+        driver.explorer.go_to(0)
+        seen = []
+        for _ in range(3):
+            await driver.press("b")
+            seen.append(driver.state.selection.item)
+        assert seen == [int(item) for item in items if trace.slices.start[item] > 0][:3]
+        assert status(driver).startswith(f"bubble {items.tolist().index(seen[-1]) + 1} of {len(items)}: free for ")
+        await driver.press("B")
+        assert driver.state.selection.item == seen[1]
+
+
+async def test_steps_are_fitted_one_after_the_other(session):
+    steps = session.scene.steps()
+    async with opened(session) as driver:
+        await driver.press("0", "0")
+        driver.explorer.go_to(0)
+        for start, end, _ in steps:
+            await driver.press(">")
+            assert driver.state.cursor == start
+            assert driver.explorer.asked == (start, end)
+        await driver.press(">")
+        assert "last step" in status(driver)
+        await driver.press("<")
+        assert driver.state.cursor == steps[-2][0]
+
+
+async def test_siblings_are_what_one_launch_led_to(session):
+    trace = session.scene.traces[0]
+    links = trace.links
+    sources, counts = np.unique(links.source_slice[links.source_slice >= 0], return_counts=True)
+    async with opened(session) as driver:
+        await driver.press(")")
+        if not len(sources[counts > 1]):
+            pytest.skip("no launch of this fixture has several targets")
+        driver.state.selection = None
+        await driver.press("x", ")")
+        assert "launched together" in status(driver) or "nothing else" in status(driver)
+
+
+async def test_one_rank_cannot_be_aligned(session):
+    async with opened(session) as driver:
+        for key in ("L", "R"):
+            await driver.press(key)
+            assert status(driver) == "there is only one rank to align"
+
+
+# --- rows
+
+
+async def test_pinned_lanes_stay_on_top_while_the_others_scroll(session):
+    async with opened(session, (120, 30)) as driver:
+        await driver.press("x", "p")
+        pinned = lane_key(driver.explorer.focused)
+        assert driver.explorer.rows[0].pinned
+        assert "stays on top" in status(driver)
+        await driver.press("G")
+        shown = [driver.explorer.rows[index] for index in driver.timeline.frame.lane_rows if index >= 0]
+        assert lane_key(shown[0]) == pinned
+        assert lane_key(shown[-1]) == lane_key(driver.explorer.rows[-1])
+        assert any(row.startswith("^") for row in driver.rows())
+        await driver.press("g", "g", "p")
+        assert not driver.explorer.rows[0].pinned
+        assert driver.state.pinned == 0
+
+
+async def test_pinned_rows_take_at_most_half_of_the_screen(session):
+    async with opened(session, (80, 24)) as driver:
+        for _ in range(12):
+            await driver.press("p", "G")
+        height = len(driver.timeline.frame.lane_rows)
+        assert driver.state.pinned <= height // 2
+        await driver.press("G")
+        assert driver.explorer.rows[driver.state.focus] is driver.explorer.rows[-1]
+        assert driver.state.focus in driver.timeline.frame.lane_rows
+
+
+async def test_hidden_lanes_are_counted_and_come_back(session):
+    async with opened(session) as driver:
+        await driver.press("x")
+        selected, before = driver.state.selection, [lane_key(row) for row in driver.explorer.rows]
+        hidden = lane_key(driver.explorer.focused)
+        await driver.press("H")
+        assert hidden not in [lane_key(row) for row in driver.explorer.rows if row.kind != "hidden"]
+        assert "1 hidden" in driver.text()
+        driver.explorer.select(selected)
+        assert hidden in [lane_key(row) for row in driver.explorer.rows]
+        await driver.press("H")
+        at = next(i for i, row in enumerate(driver.explorer.rows) if row.kind == "hidden")
+        driver.state.focus = at
+        await driver.press("space")
+        assert sorted(map(lane_key, driver.explorer.rows)) == sorted(before)
+        await driver.press("j", "H")
+        await driver.run("show_hidden")
+        assert "shown again" in status(driver)
+
+
+async def test_rows_without_a_slice_in_view_are_left_out_and_come_back_with_the_view(session):
+    async with opened(session, (120, 60)) as driver:
+        await driver.press("x", "f")
+        whole = len(driver.explorer.rows)
+        await driver.press("i")
+        few = len(driver.explorer.rows)
+        view = driver.state.viewport
+        for row in driver.explorer.rows:
+            if not row.opener and row.rows is not None:
+                own = slice(*row.rows.offset[[row.row, row.row + 1]].tolist())
+                inside = (row.rows.start[own] < view.end) & (row.rows.end[own] > view.start)
+                assert inside.any()
+        await driver.press("0", "0")
+        assert len(driver.explorer.rows) >= few
+        await driver.press("i")
+        assert len(driver.explorer.rows) == whole or whole >= few
+
+
+# --- what can do nothing says why
+
+
+async def test_disabled_commands_give_their_reason_in_the_help(session):
+    async with opened(session, (140, 60)) as driver:
+        reasons = why_not(driver.main)
+        assert reasons["align_start"] == "there is only one rank to align"
+        assert reasons["hit_next"] == "no hits: / searches"
+        assert "starved_next" not in reasons
+        await driver.press("?")
+        assert "there is only one rank" in " ".join(driver.text().split())
+        await driver.press("escape")
+        driver.search("Gelu")
+        await driver.press("x", "v", "d", "v")
+        assert not {"hit_next", "range_zoom", "fit"} & set(why_not(driver.main))
+
+
+async def test_the_first_run_leads_to_the_first_starved_launch_and_is_remembered(session, tmp_path):
+    seen = tmp_path / "data" / "seen"
+    async with opened(session, app=NpuTui(session=session, seen=seen)) as driver:
+        assert status(driver).startswith(f"x goes to the first of {len(session.starved)} launches")
+        await driver.press("d")
+        assert status(driver).startswith("x goes to")
+        assert not seen.exists()
+        await driver.press("x")
+        assert seen.exists()
+        await driver.press("d")
+        assert "zoom" in status(driver)
+    async with opened(session, app=NpuTui(session=session, seen=seen)) as driver:
+        assert "zoom" in status(driver)
+
+
+# --- the walk
+
+WALK = (
+    ("the longest kernel", ("6", "tab", *["right"] * 6, "enter")),
+    ("the code line that launched it", ("o",)),
+    ("the next starved launch", ("x", "x")),  # the first one of all has no bubble before it
+    ("measure the bubble before it", ("B", "m")),
+    ("copy the command that opens this view", ("Y",)),
+    ("zoom back out", ("escape", "0", "0")),
+)
+MOST_KEYS = 18
+
+
+async def test_a_walk_through_a_profile(session, monkeypatch):
+    for name in ("EDITOR", "VISUAL"):
+        monkeypatch.delenv(name, raising=False)
+    trace = session.scene.traces[0]
+    async with opened(session, (160, 50)) as driver:
+        keys = dict(WALK)
+        assert sum(map(len, keys.values())) <= MOST_KEYS
+        # The line of tabs shows 6; the note of the table tells how to sort; the heading says max.
+        assert "6 Operators" in driver.text()
+        await driver.press("6")
+        await driver.settle()
+        assert "← → sort" in driver.text()
+        await driver.press(*keys["the longest kernel"][1:])
+        item = driver.state.selection.item
+        lasting = trace.slices.end - trace.slices.start
+        kernels = [lane.index for lane in trace.file_lanes if trace.layers[lane.layer].kind == "hardware"]
+        compute = np.isin(trace.slices.op_class, (4, 5)) & np.isin(trace.slices.lane, kernels)
+        assert lasting[item] == lasting[compute].max()
+        await driver.press(*keys["the code line that launched it"])
+        assert ".py:" in status(driver)
+        await driver.press(*keys["the next starved launch"])
+        assert status(driver).startswith("starved launch ")
+        launch = driver.state.cursor
+        await driver.press(*keys["measure the bubble before it"])
+        await driver.settle()
+        start, end = driver.state.range
+        assert start < launch
+        assert trace.name_of(driver.state.selection.item) == "Free"
+        assert f"Δt {duration_text(end - start)}" in driver.text()
+        await driver.press(*keys["copy the command that opens this view"])
+        assert driver.app.clipboard.startswith("npu-tui /")
+        assert "--range" in driver.app.clipboard
+        await driver.press(*keys["zoom back out"])
+        assert driver.explorer.asked == (0, driver.explorer.scene.end)
