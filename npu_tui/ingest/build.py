@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.gathered import Gathered
 from npu_tui.ingest.events import NO_PROCESS
+from npu_tui.ingest.gathered import Gathered
 from npu_tui.ingest.layers import ProcessPlan, plan_layers, thread_label
 from npu_tui.ingest.pairing import link_keys, pair_ends
 from npu_tui.ingest.times import INVALID
@@ -190,10 +190,10 @@ def _classes(gathered: Gathered, plans: list[ProcessPlan], lane: I32, category: 
         layer, category_code = divmod(rest, len(categories))
         found[i] = classify(plans[layer].kind, categories[category_code], names[name_code])
     if size > _TABLE:
-        return found[np.searchsorted(distinct, key)]
+        return np.take(found, np.searchsorted(distinct, key))
     table = np.empty(size, np.int8)
     table[distinct] = found
-    return table[key]
+    return np.take(table, key)
 
 
 def _rows_and_lanes(
@@ -202,8 +202,7 @@ def _rows_and_lanes(
     """One row per (lane, depth) in lane order, the rows of the derived Steps lane last."""
     lane_count = sum(len(plan.threads) for plan in plans)
     bounds = np.searchsorted(slices.lane, np.arange(lane_count + 1))
-    height = np.zeros(lane_count, np.int64)
-    np.maximum.at(height, slices.lane, slices.depth + 1)
+    height = np.maximum.reduceat(slices.depth, bounds[:-1]).astype(np.int64) + 1 if len(slices) else bounds[:-1]
     first_row = np.concatenate(([0], np.cumsum(height)))
     lanes: list[Lane] = []
     for i, plan in enumerate(plans):
@@ -214,7 +213,7 @@ def _rows_and_lanes(
             lanes.append(Lane(at, i, tid, label, rank, first, last, int(first_row[at]), int(height[at])))
     row = first_row[slices.lane] + slices.depth
     item = np.argsort(row.astype(np.uint16) if first_row[-1] <= 1 << 16 else row, kind="stable")
-    offset = np.searchsorted(row[item], np.arange(int(first_row[-1]) + 1))
+    offset = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=int(first_row[-1])))))
     steps, depths = _steps(gathered, plans, slices)
     if len(steps):
         kind = next(i for i, plan in enumerate(plans) if plan.kind == "python")

@@ -117,8 +117,8 @@ class ChunkReader(Generic[T]):
 
     ``decode`` turns ``[...]`` of whole events into a list and raises ``ValueError`` on malformed JSON; ``repair`` makes
     one malformed element well-formed or raises it too. While iterating, ``offset`` is the file offset reached;
-    afterwards ``malformed`` counts the elements that could not be decoded, ``truncated`` says whether the array's end is
-    missing and ``whole`` whether it is the end of the file.
+    afterwards ``malformed`` counts the elements that could not be decoded, ``truncated`` says whether the array's end
+    is missing and ``whole`` whether it is the end of the file.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Decoded events taken apart into packed columns, chunk by chunk.
 
-A ``Columns`` reads ranges of the file one after the other and keeps its dictionaries from one to the next; what it found
-in a range is a ``Part``.
+A ``Columns`` reads ranges of the file one after the other and keeps its dictionaries from one to the next; what it
+found in a range is a ``Part``.
 """
 
 from __future__ import annotations

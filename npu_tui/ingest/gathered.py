@@ -62,8 +62,8 @@ class Gathered:
         for name, values in part.news.items():
             tables[name] += map(self._dictionary(name).__getitem__, values)
         remap = {name: np.array([*table, -1], np.int32) for name, table in tables.items()}
-        for name, values in part.columns.items():
-            self._columns.setdefault(name, []).append(self._adopted(name, values, remap))
+        for name, column in part.columns.items():
+            self._columns.setdefault(name, []).append(self._adopted(name, column, remap))
         self._columns.setdefault("chunk_file", []).append(np.full(len(part.columns["chunk_first"]), file, np.int32))
         learn(part.named)
         for ordinal, event in part.replay:

@@ -29,7 +29,7 @@ def link_keys(category: npt.NDArray[np.int32], low: I64, high: I64) -> npt.NDArr
         return keys
     order = np.argsort(low, kind="stable")
     fresh = low[order][1:] != low[order][:-1]
-    if high.any() or len(fresh) and (category != category[0]).any():
+    if high.any() or (len(fresh) and (category != category[0]).any()):
         order = order[np.lexsort((order, high[order], category[order], np.concatenate(([0], np.cumsum(fresh)))))]
         changed = (low[order][1:] != low[order][:-1]) | (high[order][1:] != high[order][:-1])
         fresh = changed | (category[order][1:] != category[order][:-1])

@@ -74,8 +74,8 @@ def read_parallel(
 ) -> Outcome:
     """Take the events of ``path`` from the boundary at ``start`` into ``gathered``.
 
-    ``advance`` is called with (bytes read, events read) several times a second and may raise. Raises ``InputError`` if a
-    worker fails, ``UnknownValuesError`` if the ranges cannot be put together after all.
+    ``advance`` is called with (bytes read, events read) several times a second and may raise. Raises ``WorkerError`` if
+    a worker fails, ``UnknownValuesError`` if the ranges cannot be put together after all.
     """
     plan = _Plan(range_cuts(start, size, len(workers), range_bytes))
     queues = [0] * len(workers)

@@ -32,11 +32,12 @@ class Part:
     """The columns of one range, by name, and what else is to be taken over in file order.
 
     Codes are those of the reader of the range: it knew ``known`` values of each dictionary before, ``news`` are those
-    that came with the range. ``x_event``, ``l_event`` and ``chunk_first`` count from the range's first event. ``replay``
-    are the numbered events that concern the whole trace: metadata and the marks that pair up across ranges.
+    that came with the range. ``x_event``, ``l_event`` and ``chunk_first`` count from the range's first event.
+    ``replay`` are the numbered events that concern the whole trace: metadata and the marks that pair up across ranges.
 
-    ``number`` counts the ranges of the file, ``start`` and ``end`` are file offsets: where it begins and what was reached; ``complete`` says
-    that it is the range's end; ``truncated`` that the file ends without the array's end, ``too_long`` which element is longer than any event, if one is.
+    ``number`` counts the ranges of the file, ``start`` and ``end`` are file offsets: where it begins and what was
+    reached. ``complete`` says that this is the range's end, ``truncated`` that the file ends without the array's end,
+    ``too_long`` which element is longer than any event, if one is.
     """
 
     count: int
@@ -106,14 +107,14 @@ def packed(part: Part) -> Iterator[bytes | memoryview]:
         )
     )
     for values in columns.values():
-        yield memoryview(values).cast("B") if len(values) else b""
+        yield values.data.cast("B") if len(values) else b""
 
 
 def _narrow(name: str, values: Array) -> Array:
     """Whole numbers that fit into half the bytes (times never do)."""
     if values.dtype == np.int64 and not name.endswith("_time") and len(values):
         low, high = int(values.min()), int(values.max())
-        if -(1 << 31) <= low and high < 1 << 31:
+        if low >= -(1 << 31) and high < 1 << 31:
             return values.astype(np.int32)
     return values
 
@@ -128,7 +129,7 @@ def unpacked(head: bytes, fill: Callable[[memoryview], None]) -> Part:
     for name, kind, length in wire.arrays:
         columns[name] = np.empty(length, kind)
         if length:
-            fill(memoryview(columns[name]).cast("B"))
+            fill(columns[name].data.cast("B"))
     for name in _TUPLES:
         wire.news[name] = [tuple(value) for value in wire.news[name]]
     events = [

@@ -1,8 +1,8 @@
 """A file of events in ranges that can be read independently, and one range read.
 
-A range begins at the first likely boundary at or behind its cut and ends at that of the next one. Whether the boundary is
-a true one is proven by whoever reads up to it: the last chunk before it parses as whole events, and it began at a true one
-itself. What turns out otherwise is read again as one range with those behind it.
+A range begins at the first likely boundary behind its cut and ends at that of the next one. Whether the boundary is a
+true one is proven by whoever reads up to it: the last chunk before it parses as whole events, and it began at a true
+one itself. What turns out otherwise is read again as one range with those behind it.
 """
 
 from __future__ import annotations

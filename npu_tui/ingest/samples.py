@@ -53,10 +53,8 @@ class Samples:
             for event in events:
                 self._add_tolerated(event)
             return
-        self._shape += array(
-            "i",
-            [shapes[event.pid, event.name, event.id, *sample] for event, sample in zip(events, samples, strict=True)],
-        )
+        keys = [(event.pid, event.name, event.id, *sample) for event, sample in zip(events, samples, strict=True)]
+        self._shape += array("i", list(map(shapes.__getitem__, keys)))
         self._value += array("d", chain.from_iterable(map(_values, samples)))
 
     def _add_tolerated(self, event: Event) -> None:
@@ -71,7 +69,7 @@ class Samples:
         if lost := len(args) - len(telling) - len(numbers):
             self._skipped["counter value is not a number"] += lost
         instance = _instance(list(telling), list(telling.values()))
-        self._shape.append(self._shapes[(instance,), event.pid, event.name, event.id, *numbers])
+        self._shape.append(self._shapes[((instance,), event.pid, event.name, event.id, *numbers)])
         self._value.extend(numbers.values())
 
     def take(self) -> tuple[I64, I32, F64]:

@@ -19,7 +19,10 @@ from npu_tui.ingest.ranges import boundary_from, give_up, read_range
 
 
 class Task(msgspec.Struct):
-    """Range ``number`` of ``path``: from ``start`` (the first boundary behind it, unless ``exact``) to ``cut`` (None: all)."""
+    """Range ``number`` of ``path``: from ``start``, or the first boundary behind it unless ``exact``, to ``cut``.
+
+    Without a ``cut`` it is the last one.
+    """
 
     path: str
     number: int
