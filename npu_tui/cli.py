@@ -14,10 +14,11 @@ from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
     from npu_tui.analysis.findings.thresholds import Thresholds
+    from npu_tui.ingest.opening import Opening
     from npu_tui.settings import Known, Settings
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
-_COMMANDS = ("demo", "report", "screenshot", "check", "settings", "explain")
+_COMMANDS = ("demo", "report", "screenshot", "check", "settings", "explain", "cache", "index")
 _THEMES = ("auto", "dark", "light", "colour-blind", "colour-blind-light")
 _GLYPHS = ("auto", "blocks", "safe", "ascii")
 
@@ -41,6 +42,10 @@ def main(argv: list[str] | None = None) -> int:
             return _settings(words[1:])
         if command == "explain":
             return _explain(words[1:])
+        if command in ("cache", "index"):
+            from npu_tui.copies import cache_command, index_command
+
+            return cache_command(words[1:]) if command == "cache" else index_command(words[1:])
         return _open(words)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -59,9 +64,12 @@ def _open(words: list[str]) -> int:
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
     _add_look(parser)
     options = parser.parse_args(words)
-    return _explore(Path(options.path), options)
+    if options.path == "-" and sys.stdin.isatty():
+        parser.error(say("cli.piped_terminal"))
+    return _explore(Path(options.path), options, not options.no_cache)
 
 
 def _add_look(parser: argparse.ArgumentParser) -> None:
@@ -85,16 +93,24 @@ def _demo(words: list[str]) -> int:
     return _explore(found[name], options)
 
 
-def _explore(path: Path, options: argparse.Namespace) -> int:
+def _opening(path: str | Path, cached: bool) -> Opening:
+    """``path`` to be opened; ``-`` is what comes through standard input."""
+    from npu_tui.ingest.opening import PIPED, Opening
+
+    piped = os.fdopen(os.dup(0), "rb") if Path(path) == PIPED else None
+    return Opening(Path(path), cached, piped)
+
+
+def _explore(path: Path, options: argparse.Namespace, cached: bool = True) -> int:
     """The explorer on ``path``, or its summary where stdout is no terminal; ``options`` are those of ``_add_look``."""
     from npu_tui.ingest.errors import InputError
 
+    opening = _opening(path, cached)
     if not (sys.stdout.isatty() and _has_keys()):
-        from npu_tui.ingest.load import load
         from npu_tui.report.summary import summary
 
         try:
-            _write(summary(load(path)))
+            _write(summary(opening.trace()))
         except InputError as error:
             return _refuse(error)
         except BrokenPipeError:
@@ -103,10 +119,8 @@ def _explore(path: Path, options: argparse.Namespace) -> int:
             return _refuse(error)
         return DONE
 
-    from npu_tui.ingest.profile import find_source
-
     try:
-        find_source(path)
+        opening.start()  # before Textual is imported, which takes as long as they need
     except InputError as error:
         return _refuse(error)
     settings = _read_settings()
@@ -126,9 +140,12 @@ def _explore(path: Path, options: argparse.Namespace) -> int:
         terminal = asked.result()
     from npu_tui.analysis.findings.thresholds import Thresholds
 
-    app = NpuTui(path, terminal=terminal, thresholds=Thresholds(**settings.thresholds))  # type: ignore[arg-type]
-    with guarded(app.leave):
-        failure = app.run()
+    app = NpuTui(opening, terminal=terminal, thresholds=Thresholds(**settings.thresholds))  # type: ignore[arg-type]
+    try:
+        with guarded(app.leave):
+            failure = app.run()
+    finally:
+        opening.close()
     if failure is not None:
         return _refuse(failure)
     return app.return_code or DONE
@@ -166,9 +183,9 @@ def _report(words: list[str]) -> int:
     part.add_argument("--range", metavar="A..B", help=say("cli.range"))
     part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
     options = parser.parse_args(words)
     from npu_tui.ingest.errors import InputError
-    from npu_tui.ingest.load import load
     from npu_tui.report.json_report import json_report, report
     from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
     from npu_tui.report.text_report import text_report
@@ -179,7 +196,7 @@ def _report(words: list[str]) -> int:
         parser.error(say("cli.bad_range"))
     try:
         thresholds = _thresholds_of(options.config)
-        trace = load(options.path)
+        trace = _opening(options.path, not options.no_cache).trace()
         if options.step is not None:
             selection = select_step(trace, options.step)
             if selection is None:
@@ -235,6 +252,7 @@ def _screenshot(words: list[str]) -> int:
     parser.add_argument("--size", default="120x40", help=say("cli.size"))
     parser.add_argument("--keys", default="", help=say("cli.keys"))
     _add_look(parser)
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
     options = parser.parse_args(words)
     columns, _, rows = options.size.partition("x")
     if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
@@ -242,7 +260,6 @@ def _screenshot(words: list[str]) -> int:
     if not options.output.endswith(".svg"):
         parser.error(say("cli.bad_output"))
     from npu_tui.ingest.errors import InputError
-    from npu_tui.ingest.load import load
     from npu_tui.tui.picture import picture, unknown_keys
     from npu_tui.tui.terminal import Terminal, glyphs_named, palette_named
 
@@ -255,7 +272,7 @@ def _screenshot(words: list[str]) -> int:
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
     try:
-        trace = load(options.path)
+        trace = _opening(options.path, not options.no_cache).trace()
     except InputError as error:
         return _refuse(error)
     drawn = picture(trace, int(columns), int(rows), keys, terminal)

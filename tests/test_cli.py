@@ -145,7 +145,7 @@ def test_a_directory_of_several_ranks_names_one(tmp_path, capsys):
 
 
 def test_interrupted(monkeypatch):
-    def interrupt(path, options):
+    def interrupt(path, options, cached):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(npu_tui.cli, "_explore", interrupt)

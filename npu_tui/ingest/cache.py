@@ -75,6 +75,11 @@ def key_of(source: Source) -> str | None:
     return digest.hexdigest() if total >= LEAST_BYTES else None
 
 
+def has(key: str) -> bool:
+    """Whether there is a copy called ``key``."""
+    return (directory() / f"{key}{_SUFFIX}").exists()
+
+
 def find(source: Source, key: str) -> Trace | None:
     """The trace of the copy called ``key``, or None; a damaged copy is removed."""
     path = directory() / f"{key}{_SUFFIX}"

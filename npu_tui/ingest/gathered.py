@@ -102,6 +102,15 @@ class Gathered:
             self.metadata.thread_name.setdefault(thread, name)
         self._marks = Marks()
 
+    def so_far(self) -> Gathered:
+        """What was taken in until now, without link ends, to be put together before more comes."""
+        part = Gathered()
+        part.count, part.phases, part.metadata = self.count, self.phases, self.metadata
+        part.threads, part.names, part.categories = self.threads, self.names, self.categories
+        part.task_types, part.stacks, part.series = self.task_types, self.stacks, self.series
+        part._columns = {name: list(pieces) for name, pieces in self._columns.items() if not name.startswith("l_")}
+        return part
+
     def column(self, name: str, dtype: npt.DTypeLike) -> Array:
         """The whole column ``name``; it is given away, so that each can be asked for once."""
         pieces = self._columns.pop(name, [])

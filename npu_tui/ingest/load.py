@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
+import tempfile
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,15 +21,23 @@ from npu_tui.ingest.gathered import Gathered, UnknownValuesError
 from npu_tui.ingest.lenient import strict_json
 from npu_tui.ingest.parallel import Outcome, read_parallel
 from npu_tui.ingest.profile import Source, find_source
-from npu_tui.ingest.unpack import open_plain
+from npu_tui.ingest.unpack import Plain, open_plain
 from npu_tui.ingest.workers import Workers, worker_count
 from npu_tui.trace.model import EventFile, Health, Trace
 
 Progress = Callable[[int, int, int], bool]
 """Called with (bytes read, bytes in all, events so far); returning False cancels the loading."""
 
+Early = Callable[[Trace], None]
+"""Called with the trace of what has been read so far, without links."""
+
 _REPORT_BYTES = 2 << 20
 _PART_BYTES = 32 << 20
+_FIRST_SECONDS = 0.1
+_EARLY_SECONDS = 0.5
+_EARLY_SHARE = 0.7
+"""Behind this share of the file the whole trace comes soon."""
+
 _SQLITE = b"SQLite format 3\0"
 _LONGEST_HEAD = 64 << 20
 
@@ -36,11 +48,13 @@ def load(
     chunk_size: int = CHUNK,
     workers: Workers | None = None,
     range_bytes: int = 0,
+    early: Early | None = None,
 ) -> Trace:
     """The trace at ``path``: a file of events, or a profile directory that holds one.
 
     A large file is read by several processes: by ``workers`` (which are ended), or by as many as this machine has room
-    for. ``range_bytes`` is how much one of them reads at a time, 0 for what suits the file.
+    for. ``range_bytes`` is how much one of them reads at a time, 0 for what suits the file. ``early`` is called now and
+    then with the trace of what has been read so far.
 
     Raises ``InputError`` if it cannot be read or holds no event, ``Cancelled`` if ``progress`` returns False.
     """
@@ -48,12 +62,15 @@ def load(
     gc.disable()  # nothing decoded is cyclic, and a collection walks every event
     try:
         source = find_source(Path(path))
-        reading = _Reading(source, progress or _silent, chunk_size, range_bytes, workers)
+        reading = _Reading(source, progress or _silent, chunk_size, range_bytes, workers, early)
         try:
             return reading.trace()
         except UnknownValuesError:
-            return _Reading(source, progress or _silent, chunk_size, range_bytes, None, alone=True).trace()
+            return _Reading(source, progress or _silent, chunk_size, 0, None, None, alone=True).trace()
         except OSError as error:
+            if error.errno == errno.ENOSPC:
+                where = f"no room in {tempfile.gettempdir()} to unpack it; name a larger disk in TMPDIR"
+                raise InputError(f"{source.path}: {where}") from error
             raise InputError(f"{source.path}: {error.strerror or error}; give a file that can be read") from error
         except MemoryError as error:
             raise InputError(f"{source.path}: not enough memory to load it; close other programs") from error
@@ -69,6 +86,23 @@ def _silent(done: int, total: int, events: int) -> bool:
     return True
 
 
+@dataclass(slots=True)
+class _Pictured:
+    """When what was read so far was last shown: it is shown again when twice as much is there."""
+
+    at: float
+    events: int = 0
+
+    def is_due(self, taken: int, done: int, size: int) -> bool:
+        """Whether to show ``taken`` events, ``done`` of ``size`` bytes having been read."""
+        waited = time.monotonic() - self.at >= (_EARLY_SECONDS if self.events else _FIRST_SECONDS)
+        return waited and taken >= max(2 * self.events, 1) and done < size * _EARLY_SHARE
+
+    def done(self, events: int) -> None:
+        """Note that ``events`` are on screen now."""
+        self.at, self.events = time.monotonic(), events
+
+
 class _Reading:
     """One loading of ``source``."""
 
@@ -79,6 +113,7 @@ class _Reading:
         chunk_size: int,
         range_bytes: int,
         workers: Workers | None,
+        early: Early | None,
         alone: bool = False,
     ) -> None:
         self._source = source
@@ -86,6 +121,8 @@ class _Reading:
         self._chunk_size = chunk_size
         self._range_bytes = range_bytes
         self._workers = workers
+        self._early = early
+        self._pictured = _Pictured(time.monotonic())
         self._alone = alone
         self._gathered = Gathered()
         self._columns = Columns()
@@ -123,6 +160,18 @@ class _Reading:
         if not self._progress(done, total, events):
             raise Cancelled
 
+    def _advanced(self, done: int, plain: Plain, number: int, events: int) -> None:
+        """Say how far it is, and now and then show what is there."""
+        self._report(done, plain.size, events)
+        if self._early is None or number or not self._pictured.is_due(self._gathered.count, done, plain.size):
+            return
+        copy = plain.stream if plain.unpacked else None
+        files = (EventFile(plain.path, plain.size, copy),)
+        trace = build_trace(self._gathered.so_far(), str(self._source.path), files, self._source.rank, Health())
+        if len(trace.slices):
+            self._early(trace)
+        self._pictured.done(self._gathered.count)
+
     def _read(self, file: Path, number: int) -> tuple[EventFile, int]:
         """Take the events of ``file`` in; returns the offset reached as well."""
         gathered, health = self._gathered, self._health
@@ -140,7 +189,7 @@ class _Reading:
                     gathered,
                     number,
                     self._chunk_size,
-                    lambda done, events: self._report(done, plain.size, before + events),
+                    lambda done, events: self._advanced(done, plain, number, before + events),
                     self._range_bytes,
                 )
             else:

@@ -17,6 +17,7 @@ from npu_tui.ingest.workers import Workers
 
 _LARGEST = 32 << 20
 _SMALLEST = 1 << 20
+_FIRST = 2 << 20
 _PER_WORKER = 12
 _AHEAD = 2
 """Ranges that each worker has at a time, so that it never waits for the next."""
@@ -49,13 +50,13 @@ class _Plan:
 def range_cuts(start: int, size: int, workers: int, range_bytes: int = 0) -> list[int]:
     """Where ranges of the bytes ``[start, size)`` begin.
 
-    Small ones at the end, so that no worker is left with a large one.
+    Small ones at the start, for an early picture, and at the end, so that no worker is left with a large one.
     """
     largest = range_bytes or min(max(size // (_PER_WORKER * workers), _SMALLEST), _LARGEST)
-    smallest = min(largest, _SMALLEST)
+    smallest, first = min(largest, _SMALLEST), min(largest, _FIRST)
     cuts, at = [start], start
     while True:
-        at += max(min(largest, (size - at) // (2 * workers)), smallest)
+        at += max(min(largest, first + (at - start) // 4, (size - at) // (2 * workers)), smallest)
         if at >= size:
             return cuts
         cuts.append(at)

@@ -69,7 +69,8 @@ class Samples:
         if lost := len(args) - len(telling) - len(numbers):
             self._skipped["counter value is not a number"] += lost
         instance = _instance(list(telling), list(telling.values()))
-        self._shape.append(self._shapes[((instance,), event.pid, event.name, event.id, *numbers)])
+        key = ((instance,), event.pid, event.name, event.id, *numbers)
+        self._shape.append(self._shapes[key])
         self._value.extend(numbers.values())
 
     def take(self) -> tuple[I64, I32, F64]:

@@ -99,7 +99,9 @@ def _eight_digits(digits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """The numbers of eight digits each, the first in the lowest byte: neighbours are joined, then pairs, then fours."""
     digits = (digits * np.uint64(10) + (digits >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
     digits = (digits * np.uint64(100) + (digits >> np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
-    return (digits * np.uint64(10000) + (digits >> np.uint64(32))) & np.uint64(0x00000000FFFFFFFF)
+    digits = digits * np.uint64(10000) + (digits >> np.uint64(32))
+    digits &= np.uint64(0x00000000FFFFFFFF)
+    return digits
 
 
 _ZEROS = np.uint64(0x3030303030303030)

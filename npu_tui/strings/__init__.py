@@ -8,6 +8,7 @@ from npu_tui.strings import (
     explain,
     findings,
     gate,
+    opening,
     pages,
     report,
     screen,
@@ -22,6 +23,7 @@ ENGLISH: dict[str, str] = (
     | explain.ENGLISH
     | findings.ENGLISH
     | gate.ENGLISH
+    | opening.ENGLISH
     | pages.ENGLISH
     | report.ENGLISH
     | screen.ENGLISH

@@ -18,6 +18,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 
 from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.loading import LoadingScreen
@@ -56,13 +57,13 @@ class NpuTui(App[InputError | None]):
 
     def __init__(
         self,
-        path: Path | None = None,
+        path: Path | Opening | None = None,
         session: Session | None = None,
         terminal: Terminal | None = None,
         thresholds: Thresholds | None = None,
     ) -> None:
         super().__init__()
-        self._path = path
+        self._opening = Opening(path, cached=False) if isinstance(path, Path) else path
         self._session = session
         self._leaving = 0
         self._thresholds = thresholds
@@ -95,8 +96,8 @@ class NpuTui(App[InputError | None]):
             self.post_message(event)
         if self._session is not None:
             self.push_screen(MainScreen(self._session, self.terminal, self._thresholds))
-        elif self._path is not None:
-            self.push_screen(LoadingScreen(self._path), self._loaded)
+        elif self._opening is not None:
+            self.push_screen(LoadingScreen(self._opening, self._explored, self._loaded))
 
     def action_interrupt(self) -> None:
         """Leave at once, as Ctrl+C does elsewhere."""
@@ -137,9 +138,11 @@ class NpuTui(App[InputError | None]):
         self._exit_renderables.append(Text(say("app.crashed", error=words, variable=_DEBUG)))
         self._close_messages_no_wait()
 
+    def _explored(self, session: Session) -> MainScreen:
+        return MainScreen(session, self.terminal, self._thresholds)
+
     def _loaded(self, result: Session | InputError | None) -> None:
         if isinstance(result, Session):
-            self.push_screen(MainScreen(result, self.terminal, self._thresholds))
             self.call_after_refresh(_settle_garbage)
         else:
             self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)

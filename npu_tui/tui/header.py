@@ -101,17 +101,27 @@ class StatusLine(Static):
         super().__init__()
         self._turn = 0
         self._speaking = False
+        self._held = ""
 
     def on_resize(self) -> None:
         """Show as many keys as fit."""
         if not self._speaking:
-            self.update(_keys(self.size.width), layout=False)
+            self._show()
+
+    def hold(self, words: str) -> None:
+        """Show ``words`` where the keys stand, until there are none."""
+        self._held = words
+        if not self._speaking:
+            self._show()
+
+    def _show(self) -> None:
+        self.update(Text(printable(self._held)) if self._held else _keys(self.size.width), layout=False)
 
     def show_keys(self) -> None:
         """Show the keys again where a message stands."""
         if self._speaking:
             self._speaking = False
-            self.update(_keys(self.size.width), layout=False)
+            self._show()
 
     def say(self, words: str) -> None:
         """Show ``words`` for a while."""

@@ -44,6 +44,7 @@ from npu_tui.tui.verdict import Verdict
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
 from npu_tui.view.scene import Selected
+from npu_tui.view.takeover import take_over
 
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
@@ -103,6 +104,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._filled: tuple[object, ...] | None = None
         self._computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
+        self.cancel: Callable[[], None] | None = None
 
     def compose(self) -> ComposeResult:
         """Headline, bars, timeline, panel; prompt and status line below."""
@@ -120,10 +122,34 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._arrange(self.app.size)  # before the first layout, which then stays
         self.query_one(Timeline).focus()
         self._fill_panel()
+        self._look_through()
+
+    def _look_through(self) -> None:
+        """Add up the trace and find what is wrong with it, once all of it is there."""
+        if self.cancel is not None:
+            return
         self.run_worker(self._measure, thread=True, group="bars")
         for trace in self.session.scene.traces:
             if trace.health.truncated:
                 self.tell(say("health.truncated", events=sum(trace.events.values())))
+
+    def replace_session(self, session: Session) -> None:
+        """Explore ``session``, which holds more of the same trace, from where the user is now."""
+        before = self.explorer
+        self.session, self.explorer = session, Explorer(session.scene, before.state.viewport.width, 20)
+        take_over(before, self.explorer)
+        self.query_one(Timeline).show_scene(self.explorer, Painter(session.scene))
+        self._actions = Actions(self)
+        self._tabs = {tab.id: tab() for tab in TABS}
+        self._filled = self._arranged = None
+        self._search(self.hits.text)
+        self._arrange(self.size)
+        self._fill_panel()
+        self._look_through()
+
+    def show_loading(self, words: str) -> None:
+        """Show how far the loading is in place of the keys; nothing once it is done."""
+        self.query_one(StatusLine).hold(words)
 
     def on_screen_suspend(self) -> None:
         """Another screen draws over this one."""
@@ -250,8 +276,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
         timeline = self.query_one(Timeline)
         if self.focused is not timeline:
             timeline.focus()
-        elif self.explorer.deselect() and not len(self.explorer.state.hits):
-            self.hits = search([], "")
+        elif self.explorer.deselect():
+            if not len(self.explorer.state.hits):
+                self.hits = search([], "")
+        elif self.cancel is not None:
+            self.cancel()
 
     def show_help(self) -> None:
         """Show all keys."""
