@@ -11,7 +11,7 @@ from npu_tui.ingest.columns import Columns
 from npu_tui.ingest.errors import InputError, WorkerError
 from npu_tui.ingest.gathered import Gathered
 from npu_tui.ingest.parts import Part
-from npu_tui.ingest.ranges import read_range
+from npu_tui.ingest.ranges import boundary_from, read_on
 from npu_tui.ingest.worker import Task
 from npu_tui.ingest.workers import Workers
 
@@ -122,8 +122,8 @@ def _take_over(plan: _Plan, gathered: Gathered, file: int, path: str, chunk_size
         following = plan.taken + 1
         reader = f"worker {worker}"
         if not part.complete or part.start != begin:
-            following += not part.complete
-            part, following = _read_again(plan.cuts, begin, following, path, chunk_size)
+            part, skipped = _read_again(plan.cuts[following:], begin, path, chunk_size)
+            following += skipped
             reader = f"again {plan.taken}"
         gathered.add(part, reader, file)
         outcome.end = part.end
@@ -132,18 +132,16 @@ def _take_over(plan: _Plan, gathered: Gathered, file: int, path: str, chunk_size
         plan.taken = following
 
 
-def _read_again(cuts: list[int], begin: int, following: int, path: str, chunk_size: int) -> tuple[Part, int]:
-    """What begins at ``begin`` up to the boundary of range ``following`` or the first later one that holds."""
+def _read_again(cuts: list[int], begin: int, path: str, chunk_size: int) -> tuple[Part, int]:
+    """What begins at ``begin`` up to the first boundary behind ``cuts`` that holds, and how many of them that takes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        reach = 1
-        while True:
-            following = min(following, len(cuts))
-            cut = cuts[following] if following < len(cuts) else None
-            part = read_range(descriptor, begin, cut, Columns(), chunk_size)
-            if part.complete:
-                return part, following
-            following, reach = following + reach, reach * 2
+        part = read_on(descriptor, begin, cuts, Columns(), chunk_size)
+        for count, cut in enumerate(cuts):
+            edge = boundary_from(descriptor, cut)
+            if edge is not None and edge.start == part.end:
+                return part, count
+        return part, len(cuts)
     finally:
         os.close(descriptor)
 

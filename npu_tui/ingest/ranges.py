@@ -2,23 +2,20 @@
 
 A range begins at the first likely boundary behind its cut and ends at that of the next one. Whether the boundary is a
 true one is proven by whoever reads up to it: the last chunk before it parses as whole events, and it began at a true
-one itself. What turns out otherwise is read again as one range with those behind it.
+one itself. What turns out otherwise is read again, on to the next boundary that is one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-from npu_tui.ingest.chunks import BOUNDARY, ChunkReader, TooLongError
+from npu_tui.ingest.chunks import BOUNDARY, Chunk, ChunkReader, TooLongError, object_spans
 from npu_tui.ingest.columns import Columns
-from npu_tui.ingest.events import decode_events, known_names
+from npu_tui.ingest.events import Event, decode_events, known_names
 from npu_tui.ingest.lenient import strict_json
 from npu_tui.ingest.parts import Part
-
-Advance = Callable[[int, int], None]
 
 _SEARCHED = 64 * 1024
 _OVERLAP = 256
@@ -70,51 +67,82 @@ class _Window:
         return data
 
 
-def read_range(
-    descriptor: int, start: int, cut: int | None, columns: Columns, chunk_size: int, advance: Advance | None = None
-) -> Part:
+def read_range(descriptor: int, start: int, cut: int | None, columns: Columns, chunk_size: int) -> Part:
     """The events of ``descriptor`` from the boundary at ``start`` to the first one behind ``cut`` (None: all).
 
-    ``Part.complete`` is False, and the part is empty, if what was read does not end at that boundary; the last range is
-    always complete. ``advance`` is called with the offset reached and the events so far.
+    ``Part.complete`` is False, and the part is empty, if what was read does not end at that boundary or holds damage,
+    behind which nothing is proven; the last range is always complete.
     """
-    edge = None if cut is None else boundary_from(descriptor, cut)
-    if cut is not None and edge is None:
-        return give_up(columns, start)
-    if edge is not None and edge.start <= start:
-        part = columns.take()
-        part.end = start
-        return part
+    if cut is None:
+        return read_on(descriptor, start, [], columns, chunk_size)
+    edge = boundary_from(descriptor, cut)
     if edge is None:
-        stream = cast(BinaryIO, os.fdopen(os.dup(descriptor), "rb"))
-    else:
-        stream = cast(BinaryIO, _Window(descriptor, edge.end))
-    reader = ChunkReader(stream, start, decode_events, strict_json, chunk_size)
-    too_long = ""
-    try:
-        for chunk in reader:
-            columns.add(chunk.offset, chunk.length, chunk.events)
-            if advance is not None:
-                advance(reader.offset, columns.count)
-    except TooLongError as error:
-        too_long = str(error)
-    finally:
-        if edge is None:
-            stream.close()
-    if edge is not None and not reader.whole:
         return give_up(columns, start)
+    if edge.start > start:
+        window = cast(BinaryIO, _Window(descriptor, edge.end))
+        reader = ChunkReader(window, start, decode_events, strict_json, chunk_size)
+        try:
+            for chunk in reader:
+                columns.add(chunk.offset, chunk.length, chunk.events)
+                if reader.malformed:
+                    break
+        except TooLongError:
+            return give_up(columns, start)
+        if reader.malformed or not reader.whole:
+            return give_up(columns, start)
     part = columns.take()
-    part.end = reader.offset if edge is None else edge.start
-    part.truncated = reader.truncated
-    part.malformed = reader.malformed
-    part.too_long = too_long
+    part.start, part.end = start, max(edge.start, start)
     part.named = known_names()
     return part
+
+
+def read_on(descriptor: int, start: int, cuts: list[int], columns: Columns, chunk_size: int) -> Part:
+    """The events from ``start``, where one begins, to the first of the boundaries behind ``cuts`` that is one, or all.
+
+    Nothing is cut off while reading: damage is handled as it is in a file that is read in one go.
+    """
+    stops = [edge.start for edge in (boundary_from(descriptor, cut) for cut in cuts) if edge is not None]
+    part_end, too_long = None, ""
+    with cast(BinaryIO, os.fdopen(os.dup(descriptor), "rb")) as stream:
+        reader = ChunkReader(stream, start, decode_events, strict_json, chunk_size)
+        try:
+            for chunk in reader:
+                found = _stop_in(descriptor, chunk, stops)
+                if found is not None:
+                    count, length, part_end = found
+                    if count:
+                        columns.add(chunk.offset, length, chunk.events[:count])
+                    break
+                columns.add(chunk.offset, chunk.length, chunk.events)
+        except TooLongError as error:
+            too_long = str(error)
+    part = columns.take()
+    part.start, part.end = start, reader.offset if part_end is None else part_end
+    part.truncated, part.malformed, part.too_long = reader.truncated, reader.malformed, too_long
+    part.named = known_names()
+    return part
+
+
+def _stop_in(descriptor: int, chunk: Chunk[Event], stops: list[int]) -> tuple[int, int, int] | None:
+    """How many events of ``chunk``, of how many bytes, stand before one that begins at one of ``stops``, and that stop.
+
+    The ascending ``stops`` before the end of the chunk that are none are taken away.
+    """
+    end = chunk.offset + chunk.length
+    while stops and stops[0] < end:
+        stop = stops.pop(0)
+        if stop >= chunk.offset:
+            spans, _ = object_spans(os.pread(descriptor, chunk.length, chunk.offset))
+            starts = [chunk.offset + first for first, _ in spans]
+            if len(starts) == len(chunk.events) and stop in starts:
+                count = starts.index(stop)
+                return count, spans[count - 1][1] if count else 0, stop
+    return None
 
 
 def give_up(columns: Columns, start: int) -> Part:
     """An empty part for a range at ``start`` that was not understood."""
     columns.give_up()
     part = columns.take()
-    part.end, part.complete = start, False
+    part.start, part.end, part.complete = start, start, False
     return part

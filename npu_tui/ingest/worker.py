@@ -68,7 +68,6 @@ def answer(task: Task, columns: Columns, out: BinaryIO) -> None:
             part = give_up(columns, -1)
         else:
             part = read_range(descriptor, start, task.cut, columns, task.chunk_size)
-            part.start = start
     finally:
         os.close(descriptor)
     part.number = task.number
