@@ -9,7 +9,6 @@ ENGLISH: dict[str, str] = {
     "loading.building": "ordering {events} events",
     "loading.cancel": "Esc cancels",
     "loading.early": "loading: {figures} · Esc cancels",
-    "loading.done": "loaded: {events} events",
     "cache.help": "list the parsed copies of large traces, or clear them",
     "cache.what": "list (the default) or clear",
     "cache.none": "no parsed copies in {path}",

@@ -64,8 +64,8 @@ def _fold(before: Explorer, now: Explorer, lanes: dict[int, int], layers: dict[i
 
 
 def _same_row(key: RowKey, lanes: dict[int, int], layers: dict[int, int]) -> RowKey:
-    trace, layer, lane, depth, series = key
-    return trace, layers.get(layer, 0), lanes.get(lane, -1), depth, series
+    trace, layer, lane, depth, series, chart = key
+    return trace, layers.get(layer, 0), lanes.get(lane, -1), depth, series, chart
 
 
 def _same_slice(old: Trace, new: Trace, selected: Selected) -> Selected | None:
