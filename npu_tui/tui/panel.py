@@ -181,6 +181,7 @@ class Panel(Vertical):
         """Sort and filter the open tab."""
         self._orders[self.tab] = order
         self.show(self._content)
+        self.table.move_cursor(row=0, animate=False)  # what was sorted to the top is what is wanted
 
     def row_at_cursor(self) -> Row | None:
         """The row of the table's cursor."""

@@ -205,7 +205,7 @@ async def test_the_first_run_leads_to_the_first_starved_launch_and_is_remembered
 WALK = (
     ("the longest kernel", ("6", "tab", *["right"] * 6, "enter")),
     ("the code line that launched it", ("o",)),
-    ("the next starved launch", ("x", "x")),  # the first one of all has no bubble before it
+    ("the next starved launch", ("x",)),
     ("measure the bubble before it", ("B", "m")),
     ("copy the command that opens this view", ("Y",)),
     ("zoom back out", ("escape", "0", "0")),
@@ -233,9 +233,16 @@ async def test_a_walk_through_a_profile(session, monkeypatch):
         assert lasting[item] == lasting[compute].max()
         await driver.press(*keys["the code line that launched it"])
         assert ".py:" in status(driver)
-        await driver.press(*keys["the next starved launch"])
-        assert status(driver).startswith("starved launch ")
-        launch = driver.state.cursor
+        pressed = sum(map(len, keys.values()))
+        bubbles = trace.slices.start[free_slices(trace)]
+        for _ in range(len(session.starved)):
+            await driver.press(*keys["the next starved launch"])
+            assert status(driver).startswith("starved launch ")
+            launch = driver.state.cursor
+            if launch > bubbles[0]:
+                break
+            pressed += 1  # the copies before the first kernel have no bubble before them
+        assert pressed <= MOST_KEYS + 6
         await driver.press(*keys["measure the bubble before it"])
         await driver.settle()
         start, end = driver.state.range
