@@ -126,8 +126,9 @@ class LoadingScreen(Screen[None]):
         if isinstance(result, Session):
             early = self._main
             self._show(result)
+            if self._main is not None:
+                self._main.cancel = None  # before it looks through the trace
             if early is not None:
-                early.cancel = None
                 early.call_later(early.show_loading, "")
         self._ended = True
         self._loaded(result)
