@@ -296,7 +296,9 @@ class _Drawing:
         # The columns' grid may begin or end a little inside of what was fitted.
         column = self.view.span // self.view.width + 1
         whole = self.kept.holds_step(self.trace, self.view.start - column, self.view.end + column)
-        index, marks = self.kept.losses(self.trace), self.scene.findings[self.trace]
+        index = self.kept.losses(self.trace)
+        found = self.scene.findings[self.trace]
+        marks = [mark for mark in found if mark.start < self.view.end and mark.end > self.view.start]
         y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
         self.findings = bool(whole and marks and y != _MINIMAP)
         if self.findings:
