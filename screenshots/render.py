@@ -19,6 +19,10 @@ PICTURES: tuple[tuple[str, str, int, int, str], ...] = (
     ("links_200x50", "dispatch_bound", 200, 50, "x W t x x"),
     ("healthy_200x50", "healthy", 200, 50, "t t"),
     ("chain_120x40", "dispatch_bound", 120, 40, "x x x x c"),
+    ("finding_120x40", "dispatch_bound", 120, 40, "e"),
+    ("code_lines_120x40", "dispatch_bound", 120, 40, "2"),
+    ("operators_120x40", "dispatch_bound", 120, 40, "6"),
+    ("communication_120x40", "healthy", 120, 40, "7"),
     ("range_120x40", "dispatch_bound", 120, 40, "x m x v d d v 5"),
     ("keys_120x40", "dispatch_bound", 120, 40, "question_mark"),
 )
