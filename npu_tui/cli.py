@@ -15,10 +15,11 @@ from npu_tui.tui.place_options import add_place, place_of
 
 if TYPE_CHECKING:
     from npu_tui.analysis.findings.thresholds import Thresholds
+    from npu_tui.ingest.opening import Opening
     from npu_tui.settings import Known, Settings
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
-_COMMANDS = ("demo", "report", "screenshot", "check", "settings", "explain", "keys")
+_COMMANDS = ("demo", "report", "screenshot", "check", "settings", "explain", "keys", "cache", "index")
 _THEMES = ("auto", "dark", "light", "colour-blind", "colour-blind-light")
 _GLYPHS = ("auto", "blocks", "safe", "ascii")
 
@@ -44,6 +45,10 @@ def main(argv: list[str] | None = None) -> int:
             return _keys(words[1:])
         if command == "explain":
             return _explain(words[1:])
+        if command in ("cache", "index"):
+            from npu_tui.copies import cache_command, index_command
+
+            return cache_command(words[1:]) if command == "cache" else index_command(words[1:])
         return _open(words)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -62,10 +67,13 @@ def _open(words: list[str]) -> int:
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
     _add_look(parser)
     add_place(parser)
     options = parser.parse_args(words)
-    return _explore(Path(options.path), parser, options)
+    if options.path == "-" and sys.stdin.isatty():
+        parser.error(say("cli.piped_terminal"))
+    return _explore(Path(options.path), parser, options, not options.no_cache)
 
 
 def _add_look(parser: argparse.ArgumentParser) -> None:
@@ -90,17 +98,25 @@ def _demo(words: list[str]) -> int:
     return _explore(found[name], parser, options)
 
 
-def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def _opening(path: str | Path, cached: bool) -> Opening:
+    """``path`` to be opened; ``-`` is what comes through standard input."""
+    from npu_tui.ingest.opening import PIPED, Opening
+
+    piped = os.fdopen(os.dup(0), "rb") if Path(path) == PIPED else None
+    return Opening(Path(path), cached, piped)
+
+
+def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Namespace, cached: bool = True) -> int:
     """The explorer on ``path``, or its summary where stdout is no terminal; ``options`` say how to draw and where."""
     from npu_tui.ingest.errors import InputError
 
-    opening = place_of(parser, options)
+    start = place_of(parser, options)
+    opening = _opening(path, cached)
     if not (sys.stdout.isatty() and _has_keys()):
-        from npu_tui.ingest.load import load
         from npu_tui.report.summary import summary
 
         try:
-            _write(summary(load(path)))
+            _write(summary(opening.trace()))
         except InputError as error:
             return _refuse(error)
         except BrokenPipeError:
@@ -109,10 +125,8 @@ def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Name
             return _refuse(error)
         return DONE
 
-    from npu_tui.ingest.profile import find_source
-
     try:
-        find_source(path)
+        opening.start()  # before Textual is imported, which takes as long as they need
     except InputError as error:
         return _refuse(error)
     settings = _read_settings()
@@ -136,9 +150,12 @@ def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Name
     thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
     notes = Path(options.notes) if options.notes else default_notes()
     seen = default_notes().with_name("seen")
-    app = NpuTui(path, terminal=terminal, thresholds=thresholds, opening=opening, notes=notes, seen=seen)
-    with guarded(app.leave):
-        failure = app.run()
+    app = NpuTui(opening, terminal=terminal, thresholds=thresholds, start=start, notes=notes, seen=seen)
+    try:
+        with guarded(app.leave):
+            failure = app.run()
+    finally:
+        opening.close()
     if failure is not None:
         return _refuse(failure)
     return app.return_code or DONE
@@ -176,9 +193,9 @@ def _report(words: list[str]) -> int:
     part.add_argument("--range", metavar="A..B", help=say("cli.range"))
     part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
     options = parser.parse_args(words)
     from npu_tui.ingest.errors import InputError
-    from npu_tui.ingest.load import load
     from npu_tui.report.json_report import json_report, report
     from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
     from npu_tui.report.text_report import text_report
@@ -189,7 +206,7 @@ def _report(words: list[str]) -> int:
         parser.error(say("cli.bad_range"))
     try:
         thresholds = _thresholds_of(options.config)
-        trace = load(options.path)
+        trace = _opening(options.path, not options.no_cache).trace()
         if options.step is not None:
             selection = select_step(trace, options.step)
             if selection is None:
@@ -246,6 +263,7 @@ def _screenshot(words: list[str]) -> int:
     parser.add_argument("--keys", default="", help=say("cli.keys"))
     _add_look(parser)
     add_place(parser)
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
     options = parser.parse_args(words)
     columns, _, rows = options.size.partition("x")
     if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
@@ -253,7 +271,6 @@ def _screenshot(words: list[str]) -> int:
     if not options.output.endswith(".svg"):
         parser.error(say("cli.bad_output"))
     from npu_tui.ingest.errors import InputError
-    from npu_tui.ingest.load import load
     from npu_tui.tui.picture import picture, unknown_keys
     from npu_tui.tui.terminal import Terminal, glyphs_named, palette_named
 
@@ -262,15 +279,15 @@ def _screenshot(words: list[str]) -> int:
         return USAGE
     theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
     terminal = Terminal(palette=palette_named(theme), glyphs=glyphs_named(glyphs))
-    keys, opening = options.keys.split(), place_of(parser, options)
+    keys, start = options.keys.split(), place_of(parser, options)
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
     try:
-        trace = load(options.path)
+        trace = _opening(options.path, not options.no_cache).trace()
     except InputError as error:
         return _refuse(error)
     notes = Path(options.notes) if options.notes else None
-    drawn = picture(trace, int(columns), int(rows), keys, terminal, opening, notes)
+    drawn = picture(trace, int(columns), int(rows), keys, terminal, start, notes)
     try:
         Path(options.output).write_text(drawn, encoding="utf-8")
     except OSError as error:

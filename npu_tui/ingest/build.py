@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.columns import Columns
 from npu_tui.ingest.events import NO_PROCESS
+from npu_tui.ingest.gathered import Gathered
 from npu_tui.ingest.layers import ProcessPlan, plan_layers, thread_label
-from npu_tui.ingest.pairing import pair_ends
+from npu_tui.ingest.pairing import link_keys, pair_ends
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.classes import classify, step_number
@@ -22,80 +24,118 @@ I64 = npt.NDArray[np.int64]
 
 STEPS_LANE = "Steps"
 
+_TABLE = 1 << 24
+"""Codes below this are counted in a table, others sorted."""
 
-def build_trace(columns: Columns, path: str, files: tuple[EventFile, ...], rank: int | None, health: Health) -> Trace:
-    """The trace of ``columns``; what cannot be placed is counted in ``health``."""
-    columns.close()
-    start, duration, usable = columns.slice_times()
-    kept = np.flatnonzero(usable)
-    start_ns = int(start[kept].min()) if len(kept) else _first_sample(columns)
-    start = start[kept] - start_ns
-    end = start + duration[kept]
-    thread = np.array(columns.x_thread, np.int32)[kept]
-    threads = columns.threads.values_in_order
-    plans = plan_layers(
-        columns.metadata,
-        _categories_by_thread(columns, thread, np.array(columns.x_category, np.int32)[kept]),
-        {pid for pid, _, _, _ in columns.series},
-        {threads[code][0] for code in set(columns.l_thread)},
+
+def build_trace(gathered: Gathered, path: str, files: tuple[EventFile, ...], rank: int | None, health: Health) -> Trace:
+    """The trace of what was ``gathered``, which is used up; what cannot be placed is counted in ``health``."""
+    gathered.close()
+    start, end, usable = _slice_times(gathered)
+    kept = None if usable.all() else np.flatnonzero(usable)
+    start, end = _of(start, kept), _of(end, kept)
+    start_ns = int(start.min()) if len(start) else _first_sample(gathered)
+    start -= start_ns
+    end -= start_ns
+    thread, category = (
+        _of(gathered.column("x_thread", np.int32), kept),
+        _of(gathered.column("x_category", np.int32), kept),
     )
-    lane_of = _lane_codes(plans, columns.threads)
+    plans = plan_layers(
+        gathered.metadata,
+        _categories_by_thread(gathered, thread, category),
+        {pid for pid, _, _, _ in gathered.series},
+        _processes_of_links(gathered),
+    )
+    lane_of = _lane_codes(plans, gathered.threads)
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     order = sort_slices(lane, start, end)
-    kept = kept[order]
-    slices = _slices(columns, plans, kept, lane[order], start[order], end[order])
-    rows, lanes = _rows_and_lanes(columns, plans, slices, rank)
-    counters = _counters(columns, plans, start_ns, health)
+    kept = order if kept is None else kept[order]
+    slices = _slices(gathered, plans, kept, lane[order], start[order], end[order], category[order])
+    rows, lanes = _rows_and_lanes(gathered, plans, slices, rank)
+    counters = _counters(gathered, plans, start_ns, health)
     layers = _layers(plans, lanes, counters, rank)
-    links = _links(columns, lane_of, layers, lanes, slices, start_ns, health)
-    for reason, count in columns.skipped.items():
+    links = _links(gathered, lane_of, layers, lanes, slices, start_ns, health)
+    for reason, count in gathered.skipped.items():
         health.skip(reason, count)
-    health.warnings += _oddities(columns, plans, lanes)
+    health.warnings += _oddities(gathered, plans, lanes)
     return Trace(
         path=path,
         files=files,
         rank=rank,
         start_ns=start_ns,
         end=int(slices.end.max()) if len(slices) else 0,
-        names=columns.names.values_in_order,
-        categories=columns.categories.values_in_order,
-        task_types=columns.task_types.values_in_order,
-        stacks=columns.stacks.values_in_order,
+        names=gathered.names.values_in_order,
+        categories=gathered.categories.values_in_order,
+        task_types=gathered.task_types.values_in_order,
+        stacks=gathered.stacks.values_in_order,
         layers=layers,
         lanes=lanes,
         slices=slices,
         rows=rows,
         links=links,
-        link_categories=columns.l_categories.values_in_order,
+        link_categories=gathered.link_categories.values_in_order,
         counters=counters,
-        events=dict(columns.phases),
-        chunks=columns.chunks,
+        events=dict(gathered.phases),
+        chunks=gathered.chunks(),
         health=health,
     )
 
 
-def _oddities(columns: Columns, plans: list[ProcessPlan], lanes: list[Lane]) -> list[str]:
+def _of(values: Any, kept: I64 | None) -> Any:
+    return values if kept is None else values[kept]
+
+
+def _slice_times(gathered: Gathered) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
+    """Absolute start and end of every slice, ns, and which of them are usable; (n,) each.
+
+    Slices without a time or with a negative or endless duration are counted as skipped.
+    """
+    start, duration = gathered.column("x_time", np.int64), gathered.column("x_duration", np.int64)
+    timed, lasting = start != INVALID, duration >= 0
+    gathered.skipped["slice without a usable time"] += int(np.count_nonzero(~timed))
+    gathered.skipped["slice with a negative or endless duration"] += int(np.count_nonzero(timed & ~lasting))
+    duration += start
+    return start, duration, timed & lasting
+
+
+def _distinct(code: npt.NDArray[Any], size: int) -> I64:
+    """The values among ``code``, ascending; all lie in ``[0, size)``."""
+    if size > _TABLE:
+        return np.unique(code).astype(np.int64)
+    seen = np.zeros(size, np.bool_)
+    seen[code] = True
+    return np.flatnonzero(seen)
+
+
+def _processes_of_links(gathered: Gathered) -> set[int]:
+    threads = gathered.threads.values_in_order
+    return {threads[code][0] for code in _distinct(gathered.peek("l_thread", np.int32), len(threads)).tolist()}
+
+
+def _oddities(gathered: Gathered, plans: list[ProcessPlan], lanes: list[Lane]) -> list[str]:
     """Sentences on processes with several names or with none to tell them by."""
-    named = columns.metadata.process_name
+    named = gathered.metadata.process_name
     found = [
         f"process {pid} is named {brief(named[pid])} and {brief(other)}: both are shown under the first name"
-        for pid, other in columns.metadata.other_names.items()
+        for pid, other in gathered.metadata.other_names.items()
     ]
     astray = sum(lane.last - lane.first for lane in lanes if plans[lane.layer].pid == NO_PROCESS)
     return found + ([f"{astray:,} slices name no process: they are shown on a layer of their own"] if astray else [])
 
 
-def _categories_by_thread(columns: Columns, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
+def _categories_by_thread(gathered: Gathered, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
     """The (pid, tid) of every thread with slices, and the categories of these."""
-    threads, categories = columns.threads.values_in_order, columns.categories.values_in_order
+    threads, categories = gathered.threads.values_in_order, gathered.categories.values_in_order
     found: dict[tuple[int, int], set[str]] = {}
-    for code in np.unique(thread.astype(np.int64) * len(categories) + category).tolist():
+    key = thread.astype(np.int64) * len(categories) + category
+    for code in _distinct(key, len(threads) * len(categories)).tolist():
         found.setdefault(threads[code // len(categories)], set()).add(categories[code % len(categories)])
     return found
 
 
-def _first_sample(columns: Columns) -> int:
-    times = columns.c_time.array()
+def _first_sample(gathered: Gathered) -> int:
+    times = gathered.peek("c_time", np.int64)
     times = times[times != INVALID]
     return int(times.min()) if len(times) else 0
 
@@ -111,9 +151,13 @@ def _lane_codes(plans: list[ProcessPlan], threads: dict[tuple[int, int], int]) -
     return lane_of
 
 
-def _slices(columns: Columns, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64) -> Slices:
-    name = np.array(columns.x_name, np.int32)[kept]
-    category = np.array(columns.x_category, np.int32)[kept]
+def _slices(
+    gathered: Gathered, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64, category: I32
+) -> Slices:
+    def sorted_column(name: str, dtype: npt.DTypeLike) -> Any:
+        return np.take(gathered.column(f"x_{name}", dtype), kept)
+
+    name = sorted_column("name", np.int32)
     return Slices(
         start=start,
         end=end,
@@ -121,52 +165,56 @@ def _slices(columns: Columns, plans: list[ProcessPlan], kept: I64, lane: I32, st
         depth=first_fit(lane, start, end),
         name=name,
         category=category,
-        op_class=_classes(columns, plans, lane, category, name),
-        task_type=np.array(columns.x_task_type, np.int32)[kept],
-        stream=np.array(columns.x_stream, np.int64)[kept],
-        connection=np.array(columns.x_connection, np.int64)[kept],
-        correlation=np.array(columns.x_correlation, np.int64)[kept],
-        stack=np.array(columns.x_stack, np.int32)[kept],
-        event=np.array(columns.x_event, np.int64)[kept],
+        op_class=_classes(gathered, plans, lane, category, name),
+        task_type=sorted_column("task_type", np.int32),
+        stream=sorted_column("stream", np.int64),
+        connection=sorted_column("connection", np.int64),
+        correlation=sorted_column("correlation", np.int64),
+        stack=sorted_column("stack", np.int32),
+        event=sorted_column("event", np.int64),
     )
 
 
-def _classes(columns: Columns, plans: list[ProcessPlan], lane: I32, category: I32, name: I32) -> npt.NDArray[np.int8]:
+def _classes(gathered: Gathered, plans: list[ProcessPlan], lane: I32, category: I32, name: I32) -> npt.NDArray[np.int8]:
     """The class of every slice, decided once per (layer, category, name)."""
     layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
     if not len(lane):
         return np.zeros(0, np.int8)
-    names, categories = columns.names.values_in_order, columns.categories.values_in_order
+    names, categories = gathered.names.values_in_order, gathered.categories.values_in_order
     key = (layer_of_lane[lane] * len(categories) + category) * len(names) + name
-    distinct, inverse = np.unique(key, return_inverse=True)
-    table = np.empty(len(distinct), np.int8)
+    size = len(plans) * len(categories) * len(names)
+    distinct = _distinct(key, size)
+    found = np.empty(len(distinct), np.int8)
     for i, code in enumerate(distinct.tolist()):
         rest, name_code = divmod(code, len(names))
         layer, category_code = divmod(rest, len(categories))
-        table[i] = classify(plans[layer].kind, categories[category_code], names[name_code])
-    return table[inverse]
+        found[i] = classify(plans[layer].kind, categories[category_code], names[name_code])
+    if size > _TABLE:
+        return np.take(found, np.searchsorted(distinct, key))
+    table = np.empty(size, np.int8)
+    table[distinct] = found
+    return np.take(table, key)
 
 
 def _rows_and_lanes(
-    columns: Columns, plans: list[ProcessPlan], slices: Slices, rank: int | None
+    gathered: Gathered, plans: list[ProcessPlan], slices: Slices, rank: int | None
 ) -> tuple[Rows, list[Lane]]:
     """One row per (lane, depth) in lane order, the rows of the derived Steps lane last."""
     lane_count = sum(len(plan.threads) for plan in plans)
     bounds = np.searchsorted(slices.lane, np.arange(lane_count + 1))
-    height = np.zeros(lane_count, np.int64)
-    np.maximum.at(height, slices.lane, slices.depth + 1)
+    height = np.maximum.reduceat(slices.depth, bounds[:-1]).astype(np.int64) + 1 if len(slices) else bounds[:-1]
     first_row = np.concatenate(([0], np.cumsum(height)))
     lanes: list[Lane] = []
     for i, plan in enumerate(plans):
         for tid in plan.threads:
             at = len(lanes)
-            label = thread_label(columns.metadata, plan.pid, tid)
+            label = thread_label(gathered.metadata, plan.pid, tid)
             first, last = int(bounds[at]), int(bounds[at + 1])
             lanes.append(Lane(at, i, tid, label, rank, first, last, int(first_row[at]), int(height[at])))
     row = first_row[slices.lane] + slices.depth
-    item = np.argsort(row, kind="stable")
-    offset = np.searchsorted(row[item], np.arange(int(first_row[-1]) + 1))
-    steps, depths = _steps(columns, plans, slices)
+    item = np.argsort(row.astype(np.uint16) if first_row[-1] <= 1 << 16 else row, kind="stable")
+    offset = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=int(first_row[-1])))))
+    steps, depths = _steps(gathered, plans, slices)
     if len(steps):
         kind = next(i for i, plan in enumerate(plans) if plan.kind == "python")
         rows_used = int(depths.max()) + 1
@@ -178,10 +226,10 @@ def _rows_and_lanes(
     return make_rows(offset.astype(np.int64), item.astype(np.int32), slices.start[item], slices.end[item]), lanes
 
 
-def _steps(columns: Columns, plans: list[ProcessPlan], slices: Slices) -> tuple[I64, I32]:
+def _steps(gathered: Gathered, plans: list[ProcessPlan], slices: Slices) -> tuple[I64, I32]:
     """The ``ProfilerStep#N`` slices of the Python layers by start, and their rows in the derived lane."""
     python = [i for i, plan in enumerate(plans) if plan.kind == "python"]
-    codes = [code for name, code in columns.names.items() if step_number(name) is not None]
+    codes = [code for name, code in gathered.names.items() if step_number(name) is not None]
     layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
     found = np.flatnonzero(np.isin(slices.name, codes)) if codes and python else np.zeros(0, np.int64)
     found = found[np.isin(layer_of_lane[slices.lane[found]], python)]
@@ -205,29 +253,31 @@ def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, ran
     ]
 
 
-def _counters(columns: Columns, plans: list[ProcessPlan], start_ns: int, health: Health) -> Counters:
+def _counters(gathered: Gathered, plans: list[ProcessPlan], start_ns: int, health: Health) -> Counters:
     layer_of = {plan.pid: i for i, plan in enumerate(plans)}
-    declared = list(columns.series)
+    declared = list(gathered.series)
     rank = sorted(range(len(declared)), key=lambda code: (layer_of[declared[code][0]], code))
     series = [
         Series(i, layer_of[pid], name, key, instance)
         for i, (pid, name, key, instance) in enumerate(declared[code] for code in rank)
     ]
-    new_code = np.empty(len(declared), np.int64)
+    new_code = np.empty(len(declared), np.int32)
     new_code[rank] = np.arange(len(declared))
-    time = columns.c_time.array()
+    time, value = gathered.column("c_time", np.int64), gathered.column("c_value", np.float64)
+    code = gathered.column("c_series", np.int32)
     timed = time != INVALID
-    health.skip("counter sample without a usable time", int(np.count_nonzero(~timed)))
-    code = new_code[np.array(columns.c_series, np.int64)[timed]] if len(declared) else np.zeros(0, np.int64)
-    time = time[timed] - start_ns
-    value = np.array(columns.c_value, np.float64)[timed]
-    order = np.lexsort((time, code))
+    if not timed.all():
+        health.skip("counter sample without a usable time", int(np.count_nonzero(~timed)))
+        time, value, code = time[timed], value[timed], code[timed]
+    time -= start_ns
+    code = new_code[code]
+    order = sort_slices(code, time, time)
     offset = np.searchsorted(code[order], np.arange(len(series) + 1)).astype(np.int64)
     return Counters(time[order], value[order], offset, series)
 
 
 def _links(
-    columns: Columns,
+    gathered: Gathered,
     lane_of: I32,
     layers: list[Layer],
     lanes: list[Lane],
@@ -236,17 +286,17 @@ def _links(
     health: Health,
 ) -> Links:
     """Pairs of link ends, bound to slices, by target time."""
-    time = columns.l_time.array()
+    time = gathered.column("l_time", np.int64)
     timed = np.flatnonzero(time != INVALID)
     health.skip("link end without a usable time", len(time) - len(timed))
-    key = np.array(columns.l_key, np.int32)[timed]
-    category = np.array(columns.l_category, np.int32)[timed]
-    pairs = pair_ends(key, np.array(columns.l_phase, np.int8)[timed])
+    category = gathered.column("l_category", np.int32)[timed]
+    key = link_keys(category, gathered.column("l_id", np.int64)[timed], gathered.column("l_high", np.int64)[timed])
+    pairs = pair_ends(key, gathered.column("l_phase", np.int8)[timed])
     health.skip("link source without target", pairs.lone_sources)
     health.skip("link target without source", pairs.lone_targets)
     time = time[timed] - start_ns
-    thread = np.array(columns.l_thread, np.int32)[timed]
-    event = np.array(columns.l_event, np.int64)[timed]
+    thread = gathered.column("l_thread", np.int32)[timed]
+    event = gathered.column("l_event", np.int64)[timed]
     order = np.argsort(time[pairs.target], kind="stable")
     source, target = pairs.source[order], pairs.target[order]
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
@@ -261,10 +311,10 @@ def _links(
     wanted[target_slice >= 0] = slices.connection[target_slice[target_slice >= 0]]
     source_slice = _bind(index, lane[source], time[source], wanted, slices)
     source_lane = lane[source].copy()
-    to_device = columns.l_categories.get(HOST_TO_DEVICE, -1)
+    to_device = gathered.link_categories.get(HOST_TO_DEVICE, -1)
     astray = np.flatnonzero((source_slice < 0) & (category[source] == to_device))
     if len(astray):
-        python = _python_lane_of_thread(columns, lane_of, layers)
+        python = _python_lane_of_thread(gathered, lane_of, layers)
         fallback = python[thread[source[astray]]]
         source_slice[astray] = index.innermost(fallback, time[source[astray]])
         source_lane[astray] = np.where(source_slice[astray] >= 0, fallback, source_lane[astray])
@@ -289,8 +339,8 @@ def _bind(index: LaneIndex, lane: I32, time: I64, connection: I64, slices: Slice
     return found
 
 
-def _python_lane_of_thread(columns: Columns, lane_of: I32, layers: list[Layer]) -> I32:
+def _python_lane_of_thread(gathered: Gathered, lane_of: I32, layers: list[Layer]) -> I32:
     """For every thread code the lane of the same tid on a Python layer, -1 without one."""
     python = {layer.pid for layer in layers if layer.kind == "python"}
-    by_tid = {tid: int(lane_of[code]) for (pid, tid), code in columns.threads.items() if pid in python}
-    return np.array([by_tid.get(tid, -1) for _, tid in columns.threads], np.int32)
+    by_tid = {tid: int(lane_of[code]) for (pid, tid), code in gathered.threads.items() if pid in python}
+    return np.array([by_tid.get(tid, -1) for _, tid in gathered.threads], np.int32)

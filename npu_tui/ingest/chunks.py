@@ -22,7 +22,7 @@ T = TypeVar("T")
 CHUNK = 64 * 1024
 """Bytes per chunk: small enough that the decoded objects stay in the processor's cache."""
 
-_BOUNDARY = re.compile(rb'\}(\s*,\s*)\{\s*"(?![,:}\]\s])')
+BOUNDARY = re.compile(rb'\}(\s*,\s*)\{\s*"(?![,:}\]\s])')
 _SEARCHED = 4096
 _LONGEST = 64 << 20
 _SMALLEST = 1024
@@ -60,7 +60,7 @@ def candidate(block: bytes) -> tuple[int, int] | None:
     while True:
         low = max(0, len(block) - searched)
         last = None
-        for match in _BOUNDARY.finditer(block, low):
+        for match in BOUNDARY.finditer(block, low):
             last = match
         if last is not None:
             return last.start(1), last.end(1)
@@ -117,8 +117,8 @@ class ChunkReader(Generic[T]):
 
     ``decode`` turns ``[...]`` of whole events into a list and raises ``ValueError`` on malformed JSON; ``repair`` makes
     one malformed element well-formed or raises it too. While iterating, ``offset`` is the file offset reached;
-    afterwards ``malformed`` counts the elements that could not be decoded and ``truncated`` says whether the array's
-    end is missing.
+    afterwards ``malformed`` counts the elements that could not be decoded, ``truncated`` says whether the array's end
+    is missing and ``whole`` whether it is the end of the file.
     """
 
     def __init__(
@@ -132,6 +132,7 @@ class ChunkReader(Generic[T]):
         self.offset = start
         self.malformed = 0
         self.truncated = False
+        self.whole = False
         self._file = file
         self._decode = decode
         self._repair = repair
@@ -153,6 +154,7 @@ class ChunkReader(Generic[T]):
                 yield chunk
                 continue
             if cut is None and self._exhausted and (chunk := self._last()) is not None:
+                self.whole = True
                 yield chunk
                 return
             if cut is not None:

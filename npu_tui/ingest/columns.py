@@ -1,315 +1,227 @@
-"""Decoded events taken apart into packed columns, chunk by chunk."""
+"""Decoded events taken apart into packed columns, chunk by chunk.
+
+A ``Columns`` reads ranges of the file one after the other and keeps its dictionaries from one to the next; what it
+found in a range is a ``Part``.
+"""
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 from itertools import compress
-from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.events import Event, decode_args, decode_slice_args
-from npu_tui.ingest.marks import PHASES, Marks
-from npu_tui.ingest.times import INVALID, nanoseconds, parse_times
-from npu_tui.trace.model import Chunks
+from npu_tui.ingest.codes import Codes
+from npu_tui.ingest.events import Event, decode_slice_args
+from npu_tui.ingest.marks import PHASES
+from npu_tui.ingest.parts import Part
+from npu_tui.ingest.samples import Samples, SeriesKey
+from npu_tui.ingest.times import joined, nanoseconds, parse_joined
 
-K = TypeVar("K", bound=Hashable)
+_LOW_BITS = 62
+_LOW = (1 << _LOW_BITS) - 1
+_HIGHEST = 1 << 120
 
-_FLUSH = 1 << 16
-_INSTANCE_KEYS = frozenset({"acc_id", "die", "die_id", "acc id", "die id"})
-"""Keys of counter args that tell samples apart and are no curve of their own (msprof's Acc PMU and multi-die chips)."""
-
-_samples = msgspec.json.Decoder(list[dict[str, float]]).decode
-
-
-class Codes(dict[K, int]):
-    """Numbers values in the order of their first appearance; the ``absent`` ones are -1."""
-
-    def __init__(self, *absent: K) -> None:
-        super().__init__(dict.fromkeys(absent, -1))
-        self._absent = len(absent)
-
-    def __missing__(self, key: K) -> int:
-        code = self[key] = len(self) - self._absent
-        return code
-
-    @property
-    def values_in_order(self) -> list[K]:
-        """The numbered values; code k is at index k."""
-        return list(self)[self._absent :]
-
-
-class _SampleShape:
-    """What the counter events of one process, name and list of arg keys have in common.
-
-    ``curves`` are the keys of their values, ``telling`` those that tell instances apart, ``codes`` the series of the
-    curves by the values of the latter.
-    """
-
-    __slots__ = ("codes", "curves", "of_curves", "of_telling", "telling")
-
-    def __init__(self, keys: list[str]) -> None:
-        self.telling = [key for key in keys if key in _INSTANCE_KEYS] if len(keys) > 1 else []
-        self.curves = [key for key in keys if key not in self.telling]
-        self.of_telling = itemgetter(*self.telling) if self.telling else _nothing
-        self.of_curves = itemgetter(*self.curves) if self.curves else _nothing
-        self.codes: dict[object, list[int]] = {}
-
-
-def _nothing(sample: object) -> Any:
-    """Stands for the values of no keys."""
-    return None
+_LINK_PHASES = {"s": 0, "t": 1, "f": 2}
+_KNOWN = frozenset({"X", "C", "M", *_LINK_PHASES, *PHASES})
+_INSTANTS = frozenset("iInRP")
 
 
 class Times:
-    """Time texts, parsed in bulk; ``array()`` is (n,) int64 ns with ``INVALID`` for what is no time."""
+    """Time texts, parsed in bulk at the end."""
 
     def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._parsed: list[npt.NDArray[np.int64]] = []
+        self._joined: list[str] = []
 
-    def extend(self, texts: Sequence[str]) -> None:
+    def extend(self, texts: list[str]) -> None:
         """Append ``texts``."""
-        self._texts.extend(texts)
-        if len(self._texts) >= _FLUSH:
-            self._flush()
+        if texts:
+            self._joined.append(joined(texts))
 
-    def array(self) -> npt.NDArray[np.int64]:
-        """All times so far."""
-        self._flush()
-        return np.concatenate(self._parsed) if self._parsed else np.zeros(0, np.int64)
-
-    def _flush(self) -> None:
-        if self._texts:
-            self._parsed.append(parse_times(self._texts))
-            self._texts = []
-
-
-@dataclass(slots=True)
-class Metadata:
-    """What ``M`` events say: names, labels and orders of processes, names and orders of threads.
-
-    Packed pids of sort indexes above 31 run into those of other processes: the first name counts, a further one is kept
-    in ``other_names``.
-    """
-
-    process_name: dict[int, str] = field(default_factory=dict)
-    process_label: dict[int, str] = field(default_factory=dict)
-    process_order: dict[int, int] = field(default_factory=dict)
-    thread_name: dict[tuple[int, int], str] = field(default_factory=dict)
-    thread_order: dict[tuple[int, int], int] = field(default_factory=dict)
-    other_names: dict[int, str] = field(default_factory=dict)
-
-    def add(self, event: Event) -> None:
-        """Take in one ``M`` event; unknown ones and those without a value are ignored."""
-        try:
-            args = decode_args(bytes(event.args))
-        except ValueError:
-            return
-        thread = (event.pid, event.tid)
-        if event.name == "process_name":
-            name = str(args.get("name", ""))
-            if name and name != self.process_name.setdefault(event.pid, name):
-                self.other_names[event.pid] = name
-        elif event.name == "process_labels":
-            self.process_label[event.pid] = str(args.get("labels", ""))
-        elif event.name == "process_sort_index" and isinstance(args.get("sort_index"), int):
-            self.process_order[event.pid] = args["sort_index"]
-        elif event.name == "thread_name":
-            self.thread_name[thread] = str(args.get("name", ""))
-        elif event.name == "thread_sort_index" and isinstance(args.get("sort_index"), int):
-            self.thread_order[thread] = args["sort_index"]
+    def take(self) -> npt.NDArray[np.int64]:
+        """All times since the last call, int64 ns, ``INVALID`` for what is no time."""
+        parts, self._joined = self._joined, []
+        return parse_joined(parts)
 
 
 class Columns:
-    """The events read so far. ``x_*`` belong to slices, ``c_*`` to counter samples, ``l_*`` to link ends."""
+    """The events of a range so far. ``x_*`` belong to slices, ``c_*`` to counter samples, ``l_*`` to link ends."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.phases: Counter[str] = Counter()
-        self.skipped: Counter[str] = Counter()
-        self.metadata = Metadata()
         self.threads: Codes[tuple[int, int]] = Codes()
         self.names: Codes[str] = Codes()
         self.categories: Codes[str] = Codes()
         self.task_types: Codes[str] = Codes("")
         self.stacks: Codes[str] = Codes("")
-        self.x_time = Times()
-        self.x_duration = array("d")
-        self.x_thread = array("i")
-        self.x_name = array("i")
-        self.x_category = array("i")
-        self.x_task_type = array("i")
-        self.x_stream = array("q")
-        self.x_connection = array("q")
-        self.x_correlation = array("q")
-        self.x_stack = array("i")
-        self.x_event = array("q")
-        self.series: Codes[tuple[int, str, str, str]] = Codes()
-        self._shapes: dict[tuple[object, ...], _SampleShape] = {}
-        self.c_time = Times()
-        self.c_series = array("i")
-        self.c_value = array("d")
-        self.l_categories: Codes[str] = Codes()
-        self.l_keys: Codes[tuple[str, str]] = Codes()
-        self.l_time = Times()
-        self.l_phase = array("b")
-        self.l_category = array("i")
-        self.l_key = array("i")
-        self.l_thread = array("i")
-        self.l_event = array("q")
-        self._marks = Marks()
-        self._chunk_file = array("i")
-        self._chunk_offset = array("q")
-        self._chunk_length = array("q")
-        self._chunk_first = array("q")
+        self.series: Codes[SeriesKey] = Codes()
+        self.link_categories: Codes[str] = Codes()
+        self.link_texts: Codes[str] = Codes()
+        self.count = 0
+        self._skipped: Counter[str] = Counter()
+        self._samples = Samples(self.series, self._skipped)
+        self._x_time, self._c_time, self._l_time = Times(), Times(), Times()
+        self._begin()
 
     @property
-    def chunks(self) -> Chunks:
-        """Where the events so far lie in the file."""
-        return Chunks(
-            np.array(self._chunk_file, np.int32),
-            np.array(self._chunk_offset, np.int64),
-            np.array(self._chunk_length, np.int64),
-            np.array(self._chunk_first, np.int64),
-        )
+    def dictionaries(self) -> dict[str, Codes[Any]]:
+        """The dictionaries by name: a column of codes names the one it uses in ``parts.DICTIONARY``."""
+        return {
+            "threads": self.threads,
+            "names": self.names,
+            "categories": self.categories,
+            "task_types": self.task_types,
+            "stacks": self.stacks,
+            "series": self.series,
+            "link_categories": self.link_categories,
+            "link_texts": self.link_texts,
+        }
 
-    def add(self, offset: int, length: int, events: list[Event], file: int = 0) -> None:
-        """Take in the events of one chunk of ``length`` bytes at ``offset`` of file number ``file``."""
-        self._chunk_file.append(file)
+    def _begin(self) -> None:
+        """A new range."""
+        self.count = 0
+        self._known = {name: codes.count for name, codes in self.dictionaries.items()}
+        self._phases: Counter[str] = Counter()
+        self._skipped.clear()
+        self._replay: list[tuple[int, Event]] = []
+        self._x_duration = array("d")
+        self._x = {name: array("i") for name in ("thread", "name", "category", "task_type", "stack", "event")}
+        self._x_ids = {name: array("q") for name in ("stream", "connection", "correlation")}
+        self._c_event = array("i")
+        self._l = {name: array("i") for name in ("category", "thread", "event")}
+        self._l_phase = array("b")
+        self._l_id, self._l_high = array("q"), array("q")
+        self._chunk_offset, self._chunk_length, self._chunk_first = array("q"), array("q"), array("i")
+
+    def take(self) -> Part:
+        """What the range held; the next one begins."""
+        samples, series, value = self._samples.take()
+        numbers: dict[str, tuple[Any, Any]] = {
+            "x_duration": (nanoseconds(np.array(self._x_duration, np.float64)), np.int64),
+            **{f"x_{name}": (values, np.int32) for name, values in self._x.items()},
+            **{f"x_{name}": (values, np.int64) for name, values in self._x_ids.items()},
+            "x_time": (self._x_time.take(), np.int64),
+            "c_time": (self._c_time.take()[samples], np.int64),
+            "c_series": (series, np.int32),
+            "c_value": (value, np.float64),
+            **{f"l_{name}": (values, np.int32) for name, values in self._l.items()},
+            "l_time": (self._l_time.take(), np.int64),
+            "l_phase": (self._l_phase, np.int8),
+            "l_id": (self._l_id, np.int64),
+            "l_high": (self._l_high, np.int64),
+            "chunk_offset": (self._chunk_offset, np.int64),
+            "chunk_length": (self._chunk_length, np.int64),
+            "chunk_first": (self._chunk_first, np.int64),
+        }
+        part = Part(
+            count=self.count,
+            phases=dict(self._phases),
+            skipped=dict(self._skipped),
+            known=self._known,
+            news={name: codes.since(self._known[name]) for name, codes in self.dictionaries.items()},
+            replay=self._replay,
+            columns={name: np.asarray(values, dtype) for name, (values, dtype) in numbers.items()},
+        )
+        self._begin()
+        return part
+
+    def give_up(self) -> None:
+        """Forget the range, so that it leaves no trace in the dictionaries."""
+        known = self._known
+        self.take()
+        for name, codes in self.dictionaries.items():
+            codes.forget(known[name])
+        self._begin()
+
+    def add(self, offset: int, length: int, events: list[Event]) -> None:
+        """Take in the events of one chunk of ``length`` bytes at ``offset`` of the file."""
         self._chunk_offset.append(offset)
         self._chunk_length.append(length)
         self._chunk_first.append(self.count)
         phases = [event.ph for event in events]
-        counted = Counter(phases)
-        self.phases.update(counted)
-        if "X" in counted:
+        left = len(events)
+        if slices := [event for event in events if event.ph == "X"]:
+            left -= len(slices)
+            self._phases["X"] += len(slices)
             chosen = [phase == "X" for phase in phases]
-            self.x_event.extend(compress(range(self.count, self.count + len(events)), chosen))
-            self._add_slices(list(compress(events, chosen)))
-        if "C" in counted:
-            self._add_samples([event for event in events if event.ph == "C"])
-        if "s" in counted or "f" in counted or "t" in counted:
-            self._add_link_ends([(i, event) for i, event in enumerate(events) if event.ph in _LINK_PHASES])
-        if "M" in counted:
-            for event in events:
-                if event.ph == "M":
-                    self.metadata.add(event)
-        if not PHASES.isdisjoint(counted):
-            self._marks.add([(self.count + i, event) for i, event in enumerate(events) if event.ph in PHASES])
-        for phase, number in counted.items():
-            if phase not in _KNOWN:
-                self.skipped[_not_shown(phase)] += number
+            self._x["event"] += array("i", compress(range(self.count, self.count + len(events)), chosen))
+            self._add_slices(slices)
+        if left and (samples := [event for event in events if event.ph == "C"]):
+            left -= len(samples)
+            self._phases["C"] += len(samples)
+            self._c_time.extend([event.ts for event in samples])
+            self._samples.add(samples)
+        if left:
+            self._add_others(phases, events)
         self.count += len(events)
 
-    def close(self) -> None:
-        """Make slices of begin and end marks, once all events are in."""
-        pairs = self._marks.slices(self.skipped)
-        self.x_event.extend([ordinal for ordinal, _ in pairs])
+    def _add_others(self, phases: list[str], events: list[Event]) -> None:
+        """Take in what is neither slice nor sample."""
+        places = [i for i, phase in enumerate(phases) if phase != "X" and phase != "C"]
+        numbered = [(self.count + i, events[i]) for i in places]
+        counted = Counter([event.ph for _, event in numbered])
+        self._phases.update(counted)
+        if not _LINK_PHASES.keys().isdisjoint(counted):
+            self._add_link_ends([(i, event) for i, event in numbered if event.ph in _LINK_PHASES])
+        if "M" in counted or not PHASES.isdisjoint(counted):
+            self._replay += [(i, event) for i, event in numbered if event.ph == "M" or event.ph in PHASES]
+        for phase, number in counted.items():
+            if phase not in _KNOWN:
+                self._skipped[_not_shown(phase)] += number
+
+    def add_pairs(self, pairs: list[tuple[int, Event]]) -> None:
+        """Take in slices that are no events of their own, each with the ordinal of the event it begins with."""
+        self._x["event"].extend([ordinal for ordinal, _ in pairs])
         self._add_slices([event for _, event in pairs])
-        for thread, name in self._marks.lane_names.items():
-            self.metadata.thread_name.setdefault(thread, name)
-        self._marks = Marks()
 
     def _add_slices(self, events: list[Event]) -> None:
-        threads, names, categories = self.threads, self.names, self.categories
-        self.x_time.extend([event.ts for event in events])
-        self.x_duration.extend([event.dur for event in events])
-        self.x_thread.extend([threads[event.pid, event.tid] for event in events])
-        self.x_name.extend([names[event.name] for event in events])
-        self.x_category.extend([categories[event.cat] for event in events])
-        task_types, stacks = self.task_types, self.stacks
+        self._x_time.extend([event.ts for event in events])
+        self._x_duration += array("d", [event.dur for event in events])
+        x, ids = self._x, self._x_ids
+        pids_and_tids = zip([event.pid for event in events], [event.tid for event in events], strict=True)
+        x["thread"] += array("i", list(map(self.threads.__getitem__, pids_and_tids)))
+        x["name"] += array("i", list(map(self.names.__getitem__, [event.name for event in events])))
+        x["category"] += array("i", list(map(self.categories.__getitem__, [event.cat for event in events])))
         args = decode_slice_args([event.args for event in events])
-        self.x_task_type.extend([task_types[arg.task_type] for arg in args])
-        self.x_stream.extend([arg.stream if arg.stream >= 0 else arg.physic_stream for arg in args])
-        self.x_connection.extend([arg.connection for arg in args])
-        self.x_correlation.extend([arg.correlation for arg in args])
-        self.x_stack.extend([stacks[arg.stack] for arg in args])
-
-    def _add_samples(self, events: list[Event]) -> None:
-        joined = b"[%b]" % b",".join([event.args or b"{}" for event in events])
-        try:
-            samples: list[dict[str, Any]] = list(_samples(joined))
-        except ValueError:
-            samples = [self._numbers(event) for event in events]
-        codes: list[int] = []
-        times: list[str] = []
-        values: list[float] = []
-        for event, sample in zip(events, samples, strict=True):
-            name = event.name if event.id is None else f"{event.name}[{event.id}]"
-            key = (event.pid, name, *sample)
-            shape = self._shapes.get(key)
-            if shape is None:
-                shape = self._shapes[key] = _SampleShape(list(sample))
-            told = shape.of_telling(sample)
-            found = shape.codes.get(told)
-            if found is None:
-                instance = " ".join(f"{key} {_plain(sample[key])}" for key in shape.telling)
-                found = [self.series[event.pid, name, key, instance] for key in shape.curves]
-                shape.codes[told] = found
-            if len(found) == 1:
-                codes.append(found[0])
-                times.append(event.ts)
-                values.append(shape.of_curves(sample))
-            elif found:
-                codes += found
-                times += [event.ts] * len(found)
-                values += shape.of_curves(sample)
-        self.c_series.extend(codes)
-        self.c_time.extend(times)
-        self.c_value.extend(values)
-
-    def _numbers(self, event: Event) -> dict[str, Any]:
-        """The args of a counter event without what is no finite number, which is counted."""
-        args = decode_args(bytes(event.args))
-        telling = {key: str(args[key]) for key in args if key in _INSTANCE_KEYS} if len(args) > 1 else {}
-        values = {key: value for key, value in args.items() if key not in telling}
-        numbers = {
-            key: float(value)
-            for key, value in values.items()
-            if isinstance(value, int | float) and abs(value) <= sys.float_info.max
-        }
-        if len(numbers) < len(values):
-            self.skipped["counter value is not a number"] += len(values) - len(numbers)
-        return telling | numbers if numbers else {}
+        x["task_type"] += array("i", list(map(self.task_types.__getitem__, [arg.task_type for arg in args])))
+        x["stack"] += array("i", list(map(self.stacks.__getitem__, [arg.stack for arg in args])))
+        ids["stream"] += array("q", [arg.stream if arg.stream >= 0 else arg.physic_stream for arg in args])
+        ids["connection"] += array("q", [arg.connection for arg in args])
+        ids["correlation"] += array("q", [arg.correlation for arg in args])
 
     def _add_link_ends(self, numbered: list[tuple[int, Event]]) -> None:
-        threads, categories, keys = self.threads, self.l_categories, self.l_keys
         known = [(i, event) for i, event in numbered if event.id is not None]
         if len(known) < len(numbered):
-            self.skipped["link end without id"] += len(numbered) - len(known)
-        events = [event for _, event in known]
-        self.l_event.extend([self.count + i for i, _ in known])
-        self.l_phase.extend([_LINK_PHASES[event.ph] for event in events])
-        self.l_category.extend([categories[event.cat] for event in events])
-        self.l_key.extend([keys[event.cat, str(event.id)] for event in events])
-        self.l_thread.extend([threads[event.pid, event.tid] for event in events])
-        self.l_time.extend([event.ts for event in events])
+            self._skipped["link end without id"] += len(numbered) - len(known)
+        ends = [event for _, event in known]
+        columns = self._l
+        columns["event"] += array("i", [i for i, _ in known])
+        columns["category"] += array("i", list(map(self.link_categories.__getitem__, [event.cat for event in ends])))
+        pids_and_tids = zip([event.pid for event in ends], [event.tid for event in ends], strict=True)
+        columns["thread"] += array("i", list(map(self.threads.__getitem__, pids_and_tids)))
+        self._l_phase += array("b", [_LINK_PHASES[event.ph] for event in ends])
+        self._l_time.extend([event.ts for event in ends])
+        ids = [event.id for event in ends]
+        try:
+            numbers = list(map(int, ids))  # type: ignore[arg-type]
+            if numbers and list(map(str, numbers)) == list(map(str, ids)) and min(numbers) >= 0:
+                self._l_id += array("q", [number & _LOW for number in numbers])
+                self._l_high += array("q", [number >> _LOW_BITS for number in numbers])
+                return
+        except (ValueError, OverflowError):
+            pass
+        for text in map(str, ids):
+            low, high = self._split(text)
+            self._l_id.append(low)
+            self._l_high.append(high)
 
-    def slice_times(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Absolute start and duration of every slice, ns, and which of them are usable; (n,) each.
-
-        Slices without a time or with a negative or endless duration are counted in ``skipped``.
-        """
-        start = self.x_time.array()
-        duration = nanoseconds(np.array(self.x_duration, np.float64))
-        timed = start != INVALID
-        lasting = duration >= 0
-        self.skipped["slice without a usable time"] += int(np.count_nonzero(~timed))
-        self.skipped["slice with a negative or endless duration"] += int(np.count_nonzero(timed & ~lasting))
-        return start, duration, timed & lasting
-
-
-_LINK_PHASES = {"s": 0, "t": 1, "f": 2}
-_KNOWN = frozenset({"X", "C", "M", *_LINK_PHASES, *PHASES})
-_INSTANTS = frozenset("iInRP")
+    def _split(self, text: str) -> tuple[int, int]:
+        """The id of a link as two numbers: that of a decimal text, else -1 less its code."""
+        if text.isdecimal() and text.isascii() and len(text) < 37 and str(number := int(text)) == text:
+            return number & _LOW, number >> _LOW_BITS
+        return 0, -1 - self.link_texts[text]
 
 
 def _not_shown(phase: str) -> str:
@@ -317,7 +229,3 @@ def _not_shown(phase: str) -> str:
     if not phase:
         return "not an event"
     return "instant without duration" if phase in _INSTANTS else f"phase {phase!r} is not shown"
-
-
-def _plain(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

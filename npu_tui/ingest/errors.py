@@ -15,5 +15,9 @@ class InputError(Exception):
         super().__init__(printable(message))
 
 
+class WorkerError(InputError):
+    """A process that was reading failed, whatever the input is like."""
+
+
 class Cancelled(Exception):  # noqa: N818 - not an error
     """The user stopped the loading."""

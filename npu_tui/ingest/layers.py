@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npu_tui.ingest.columns import Metadata
 from npu_tui.ingest.events import named
+from npu_tui.ingest.metadata import Metadata
 from npu_tui.trace.model import LayerKind
 
 _KINDS: dict[str, LayerKind] = {

@@ -2,42 +2,81 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gc
+import tempfile
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from npu_tui.ingest.build import build_trace
 from npu_tui.ingest.chunks import BOM, CHUNK, ChunkReader, TooLongError, array_start
 from npu_tui.ingest.columns import Columns
-from npu_tui.ingest.errors import Cancelled, InputError
+from npu_tui.ingest.errors import Cancelled, InputError, WorkerError
 from npu_tui.ingest.events import decode_events
+from npu_tui.ingest.gathered import Gathered, UnknownValuesError
 from npu_tui.ingest.lenient import strict_json
+from npu_tui.ingest.parallel import Outcome, read_parallel
 from npu_tui.ingest.profile import Source, find_source
-from npu_tui.ingest.unpack import open_plain
+from npu_tui.ingest.unpack import Plain, open_plain
+from npu_tui.ingest.workers import Workers, worker_count
 from npu_tui.trace.model import EventFile, Health, Trace
 
 Progress = Callable[[int, int, int], bool]
 """Called with (bytes read, bytes in all, events so far); returning False cancels the loading."""
 
+Early = Callable[[Trace], None]
+"""Called with the trace of what has been read so far, without links."""
+
 _REPORT_BYTES = 2 << 20
+_PART_BYTES = 32 << 20
+_FIRST_SECONDS = 0.1
+_EARLY_SECONDS = 0.5
+_EARLY_SHARE = 0.7
+"""Behind this share of the file the whole trace comes soon."""
+
 _SQLITE = b"SQLite format 3\0"
 _LONGEST_HEAD = 64 << 20
 
 
-def load(path: str | Path, progress: Progress | None = None, chunk_size: int = CHUNK) -> Trace:
+def load(
+    path: str | Path,
+    progress: Progress | None = None,
+    chunk_size: int = CHUNK,
+    workers: Workers | None = None,
+    range_bytes: int = 0,
+    early: Early | None = None,
+) -> Trace:
     """The trace at ``path``: a file of events, or a profile directory that holds one.
+
+    A large file is read by several processes: by ``workers`` (which are ended), or by as many as this machine has room
+    for. ``range_bytes`` is how much one of them reads at a time, 0 for what suits the file. ``early`` is called now and
+    then with the trace of what has been read so far.
 
     Raises ``InputError`` if it cannot be read or holds no event, ``Cancelled`` if ``progress`` returns False.
     """
-    source = find_source(Path(path))
     collecting = gc.isenabled()
     gc.disable()  # nothing decoded is cyclic, and a collection walks every event
     try:
-        return _load(source, progress or _silent, chunk_size)
-    except OSError as error:
-        raise InputError(f"{source.path}: {error.strerror or error}; give a file that can be read") from error
+        source = find_source(Path(path))
+        reading = _Reading(source, progress or _silent, chunk_size, range_bytes, workers, early)
+        try:
+            return reading.trace()
+        except UnknownValuesError:
+            return _Reading(source, progress or _silent, chunk_size, 0, None, None, alone=True).trace()
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                where = f"no room in {tempfile.gettempdir()} to unpack it; name a larger disk in TMPDIR"
+                raise InputError(f"{source.path}: {where}") from error
+            raise InputError(f"{source.path}: {error.strerror or error}; give a file that can be read") from error
+        except MemoryError as error:
+            raise InputError(f"{source.path}: not enough memory to load it; close other programs") from error
     finally:
+        if workers is not None:
+            workers.close()
         if collecting:
             gc.enable()
 
@@ -47,57 +86,150 @@ def _silent(done: int, total: int, events: int) -> bool:
     return True
 
 
-def _load(source: Source, progress: Progress, chunk_size: int) -> Trace:
-    columns, health = Columns(), Health()
-    files: list[EventFile] = []
-    reached = 0
-    for file in source.files:
+@dataclass(slots=True)
+class _Pictured:
+    """When what was read so far was last shown: it is shown again when twice as much is there."""
+
+    at: float
+    events: int = 0
+
+    def is_due(self, taken: int, done: int, size: int) -> bool:
+        """Whether to show ``taken`` events, ``done`` of ``size`` bytes having been read."""
+        waited = time.monotonic() - self.at >= (_EARLY_SECONDS if self.events else _FIRST_SECONDS)
+        return waited and taken >= max(2 * self.events, 1) and done < size * _EARLY_SHARE
+
+    def done(self, events: int) -> None:
+        """Note that ``events`` are on screen now."""
+        self.at, self.events = time.monotonic(), events
+
+
+class _Reading:
+    """One loading of ``source``."""
+
+    def __init__(
+        self,
+        source: Source,
+        progress: Progress,
+        chunk_size: int,
+        range_bytes: int,
+        workers: Workers | None,
+        early: Early | None,
+        alone: bool = False,
+    ) -> None:
+        self._source = source
+        self._progress = progress
+        self._chunk_size = chunk_size
+        self._range_bytes = range_bytes
+        self._workers = workers
+        self._early = early
+        self._pictured = _Pictured(time.monotonic())
+        self._alone = alone
+        self._gathered = Gathered()
+        self._columns = Columns()
+        self._health = Health()
+
+    def trace(self) -> Trace:
+        """Read all files and put the trace together."""
+        source, gathered, health = self._source, self._gathered, self._health
+        files: list[EventFile] = []
+        reached = 0
         try:
-            read, reached = _read(file, len(files), columns, health, progress, chunk_size)
-        except InputError as error:
-            if len(source.files) == 1:
-                raise
-            health.warnings.append(str(error))  # the other slices of the export are as good without this one
-        else:
-            files.append(read)
-    if not files:
-        raise InputError(health.warnings[0])
-    if columns.count == columns.phases[""]:
-        raise InputError(f"{source.path}: byte {reached}: the array holds no complete event; profile again")
-    size = sum(file.size for file in files)
-    if not progress(size, size, columns.count):
-        raise Cancelled
-    return build_trace(columns, str(source.path), tuple(files), source.rank, health)
+            for file in source.files:
+                try:
+                    read, reached = self._read(file, len(files))
+                except WorkerError:
+                    raise
+                except InputError as error:
+                    if len(source.files) == 1:
+                        raise
+                    health.warnings.append(str(error))  # the other slices of the export are as good without this one
+                else:
+                    files.append(read)
+        finally:
+            if self._workers is not None:
+                self._workers.close()
+        if not files:
+            raise InputError(health.warnings[0])
+        if gathered.count == gathered.phases[""]:
+            raise InputError(f"{source.path}: byte {reached}: the array holds no complete event; profile again")
+        size = sum(file.size for file in files)
+        self._report(size, size, gathered.count)
+        return build_trace(gathered, str(source.path), tuple(files), source.rank, health)
 
+    def _report(self, done: int, total: int, events: int) -> None:
+        if not self._progress(done, total, events):
+            raise Cancelled
 
-def _read(
-    file: Path, number: int, columns: Columns, health: Health, progress: Progress, chunk_size: int
-) -> tuple[EventFile, int]:
-    """Take the events of ``file`` into ``columns``; returns the offset reached as well."""
-    packed = file.stat().st_size
-    plain = open_plain(file, lambda done: progress(done, packed, columns.count))
-    before = columns.count
-    try:
-        start = _array_start(file, plain.stream)
-        reader = ChunkReader(plain.stream, start, decode_events, strict_json, chunk_size)
-        reported = 0
-        for chunk in reader:
-            columns.add(chunk.offset, chunk.length, chunk.events, number)
-            if reader.offset - reported >= _REPORT_BYTES:
-                reported = reader.offset
-                if not progress(reported, plain.size, columns.count):
-                    raise Cancelled
-    except TooLongError as error:
-        if columns.count == before:
-            raise InputError(f"{file}: {error}; this is no trace of events") from error
-        health.warnings.append(f"{file}: {error}; what lies behind it is not shown")
-        health.truncated = True
-    finally:
-        if not plain.unpacked:
-            plain.stream.close()
-    health.truncated = health.truncated or reader.truncated or plain.cut
-    health.skip("malformed event", reader.malformed)
-    return EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None), reader.offset
+    def _advanced(self, done: int, plain: Plain, number: int, events: int) -> None:
+        """Say how far it is, and now and then show what is there."""
+        self._report(done, plain.size, events)
+        if self._early is None or number or not self._pictured.is_due(self._gathered.count, done, plain.size):
+            return
+        copy = plain.stream if plain.unpacked else None
+        files = (EventFile(plain.path, plain.size, copy),)
+        trace = build_trace(self._gathered.so_far(), str(self._source.path), files, self._source.rank, Health())
+        if len(trace.slices):
+            self._early(trace)
+        self._pictured.done(self._gathered.count)
+
+    def _read(self, file: Path, number: int) -> tuple[EventFile, int]:
+        """Take the events of ``file`` in; returns the offset reached as well."""
+        gathered, health = self._gathered, self._health
+        packed, before = file.stat().st_size, gathered.count
+        plain = open_plain(file, lambda done: self._progress(done, packed, gathered.count))
+        try:
+            start = _array_start(file, plain.stream)
+            self._start_workers(plain.size)
+            if self._workers is not None:
+                outcome = read_parallel(
+                    plain.path,
+                    start,
+                    plain.size,
+                    self._workers,
+                    gathered,
+                    number,
+                    self._chunk_size,
+                    lambda done, events: self._advanced(done, plain, number, before + events),
+                    self._range_bytes,
+                )
+            else:
+                outcome = self._read_alone(plain.stream, start, plain.size, number)
+        finally:
+            if not plain.unpacked:
+                plain.stream.close()
+        if outcome.too_long:
+            if gathered.count == before:
+                raise InputError(f"{file}: {outcome.too_long}; this is no trace of events")
+            health.warnings.append(f"{file}: {outcome.too_long}; what lies behind it is not shown")
+        health.truncated = health.truncated or outcome.truncated or plain.cut or bool(outcome.too_long)
+        health.skip("malformed event", outcome.malformed)
+        return EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None), outcome.end
+
+    def _start_workers(self, size: int) -> None:
+        """Start as many workers as the file is worth, if there are none; without room for them it goes on alone."""
+        if self._workers is None and not self._alone and (count := worker_count(size)) > 1:
+            with contextlib.suppress(OSError):
+                self._workers = Workers(count)
+
+    def _read_alone(self, stream: BinaryIO, start: int, size: int, number: int) -> Outcome:
+        """Read a file in this process."""
+        outcome = Outcome()
+        reader = ChunkReader(stream, start, decode_events, strict_json, self._chunk_size)
+        reported = taken = start
+        try:
+            for chunk in reader:
+                self._columns.add(chunk.offset, chunk.length, chunk.events)
+                if reader.offset - reported >= _REPORT_BYTES:
+                    reported = reader.offset
+                    self._report(reported, size, self._gathered.count + self._columns.count)
+                if reader.offset - taken >= _PART_BYTES:
+                    taken = reader.offset
+                    self._gathered.add(self._columns.take(), file=number)
+        except TooLongError as error:
+            outcome.too_long = str(error)
+        self._gathered.add(self._columns.take(), file=number)
+        outcome.end, outcome.truncated, outcome.malformed = reader.offset, reader.truncated, reader.malformed
+        return outcome
 
 
 def _array_start(file: Path, stream: BinaryIO) -> int:

@@ -22,6 +22,21 @@ class Pairs:
     lone_targets: int
 
 
+def link_keys(category: npt.NDArray[np.int32], low: I64, high: I64) -> npt.NDArray[np.int32]:
+    """Numbers for the distinct (category, id) of link ends, an id being the numbers ``low`` and ``high``; (n,)."""
+    keys = np.zeros(len(low), np.int32)
+    if not len(low):
+        return keys
+    order = np.argsort(low, kind="stable")
+    fresh = low[order][1:] != low[order][:-1]
+    if high.any() or (len(fresh) and (category != category[0]).any()):
+        order = order[np.lexsort((order, high[order], category[order], np.concatenate(([0], np.cumsum(fresh)))))]
+        changed = (low[order][1:] != low[order][:-1]) | (high[order][1:] != high[order][:-1])
+        fresh = changed | (category[order][1:] != category[order][:-1])
+    keys[order[1:]] = np.cumsum(fresh)
+    return keys
+
+
 def pair_ends(key: npt.NDArray[np.int32], phase: npt.NDArray[np.int8]) -> Pairs:
     """Sources and targets of link ends given in file order; ``phase`` is 0 source, 1 step, 2 target.
 

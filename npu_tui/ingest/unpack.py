@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from npu_tui.ingest.errors import Cancelled, InputError
 
@@ -34,6 +35,36 @@ class Plain:
     cut: bool
 
 
+def _scratch() -> tuple[BinaryIO, str]:
+    """An empty file that vanishes with this process, and a path that opens it for other processes meanwhile."""
+    plain = tempfile.TemporaryFile(prefix="npu-tui-")  # noqa: SIM115 - it lives as long as the trace
+    path = f"/proc/{os.getpid()}/fd/{plain.fileno()}"
+    if os.path.exists(path):
+        return cast(BinaryIO, plain), path
+    plain.close()
+    named = tempfile.NamedTemporaryFile(prefix="npu-tui-", suffix=".json")  # noqa: SIM115 - it lives as long as the trace
+    return cast(BinaryIO, named), named.name
+
+
+def spooled(stream: BinaryIO, advance: Advance | None = None) -> tuple[BinaryIO, str]:
+    """What ``stream`` brings, in a file that vanishes when it is closed, and a path that opens it again.
+
+    ``advance`` is called with the bytes so far and cancels by returning False. Raises ``OSError`` if there is no room.
+    """
+    copy, path = _scratch()
+    taken = 0
+    try:
+        while data := stream.read(_BLOCK):
+            taken += copy.write(data)
+            if advance is not None and not advance(taken):
+                raise Cancelled
+        copy.flush()
+    except BaseException:
+        copy.close()
+        raise
+    return copy, path
+
+
 def open_plain(file: Path, advance: Advance | None = None) -> Plain:
     """``file`` opened for reading, unpacked to a temporary file first if it is gzip.
 
@@ -53,7 +84,7 @@ def open_plain(file: Path, advance: Advance | None = None) -> Plain:
 
 
 def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
-    copy = tempfile.NamedTemporaryFile(prefix="npu-tui-", suffix=".json")  # noqa: SIM115 - it lives as long as the trace
+    copy, path = _scratch()
     inflate = zlib.decompressobj(wbits=31)
     taken = written = 0
     whole = damaged = False
@@ -91,7 +122,7 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
         raise InputError(f"{file}: byte {taken}: gzip without content; copy the file again")
     copy.flush()
     copy.seek(0)
-    return Plain(copy, copy.name, written, unpacked=True, cut=not whole)  # type: ignore[arg-type]
+    return Plain(copy, path, written, unpacked=True, cut=not whole)
 
 
 def _readable(inflate: zlib._Decompress, data: bytes) -> bytes:

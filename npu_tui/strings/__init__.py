@@ -11,6 +11,7 @@ from npu_tui.strings import (
     gate,
     keymap,
     notes,
+    opening,
     pages,
     report,
     rows,
@@ -31,6 +32,7 @@ ENGLISH: dict[str, str] = (
     | gate.ENGLISH
     | keymap.ENGLISH
     | notes.ENGLISH
+    | opening.ENGLISH
     | pages.ENGLISH
     | report.ENGLISH
     | rows.ENGLISH

@@ -16,7 +16,7 @@ ENGLISH: dict[str, str] = {
     "cli.no_step": "no ProfilerStep#{step} that launched anything",
     "cli.trace": "trace_view.json or a *_ascend_pt directory",
     "cli.bad_output": "-o wants the name of an .svg file",
-    "cli.path": "trace_view.json or a *_ascend_pt directory; without it, the current directory",
+    "cli.path": "trace_view.json or a *_ascend_pt directory, - for a pipe; without it, the current directory",
     "cli.demo": "open a bundled example",
     "cli.demo_name": "which example: {names}",
     "cli.explain": "what a finding means: its rule, its thresholds, what to do, its documents",

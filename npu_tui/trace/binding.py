@@ -53,14 +53,15 @@ class LaneIndex:
         hit = found >= 0
         hit[hit] = self._start[found[hit]] == time[hit]
         found[~hit] = -1
-        for query in np.flatnonzero(hit & (connection >= 0)):
-            at = int(found[query])
-            first = int(self._first[lane[query]])
-            while at >= first and self._start[at] == time[query]:
-                if connections[at] == connection[query]:
-                    found[query] = at
-                    break
-                at -= 1
+        query = np.flatnonzero(hit & (connection >= 0))
+        at = found[query]
+        while len(query):
+            same = connections[at] == connection[query]
+            found[query[same]] = at[same]
+            query, at = query[~same], at[~same] - 1
+            tied = at >= self._first[lane[query]]
+            tied[tied] = self._start[at[tied]] == time[query[tied]]
+            query, at = query[tied], at[tied]
         return found
 
     def innermost(self, lane: npt.NDArray[np.int32], time: I64) -> I64:

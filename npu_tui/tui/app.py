@@ -18,6 +18,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 
 from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.loading import LoadingScreen
@@ -27,7 +28,7 @@ from npu_tui.tui.session import Session
 from npu_tui.tui.terminal import Terminal
 from npu_tui.tui.theme import THEMES
 from npu_tui.tui.timeline import Timeline
-from npu_tui.view.opening import Opening
+from npu_tui.view.start import Start
 
 _DEBUG = "NPU_TUI_DEBUG"
 _LAST_ANSWER_SECONDS = 0.4
@@ -57,20 +58,20 @@ class NpuTui(App[InputError | None]):
 
     def __init__(
         self,
-        path: Path | None = None,
+        path: Path | Opening | None = None,
         session: Session | None = None,
         terminal: Terminal | None = None,
         thresholds: Thresholds | None = None,
-        opening: Opening | None = None,
+        start: Start | None = None,
         notes: Path | None = None,
         seen: Path | None = None,
     ) -> None:
-        """Opens at ``opening``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run."""
+        """Opens at ``start``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run."""
         super().__init__()
-        self._opening = opening
+        self._start = start
         self._notes = notes
         self._seen = seen
-        self._path = path
+        self._opening = Opening(path, cached=False) if isinstance(path, Path) else path
         self._session = session
         self._leaving = 0
         self._thresholds = thresholds
@@ -102,9 +103,9 @@ class NpuTui(App[InputError | None]):
             event.set_sender(self)
             self.post_message(event)
         if self._session is not None:
-            self.push_screen(self._main(self._session))
-        elif self._path is not None:
-            self.push_screen(LoadingScreen(self._path), self._loaded)
+            self.push_screen(self._explored(self._session))
+        elif self._opening is not None:
+            self.push_screen(LoadingScreen(self._opening, self._explored, self._loaded))
 
     def action_interrupt(self) -> None:
         """Leave at once, as Ctrl+C does elsewhere."""
@@ -145,12 +146,11 @@ class NpuTui(App[InputError | None]):
         self._exit_renderables.append(Text(say("app.crashed", error=words, variable=_DEBUG)))
         self._close_messages_no_wait()
 
-    def _main(self, session: Session) -> MainScreen:
-        return MainScreen(session, self.terminal, self._thresholds, self._opening, self._notes, self._seen)
+    def _explored(self, session: Session) -> MainScreen:
+        return MainScreen(session, self.terminal, self._thresholds, self._start, self._notes, self._seen)
 
     def _loaded(self, result: Session | InputError | None) -> None:
         if isinstance(result, Session):
-            self.push_screen(self._main(result))
             self.call_after_refresh(_settle_garbage)
         else:
             self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)

@@ -13,7 +13,7 @@ from npu_tui.tui.completion import Candidate, best
 from npu_tui.tui.flags import Flag
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.timeline import Timeline
-from npu_tui.view.opening import find_slice
+from npu_tui.view.start import find_slice
 
 if TYPE_CHECKING:
     from npu_tui.tui.main import MainScreen

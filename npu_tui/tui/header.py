@@ -102,17 +102,31 @@ class StatusLine(Static):
         self._turn = 0
         self._speaking = False
         self.hint = ""
+        self._held = ""
 
     def on_resize(self) -> None:
         """Show as many keys as fit."""
         if not self._speaking:
-            self.show_keys(True)
+            self._show()
+
+    def hold(self, words: str) -> None:
+        """Show ``words`` where the keys stand, until there are none."""
+        self._held = words
+        if not self._speaking:
+            self._show()
+
+    def _show(self) -> None:
+        if self._held:
+            line = Text(printable(self._held))
+        else:
+            line = Text(self.hint, style="bold") if self.hint else _keys(self.size.width)
+        self.update(line, layout=False)
 
     def show_keys(self, anew: bool = False) -> None:
         """Show the keys, or the hint if there is one, where a message stands; ``anew`` also where none does."""
         if self._speaking or anew:
             self._speaking = False
-            self.update(Text(self.hint, style="bold") if self.hint else _keys(self.size.width), layout=False)
+            self._show()
 
     def say(self, words: str) -> None:
         """Show ``words`` for a while."""

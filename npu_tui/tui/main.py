@@ -49,8 +49,9 @@ from npu_tui.tui.timeline import Timeline
 from npu_tui.tui.verdict import Verdict
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
-from npu_tui.view.opening import NO_TAB, Opening, open_at
 from npu_tui.view.scene import Selected
+from npu_tui.view.start import NO_TAB, Start, start_at
+from npu_tui.view.takeover import take_over
 
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
@@ -95,11 +96,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
         session: Session,
         terminal: Terminal | None = None,
         thresholds: Thresholds | None = None,
-        opening: Opening | None = None,
+        start: Start | None = None,
         notes: Path | None = None,
         seen: Path | None = None,
     ) -> None:
-        """Opens at ``opening``; flags are kept in the file ``notes``, without one only as long as the screen.
+        """Opens at ``start``; flags are kept in the file ``notes``, without one only as long as the screen.
 
         Until the file ``seen`` is there, a line says what to press first.
         """
@@ -110,7 +111,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._thresholds = thresholds
         self.explorer = Explorer(session.scene, 80, 20)
         self.notes = Notes(self, Flags(session.scene.traces[0], notes))
-        self._opening = opening
+        self._start = start
+        self._notes_file = notes
         self._first_run = FirstRun(seen)
         self.asking = Asking(self)
         self.finder = Finder(self, session)
@@ -127,6 +129,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._filled: tuple[object, ...] | None = None
         self._computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
+        self.cancel: Callable[[], None] | None = None
 
     @property
     def hits(self) -> Hits:
@@ -149,29 +152,55 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._arrange(self.app.size)  # before the first layout, which then stays
         self.query_one(Timeline).focus()
         self._fill_panel()
+        self._look_through()
+
+    def _look_through(self) -> None:
+        """Go where the user wants to begin, add up the trace and find what is wrong, once all of the trace is there."""
+        if self.cancel is not None:
+            return
         self.run_worker(self._measure, thread=True, group="bars")
         for trace in self.session.scene.traces:
             if trace.health.truncated:
                 self.tell(say("health.truncated", events=sum(trace.events.values())))
         self.notes.mark()
         self._first_run.show(self.query_one(StatusLine), self.session)
-        if self._opening is not None:
-            self.call_after_refresh(self._open_at, self._opening)
+        if self._start is not None and not self.explorer.moved:
+            self.call_after_refresh(self._start_at, self._start)
 
-    def _open_at(self, opening: Opening) -> None:
+    def _start_at(self, start: Start) -> None:
         """Show the place that was asked for; the lanes have their size now."""
         panel = self.query_one(Panel)
-        if opening.tab and opening.tab != NO_TAB:
-            self.open_tab(opening.tab)
-        elif opening.tab and not panel.has_class("-hidden"):
+        if start.tab and start.tab != NO_TAB:
+            self.open_tab(start.tab)
+        elif start.tab and not panel.has_class("-hidden"):
             self.toggle_panel()
-        failed = open_at(self.explorer, opening)
-        if opening.search:
-            self.finder.finish(opening.search)
+        failed = start_at(self.explorer, start)
+        if start.search:
+            self.finder.finish(start.search)
             self._show_hits()
         if failed:
             self.tell(say("open.failed", option=failed))
         self.query_one(Timeline).changed()
+
+    def replace_session(self, session: Session) -> None:
+        """Explore ``session``, which holds more of the same trace, from where the user is now."""
+        before = self.explorer
+        self.session, self.explorer = session, Explorer(session.scene, before.state.viewport.width, 20)
+        take_over(before, self.explorer)
+        self.query_one(Timeline).show_scene(self.explorer, Painter(session.scene))
+        wanted = self.hits.text
+        self.notes = Notes(self, Flags(session.scene.traces[0], self._notes_file))
+        self.asking, self.finder, self._actions = Asking(self), Finder(self, session), Actions(self)
+        self._tabs = {tab.id: tab() for tab in TABS}
+        self._filled = self._arranged = None
+        self.finder.begin(wanted)
+        self._arrange(self.size)
+        self._fill_panel()
+        self._look_through()
+
+    def show_loading(self, words: str) -> None:
+        """Show how far the loading is in place of the keys; nothing once it is done."""
+        self.query_one(StatusLine).hold(words)
 
     def on_screen_suspend(self) -> None:
         """Another screen draws over this one."""
@@ -299,8 +328,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
         timeline = self.query_one(Timeline)
         if self.focused is not timeline:
             timeline.focus()
-        elif self.explorer.deselect() and not len(self.explorer.state.hits):
-            self.finder.clear()
+        elif self.explorer.deselect():
+            if not len(self.explorer.state.hits):
+                self.finder.clear()
+        elif self.cancel is not None:
+            self.cancel()
 
     def show_help(self) -> None:
         """Show all keys, and why some can do nothing just now."""

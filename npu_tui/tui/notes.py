@@ -14,7 +14,7 @@ from npu_tui.tui.flags import Flag, Flags
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.timeline import Timeline
-from npu_tui.view.opening import NO_TAB, Opening, rows_text, slice_text
+from npu_tui.view.start import NO_TAB, Start, rows_text, slice_text
 
 if TYPE_CHECKING:
     from npu_tui.tui.main import MainScreen
@@ -73,7 +73,7 @@ class Notes:
         """The command that opens this view."""
         explorer, panel = self._screen.explorer, self._screen.query_one(Panel)
         state, scene = explorer.state, explorer.scene
-        opening = Opening(
+        start = Start(
             view=explorer.asked,
             at=state.cursor,
             range=state.range,
@@ -83,4 +83,4 @@ class Notes:
             links=state.link_mode,
             tab=NO_TAB if panel.has_class("-hidden") else panel.tab,
         )
-        return shlex.join(["npu-tui", str(Path(scene.traces[0].path).absolute()), *opening.words()])
+        return shlex.join(["npu-tui", str(Path(scene.traces[0].path).absolute()), *start.words()])

@@ -19,8 +19,8 @@ from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal import Terminal
 from npu_tui.view.ansi import Rgb
 from npu_tui.view.grid import Attr
-from npu_tui.view.opening import Opening
 from npu_tui.view.palette import Ink
+from npu_tui.view.start import Start
 
 _XTERM: tuple[Rgb, ...] = (
     (0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229),
@@ -45,15 +45,15 @@ def picture(
     rows: int,
     keys: list[str],
     terminal: Terminal | None = None,
-    opening: Opening | None = None,
+    start: Start | None = None,
     notes: Path | None = None,
 ) -> str:
     """The SVG of the explorer on ``trace`` at ``columns`` x ``rows`` after ``keys`` (Textual's names) were pressed.
 
-    It is drawn as ``terminal`` shows it, by default one with all colours and glyphs; it opens at ``opening`` and marks
+    It is drawn as ``terminal`` shows it, by default one with all colours and glyphs; it opens at ``start`` and marks
     the flags of the file ``notes``.
     """
-    app = NpuTui(session=make_session([trace]), terminal=terminal or Terminal(), opening=opening, notes=notes)
+    app = NpuTui(session=make_session([trace]), terminal=terminal or Terminal(), start=start, notes=notes)
     return asyncio.run(_picture(app, trace, columns, rows, keys))
 
 

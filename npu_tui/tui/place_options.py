@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from npu_tui.strings import say
 
 if TYPE_CHECKING:
-    from npu_tui.view.opening import Opening
+    from npu_tui.view.start import Start
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
@@ -25,11 +25,11 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--notes", metavar="FILE", help=say("cli.place.notes"))
 
 
-def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Opening | None:
+def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Start | None:
     """Where the options say to open; None if they say nothing."""
     from npu_tui.trace.units import parse_duration
     from npu_tui.tui.commands import TAB_KEYS
-    from npu_tui.view.opening import NO_TAB, Opening, parse_span
+    from npu_tui.view.start import NO_TAB, Start, parse_span
 
     spans = {"range": options.range, "view": options.view}
     found = {name: parse_span(text) for name, text in spans.items() if text is not None}
@@ -42,7 +42,7 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Op
     tabs = [*(tab for tab, _ in TAB_KEYS), NO_TAB]
     if options.tab and options.tab not in tabs:
         parser.error(say("cli.bad_tab", text=options.tab, tabs=", ".join(tabs)))
-    opening = Opening(
+    start = Start(
         found.get("view"),
         at,
         found.get("range"),
@@ -52,4 +52,4 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Op
         options.links,
         options.tab,
     )
-    return opening if opening != Opening() else None
+    return start if start != Start() else None

@@ -65,6 +65,12 @@ class Timeline(Widget, can_focus=True):
         self._fit()
         self.refresh()
 
+    def show_scene(self, explorer: Explorer, painter: Painter) -> None:
+        """Look at another scene."""
+        self.explorer, self.painter = explorer, painter
+        self._fit()
+        self.refresh()
+
     def _fit(self) -> None:
         width, height = self.size
         heads = self.app.size.height >= HEADS_FROM

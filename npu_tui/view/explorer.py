@@ -57,6 +57,7 @@ class Explorer:
         self._show(low, high)
         self._put_cursor((low + high) // 2)
         self.state.focus = next((i for i, row in enumerate(self.rows) if self._is_lane(row)), 0)
+        self._opening, self._opening_row = self._asked, self.list.key
 
     def _is_lane(self, row: ScreenRow) -> bool:
         return row.lane >= 0 and not self.scene.traces[row.trace].lanes[row.lane].derived
@@ -72,11 +73,6 @@ class Explorer:
     def rows(self) -> list[ScreenRow]:
         """All rows from top to bottom."""
         return self.list.rows
-
-    @property
-    def asked(self) -> tuple[int, int]:
-        """The times that the view was made for, ns; its columns may begin and end a little outside."""
-        return self._asked
 
     @property
     def focused(self) -> ScreenRow | None:
@@ -106,6 +102,20 @@ class Explorer:
         state = self.state
         view = state.viewport
         return Place(view.start, view.end, state.cursor, self.list.key, state.top, state.selection)
+
+    @property
+    def asked(self) -> tuple[int, int]:
+        """The times that the view was made to show, ns; the view itself covers whole columns."""
+        return self._asked
+
+    @property
+    def moved(self) -> bool:
+        """Whether the view is another one than that which opens, or the cursor was moved to another row."""
+        return self._asked != self._opening or self.list.key != self._opening_row or self.state.selection is not None
+
+    def return_to(self, place: Place) -> None:
+        """Show ``place``."""
+        self._go(place)
 
     def leave(self) -> None:
         """Remember the present view for undo."""

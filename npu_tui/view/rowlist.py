@@ -111,6 +111,10 @@ class RowList:
         self._rebuild(row)
         return True
 
+    def refold(self) -> None:
+        """Make the rows again after ``folds`` was changed."""
+        self._rebuild(self.focused)
+
     def _layer_folds(self, row: ScreenRow) -> bool:
         """Whether the layer of ``row`` can fold: Steps and single curves cannot."""
         trace = self._scene.traces[row.trace]

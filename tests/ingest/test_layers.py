@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from npu_tui.ingest import layers
-from npu_tui.ingest.columns import Metadata
 from npu_tui.ingest.layers import thread_label
+from npu_tui.ingest.metadata import Metadata
 
 OS_PID = 3016828
 

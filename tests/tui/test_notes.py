@@ -56,7 +56,7 @@ async def test_the_copied_command_opens_the_same_view(session, keys, size):
         command = driver.main.notes.command_here()
         expected, before = driver.rows(), driver.state
         expected_rows = [(row.lane, row.depth, row.series, row.chart) for row in driver.explorer.rows]
-    app = NpuTui(session=session, opening=opening_of(command))
+    app = NpuTui(session=session, start=opening_of(command))
     async with opened(session, size, app) as driver:
         after = driver.state
         assert (after.viewport, after.cursor, after.range) == (before.viewport, before.cursor, before.range)

@@ -154,13 +154,13 @@ async def test_what_is_no_trace_ends_the_program_with_the_reason(tmp_path, conte
 async def test_escape_cancels_loading(monkeypatch):
     reached, go_on = threading.Event(), threading.Event()
 
-    def slow(path, progress):
+    def slow(opening, progress, note, early):
         reached.set()
         go_on.wait(10)
         progress(1, 2, 3)
         raise AssertionError("loading goes on after it was cancelled")
 
-    monkeypatch.setattr("npu_tui.tui.loading.load", slow)
+    monkeypatch.setattr("npu_tui.ingest.opening.Opening.trace", slow)
     app = NpuTui(FIXTURE)
     async with app.run_test():
         await until(reached.is_set)
@@ -176,13 +176,13 @@ async def test_escape_cancels_loading(monkeypatch):
 async def test_the_loading_screen_tells_how_far_it_is(monkeypatch):
     reached, go_on = threading.Event(), threading.Event()
 
-    def slow(path, progress):
+    def slow(opening, progress, note, early):
         progress(3 << 20, 7 << 20, 12_345)
         reached.set()
         go_on.wait(10)
         raise InputError("enough")
 
-    monkeypatch.setattr("npu_tui.tui.loading.load", slow)
+    monkeypatch.setattr("npu_tui.ingest.opening.Opening.trace", slow)
     app = NpuTui(FIXTURE)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(reached.is_set)

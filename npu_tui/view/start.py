@@ -22,7 +22,7 @@ _JUMP_BEFORE, _JUMP_BEHIND = 9, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class Start:
     """What the options say; times in ns, None or empty where nothing is said.
 
     ``view`` is the visible time, ``at`` the cursor, ``select`` a slice as ``slice_text`` writes it, ``rows`` what is
@@ -204,29 +204,29 @@ def _lane_key(scene: Scene, trace: int, index: int, kind: str) -> LaneKey | None
     return (trace, known.lanes[index].layer, index, -1, -1) if index < len(known.lanes) else None
 
 
-def open_at(explorer: Explorer, opening: Opening) -> str:
-    """Show what ``opening`` asks for but search and tab; returns the option that could not be followed, or nothing."""
+def start_at(explorer: Explorer, start: Start) -> str:
+    """Show what ``start`` asks for but search and tab; returns the option that could not be followed, or nothing."""
     state, scene, failed = explorer.state, explorer.scene, ""
-    if opening.links is not None:
-        state.link_mode = opening.links
-    if opening.select:
-        after = opening.at if opening.at is not None else (opening.view or opening.range or (0, 0))[0]
-        found = find_slice(scene, opening.select, after)
+    if start.links is not None:
+        state.link_mode = start.links
+    if start.select:
+        after = start.at if start.at is not None else (start.view or start.range or (0, 0))[0]
+        found = find_slice(scene, start.select, after)
         if found is None:
             failed = "--select"
         else:
             explorer.select(found)
-            if opening.view is None and opening.range is None:
+            if start.view is None and start.range is None:
                 slices = scene.traces[found.trace].slices
-                start, length = int(slices.start[found.item]), int(slices.end[found.item] - slices.start[found.item])
-                explorer.show(start - _JUMP_BEFORE * max(length, 1), start + _JUMP_BEHIND * max(length, 1))
-    if opening.range is not None:
-        explorer.set_range(*opening.range)
-        explorer.show(*opening.range)
-    if opening.view is not None:
-        explorer.show(*opening.view)
-    if opening.at is not None:
-        explorer.go_to(opening.at)
-    if opening.rows and not apply_rows(explorer, opening.rows):
+                begin, length = int(slices.start[found.item]), int(slices.end[found.item] - slices.start[found.item])
+                explorer.show(begin - _JUMP_BEFORE * max(length, 1), begin + _JUMP_BEHIND * max(length, 1))
+    if start.range is not None:
+        explorer.set_range(*start.range)
+        explorer.show(*start.range)
+    if start.view is not None:
+        explorer.show(*start.view)
+    if start.at is not None:
+        explorer.go_to(start.at)
+    if start.rows and not apply_rows(explorer, start.rows):
         failed = "--rows"
     return failed

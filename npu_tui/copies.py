@@ -1,0 +1,73 @@
+"""``npu-tui cache`` and ``npu-tui index``: the parsed copies of large traces."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+
+
+def cache_command(words: list[str]) -> int:
+    """List or clear the copies; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="npu-tui cache", description=say("cache.help"))
+    parser.add_argument("what", nargs="?", choices=("list", "clear"), default="list", help=say("cache.what"))
+    what = parser.parse_args(words).what
+    from npu_tui.ingest import cache
+
+    where = printable(str(cache.directory()))
+    if what == "clear":
+        count, size = cache.clear()
+        print(say("cache.cleared", count=count, size=size >> 20))
+        return 0
+    copies = cache.copies()
+    for copy in copies:
+        used = datetime.fromtimestamp(copy.used).strftime("%Y-%m-%d %H:%M")
+        print(say("cache.row", size=copy.size >> 20, used=used, name=printable(copy.path.name)))
+    total = sum(copy.size for copy in copies) >> 20
+    print(say("cache.sum", count=len(copies), size=total, path=where) if copies else say("cache.none", path=where))
+    return 0
+
+
+def index_command(words: list[str]) -> int:
+    """Make copies of traces; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="npu-tui index", description=say("cli.index"))
+    parser.add_argument("path", nargs="+", metavar="PATH", help=say("cli.index_path"))
+    paths = parser.parse_args(words).path
+    from npu_tui.ingest.errors import InputError
+
+    code = 0
+    for path in paths:
+        try:
+            print(_indexed(Path(path)), flush=True)
+        except InputError as error:
+            print(f"npu-tui: {printable(str(error))}", file=sys.stderr)
+            code = 3
+    return code
+
+
+def _indexed(path: Path) -> str:
+    """Make the copy of the trace at ``path``; returns what to say. Raises ``InputError`` if it cannot be loaded."""
+    from npu_tui.ingest import cache
+    from npu_tui.ingest.load import load
+    from npu_tui.ingest.profile import find_source
+
+    shown = printable(str(path))
+    source = find_source(path)
+    key = cache.key_of(source)
+    if key is None:
+        return say("index.small", path=shown)
+    if cache.find(source, key) is not None:
+        return say("index.there", path=shown)
+    begun = time.monotonic()
+    trace = load(path)
+    try:
+        cache.keep(trace, key, lambda: True)
+    except OSError as error:
+        return say("index.failed", path=shown, why=error.strerror or error)
+    seconds = f"{time.monotonic() - begun:.1f}"
+    return say("index.kept", path=shown, events=f"{sum(trace.events.values()):,}", seconds=seconds)

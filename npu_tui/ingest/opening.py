@@ -1,0 +1,95 @@
+"""What the user wants to see, on its way to a Trace: from a file, from its parsed copy, or through a pipe."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from npu_tui.ingest import cache
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.load import Early, Progress, load
+from npu_tui.ingest.profile import find_source
+from npu_tui.ingest.unpack import spooled
+from npu_tui.ingest.workers import Workers, worker_count
+from npu_tui.trace.model import Trace
+
+PIPED = Path("-")
+"""Stands for the trace that comes through standard input."""
+
+
+@dataclass(slots=True)
+class Opening:
+    """A trace to be opened: the file or directory ``path``, or what ``piped`` brings.
+
+    With ``cached`` its parsed copy is used, or made if there is none.
+    """
+
+    path: Path
+    cached: bool = True
+    piped: BinaryIO | None = None
+    workers: Workers | None = None
+
+    def start(self) -> None:
+        """Start the processes that a large file is worth, so that they are up when it is loaded.
+
+        Raises ``InputError`` if there is nothing to open.
+        """
+        if self.piped is not None:
+            return
+        source = find_source(self.path)
+        key = cache.key_of(source) if self.cached else None
+        if key is None or not cache.has(key):
+            with contextlib.suppress(OSError):
+                count = worker_count(sum(file.stat().st_size for file in source.files))
+                self.workers = Workers(count) if count > 1 else None
+
+    def close(self) -> None:
+        """End what ``start`` started."""
+        if self.workers is not None:
+            self.workers.close()
+            self.workers = None
+
+    def trace(
+        self,
+        progress: Progress | None = None,
+        note: Callable[[str], None] | None = None,
+        early: Early | None = None,
+    ) -> Trace:
+        """The trace, once; raises and calls ``progress`` and ``early`` as ``load`` does.
+
+        A copy is written beside everything else and waited for a moment when the program ends; ``note`` is told why it
+        could not be.
+        """
+        try:
+            if self.piped is not None:
+                return self._piped(self.piped, progress, early)
+            source = find_source(self.path)
+            key = cache.key_of(source) if self.cached else None
+            if key is not None and (found := cache.find(source, key)) is not None:
+                return found
+            trace = load(self.path, progress, workers=self.workers, early=early)
+        finally:
+            self.close()
+        if key is not None and cache.key_of(source) == key:
+            atexit.register(cache.Keeper(trace, key, note).finish)
+        return trace
+
+    def _piped(self, stream: BinaryIO, progress: Progress | None, early: Early | None) -> Trace:
+        advance = None if progress is None else (lambda done: progress(done, 0, 0))
+        copy, path = spooled(stream, advance)
+        try:
+            trace = load(path, progress, early=early)
+        except InputError as error:
+            raise InputError(str(error).replace(path, str(PIPED))) from error
+        trace.path = str(PIPED)
+        trace.files = tuple(file if file.copy is not None else replace(file, copy=copy) for file in trace.files)
+        return trace
+
+
+def open_trace(path: str | Path, cached: bool = True) -> Trace:
+    """The trace at ``path``, from its parsed copy where there is one (see ``Opening``)."""
+    return Opening(Path(path), cached).trace()

@@ -1,0 +1,27 @@
+"""The texts of loading and of the parsed copies."""
+
+from __future__ import annotations
+
+ENGLISH: dict[str, str] = {
+    "loading.title": "loading {path}",
+    "loading.progress": "{done} of {total} MB, {events} events, {rate} events/s, {left} s left",
+    "loading.piped": "{done} MB have come through the pipe",
+    "loading.building": "ordering {events} events",
+    "loading.cancel": "Esc cancels",
+    "loading.early": "loading: {figures} · Esc cancels",
+    "cache.help": "list the parsed copies of large traces, or clear them",
+    "cache.what": "list (the default) or clear",
+    "cache.none": "no parsed copies in {path}",
+    "cache.row": "{size} MB, last used {used}: {name}",
+    "cache.sum": "{count} copies, {size} MB in {path}",
+    "cache.cleared": "removed {count} copies, {size} MB",
+    "cache.failed": "the parsed copy could not be kept: {why}",
+    "cli.no_cache": "neither use nor make a parsed copy of a large trace",
+    "cli.index": "make parsed copies, so that large traces open at once",
+    "cli.index_path": "a trace_view.json or a *_ascend_pt directory",
+    "cli.piped_terminal": "- reads a trace from a pipe, and standard input is a terminal",
+    "index.small": "{path}: small enough to be loaded each time",
+    "index.there": "{path}: there already",
+    "index.kept": "{path}: {events} events in {seconds} s",
+    "index.failed": "{path}: could not be kept: {why}",
+}

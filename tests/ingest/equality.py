@@ -1,0 +1,33 @@
+"""Two loadings of one trace, compared in everything but the chunks that its events lie in."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from npu_tui.ingest.fetch import event_bytes
+from npu_tui.trace.model import Trace
+
+LAID_OUT = ("chunks", "files", "path")
+
+
+def assert_same(first: object, second: object, where: str = "trace") -> None:
+    """Every column to the bit, every name, lane and count."""
+    if dataclasses.is_dataclass(first):
+        assert type(first) is type(second), where
+        for field in dataclasses.fields(first):
+            if field.name not in LAID_OUT:
+                assert_same(getattr(first, field.name), getattr(second, field.name), f"{where}.{field.name}")
+    elif isinstance(first, np.ndarray):
+        assert isinstance(second, np.ndarray), where
+        assert first.dtype == second.dtype, where
+        assert np.array_equal(first, second, equal_nan=first.dtype.kind == "f"), where
+    else:
+        assert first == second, where
+
+
+def assert_same_events(first: Trace, second: Trace, step: int = 1) -> None:
+    """Every ``step``-th event is found again with the same bytes."""
+    for ordinal in range(0, sum(first.events.values()), step):
+        assert event_bytes(first, ordinal) == event_bytes(second, ordinal)

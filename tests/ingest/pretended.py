@@ -1,0 +1,44 @@
+"""Workers that live in this process and answer in an order drawn by lot."""
+
+from __future__ import annotations
+
+import io
+import random
+
+from npu_tui.ingest.columns import Columns
+from npu_tui.ingest.parts import Part, unpacked
+from npu_tui.ingest.worker import Task, answer
+from npu_tui.ingest.workers import Workers
+
+
+class PretendedWorkers(Workers):
+    """Everything of ``Workers`` but the processes: each part goes through bytes as it would through a pipe."""
+
+    def __init__(self, count: int, seed: int = 0) -> None:
+        self._columns = [Columns() for _ in range(count)]
+        self._waiting: list[list[Task]] = [[] for _ in range(count)]
+        self._lot = random.Random(seed)
+        self.parts = self  # type: ignore[assignment]
+        self.asked = 0
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def ask(self, worker: int, task: Task) -> None:
+        self._waiting[worker].append(task)
+        self.asked += 1
+
+    def get(self, timeout: float | None = None) -> tuple[int, Part]:
+        worker = self._lot.choice([i for i, waiting in enumerate(self._waiting) if waiting])
+        out = io.BytesIO()
+        answer(self._waiting[worker].pop(0), self._columns[worker], out)
+        out.seek(0)
+        head = out.read(int.from_bytes(out.read(8), "little"))
+
+        def fill(buffer: memoryview) -> None:
+            assert out.readinto(buffer) == len(buffer)
+
+        return worker, unpacked(head, fill)
+
+    def close(self) -> None:
+        pass

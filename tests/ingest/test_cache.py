@@ -1,0 +1,228 @@
+"""A parsed copy gives the trace it was made of, or nothing at all."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from equality import assert_same, assert_same_events
+
+from npu_tui.ingest import cache
+from npu_tui.ingest.load import load
+from npu_tui.ingest.opening import Opening
+from npu_tui.ingest.profile import find_source
+from npu_tui.trace.model import Trace
+
+FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
+
+
+@pytest.fixture(autouse=True)
+def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "LEAST_BYTES", 1)
+    monkeypatch.setattr(cache, "_LEFT_FREE", 0)
+    return tmp_path
+
+
+def kept(path: str | Path) -> tuple[Trace, str]:
+    """The trace at ``path``, whose copy is made, and the name of that."""
+    trace, key = load(path), cache.key_of(find_source(Path(path)))
+    assert key is not None
+    cache.keep(trace, key, lambda: True)
+    return trace, key
+
+
+def found(path: str | Path, key: str) -> Trace | None:
+    return cache.find(find_source(Path(path)), key)
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_a_copy_is_the_trace_to_the_bit(name: str) -> None:
+    trace, key = kept(f"fixtures/{name}")
+    copy = found(f"fixtures/{name}", key)
+    assert copy is not None
+    assert_same(trace, copy)
+    assert_same_events(trace, copy, 5)
+    assert copy.files == trace.files
+    assert copy.path == trace.path
+
+
+def test_columns_of_a_copy_can_be_written_to_and_stay_as_they_are_on_disk() -> None:
+    trace, key = kept("fixtures/healthy")
+    copy = found("fixtures/healthy", key)
+    assert copy is not None
+    copy.slices.start[:] = 0
+    assert_same(trace, found("fixtures/healthy", key))
+
+
+def traces_of(count: int, folder: Path) -> list[Path]:
+    paths = []
+    for i in range(count):
+        events = ", ".join(f'{{"ph": "X", "ts": "{k}.000", "dur": {i + 1}, "name": "n{k}"}}' for k in range(50))
+        paths.append(folder / f"trace{i}.json")
+        paths[-1].write_text(f"[{events}]")
+    return paths
+
+
+def test_the_key_follows_the_content_not_the_place(tmp_path: Path) -> None:
+    path = traces_of(1, tmp_path)[0]
+    key = cache.key_of(find_source(path))
+    moved = path.rename(tmp_path / "elsewhere.json")
+    assert cache.key_of(find_source(moved)) == key
+    status = moved.stat()
+    moved.write_bytes(moved.read_bytes().replace(b"n7", b"m7"))
+    assert cache.key_of(find_source(moved)) != key
+    os.utime(moved, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert cache.key_of(find_source(moved)) != key
+
+
+def test_packed_and_small_files_have_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = traces_of(1, tmp_path)[0]
+    packed = tmp_path / "trace.json.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert cache.key_of(find_source(packed)) is None
+    monkeypatch.setattr(cache, "LEAST_BYTES", 1 << 20)
+    assert cache.key_of(find_source(path)) is None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.7, 0.999])
+def test_a_shortened_copy_is_removed(tmp_path: Path, share: float) -> None:
+    path = traces_of(1, tmp_path)[0]
+    _, key = kept(path)
+    copy = cache.copies()[0].path
+    os.truncate(copy, int(copy.stat().st_size * share))
+    assert found(path, key) is None
+    assert not copy.exists()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.7, 0.99])
+@pytest.mark.parametrize("same_time", [True, False])
+def test_a_damaged_copy_is_removed(tmp_path: Path, share: float, same_time: bool) -> None:
+    path = traces_of(1, tmp_path)[0]
+    _, key = kept(path)
+    copy = cache.copies()[0].path
+    status = copy.stat()
+    with copy.open("r+b") as file:
+        file.seek(int(status.st_size * share))
+        file.write(b"\xff" * 64)
+    if same_time:
+        os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert found(path, key) is None
+    assert not copy.exists()
+
+
+def test_a_directory_in_the_place_of_a_copy_is_no_copy(tmp_path: Path) -> None:
+    path = traces_of(1, tmp_path)[0]
+    key = cache.key_of(find_source(path)) or ""
+    (cache.directory() / f"{key}.columns").mkdir(parents=True)
+    assert found(path, key) is None
+
+
+def test_the_least_recently_used_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "container_bytes", lambda trace: 10_000)
+    paths = traces_of(3, tmp_path)
+    keys = [kept(path)[1] for path in paths[:2]]
+    sizes = sum(copy.size for copy in cache.copies())
+    for second, key in enumerate(keys):
+        copy = cache.directory() / f"{key}.columns"
+        os.utime(copy, ns=(second * 10**9, copy.stat().st_mtime_ns))
+    assert found(paths[0], keys[0]) is not None  # the first is used again, so the second has to go
+    monkeypatch.setattr(cache, "_limit", lambda: sizes + 5_000)
+    kept(paths[2])
+    assert found(paths[0], keys[0]) is not None
+    assert found(paths[1], keys[1]) is None
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = traces_of(1, tmp_path)[0]
+
+    def full(trace: Trace, out: object, stamp: int, go_on: object) -> bool:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(cache, "write_container", full)
+    notes: list[str] = []
+    opening = Opening(path)
+    trace = opening.trace(note=notes.append)
+    assert len(trace.slices) == 50
+    for thread in threading.enumerate():
+        if thread.daemon and thread.name != "MainThread":
+            thread.join(5)
+    assert notes == [os.strerror(errno.ENOSPC)]
+    assert list(cache.directory().iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_made_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "a file"
+    blocked.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    path = traces_of(1, tmp_path)[0]
+    assert len(Opening(path).trace().slices) == 50
+    assert cache.copies() == []
+    assert cache.clear() == (0, 0)
+
+
+def test_giving_up_leaves_nothing(tmp_path: Path) -> None:
+    path = traces_of(1, tmp_path)[0]
+    cache.keep(load(path), "key", lambda: False)
+    assert list(cache.directory().iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    path = traces_of(1, tmp_path)[0]
+    cache.directory().mkdir(parents=True)
+    old, new = (cache.directory() / f"{name}.part" for name in ("old", "new"))
+    old.touch()
+    new.touch()
+    os.utime(old, (0, 0))
+    kept(path)
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_processes_side_by_side_all_get_the_trace(tmp_path: Path) -> None:
+    path = traces_of(1, tmp_path)[0]
+    program = (
+        "import sys; from pathlib import Path; from npu_tui.ingest import cache; cache.LEAST_BYTES = 1;"
+        "from npu_tui.ingest.opening import Opening; print(len(Opening(Path(sys.argv[1])).trace().slices))"
+    )
+    running = [
+        subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    assert [process.communicate()[0] for process in running] == ["50\n"] * 4
+    names = [copy.path.name for copy in cache.copies()]
+    assert len(names) == 1
+    assert [file.name for file in cache.directory().iterdir()] == names
+
+
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from npu_tui.cli import main
+
+    path = traces_of(1, tmp_path)[0]
+    assert main(["cache"]) == 0
+    assert "no parsed copies" in capsys.readouterr().out
+    assert main(["index", str(path)]) == 0
+    assert "50 events" in capsys.readouterr().out
+    assert main(["index", str(path)]) == 0
+    assert "there already" in capsys.readouterr().out
+    assert main(["cache", "list"]) == 0
+    assert "1 copies" in capsys.readouterr().out
+    assert main(["cache", "clear"]) == 0
+    assert "removed 1 copies" in capsys.readouterr().out
+    assert cache.copies() == []
+    assert main(["index", str(tmp_path / "nothing")]) == 3
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_no_cache_makes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from npu_tui.cli import main
+
+    path = traces_of(1, tmp_path)[0]
+    assert main(["report", str(path), "--no-cache"]) == 0
+    assert cache.copies() == []

@@ -1,0 +1,72 @@
+"""However a trace comes in, it is the same trace."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from equality import assert_same, assert_same_events
+
+from npu_tui.ingest.errors import Cancelled, InputError
+from npu_tui.ingest.load import load
+from npu_tui.ingest.opening import PIPED, Opening
+from npu_tui.ingest.unpack import spooled
+
+TRACE = Path("fixtures/two_ranks/rank1_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json")
+WAYS = ["report", "--format", "json"]
+
+
+def piped(data: bytes) -> Opening:
+    return Opening(PIPED, piped=io.BytesIO(data))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_pipe_gives_the_trace_of_the_file(pack: object) -> None:
+    content = TRACE.read_bytes()
+    through = piped(gzip.compress(content) if pack is gzip.compress else content).trace()
+    trace = load(TRACE)
+    trace.rank = None
+    trace.layers, trace.lanes = through.layers, through.lanes  # they name the rank, which a pipe does not tell
+    assert through.path == "-"
+    assert_same(trace, through)
+    assert_same_events(trace, through, 3)
+
+
+@pytest.mark.parametrize(("content", "words"), [(b"", "empty"), (b"junk", "JSON array")])
+def test_what_is_wrong_with_a_pipe_is_said_of_the_pipe(content: bytes, words: str) -> None:
+    with pytest.raises(InputError, match=f"^-: .*{words}"):
+        piped(content).trace()
+
+
+def test_a_pipe_can_be_given_up() -> None:
+    with pytest.raises(Cancelled):
+        piped(TRACE.read_bytes()).trace(lambda done, total, events: False)
+
+
+def test_what_was_spooled_leaves_no_file() -> None:
+    copy, path = spooled(io.BytesIO(b"[1, 2]"))
+    assert Path(path).read_bytes() == b"[1, 2]"
+    if path.startswith("/proc/"):
+        assert not os.path.exists(os.readlink(path))
+    copy.close()
+    assert not os.path.exists(path)
+
+
+def test_report_and_summary_are_the_same_through_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "trace_view.json"
+    path.write_bytes(TRACE.read_bytes())
+    direct = run([*WAYS, str(path), "--no-cache"])
+    through = run([*WAYS, "-"], TRACE.read_bytes())
+    assert through.replace(b'"-"', b'"%b"' % str(path).encode()) == direct
+    assert run(["-"], TRACE.read_bytes()).splitlines()[1:] == run([str(path)]).splitlines()[1:]
+
+
+def run(words: list[str], stdin: bytes = b"") -> bytes:
+    done = subprocess.run([sys.executable, "-m", "npu_tui", *words], input=stdin, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
