@@ -42,10 +42,7 @@ def _column(groups: list[str], why_not: Mapping[str, str]) -> Table:
             if reason is None:
                 table.add_row(Text(keys_label(command), style="bold"), command.title)
             else:
-                table.add_row(Text(keys_label(command), style="dim"), _off(command.title, reason))
+                table.add_row(Text(keys_label(command), style="dim"), Text(command.title, style="dim"))
+                table.add_row("", Text(f"  {reason}", style="dim italic"))
         table.add_row("", "")
     return table
-
-
-def _off(title: str, reason: str) -> Text:
-    return Text(f"{title} ({reason})", style="dim")

@@ -201,16 +201,16 @@ async def test_the_range_tab_tells_what_happens_and_its_key_again_adds_up_by_typ
         await driver.press("5")
         await driver.settle()
         table = driver.panel.content
-        assert table.headings[:8] == ("busy", "of range", "count", "sum", "min", "avg", "max", "p90")
+        assert set(table.headings) >= {"busy", "of range", "count", "sum", "min", "avg", "max", "p90"}
         assert "by name" in table.note
         [device] = session.dispatches[0]
         assert f"{int(device.starved.sum())} starved" in table.note
         assert f"{int(device.near_vertical.sum())} near-vertical" in table.note
-        labels = {row.cells[-1] for row in table.rows}
+        labels = {row.cells[5] for row in table.rows}
         assert "aclnnGelu_GeluAiCore_Gelu" in labels
         await driver.press("5")
         await driver.settle()
-        labels = {row.cells[-1] for row in driver.panel.content.rows}
+        labels = {row.cells[5] for row in driver.panel.content.rows}
         assert "Gelu" in labels
         assert "aclnnGelu_GeluAiCore_Gelu" not in labels
 

@@ -45,7 +45,7 @@ async def test_help_opens_and_closes(session, key):
 
 
 async def test_help_shows_every_command(session):
-    async with opened(session, (140, 60)) as driver:
+    async with opened(session, (140, 110)) as driver:
         await driver.press("?")
         text = " ".join(driver.text().split())
         for command in COMMANDS:

@@ -12,7 +12,9 @@ from npu_tui.trace.units import duration_text, exact_text
 from npu_tui.tui.tabs.scope import ComputedTab, Ranked
 from npu_tui.tui.tabs.tab import Content, Context, Row, Table
 
-_COLUMNS = ("busy", "share", "count", "sum", "min", "avg", "max", "p90", "layer", "name")
+_COLUMNS = ("busy", "share", "count", "avg", "max", "name", "layer", "sum", "min", "p90")
+"""What is looked at most comes first: narrow screens cut the others."""
+
 _LONGEST_NAME = 40
 
 
@@ -106,14 +108,17 @@ def _edges(now: Context, start: int, end: int) -> str:
 
 
 def _row(index: int, layer: str, row: NameSum, length: int) -> Row:
-    label = printable(row.label)
-    values = (row.busy, row.busy / length, row.count, row.total, row.shortest, row.average, row.longest, row.p90)
+    label, share = printable(row.label), row.busy / length
+    times = (row.total, row.shortest, row.p90)
     cells = (
         duration_text(row.busy),
-        f"{row.busy / length:.1%}",
+        f"{share:.1%}",
         f"{row.count:,}",
-        *(duration_text(value) for value in values[3:]),
+        duration_text(row.average),
+        duration_text(row.longest),
+        brief(label, _LONGEST_NAME),
         layer,
-        label,
+        *(duration_text(time) for time in times),
     )
-    return Row(cells, Ranked(index, row.count, lambda: row.items), (*values, layer, label))
+    values = (row.busy, share, row.count, row.average, row.longest, label, layer, *times)
+    return Row(cells, Ranked(index, row.count, lambda: row.items), values)
