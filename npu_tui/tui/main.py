@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.text import Text
 from textual import events
@@ -16,23 +14,21 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.worker import get_current_worker
 
-from npu_tui.analysis.findings.model import Findings
 from npu_tui.analysis.findings.thresholds import Thresholds
-from npu_tui.ingest.errors import InputError
 from npu_tui.report.health import health_lines
-from npu_tui.report.measured import findings_of
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.actions import Actions
 from npu_tui.tui.asking import Asking
-from npu_tui.tui.bars import Bars, Times, measure
+from npu_tui.tui.bars import Bars
 from npu_tui.tui.commands import COMMANDS, TAB_COMMAND, delivered, is_han
+from npu_tui.tui.contents import Contents
 from npu_tui.tui.disabled import why_not
 from npu_tui.tui.finder import Finder, Found
 from npu_tui.tui.first_run import FirstRun
 from npu_tui.tui.flags import Flags
+from npu_tui.tui.head import Head
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
 from npu_tui.tui.hits import Hits
@@ -42,14 +38,11 @@ from npu_tui.tui.panel import Panel, TabLine
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheet import Sheet
-from npu_tui.tui.tabs import TABS
-from npu_tui.tui.tabs.tab import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.terminal import Terminal
 from npu_tui.tui.timeline import Timeline
 from npu_tui.tui.verdict import Verdict
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.frame import Painter
-from npu_tui.view.scene import Selected
 from npu_tui.view.start import NO_TAB, Start, start_at
 from npu_tui.view.takeover import take_over
 
@@ -59,11 +52,7 @@ _PANEL_SECONDS = 0.08
 _ASKING = ("search", "command", "flag", "filter")
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
-_BARS_FROM = 30
-_VERDICT_ROWS = ((30, 2), (18, 1))
 _PANEL_SMALL = 8
-_MARGIN = 0.05
-"""A stretch of time is shown with this share of its length on either side."""
 
 
 def _bindings() -> list[BindingType]:
@@ -108,7 +97,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._bindings = BindingsMap(_bindings())  # the user's keys are known only now
         self.session = session
         self._terminal = terminal
-        self._thresholds = thresholds
+        self.head = Head(self, thresholds)
         self.explorer = Explorer(session.scene, 80, 20)
         self.notes = Notes(self, Flags(session.scene.traces[0], notes))
         self._start = start
@@ -123,12 +112,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
         self._arranged: Size | None = None
-        self.examined = 0
-        self._finding: tuple[Text | str, ...] = ()
-        self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
-        self._filled: tuple[object, ...] | None = None
-        self._computing: tuple[object, ...] | None = None
-        self._visited: tuple[Row, int] | None = None
+        self.contents = Contents(self)
         self.cancel: Callable[[], None] | None = None
 
     @property
@@ -151,14 +135,14 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self.app.app_resume_signal.subscribe(self, lambda _: self.redraw())
         self._arrange(self.app.size)  # before the first layout, which then stays
         self.query_one(Timeline).focus()
-        self._fill_panel()
+        self.contents.fill()
         self._look_through()
 
     def _look_through(self) -> None:
         """Go where the user wants to begin, add up the trace and find what is wrong, once all of the trace is there."""
         if self.cancel is not None:
             return
-        self.run_worker(self._measure, thread=True, group="bars")
+        self.head.examine()
         for trace in self.session.scene.traces:
             if trace.health.truncated:
                 self.tell(say("health.truncated", events=sum(trace.events.values())))
@@ -191,11 +175,10 @@ class MainScreen(Screen[None], inherit_bindings=False):
         wanted = self.hits.text
         self.notes = Notes(self, Flags(session.scene.traces[0], self._notes_file))
         self.asking, self.finder, self._actions = Asking(self), Finder(self, session), Actions(self)
-        self._tabs = {tab.id: tab() for tab in TABS}
-        self._filled = self._arranged = None
+        self.contents, self._arranged = Contents(self), None
         self.finder.begin(wanted)
         self._arrange(self.size)
-        self._fill_panel()
+        self.contents.fill()
         self._look_through()
 
     def show_loading(self, words: str) -> None:
@@ -227,59 +210,12 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if size == self._arranged:
             return
         self._arranged = size
-        self._show_head()
+        self.head.show()
         height = next((rows for least, rows in _PANEL_HEIGHTS if size.height >= least), _PANEL_SMALL)
         panel = self.query_one(Panel)
         panel.styles.height = min(height, max(size.height // 2, 3))
         shown = size.height >= _PANEL_FROM if self._panel_wanted is None else self._panel_wanted
         panel.set_class(not shown, "-hidden")
-
-    def _show_head(self) -> None:
-        """The step and device under the cursor, in bars where there is room for them."""
-        focused, traces = self.explorer.focused, self.session.scene.traces
-        index = focused.trace if focused is not None else 0
-        device = traces[index].layers[focused.layer].device if focused is not None else None
-        bars = self.query_one(Bars)
-        shown = False
-        size = self.app.size
-        if size.height >= _BARS_FROM:
-            shown = bars.show(traces, index, self.explorer.state.cursor, device, size.width)
-        else:
-            bars.add_class("-hidden")
-        self.query_one(Headline).show(self.session, index, size.width, not shown)
-        room = next((rows for least, rows in _VERDICT_ROWS if size.height >= least), 0)
-        self.query_one(Verdict).show(self.session.findings.get(index), room)
-
-    def _measure(self) -> None:
-        """Add up steps and devices in a thread, then find what is wrong."""
-        worker = get_current_worker()
-
-        def tell(act: Callable[[int, Any], None], index: int, found: object) -> None:
-            if not worker.is_cancelled:
-                self.app.call_from_thread(act, index, found)
-
-        for index, trace in enumerate(self.session.scene.traces):
-            tell(self._measured, index, measure(trace))
-            try:
-                findings = findings_of(trace, thresholds=self._thresholds)
-            except InputError as error:
-                findings = Findings((), (), (str(error),))
-            tell(self._examined, index, findings)
-
-    def _examined(self, index: int, found: Findings) -> None:
-        if not self.query(Bars):
-            return  # closed while it was computed
-        self.session.learn(index, found)
-        self.examined += 1
-        self._show_head()
-        self._fill_panel()
-        self.query_one(Timeline).changed()
-
-    def _measured(self, index: int, times: Times) -> None:
-        if not self.query(Bars):
-            return  # closed while it was computed
-        self.query_one(Bars).learn(index, times)
-        self._show_head()
 
     # --- commands
 
@@ -433,14 +369,14 @@ class MainScreen(Screen[None], inherit_bindings=False):
         panel.set_class(not self._panel_wanted, "-hidden")
         if not self._panel_wanted:
             self.query_one(Timeline).focus()
-        self._fill_panel()
+        self.contents.fill()
 
     def press_tab(self, tab: str) -> None:
         """Open ``tab``; where it is open already, let it show the next thing it can."""
         panel = self.query_one(Panel)
         shown = panel.tab == tab and not panel.has_class("-hidden")
-        if shown and self._pressed_tab == tab and self._tabs[tab].again():
-            self._filled = None
+        if shown and self._pressed_tab == tab:
+            self.contents.again(tab)
         self.open_tab(tab)
         self._pressed_tab = tab
 
@@ -452,7 +388,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
             panel.remove_class("-hidden")
         panel.tab = tab
         self._pressed_tab = ""
-        self._fill_panel()
+        self.contents.fill()
 
     def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
         """Open the tab that was clicked."""
@@ -467,105 +403,15 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def _rested(self) -> None:
         self._panel_timer = None
-        self._show_head()
-        self._fill_panel()
-
-    def _fill_panel(self) -> None:
-        panel = self.query_one(Panel)
-        if panel.has_class("-hidden"):
-            self._filled = None
-            return
-        now, tab = self._now(), self._tabs[panel.tab]
-        panel.show_tabs({other.id: other.count(now) for other in self._tabs.values()})
-        wanted = (tab.id, tab.depends_on(now))
-        if wanted == self._filled:
-            return
-        self._filled = wanted
-        self._computing = None
-        if tab.ready(now):
-            self._show_content(tab.content(now))
-        else:
-            self._computing = wanted
-            self._show_content(say("panel.computing"))
-            self.run_worker(partial(self._compute, tab, now, wanted), thread=True, group="panel")
-
-    def _now(self) -> Context:
-        state = self.explorer.state
-        return Context(
-            self.session,
-            state.selection,
-            state.range,
-            self.explorer.focused,
-            state.link_category,
-            self.hits,
-            state.cursor,
-        )
-
-    def _compute(self, tab: Tab, now: Context, wanted: tuple[object, ...]) -> None:
-        """Make the contents of a tab in a thread."""
-        worker, content = get_current_worker(), tab.content(now)
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._computed, content, wanted)
-
-    def _computed(self, content: Content, wanted: tuple[object, ...]) -> None:
-        if self._computing == wanted and self.query(Panel):  # not closed meanwhile
-            self._computing = None
-            self._show_content(content)
-
-    def _show_content(self, content: Content) -> None:
-        self.query_one(Panel).show(content)
+        self.head.show()
+        self.contents.fill()
 
     def on_data_table_row_selected(self) -> None:
         """Enter or a click on a row: go there, and again to its next place."""
         row = self.query_one(Panel).row_at_cursor()
         if row is not None:
-            self._visit(row)
-
-    def _visit(self, row: Row) -> None:
-        if not row.places:
-            return
-        turn = 0
-        if self._visited is not None and self._visited[0] is row:
-            turn = (self._visited[1] + 1) % len(row.places)
-        self._visited = row, turn
-        place = row.places[turn]
-        words = [say("panel.place", n=turn + 1, count=len(row.places))] if len(row.places) > 1 else []
-        if isinstance(place, Selected):
-            self.explorer.select(place)
-        else:
-            self._show_stretch(place)
-            words.append(place.words)
-        if any(words):
-            self.tell("   ".join(words))
-        self.query_one(Timeline).changed()
-
-    def _show_stretch(self, place: Stretch) -> None:
-        """Mark a stretch as the range and fit it; a slice of its own is selected too."""
-        if place.slice is not None:
-            self.explorer.select(Selected(place.trace, place.slice))
-        elif place.lane is not None:
-            self.explorer.go_to_lane(place.trace, place.lane)
-        self.explorer.show(place.start, place.end, _MARGIN)
-        self.explorer.set_range(place.start, place.end)
+            self.contents.visit(row)
 
     def on_rows_asked(self) -> None:
         """Space: all there is to say about the row."""
-        row = self.query_one(Panel).row_at_cursor()
-        if row is not None and row.told is not None:
-            number = self.query_one(Panel).table.cursor_row + 1
-            self.app.push_screen(Sheet(say("findings.told", number=number), Text(row.told())))
-
-    def go_to_finding(self, direction: int) -> str:
-        """Go to the evidence of the next (1) or previous (-1) finding; returns what to tell."""
-        self.open_tab("findings", unfold=False)
-        content = self._tabs["findings"].content(self._now())
-        found = [row for row in content.rows if row.places and not row.minor] if isinstance(content, Table) else []
-        if not found:
-            return say("findings.none")
-        at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)
-        row = found[(at + direction) % len(found)]
-        self._finding = row.cells
-        self._visited = None
-        self._visit(row)
-        self.query_one(Panel).point_at(row.cells)
-        return say("findings.of", n=found.index(row) + 1, count=len(found), title=row.cells[3])
+        self.contents.tell()

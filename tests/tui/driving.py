@@ -134,8 +134,8 @@ class Driver:
         """Wait until the panel is filled, too."""
         await self.idle()
         for _ in range(_PATIENCE):
-            known = self.main.examined == len(self.main.session.scene.traces)
-            if known and self.main._panel_timer is None and self.main._computing is None:
+            known = self.main.head.examined == len(self.main.session.scene.traces)
+            if known and self.main._panel_timer is None and self.main.contents.computing is None:
                 break
             await asyncio.sleep(0.005)
         await self.idle()

@@ -22,10 +22,10 @@ class SliceActions(Base):
         return None if self._explorer.move_slice(1) else say("slice.last")
 
     def finding_next(self) -> str:
-        return self._screen.go_to_finding(1)
+        return self._screen.contents.go_to_finding(1)
 
     def finding_previous(self) -> str:
-        return self._screen.go_to_finding(-1)
+        return self._screen.contents.go_to_finding(-1)
 
     def starved_next(self) -> str:
         return self._starved(1)
