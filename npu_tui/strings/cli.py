@@ -42,6 +42,7 @@ ENGLISH: dict[str, str] = {
     "cli.place.view": "show this part of the time",
     "cli.place.select": "select the slice of this name, NAME@12.3ms the one that starts there",
     "cli.place.search": "search for this",
+    "cli.place.finding": "go to the evidence of this finding; npu-tui explain lists the ids",
     "cli.place.links": "which links are drawn",
     "cli.place.tab": "open the panel at this tab",
     "cli.place.rows": "which rows are folded, pinned and hidden, as Y writes it",

@@ -121,6 +121,16 @@ class Contents:
         self._screen.explorer.show(place.start, place.end, _MARGIN)
         self._screen.explorer.set_range(place.start, place.end)
 
+    def show_finding(self, wanted: str) -> str:
+        """Go to the evidence of the finding with the id ``wanted``; returns what to tell."""
+        self._screen.open_tab("findings")
+        now = self._now()
+        found, content = now.session.findings.get(now.trace), self._tabs["findings"].content(now)
+        ids = [each.id for each in found.findings] if found is not None else []
+        if wanted not in ids or not isinstance(content, Table):
+            return say("findings.silent", id=wanted)
+        return self._show_finding(content.rows, content.rows[ids.index(wanted)])
+
     def go_to_finding(self, direction: int) -> str:
         """Go to the evidence of the next (1) or previous (-1) finding; returns what to tell."""
         self._screen.open_tab("findings", unfold=False)
@@ -129,7 +139,9 @@ class Contents:
         if not found:
             return say("findings.none")
         at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)
-        row = found[(at + direction) % len(found)]
+        return self._show_finding(found, found[(at + direction) % len(found)])
+
+    def _show_finding(self, found: list[Row], row: Row) -> str:
         self._finding = row.cells
         self._visited = None
         self.visit(row)

@@ -75,6 +75,7 @@ class Head:
         self.examined += 1
         self.show()
         self._screen.contents.fill()
+        self._screen.examined(self.examined)
         self._screen.query_one(Timeline).changed()
 
     def _measured(self, index: int, times: Times) -> None:

@@ -166,6 +166,11 @@ class MainScreen(Screen[None], inherit_bindings=False):
             self.tell(say("open.failed", option=failed))
         self.query_one(Timeline).changed()
 
+    def examined(self, traces: int) -> None:
+        """The findings of so many traces are there: go to the one that the user wants to begin with."""
+        if traces == 1 and self._start is not None and self._start.finding:
+            self.tell(self.contents.show_finding(self._start.finding))
+
     def replace_session(self, session: Session) -> None:
         """Explore ``session``, which holds more of the same trace, from where the user is now."""
         before = self.explorer

@@ -67,6 +67,8 @@ class Notes:
         """The row of the table under the cursor, its cells behind tabs; empty unless a table has the focus."""
         panel = self._screen.query_one(Panel)
         row = panel.row_at_cursor() if panel.table.has_focus else None
+        if row is not None and row.told is not None:
+            return row.told()
         return "" if row is None else "\t".join(row_cells(row.cells))
 
     def command_here(self) -> str:

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from npu_tui.strings import say
+from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
     from npu_tui.view.start import Start
@@ -19,6 +20,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--view", metavar="A..B", help=say("cli.place.view"))
     place.add_argument("--select", metavar="NAME", default="", help=say("cli.place.select"))
     place.add_argument("--search", metavar="TEXT", default="", help=say("cli.place.search"))
+    place.add_argument("--finding", metavar="ID", default="", help=say("cli.place.finding"))
     place.add_argument("--links", choices=("off", "selection", "all"), help=say("cli.place.links"))
     place.add_argument("--tab", metavar="TAB", default="", help=say("cli.place.tab"))
     place.add_argument("--rows", metavar="ROWS", default="", help=say("cli.place.rows"))
@@ -51,5 +53,18 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
         options.search,
         options.links,
         options.tab,
+        _rule_id(parser, options.finding),
     )
     return start if start != Start() else None
+
+
+def _rule_id(parser: argparse.ArgumentParser, wanted: str) -> str:
+    """The id of the finding called ``wanted``; wrong usage if there is none."""
+    if not wanted:
+        return ""
+    from npu_tui.report.explain import nearest, rule_of
+
+    rule = rule_of(wanted)
+    if rule is None:
+        parser.error(say("explain.unknown", id=printable(wanted), near=nearest(wanted)))
+    return rule.id

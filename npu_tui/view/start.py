@@ -26,7 +26,8 @@ class Start:
     """What the options say; times in ns, None or empty where nothing is said.
 
     ``view`` is the visible time, ``at`` the cursor, ``select`` a slice as ``slice_text`` writes it, ``rows`` what is
-    folded, pinned, hidden and scrolled as ``rows_text`` writes it, ``tab`` a tab of the panel or ``NO_TAB``.
+    folded, pinned, hidden and scrolled as ``rows_text`` writes it, ``tab`` a tab of the panel or ``NO_TAB``,
+    ``finding`` the id of the finding whose evidence is gone to.
     """
 
     view: tuple[int, int] | None = None
@@ -37,6 +38,7 @@ class Start:
     search: str = ""
     links: LinkMode | None = None
     tab: str = ""
+    finding: str = ""
 
     def words(self) -> list[str]:
         """The options of the command line that open here."""

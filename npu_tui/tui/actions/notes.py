@@ -45,7 +45,7 @@ class NoteActions(Base):
         if not text:
             return say("copy.nothing")
         self._screen.app.copy_to_clipboard(text)
-        return say("copy.name", text=text.replace("\t", "   "))
+        return say("copy.name", text=text.partition("\n")[0].replace("\t", "   "))
 
     def yank_view(self) -> str | None:
         text = self._screen.notes.command_here()

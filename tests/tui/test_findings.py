@@ -1,0 +1,83 @@
+"""The findings on screen: verdict, strip, tab, and the keys that walk along them."""
+
+from __future__ import annotations
+
+from driving import opened
+
+from npu_tui.analysis.findings.model import Findings
+from npu_tui.report.findings_part import finding_text
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.panel import Panel
+from npu_tui.tui.sheet import Sheet
+from npu_tui.tui.verdict import Verdict
+from npu_tui.view.start import Start
+
+
+def found(driver) -> Findings:
+    return driver.main.session.findings[0]
+
+
+async def test_the_opening_screen_is_the_verdict(session):
+    async with opened(session) as driver:
+        verdict = found(driver).verdict
+        rows = driver.rows()
+        assert rows[1].startswith(f" 1 {verdict[0][:60]}")
+        assert rows[2].startswith(f" 2 {verdict[1][:60]}")
+        assert any(row.startswith(" findings ") and "1━" in row for row in rows)
+        panel = driver.main.query_one(Panel)
+        assert panel.tab == "findings"
+        assert [row.cells[3].plain for row in panel.rows] == [each.title for each in found(driver).findings]
+        worth = sum(each.severity != "info" and not each.hidden for each in found(driver).findings)
+        assert f"1 Findings {worth} " in driver.text()
+
+
+async def test_small_terminals_have_less_of_the_verdict(session):
+    async with opened(session, (80, 24)) as driver:
+        assert driver.main.query_one(Verdict).size.height == 1
+    async with opened(session, (60, 15)) as driver:
+        assert not driver.main.query_one(Verdict).display
+
+
+async def test_e_goes_to_the_evidence_of_one_finding_after_the_other(session):
+    async with opened(session) as driver:
+        worth = [each for each in found(driver).findings if each.evidence and each.severity != "info"]
+        worth = [each for each in worth if not each.hidden]
+        for number, finding in enumerate(worth[:3], 1):
+            await driver.press("e")
+            place = finding.evidence[0]
+            assert driver.state.range == (place.start, place.end)
+            assert driver.explorer.asked[0] <= place.start
+            assert driver.explorer.asked[1] >= place.end
+            assert f"{number} of {len(worth)}: {finding.title}"[:90] in driver.text()
+        await driver.press("E")
+        assert driver.state.range == (worth[1].evidence[0].start, worth[1].evidence[0].end)
+
+
+async def test_enter_walks_along_the_evidence(session):
+    async with opened(session) as driver:
+        evidence = found(driver).findings[0].evidence
+        await driver.press("tab", "enter")
+        assert driver.state.range == (evidence[0].start, evidence[0].end)
+        await driver.press("enter")
+        assert driver.state.range == (evidence[1].start, evidence[1].end)
+
+
+async def test_space_tells_all_and_y_copies_it(session):
+    async with opened(session) as driver:
+        text = finding_text(session.scene.traces[0], found(driver).findings[0], 1)
+        await driver.press("tab", "y")
+        assert driver.app.clipboard == text
+        await driver.press("space")
+        assert isinstance(driver.app.screen, Sheet)
+        assert found(driver).findings[0].title in driver.text()
+
+
+async def test_the_command_line_can_name_the_finding(session):
+    last = None
+    async with opened(session) as driver:
+        last = next(each for each in reversed(found(driver).findings) if each.evidence)
+    async with opened(session, app=NpuTui(session=session, start=Start(finding=last.id))) as driver:
+        await driver.settle()
+        assert driver.state.range == (last.evidence[0].start, last.evidence[0].end)
+    async with opened(session, app=NpuTui(session=session, start=Start(finding="FREQ"))) as driver:
+        assert "FREQ is not found in this trace" in driver.text()
