@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         return _open(words)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of the summary has seen enough
+    except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
 
@@ -107,16 +107,21 @@ def _opening(path: str | Path, cached: bool) -> Opening:
 
 
 def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Namespace, cached: bool = True) -> int:
-    """The explorer on ``path``, or its summary where stdout is no terminal; ``options`` say how to draw and where."""
+    """The explorer on ``path``, or the report where stdout is no terminal; ``options`` say how to draw and where."""
     from npu_tui.ingest.errors import InputError
 
     start = place_of(parser, options)
     opening = _opening(path, cached)
     if not (sys.stdout.isatty() and _has_keys()):
-        from npu_tui.report.summary import summary
+        from npu_tui.report.json_report import report
+        from npu_tui.report.text_report import text_report
+        from npu_tui.settings import SettingsError
 
         try:
-            _write(summary(opening.trace()))
+            thresholds = _thresholds_of(None)
+            _write(text_report(report(opening.trace(), opened=path, thresholds=thresholds)))
+        except SettingsError as error:
+            return _refuse(error, USAGE)
         except InputError as error:
             return _refuse(error)
         except BrokenPipeError:

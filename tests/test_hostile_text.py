@@ -29,7 +29,6 @@ from npu_tui.report.health import health_lines  # noqa: E402
 from npu_tui.report.html_report import html_report  # noqa: E402
 from npu_tui.report.json_report import report  # noqa: E402
 from npu_tui.report.markdown_report import markdown_report  # noqa: E402
-from npu_tui.report.summary import summary  # noqa: E402
 from npu_tui.report.text_report import text_report  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402
@@ -119,8 +118,8 @@ def test_the_trace_holds_what_it_should(trace: Trace) -> None:
     assert TEXTS["title"] in "".join(trace.names)
 
 
-def test_summary_and_health(trace: Trace) -> None:
-    for line in [*summary(trace).splitlines(), *health_lines(trace)]:
+def test_health(trace: Trace) -> None:
+    for line in health_lines(trace):
         assert dangerous(line) == []
         assert len(line) < 2_000, line[:200]
 

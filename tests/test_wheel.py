@@ -54,7 +54,7 @@ def test_wheel_is_pure_and_holds_the_examples(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(wheel).namelist()
     for example in ("healthy", "dispatch_bound"):
-        assert f"npu_tui/fixtures/{example}/ASCEND_PROFILER_OUTPUT/trace_view.json" in names
+        assert f"npu_tui/fixtures/{example}: profile_directory" in names
     assert "npu_tui/py.typed" in names
     assert not [name for name in names if name.startswith(("tests/", "fixtures/"))]
 
@@ -66,11 +66,11 @@ def test_package_comes_from_the_wheel(bin_folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["demo"], ["demo", "healthy"], ["demo", "dispatch_bound"]])
-def test_demo_without_a_terminal_prints_the_summary(bin_folder: Path, tmp_path: Path, words: list[str]) -> None:
+def test_demo_without_a_terminal_prints_the_report(bin_folder: Path, tmp_path: Path, words: list[str]) -> None:
     done = run(bin_folder / "npu-tui", *words, cwd=tmp_path)
     example = words[1] if len(words) > 1 else "dispatch_bound"
-    assert f"npu_tui/fixtures/{example}/ASCEND_PROFILER_OUTPUT/trace_view.json" in done.stdout
-    for word in ("Ascend Hardware", "ProfilerStep#", "HostToDevice", "near-vertical", "lost time", "Computing"):
+    assert f"npu_tui/fixtures/{example}: profile_directory" in done.stdout
+    for word in ("Verdict", "ProfilerStep#", "near-vertical", "lost", "Overlap"):
         assert word in done.stdout
     assert not done.stderr
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 ENGLISH: dict[str, str] = {
     "cli.description": "The trace explorer for Ascend NPUs that lives in the terminal.",
     "cli.epilog": (
-        "Without a terminal on stdout, PATH and demo print a summary. "
+        "Without a terminal on stdout, PATH and demo print the report. "
         "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted."
     ),
-    "cli.report": "print what the explorer shows, as text or JSON",
-    "cli.format": "text (the default) or json",
+    "cli.report": "print what the explorer shows",
+    "cli.format": "text (the default), markdown, html or json",
     "cli.range": "only this time, such as 12ms..14ms; either end may be left out",
     "cli.step": "only ProfilerStep#N, on the device",
     "cli.bad_range": "a range is two times, such as 12ms..14ms",

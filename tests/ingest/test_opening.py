@@ -57,7 +57,7 @@ def test_what_was_spooled_leaves_no_file() -> None:
     assert not os.path.exists(path)
 
 
-def test_report_and_summary_are_the_same_through_a_pipe(tmp_path: Path) -> None:
+def test_both_forms_of_the_report_are_the_same_through_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "trace_view.json"
     path.write_bytes(TRACE.read_bytes())
     direct = run([*WAYS, str(path), "--no-cache"])
