@@ -54,7 +54,7 @@ def test_wheel_is_pure_and_holds_the_examples(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(wheel).namelist()
     for example in ("healthy", "dispatch_bound"):
-        assert f"npu_tui/fixtures/{example}: profile_directory" in names
+        assert f"npu_tui/fixtures/{example}/ASCEND_PROFILER_OUTPUT/trace_view.json" in names
     assert "npu_tui/py.typed" in names
     assert not [name for name in names if name.startswith(("tests/", "fixtures/"))]
 
