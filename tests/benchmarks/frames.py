@@ -57,7 +57,7 @@ def main() -> None:
         print(f"\n{path.name}, {path.stat().st_size / 1e6:.1f} MB, {SIZE[0]}x{SIZE[1]}\n")
         print("| view | keys | median ms | of budget | p95 ms | of budget | kB per frame | of budget |")
         print("|---|---|---|---|---|---|---|---|")
-        terminal = Terminal(npu_tui(str(path)), *SIZE)
+        terminal = Terminal(npu_tui(str(path)), *SIZE, answers=True)
         terminal.read(until=b"ProfilerStep", quiet=0.5)
         terminal.press("q")
         for view, zoom, keys in ZOOMS:

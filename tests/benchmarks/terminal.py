@@ -15,11 +15,16 @@ import time
 _QUIET = 0.03
 """A frame is over when the program has been silent for this long, in seconds."""
 
+_QUESTION = b"\x1b[6n"
+
 
 class Terminal:
-    """``command`` in a pseudo-terminal of ``columns`` x ``rows``; answers the queries a real terminal answers."""
+    """``command`` in a pseudo-terminal of ``columns`` x ``rows``.
 
-    def __init__(self, command: list[str], columns: int, rows: int) -> None:
+    With ``answers`` it tells where the cursor is when it is asked, as terminals do.
+    """
+
+    def __init__(self, command: list[str], columns: int, rows: int, answers: bool = False) -> None:
         self.begun = time.perf_counter()
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -29,6 +34,7 @@ class Terminal:
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
         os.close(slave)
         self.master = master
+        self._answers = answers
 
     def read(self, quiet: float = _QUIET, limit: float = 60.0, until: bytes = b"") -> tuple[bytes, float]:
         """What the program writes until it has been silent for ``quiet`` seconds, and when the last byte came.
@@ -43,8 +49,17 @@ class Terminal:
                 break
             more = os.read(self.master, 1 << 16)
             last = time.perf_counter()
+            if self._answers:
+                self._answer(more)
             data += more
         return data, last
+
+    def _answer(self, data: bytes) -> None:
+        """Answer the questions in ``data``; between two of them the cursor moves by what is written."""
+        column = 1
+        for number, written in enumerate(data.split(_QUESTION)[:-1]):
+            column += len(written.decode("utf-8", "replace")) if number else 0
+            os.write(self.master, b"\x1b[1;%dR" % column)
 
     def press(self, keys: str) -> tuple[float, int]:
         """Send ``keys``; returns the seconds until the last byte of the answer, and its length."""
