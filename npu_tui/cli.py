@@ -205,6 +205,7 @@ def _report(words: list[str]) -> int:
     from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
     from npu_tui.report.text_report import text_report
     from npu_tui.settings import SettingsError
+    from npu_tui.trace.units import exact_text
 
     selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
     if selection is None:
@@ -212,6 +213,8 @@ def _report(words: list[str]) -> int:
     try:
         thresholds = _thresholds_of(options.config)
         trace = _opening(options.path, not options.no_cache).trace()
+        if selection.window.start > trace.end or selection.window.end < 0:
+            parser.error(say("cli.outside", end=exact_text(trace.end)))
         if options.step is not None:
             selection = select_step(trace, options.step)
             if selection is None:

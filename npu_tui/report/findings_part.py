@@ -75,6 +75,10 @@ def verdict_lines(report: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _wrapped(words: str) -> list[str]:
+    return textwrap.wrap(words, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+
+
 def _finding(number: int, each: dict[str, Any], whole: bool = False) -> list[str]:
     gain = each["gain_us"]
     frees = "" if gain is None else say("report.findings.gain", gain=duration_text(gain * 1000, 3))
@@ -88,7 +92,7 @@ def _finding(number: int, each: dict[str, Any], whole: bool = False) -> list[str
             id=each["id"],
             gain=frees,
         ),
-        *textwrap.wrap(each["detail"], _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False),
+        *(["  " + each["detail"]] if whole else _wrapped(each["detail"])),
     ]
     if each["part_of"] is not None and not whole:
         return lines

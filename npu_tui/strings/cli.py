@@ -12,6 +12,7 @@ ENGLISH: dict[str, str] = {
     "cli.format": "text (the default), markdown, html or json",
     "cli.range": "only this time, such as 12ms..14ms; either end may be left out",
     "cli.step": "only ProfilerStep#N, on the device",
+    "cli.outside": "the range is outside the trace, which lasts from 0 to {end}",
     "cli.bad_range": "a range is two times, such as 12ms..14ms",
     "cli.no_step": "no ProfilerStep#{step} that launched anything",
     "cli.trace": "trace_view.json or a *_ascend_pt directory",

@@ -8,6 +8,7 @@ ENGLISH: dict[str, str] = {
     "header.device": "device {device}",
     "header.near": "{near} of {links} launches near-vertical",
     "header.lost": "{starved} starved, lost {lost}",
+    "header.loading": "still loading",
     "header.no_dispatch": "no HostToDevice links",
     "header.compute": "compute {share}",
     "header.exposed": "exposed comm {share}",

@@ -135,7 +135,7 @@ class Contents:
         """Go to the evidence of the next (1) or previous (-1) finding; returns what to tell."""
         self._screen.open_tab("findings", unfold=False)
         content = self._tabs["findings"].content(self._now())
-        found = [row for row in content.rows if row.places and not row.minor] if isinstance(content, Table) else []
+        found = [row for row in content.rows if not row.minor] if isinstance(content, Table) else []
         if not found:
             return say("findings.none")
         at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)

@@ -31,7 +31,7 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     devices = session.dispatches[trace]
     parts += [_dispatch(device, len(devices) > 1, shown.end) for device in devices]
     if not devices:
-        parts.append([Text(say("header.no_dispatch"), style="dim")])
+        parts.append([Text(say("header.no_dispatch" if session.whole else "header.loading"), style="dim")])
     for device in session.overlaps[trace] if with_shares else []:
         if device.total:
             shares = (("compute", device.computing), ("exposed", device.not_overlapped), ("free", device.free))

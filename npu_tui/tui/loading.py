@@ -70,7 +70,7 @@ class LoadingScreen(Screen[None]):
             return not worker.is_cancelled
 
         def early(trace: Trace) -> None:
-            session = make_session([trace])
+            session = make_session([trace], whole=False)
             if not worker.is_cancelled:
                 self.app.call_from_thread(self._show, session)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,4 +87,5 @@ class Notes:
             links=state.link_mode,
             tab=NO_TAB if panel.has_class("-hidden") else panel.tab,
         )
-        return shlex.join(["npu-tui", str(Path(scene.traces[0].path).absolute()), *start.words()])
+        program = "npu-tui" if shutil.which("npu-tui") or Path(sys.argv[0]).name != "npu-tui" else sys.argv[0]
+        return shlex.join([program, str(Path(scene.traces[0].path).absolute()), *start.words()])

@@ -154,8 +154,9 @@ class Panel(Vertical):
 
     def on_mount(self) -> None:
         """Begin with the text."""
-        self._show_table(False)
-        self.query_one(TabLine).show(self.tab, self._counts)
+        if self.query(TabLine):  # else the screen was closed before it was built
+            self._show_table(False)
+            self.query_one(TabLine).show(self.tab, self._counts)
 
     @property
     def table(self) -> Rows:

@@ -29,7 +29,8 @@ class Starved:
 class Session:
     """The traces on screen: scene, dispatch and overlap with one entry per trace, starved launches by start (ns).
 
-    ``findings`` of a trace come when they are computed.
+    ``findings`` of a trace come when they are computed. A session that is not ``whole`` shows a part of a trace that is
+    still loading.
     """
 
     scene: Scene
@@ -38,6 +39,7 @@ class Session:
     starved: list[Starved]
     starved_starts: npt.NDArray[np.int64]
     findings: dict[int, Findings] = field(default_factory=dict)
+    whole: bool = True
 
     def learn(self, index: int, found: Findings) -> None:
         """Take the findings of trace number ``index``; those that shorten the step are marked on its timeline."""
@@ -49,8 +51,8 @@ class Session:
         )
 
 
-def make_session(traces: list[Trace]) -> Session:
-    """Everything the screen needs to know about ``traces``."""
+def make_session(traces: list[Trace], whole: bool = True) -> Session:
+    """Everything the screen needs to know about ``traces``, which may not be ``whole`` yet."""
     dispatches = [dispatch(trace) for trace in traces]
     starved = [
         Starved(index, int(trace.links.target_slice[link]), int(trace.links.target_time[link]), float(lost))
@@ -61,4 +63,4 @@ def make_session(traces: list[Trace]) -> Session:
     starved.sort(key=lambda launch: (launch.start, launch.trace))
     starts = np.array([launch.start for launch in starved], np.int64)
     scene = make_scene(traces, dispatches)
-    return Session(scene, dispatches, [overlap(trace) for trace in traces], starved, starts)
+    return Session(scene, dispatches, [overlap(trace) for trace in traces], starved, starts, whole=whole)
