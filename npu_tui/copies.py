@@ -65,6 +65,8 @@ def _indexed(path: Path) -> str:
         return say("index.there", path=shown)
     begun = time.monotonic()
     trace = load(path)
+    if len(trace.files) != len(source.files):
+        return say("index.failed", path=shown, why=trace.health.warnings[0])
     try:
         cache.keep(trace, key, lambda: True)
     except OSError as error:

@@ -74,7 +74,8 @@ class Opening:
             trace = load(self.path, progress, workers=self.workers, early=early)
         finally:
             self.close()
-        if key is not None and cache.key_of(source) == key:
+        # A copy names its files by those of the source, so it cannot leave one out.
+        if key is not None and len(trace.files) == len(source.files) and cache.key_of(source) == key:
             atexit.register(cache.Keeper(trace, key, note).finish)
         return trace
 

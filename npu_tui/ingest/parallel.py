@@ -110,7 +110,7 @@ def _ask(plan: _Plan, workers: Workers, worker: int, path: str, chunk_size: int)
     number = plan.asked
     plan.asked += 1
     cut = plan.cuts[number + 1] if number + 1 < len(plan.cuts) else None
-    workers.ask(worker, Task(path, number, plan.cuts[number], number == 0, cut, chunk_size))
+    workers.ask(worker, Task(os.fsencode(path), number, plan.cuts[number], number == 0, cut, chunk_size))
     return 1
 
 
@@ -124,7 +124,7 @@ def _take_over(plan: _Plan, gathered: Gathered, file: int, path: str, chunk_size
         if not part.complete or part.start != begin:
             part, skipped = _read_again(plan.cuts[following:], begin, path, chunk_size)
             following += skipped
-            reader = f"again {plan.taken}"
+            reader = f"again {file} {plan.taken}"
         gathered.add(part, reader, file)
         outcome.end = part.end
         outcome.malformed += part.malformed

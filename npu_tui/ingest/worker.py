@@ -21,10 +21,10 @@ from npu_tui.ingest.ranges import boundary_from, give_up, read_range
 class Task(msgspec.Struct):
     """Range ``number`` of ``path``: from ``start``, or the first boundary behind it unless ``exact``, to ``cut``.
 
-    Without a ``cut`` it is the last one.
+    Without a ``cut`` it is the last one. Names of files are bytes: not every one is text.
     """
 
-    path: str
+    path: bytes
     number: int
     start: int
     exact: bool

@@ -30,6 +30,13 @@ class Asking:
         self._typed = ""
         self._names: list[str] = []
 
+    def renew(self, shift: int) -> None:
+        """The screen has another session, whose times are ``shift`` ns larger: what was found in the old one is void."""
+        self._found, self._at, self._typed, self._names = [], 0, "", []
+        if self._flag is not None:
+            old, flag = self._flag
+            self._flag = None if old is None else old.shifted(shift), flag.shifted(shift)
+
     @property
     def _prompt(self) -> Prompt:
         return self._screen.query_one(Prompt)
@@ -46,9 +53,6 @@ class Asking:
 
     def command(self) -> None:
         """Open the prompt for a command."""
-        if not self._names:
-            names = {name for trace in self._screen.session.scene.traces for name in trace.names}
-            self._names = sorted(names)
         self._found, self._at, self._typed = [], 0, ""
         self._prompt.open("command", hint=say("ask.hint"))
 
@@ -109,6 +113,8 @@ class Asking:
             for command in COMMANDS
             if command is not exact and command.id != "command"
         ]
+        if not self._names:
+            self._names = sorted({name for trace in screen.session.scene.traces for name in trace.names})
         flags = [Candidate("flag", flag.name, partial(screen.notes.go_to, flag)) for flag in screen.notes.flags.all]
         lanes = [Candidate("lane", name, partial(screen.go_to_lane, row)) for name, row in screen.lane_names()]
         return first + best(text, (flags, lanes, commands), self._names, self._slice)

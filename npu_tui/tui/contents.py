@@ -86,7 +86,8 @@ class Contents:
             self._screen.app.call_from_thread(self._computed, content, wanted)
 
     def _computed(self, content: Content, wanted: tuple[object, ...]) -> None:
-        if self.computing == wanted and self._screen.query(Panel):  # not closed meanwhile
+        # Neither closed nor of another session meanwhile.
+        if self.computing == wanted and self._screen.contents is self and self._screen.query(Panel):
             self.computing = None
             self._show_content(content)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from npu_tui.tui.hits import NO_HITS, Bools, Hits, make_hits
 from npu_tui.tui.session import Session
 
 _LIKE_A_FIELD = re.compile(r"\w+[:<>=~]")
+_NUMBERS = count()
+"""Every search has its own, so that none is taken for one of another session."""
+
 _BETWEEN = 0.15
 """Seconds from one count to the next while args are read."""
 
@@ -45,7 +49,7 @@ class Finder:
         self.running = False
         self._text = ""
         self._screen = screen
-        self._number = 0
+        self._number = next(_NUMBERS)
         self._traces = session.scene.traces
         self._searchables = [
             Searchable(trace, found) for trace, found in zip(self._traces, session.dispatches, strict=True)
@@ -57,9 +61,14 @@ class Finder:
             for name in (*(lane.name for lane in trace.lanes), *(layer.name for layer in trace.layers))
         ]
 
+    @property
+    def text(self) -> str:
+        """What is or was looked for; empty without a search."""
+        return self._text
+
     def clear(self) -> None:
         """Stop searching; there are no hits."""
-        self._number += 1
+        self._number = next(_NUMBERS)
         self.hits, self.error, self.running, self._text = NO_HITS, "", False, ""
 
     def begin(self, text: str) -> None:

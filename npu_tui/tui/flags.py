@@ -41,6 +41,10 @@ class Flag:
         first = exact_text(self.start).replace(" ", "")
         return first if self.end == self.start else f"{first}..{exact_text(self.end).replace(' ', '')}"
 
+    def shifted(self, by: int) -> Flag:
+        """The same flag ``by`` ns later."""
+        return replace(self, start=self.start + by, end=self.end + by)
+
 
 def identity_of(trace: Trace) -> str:
     """What tells this trace from others, wherever its file lies."""
@@ -65,9 +69,21 @@ class Flags:
         self.all: list[Flag] = []
         self.problem = ""
         self._identity = identity_of(trace)
-        self._title = printable(str(Path(trace.path).absolute()))
+        self._title = _title(trace)
         self._path = path
         self._load()
+
+    def keep_in(self, trace: Trace, path: Path | None) -> None:
+        """From now on these are the flags of ``trace`` in ``path``; those that are here already are added to it."""
+        before, self.problem = self.all, ""
+        self._identity, self._title, self._path = identity_of(trace), _title(trace), path
+        self._load()
+        for flag in before:
+            self.add(flag)
+
+    def shift(self, by: int) -> None:
+        """All flags are ``by`` ns later, as the trace begins earlier."""
+        self.all = [flag.shifted(by) for flag in self.all]
 
     def add(self, flag: Flag) -> None:
         """Keep ``flag``."""
@@ -134,6 +150,10 @@ class Flags:
 
     def _refuse(self, error: OSError) -> None:
         self.problem = say("flags.problem", path=printable(str(self._path)), why=error.strerror)
+
+
+def _title(trace: Trace) -> str:
+    return printable(str(Path(trace.path).absolute()))
 
 
 def _flag(line: str) -> Flag | None:

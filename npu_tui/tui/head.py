@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual.worker import get_current_worker
@@ -13,6 +14,7 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.report.measured import findings_of
 from npu_tui.tui.bars import Bars, Times, measure
 from npu_tui.tui.header import Headline
+from npu_tui.tui.session import Session
 from npu_tui.tui.timeline import Timeline
 from npu_tui.tui.verdict import Verdict
 
@@ -34,7 +36,9 @@ class Head:
 
     def examine(self) -> None:
         """Have everything computed in a thread."""
-        self._screen.run_worker(self._measure, thread=True, group="head")
+        self.examined = 0
+        measure_session = partial(self._measure, self._screen.session)
+        self._screen.run_worker(measure_session, thread=True, exclusive=True, group="head")
 
     def show(self) -> None:
         """The step and device under the cursor, in bars where there is room for them."""
@@ -52,15 +56,15 @@ class Head:
         room = next((rows for least, rows in _VERDICT_ROWS if size.height >= least), 0)
         self._screen.query_one(Verdict).show(self._screen.session.findings.get(index), room)
 
-    def _measure(self) -> None:
-        """Add up steps and devices in a thread, then find what is wrong."""
+    def _measure(self, session: Session) -> None:
+        """Add up steps and devices of ``session`` in a thread, then find what is wrong."""
         worker = get_current_worker()
 
         def tell(act: Callable[[int, Any], None], index: int, found: object) -> None:
             if not worker.is_cancelled:
                 self._screen.app.call_from_thread(act, index, found)
 
-        for index, trace in enumerate(self._screen.session.scene.traces):
+        for index, trace in enumerate(session.scene.traces):
             tell(self._measured, index, measure(trace))
             try:
                 findings = findings_of(trace, thresholds=self._thresholds)

@@ -99,7 +99,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self._terminal = terminal
         self.head = Head(self, thresholds)
         self.explorer = Explorer(session.scene, 80, 20)
-        self.notes = Notes(self, Flags(session.scene.traces[0], notes))
+        self.notes = Notes(self, Flags(session.scene.traces[0], None))
         self._start = start
         self._notes_file = notes
         self._first_run = FirstRun(seen)
@@ -146,6 +146,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         for trace in self.session.scene.traces:
             if trace.health.truncated:
                 self.tell(say("health.truncated", events=sum(trace.events.values())))
+        self.notes.flags.keep_in(self.session.scene.traces[0], self._notes_file)  # only the whole trace has a section
         self.notes.mark()
         self._first_run.show(self.query_one(StatusLine), self.session)
         if self._start is not None and not self.explorer.moved:
@@ -173,15 +174,18 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def replace_session(self, session: Session) -> None:
         """Explore ``session``, which holds more of the same trace, from where the user is now."""
-        before = self.explorer
+        before, finder = self.explorer, self.finder
+        shift = before.scene.traces[0].start_ns - session.scene.traces[0].start_ns
         self.session, self.explorer = session, Explorer(session.scene, before.state.viewport.width, 20)
         take_over(before, self.explorer)
         self.query_one(Timeline).show_scene(self.explorer, Painter(session.scene))
-        wanted = self.hits.text
-        self.notes = Notes(self, Flags(session.scene.traces[0], self._notes_file))
-        self.asking, self.finder, self._actions = Asking(self), Finder(self, session), Actions(self)
+        self.notes.flags.shift(shift)
+        self.notes.mark()
+        self.asking.renew(shift)
+        self.finder, self._actions = Finder(self, session), Actions(self)
         self.contents, self._arranged = Contents(self), None
-        self.finder.begin(wanted)
+        self.finder.begin(finder.text)
+        finder.clear()
         self._arrange(self.size)
         self.contents.fill()
         self._look_through()

@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from equality import assert_same, assert_same_events
 
 from npu_tui.ingest import cache
+from npu_tui.ingest.fetch import fetch_event
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.profile import find_source
@@ -225,4 +227,16 @@ def test_no_cache_makes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
     path = traces_of(1, tmp_path)[0]
     assert main(["report", str(path), "--no-cache"]) == 0
+    assert cache.copies() == []
+
+
+def test_an_export_with_a_slice_that_cannot_be_read_has_no_copy(tmp_path: Path) -> None:
+    event = '{"ph": "X", "name": "%s", "pid": 1, "tid": 1, "ts": "10.5", "dur": 2, "args": {}}'
+    for number, text in enumerate(("junk", f"[{event % 'kept'}]")):
+        (tmp_path / f"msprof_slice_{number}_20250101000000.json").write_text(text)
+    path = tmp_path / "msprof_slice_0_20250101000000.json"
+    for _ in range(2):
+        trace = Opening(path).trace()
+        time.sleep(0.2)
+        assert fetch_event(trace, 0)["name"] == "kept"
     assert cache.copies() == []

@@ -190,3 +190,9 @@ def test_early_traces_grow_into_the_whole_one(monkeypatch: pytest.MonkeyPatch) -
     assert counts[-1] <= len(whole.slices)
     assert all(not len(trace.links) for trace in seen)
     assert_same(whole, load("fixtures/healthy"))
+
+
+def test_a_name_that_is_no_text_is_read_by_processes(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xc4\xe3.json"))
+    path.write_bytes(Path("fixtures/healthy/ASCEND_PROFILER_OUTPUT/trace_view.json").read_bytes())
+    assert len(load(path, workers=Workers(1)).slices) == len(load("fixtures/healthy").slices)

@@ -65,3 +65,26 @@ def test_folds_of_the_user_are_kept_and_no_others(traces: list[Trace]) -> None:
     (folded,) = now.folds.layers - fresh.folds.layers
     assert traces[1].layers[folded[1]].pid == layer.pid
     assert now.list.rows != fresh.list.rows
+
+
+def test_what_was_folded_pinned_and_hidden_stays_so_when_the_screen_is_laid_out(traces: list[Trace]) -> None:
+    before, now = explorer(traces[0]), explorer(traces[1])
+    before.resize(120, 30, True)
+    assert before.toggle_fold()
+    before.move_row(3)
+    before.list.toggle_pin()
+    before.move_row(8)
+    assert before.list.hide()
+    before.list.toggle_idle()
+    take_over(before, now)
+    now.resize(120, 30, True)
+
+    def named(shown: Explorer, key: tuple[int, ...]) -> tuple[int, int]:
+        trace = shown.scene.traces[0]
+        return trace.layers[key[1]].pid, trace.lanes[key[2]].tid if key[2] >= 0 else -1
+
+    assert [named(now, key) for key in now.folds.pinned] == [named(before, key) for key in before.folds.pinned] != []
+    assert {named(now, key) for key in now.folds.hidden} == {named(before, key) for key in before.folds.hidden} != set()
+    assert now.list.idle_away
+    lanes = [{(named(each, (0, each.scene.traces[0].lanes[lane].layer, lane))) for _, lane in each.folds.lanes} for each in (before, now)]
+    assert lanes[0] <= lanes[1]

@@ -1,0 +1,100 @@
+"""What the user has begun goes on when more of a trace that still loads comes on screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from driving import opened
+
+from npu_tui.ingest import load as loading
+from npu_tui.ingest.load import load
+from npu_tui.ingest.workers import Workers
+from npu_tui.trace.model import Trace
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.main import MainScreen
+from npu_tui.tui.session import Session, make_session
+
+PATH = "fixtures/dispatch_bound"
+
+
+@pytest.fixture
+def sessions_of_one(monkeypatch: pytest.MonkeyPatch) -> tuple[Session, Session]:
+    """A session while its trace loads, and that of the whole trace."""
+    monkeypatch.setattr(loading, "_FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(loading, "_EARLY_SECONDS", 0.0)
+    seen: list[Trace] = []
+    whole = load(PATH, workers=Workers(1), range_bytes=20_000, early=seen.append)
+    early = next(trace for trace in seen if len(trace.slices) > 100)
+    return make_session([early]), make_session([whole])
+
+
+def still_loading(session: Session, notes: Path) -> NpuTui:
+    """The explorer on ``session`` while more of its trace is to come."""
+    app = NpuTui(session=session, notes=notes)
+    explored = app._explored
+
+    def loading_screen(shown: Session) -> MainScreen:
+        screen = explored(shown)
+        screen.cancel, screen.head.examined = app.leave, 1
+        return screen
+
+    app._explored = loading_screen  # type: ignore[method-assign]
+    return app
+
+
+async def test_a_flag_that_is_being_named_is_kept(sessions_of_one, tmp_path: Path):
+    early, whole = sessions_of_one
+    notes = tmp_path / "flags.txt"
+    async with opened(early, app=still_loading(early, notes)) as driver:
+        await driver.press("K")
+        driver.main.cancel = None
+        driver.main.replace_session(whole)
+        await driver.press(*"!", "enter")
+        assert [flag.name for flag in driver.main.notes.flags.all] == ["!"]
+
+
+async def test_flags_made_while_loading_belong_to_the_whole_trace(sessions_of_one, tmp_path: Path):
+    early, whole = sessions_of_one
+    notes = tmp_path / "flags.txt"
+    async with opened(early, app=still_loading(early, notes)) as driver:
+        await driver.press("K", "enter")
+        driver.main.cancel = None
+        driver.main.replace_session(whole)
+        await driver.idle()
+        assert len(driver.main.notes.flags.all) == 1
+    async with opened(whole, app=NpuTui(session=whole, notes=notes)) as driver:
+        assert len(driver.main.notes.flags.all) == 1
+    assert notes.read_text().count("\n[") + notes.read_text().startswith("[") == 1
+
+
+async def test_names_are_offered_to_a_command_prompt_that_is_open(sessions_of_one):
+    early, whole = sessions_of_one
+    name = next(name for name in whole.scene.traces[0].names if name.startswith("aten::"))
+    async with opened(early) as driver:
+        await driver.press(":")
+        driver.main.replace_session(whole)
+        await driver.press(*name)
+        assert any(found.text == name for found in driver.main.asking.candidates(name))
+
+
+async def test_hits_of_the_trace_before_are_not_taken(sessions_of_one):
+    early, whole = sessions_of_one
+    async with opened(early) as driver:
+        driver.main.finder.begin("arg:Input")
+        driver.main.replace_session(whole)
+        await driver.settle()
+        assert driver.main.hits.text == "arg:Input"
+        assert all(len(mask) == len(whole.scene.traces[0].slices) for mask in driver.state.hit_masks)
+
+
+async def test_sums_of_the_trace_before_are_not_shown(sessions_of_one):
+    early, whole = sessions_of_one
+    async with opened(early) as driver:
+        driver.main.open_tab("operators")
+        before = driver.main.contents
+        assert before.computing is not None
+        driver.main.replace_session(whole)
+        before._computed("of the trace before", before.computing)
+        assert driver.panel.content != "of the trace before"
+        await driver.settle()
