@@ -32,7 +32,8 @@ from npu_tui.ingest.events import Event, decode_events
 from npu_tui.ingest.fetch import event_bytes, fetch_event
 from npu_tui.ingest.lenient import strict_json
 from npu_tui.ingest.load import load
-from npu_tui.report.summary import summary
+from npu_tui.report.json_report import report
+from npu_tui.report.text_report import text_report
 from npu_tui.trace.model import Trace
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -318,7 +319,7 @@ def _lost(trace: Trace, wanted: list[bytes]) -> int:
 
 def _used(trace: Trace) -> None:
     """Everything that is said about a trace, and its last events."""
-    summary(trace)
+    text_report(report(trace))
     for ordinal in range(max(0, sum(trace.events.values()) - 3), sum(trace.events.values())):
         fetch_event(trace, ordinal)
 

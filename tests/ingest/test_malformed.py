@@ -24,7 +24,8 @@ from npu_tui.ingest.fetch import fetch_event  # noqa: E402
 from npu_tui.ingest.lenient import strict_json  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
-from npu_tui.report.summary import summary  # noqa: E402
+from npu_tui.report.json_report import report  # noqa: E402
+from npu_tui.report.text_report import text_report  # noqa: E402
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
 SAID = {
@@ -65,7 +66,7 @@ def test_malformation(malformation: Malformation, chunk_size: int, tmp_path: Pat
         else:
             kept += len(trace.slices)
             said += "\n".join(health_lines(trace))
-            assert summary(trace).replace("\n", "").isprintable()
+            assert text_report(report(trace)).replace("\n", "").isprintable()
             for ordinal in range(sum(trace.events.values())):
                 fetch_event(trace, ordinal)
     assert malformation.kept <= kept <= malformation.kept + malformation.added

@@ -1,4 +1,4 @@
-"""Trace health and the summary in words, one line each."""
+"""Trace health in words, one line each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from npu_tui.ingest.load import load
 from npu_tui.report.health import health_lines
-from npu_tui.report.summary import summary
+from npu_tui.report.json_report import report
+from npu_tui.report.text_report import text_report
 
 
 def lines_of(tmp_path: Path, *events: dict[str, Any], end: str = "]") -> list[str]:
@@ -45,7 +46,8 @@ def test_slices_without_a_process(tmp_path: Path) -> None:
     assert health_lines(load(path))[1] == "1 slices name no process: they are shown on a layer of their own"
 
 
-def test_the_summary_ends_with_health(tmp_path: Path) -> None:
+def test_the_report_says_that_a_file_is_cut_off(tmp_path: Path) -> None:
     lines_of(tmp_path, {"ts": 0, "name": "x" * 10_000}, end="")
-    text = summary(load(tmp_path / "trace_view.json"))
-    assert text.endswith("the file is cut off: its 1 complete events are shown\n")
+    text = text_report(report(load(tmp_path / "trace_view.json")))
+    assert "Health\n" in text
+    assert "the file ends too early" in text
