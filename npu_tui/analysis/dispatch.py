@@ -6,12 +6,13 @@ device waited for it. Both are times, so that zooming cannot change them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import DeviceSlices, device_slices
+from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -40,7 +41,7 @@ class Dispatch:
 
     ``link`` indexes ``Trace.links`` (the first busy target of every launch). In float64 ns, ``relative`` is the latency
     above the clock floor and ``lost`` the time the idle device waited; ``ready`` is when the device had finished what
-    it had started before (-1 where nothing ran before).
+    it had started before (-1 where nothing ran before). ``near_limit`` and ``starved_limit`` (ns) draw the classes.
     """
 
     device: int | None
@@ -49,26 +50,28 @@ class Dispatch:
     lost: F64
     ready: I64
     floors: tuple[ClockFloor, ...]
+    near_limit: float = NEAR_VERTICAL_NS
+    starved_limit: float = STARVED_NS
 
     @property
     def near_vertical(self) -> npt.NDArray[np.bool_]:
         """Which launches have a near-vertical line."""
-        return self.relative <= NEAR_VERTICAL_NS
+        return self.relative <= self.near_limit
 
     @property
     def shallow(self) -> npt.NDArray[np.bool_]:
         """Which launches lie between near-vertical and queued."""
-        return (self.relative > NEAR_VERTICAL_NS) & (self.relative <= SHALLOW_NS)
+        return (self.relative > self.near_limit) & (self.relative <= SHALLOW_NS)
 
     @property
     def queued(self) -> npt.NDArray[np.bool_]:
         """Which launches waited behind others."""
-        return self.relative > SHALLOW_NS
+        return self.relative > max(SHALLOW_NS, self.near_limit)
 
     @property
     def starved(self) -> npt.NDArray[np.bool_]:
-        """Which launches an idle device waited for, 10 us or more."""
-        return self.lost >= STARVED_NS
+        """Which launches an idle device waited for, 10 us or more unless set otherwise."""
+        return self.lost >= self.starved_limit
 
 
 def clock_floor(latency: F64) -> ClockFloor:
@@ -83,9 +86,12 @@ def clock_floor(latency: F64) -> ClockFloor:
     return ClockFloor(floor if trusted else min(floor, _UNTRUSTED_FLOOR_NS), trusted)
 
 
-def dispatch(trace: Trace) -> list[Dispatch]:
-    """The launches of every device of the trace that has any, by device number."""
+def dispatch(trace: Trace, limits: Thresholds | None = None) -> list[Dispatch]:
+    """The launches of every device of the trace that has any, by device number, classed by ``limits``."""
     found = (_dispatch_of(trace, device) for device in device_slices(trace))
+    if limits is not None:
+        near, starved = limits.near_vertical_us * 1000, limits.starved_us * 1000
+        found = (replace(result, near_limit=near, starved_limit=starved) for result in found)
     return [result for result in found if len(result.link)]
 
 

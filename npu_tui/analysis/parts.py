@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from npu_tui.analysis.device import DeviceSlices, device_slices
 from npu_tui.analysis.dispatch import Dispatch, dispatch
+from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.analysis.free import FreeSplit, free_split
 from npu_tui.analysis.launches import Pairs, busy_pairs
 from npu_tui.analysis.overlap_lanes import OverlapLanes, overlap_lanes
@@ -29,11 +30,11 @@ class DevicePart:
         return known.device if known else None
 
 
-def device_parts(trace: Trace) -> list[DevicePart]:
-    """Every device of ``trace``, also one that has an Overlap Analysis layer only."""
+def device_parts(trace: Trace, limits: Thresholds | None = None) -> list[DevicePart]:
+    """Every device of ``trace``, also one of an Overlap Analysis layer only; ``limits`` class its launches."""
     devices = device_slices(trace)
     lanes = overlap_lanes(trace, devices)
-    launches = {found.device: found for found in dispatch(trace)}
+    launches = {found.device: found for found in dispatch(trace, limits)}
     parts = []
     for device in devices:
         own = next((each for each in lanes if each.device == device.device), None)

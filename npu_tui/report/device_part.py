@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from npu_tui.analysis.communication import Collective
-from npu_tui.analysis.dispatch import NEAR_VERTICAL_NS
 from npu_tui.analysis.findings.facts import Facts
 from npu_tui.analysis.operators import collective_type, operators
 from npu_tui.analysis.parts import DevicePart
@@ -93,7 +92,7 @@ def _dispatch_object(facts: Facts) -> dict[str, Any]:
         "links": len(launches.link),
         "clock_floor_us": us(floor.floor) if floor else None,
         "clock_floor_trusted": all(each.trusted for each in launches.floors),
-        "threshold_us": us(NEAR_VERTICAL_NS),
+        "threshold_us": us(launches.near_limit),
         "near_vertical": near,
         "near_vertical_ratio": ratio(near, len(launches.link)),
         "shallow": int(np.count_nonzero(launches.shallow)),

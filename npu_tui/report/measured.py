@@ -42,7 +42,7 @@ class Measured:
     @cached_property
     def parts(self) -> list[DevicePart]:
         """Every device."""
-        return device_parts(self.trace)
+        return device_parts(self.trace, self.thresholds)
 
     @cached_property
     def steps(self) -> list[Step]:

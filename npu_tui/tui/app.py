@@ -105,7 +105,7 @@ class NpuTui(App[InputError | None]):
         if self._session is not None:
             self.push_screen(self._explored(self._session))
         elif self._opening is not None:
-            self.push_screen(LoadingScreen(self._opening, self._explored, self._loaded))
+            self.push_screen(LoadingScreen(self._opening, self._explored, self._loaded, self._thresholds))
 
     def action_interrupt(self) -> None:
         """Leave at once, as Ctrl+C does elsewhere."""

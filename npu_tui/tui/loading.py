@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import ProgressBar, Static
 from textual.worker import Worker, get_current_worker
 
+from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
@@ -38,11 +39,18 @@ class LoadingScreen(Screen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "cancel", "")]
 
-    def __init__(self, opening: Opening, explored: Callable[[Session], MainScreen], loaded: Loaded) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        explored: Callable[[Session], MainScreen],
+        loaded: Loaded,
+        limits: Thresholds | None = None,
+    ) -> None:
         super().__init__()
         self._opening = opening
         self._explored = explored
         self._loaded = loaded
+        self._limits = limits
         self._main: MainScreen | None = None
         self._begun = 0.0
         self._ended = False
@@ -70,7 +78,7 @@ class LoadingScreen(Screen[None]):
             return not worker.is_cancelled
 
         def early(trace: Trace) -> None:
-            session = make_session([trace], whole=False)
+            session = make_session([trace], False, self._limits)
             if not worker.is_cancelled:
                 self.app.call_from_thread(self._show, session)
 
@@ -78,7 +86,7 @@ class LoadingScreen(Screen[None]):
         trace = None
         try:
             trace = self._opening.trace(progress, lambda why: _note(trace, why), early)
-            result = make_session([trace])
+            result = make_session([trace], True, self._limits)
         except Cancelled:
             result = None
         except InputError as error:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from npu_tui.analysis.dispatch import Dispatch, dispatch
 from npu_tui.analysis.findings.model import Findings
+from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.analysis.overlap import Overlap, overlap
 from npu_tui.report.scene import finding_marks, make_scene
 from npu_tui.trace.model import Trace
@@ -51,9 +52,9 @@ class Session:
         )
 
 
-def make_session(traces: list[Trace], whole: bool = True) -> Session:
-    """Everything the screen needs to know about ``traces``, which may not be ``whole`` yet."""
-    dispatches = [dispatch(trace) for trace in traces]
+def make_session(traces: list[Trace], whole: bool = True, limits: Thresholds | None = None) -> Session:
+    """What the screen needs to know about ``traces``, which may not be ``whole`` yet; ``limits`` class launches."""
+    dispatches = [dispatch(trace, limits) for trace in traces]
     starved = [
         Starved(index, int(trace.links.target_slice[link]), int(trace.links.target_time[link]), float(lost))
         for index, trace in enumerate(traces)

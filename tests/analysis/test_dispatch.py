@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from npu_tui.analysis.device import device_slices
 from npu_tui.analysis.dispatch import clock_floor, dispatch
+from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.analysis.overlap import overlap
 
 if TYPE_CHECKING:
@@ -104,3 +105,13 @@ def test_a_trusted_floor_moves_with_the_clock(latencies: list[int], offset: int)
     assert here.trusted == there.trusted
     if here.trusted:
         assert there.floor - here.floor == pytest.approx(offset, abs=1e-3)
+
+
+def test_the_settings_draw_the_classes(bundled: Sample) -> None:
+    (usual,) = dispatch(bundled.trace)
+    (strict,) = dispatch(bundled.trace, Thresholds(near_vertical_us=0.5, starved_us=200.0))
+    assert np.array_equal(strict.near_vertical, usual.relative <= 500)
+    assert np.array_equal(strict.starved, usual.lost >= 200_000)
+    assert np.count_nonzero(strict.starved) < np.count_nonzero(usual.starved)
+    classes = strict.near_vertical.astype(int) + strict.shallow + strict.queued
+    assert (classes == 1).all()

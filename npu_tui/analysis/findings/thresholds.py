@@ -12,6 +12,8 @@ class Thresholds:
     What each one gates and where its default comes from is the text ``threshold.<name>`` of ``npu_tui.strings``.
     """
 
+    near_vertical_us: float = 30.0
+    starved_us: float = 10.0
     severity_medium: float = 0.03
     severity_high: float = 0.05
     free_share: float = 0.10
