@@ -14,6 +14,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 sys.path.insert(0, str(FIXTURES))
 
 from malformed import MALFORMATIONS, Malformation, first_event_end, truncations  # noqa: E402 - its folder is no package
+from npu_tui.report.summary import summary  # noqa: E402
 from small_trace import SLICES, small_trace  # noqa: E402
 
 from npu_tui.ingest import chunks  # noqa: E402
@@ -24,7 +25,6 @@ from npu_tui.ingest.fetch import fetch_event  # noqa: E402
 from npu_tui.ingest.lenient import strict_json  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
-from npu_tui.report.summary import summary  # noqa: E402
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
 SAID = {
