@@ -154,6 +154,8 @@ class Panel(Vertical):
 
     def on_mount(self) -> None:
         """Begin with the text."""
+        if not self.query("#scroll"):
+            return  # closed while it was mounted
         self._show_table(False)
         self.query_one(TabLine).show(self.tab, self._counts)
 

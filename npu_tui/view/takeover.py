@@ -55,8 +55,12 @@ def _layers(old: Trace, new: Trace) -> dict[int, int]:
 
 
 def _series(old: Trace, new: Trace) -> dict[int, int]:
-    place = {(new.layers[each.layer].pid, each.name, each.key, each.instance): each.index for each in new.counters.series}
-    keys = {each.index: (old.layers[each.layer].pid, each.name, each.key, each.instance) for each in old.counters.series}
+    place = {
+        (new.layers[each.layer].pid, each.name, each.key, each.instance): each.index for each in new.counters.series
+    }
+    keys = {
+        each.index: (old.layers[each.layer].pid, each.name, each.key, each.instance) for each in old.counters.series
+    }
     return {index: place[key] for index, key in keys.items() if key in place}
 
 

@@ -86,5 +86,8 @@ def test_what_was_folded_pinned_and_hidden_stays_so_when_the_screen_is_laid_out(
     assert [named(now, key) for key in now.folds.pinned] == [named(before, key) for key in before.folds.pinned] != []
     assert {named(now, key) for key in now.folds.hidden} == {named(before, key) for key in before.folds.hidden} != set()
     assert now.list.idle_away
-    lanes = [{(named(each, (0, each.scene.traces[0].lanes[lane].layer, lane))) for _, lane in each.folds.lanes} for each in (before, now)]
+    lanes = [
+        {(named(each, (0, each.scene.traces[0].lanes[lane].layer, lane))) for _, lane in each.folds.lanes}
+        for each in (before, now)
+    ]
     assert lanes[0] <= lanes[1]
