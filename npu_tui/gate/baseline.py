@@ -68,6 +68,8 @@ def read_baseline(path: Path) -> dict[str, Any]:
             name in values and _is_size(values[name], unknown) for name in BASELINE_MEASURES
         ):
             raise _refused(path, say("gate.bad_table", table=table))
+    if all(value is None for value in found["measures_us"].values()):
+        raise _refused(path, say("gate.empty_baseline"))
     if not isinstance(found.get("source"), dict):
         raise _refused(path, say("gate.bad_table", table="source"))
     return found

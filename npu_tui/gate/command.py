@@ -104,6 +104,8 @@ def _refuse_useless(parser: argparse.ArgumentParser, options: argparse.Namespace
     for option in ("only", "ignore"):
         if getattr(options, option) and not options.fail_on:
             parser.error(say("gate.useless", option=f"--{option}", other="--fail-on"))
+    if options.only and not set(_ids(parser, options.only)) - set(_ids(parser, options.ignore)):
+        parser.error(say("gate.only_ignored"))
     if options.tolerance and not (options.baseline or options.write_baseline):
         parser.error(say("gate.useless", option="--tolerance", other="--baseline"))
 

@@ -68,10 +68,8 @@ def load(
         except UnknownValuesError:
             return _Reading(source, progress or _silent, chunk_size, 0, None, None, alone=True).trace()
         except OSError as error:
-            if error.errno == errno.ENOSPC:
-                where = f"no room in {tempfile.gettempdir()} to unpack it; name a larger disk in TMPDIR"
-                raise InputError(f"{source.path}: {where}") from error
-            raise InputError(f"{source.path}: {error.strerror or error}; give a file that can be read") from error
+            why = no_room(error) or f"{error.strerror or error}; give a file that can be read"
+            raise InputError(f"{source.path}: {why}") from error
         except MemoryError as error:
             raise InputError(f"{source.path}: not enough memory to load it; close other programs") from error
     finally:
@@ -79,6 +77,13 @@ def load(
             workers.close()
         if collecting:
             gc.enable()
+
+
+def no_room(error: OSError) -> str:
+    """What to do where ``error`` says that the disk for the plain bytes is full; empty for any other."""
+    if error.errno != errno.ENOSPC:
+        return ""
+    return f"no room in {tempfile.gettempdir()} for its plain bytes; name a larger disk in TMPDIR"
 
 
 def _silent(done: int, total: int, events: int) -> bool:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from npu_tui.ingest import cache
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import Early, Progress, load
+from npu_tui.ingest.load import Early, Progress, load, no_room
 from npu_tui.ingest.profile import find_source
 from npu_tui.ingest.unpack import spooled
 from npu_tui.ingest.workers import Workers, worker_count
@@ -81,7 +81,10 @@ class Opening:
 
     def _piped(self, stream: BinaryIO, progress: Progress | None, early: Early | None) -> Trace:
         advance = None if progress is None else (lambda done: progress(done, 0, 0))
-        copy, path = spooled(stream, advance)
+        try:
+            copy, path = spooled(stream, advance)
+        except OSError as error:
+            raise InputError(f"{PIPED}: {no_room(error) or error.strerror or error}") from error
         try:
             trace = load(path, progress, early=early)
         except InputError as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import tempfile
+import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -17,6 +19,8 @@ _BLOCK = 1 << 20
 _SUSPICIOUS_BYTES = 64 << 20
 _SUSPICIOUS_RATIO = 300
 """A profile shrinks 10 to 30 times; what shrinks more than this is blanks."""
+
+_TICK_SECONDS = 0.1
 
 Advance = Callable[[int], bool]
 
@@ -46,18 +50,38 @@ def _scratch() -> tuple[BinaryIO, str]:
     return cast(BinaryIO, named), named.name
 
 
+def _arriving(stream: BinaryIO) -> Iterator[bytes]:
+    """What ``stream`` brings as it comes, and nothing now and then while it brings nothing."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # it has none
+        while data := stream.read(_BLOCK):
+            yield data
+        return
+    while True:
+        if not select.select([descriptor], [], [], _TICK_SECONDS)[0]:
+            yield b""
+        elif data := os.read(descriptor, _BLOCK):
+            yield data
+        else:
+            return
+
+
 def spooled(stream: BinaryIO, advance: Advance | None = None) -> tuple[BinaryIO, str]:
     """What ``stream`` brings, in a file that vanishes when it is closed, and a path that opens it again.
 
-    ``advance`` is called with the bytes so far and cancels by returning False. Raises ``OSError`` if there is no room.
+    ``advance`` is called several times a second with the bytes so far, also while none come, and cancels by returning
+    False. Raises ``OSError`` if there is no room.
     """
     copy, path = _scratch()
-    taken = 0
+    taken, told = 0, float("-inf")
     try:
-        while data := stream.read(_BLOCK):
+        for data in _arriving(stream):
             taken += copy.write(data)
-            if advance is not None and not advance(taken):
-                raise Cancelled
+            if advance is not None and time.monotonic() - told >= _TICK_SECONDS:
+                told = time.monotonic()
+                if not advance(taken):
+                    raise Cancelled
         copy.flush()
     except BaseException:
         copy.close()

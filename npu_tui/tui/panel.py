@@ -154,9 +154,10 @@ class Panel(Vertical):
 
     def on_mount(self) -> None:
         """Begin with the text."""
-        if self.query(TabLine):  # else the screen was closed before it was built
-            self._show_table(False)
-            self.query_one(TabLine).show(self.tab, self._counts)
+        if not self.query("#scroll"):
+            return  # closed while it was mounted
+        self._show_table(False)
+        self.query_one(TabLine).show(self.tab, self._counts)
 
     @property
     def table(self) -> Rows:

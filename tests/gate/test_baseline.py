@@ -103,3 +103,11 @@ def test_a_file_that_is_none_is_refused_in_one_line(found, tmp_path, change, wor
     assert words in str(refused.value)
     assert str(refused.value).startswith(f"{file}: ")
     assert "\n" not in str(refused.value)
+
+
+def test_a_baseline_of_nothing_is_refused(found, tmp_path):
+    content = baseline(found, measures(found), {})
+    content["measures_us"] = dict.fromkeys(BASELINE_MEASURES)
+    write_baseline(tmp_path / "base.json", content)
+    with pytest.raises(InputError, match="nothing could be measured"):
+        read_baseline(tmp_path / "base.json")

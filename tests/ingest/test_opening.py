@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -70,3 +71,22 @@ def run(words: list[str], stdin: bytes = b"") -> bytes:
     done = subprocess.run([sys.executable, "-m", "npu_tui", *words], input=stdin, capture_output=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_a_pipe_that_brings_nothing_can_be_given_up() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"[")
+    calls: list[int] = []
+    with os.fdopen(reading, "rb") as stream, pytest.raises(Cancelled):
+        Opening(PIPED, piped=stream).trace(lambda done, total, events: calls.append(done) or len(calls) < 3)
+    os.close(writing)
+    assert calls == [1, 1, 1]
+
+
+def test_no_room_for_a_pipe_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(stream: object, advance: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("npu_tui.ingest.opening.spooled", full)
+    with pytest.raises(InputError, match=r"^-: no room in .*TMPDIR"):
+        piped(b"[]").trace()

@@ -45,7 +45,7 @@ class SliceActions(Base):
             at = 0 if direction > 0 else len(launches) - 1  # round the end
         launch = launches[at]
         self._explorer.select(Selected(launch.trace, launch.item))
-        name = self._session.scene.traces[launch.trace].name_of(launch.item)
+        name = printable(self._session.scene.traces[launch.trace].name_of(launch.item))
         return say("starved.of", n=at + 1, count=len(launches), name=name, lost=duration_text(launch.lost, 3))
 
     def same_next(self) -> str:
