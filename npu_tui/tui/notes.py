@@ -85,4 +85,5 @@ class Notes:
             links=state.link_mode,
             tab=NO_TAB if panel.has_class("-hidden") else panel.tab,
         )
-        return shlex.join(["npu-tui", str(Path(scene.traces[0].path).absolute()), *start.words()])
+        words = shlex.join(["npu-tui", str(Path(scene.traces[0].path).absolute()), *start.words()])
+        return words.encode(errors="replace").decode()  # a clipboard takes text only, and not every path is one

@@ -88,5 +88,5 @@ def test_no_room_for_a_pipe_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("npu_tui.ingest.opening.spooled", full)
-    with pytest.raises(InputError, match="^-: no room in .*TMPDIR"):
+    with pytest.raises(InputError, match=r"^-: no room in .*TMPDIR"):
         piped(b"[]").trace()
