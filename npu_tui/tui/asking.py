@@ -31,7 +31,7 @@ class Asking:
         self._names: list[str] = []
 
     def renew(self, shift: int) -> None:
-        """The screen has another session, whose times are ``shift`` ns larger: what was found in the old one is void."""
+        """The screen has another session, whose times are ``shift`` ns larger: what was found before is void."""
         self._found, self._at, self._typed, self._names = [], 0, "", []
         if self._flag is not None:
             old, flag = self._flag
