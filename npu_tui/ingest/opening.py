@@ -92,8 +92,3 @@ class Opening:
         trace.path = str(PIPED)
         trace.files = tuple(file if file.copy is not None else replace(file, copy=copy) for file in trace.files)
         return trace
-
-
-def open_trace(path: str | Path, cached: bool = True) -> Trace:
-    """The trace at ``path``, from its parsed copy where there is one (see ``Opening``)."""
-    return Opening(Path(path), cached).trace()

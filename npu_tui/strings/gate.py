@@ -34,7 +34,7 @@ ENGLISH: dict[str, str] = {
     "gate.no_baseline": "no baseline; npu-tui check PATH --write-baseline FILE writes one",
     "gate.other_schema": "a baseline of schema {version}, this program knows {known}: write it again",
     "gate.bad_table": "a damaged baseline: {table} does not hold what it should; write it again",
-    "gate.empty_baseline": "a baseline of a profile of which nothing could be measured: nothing compares with it",
+    "gate.empty_baseline": "a baseline of a profile of which nothing could be measured; write another one",
     "gate.failed": "FAILED, {failed} of {count} checks: {path}",
     "gate.passed": "passed, {count} of {count} checks: {path}",
     "gate.status.fail": "FAIL",

@@ -88,4 +88,5 @@ class Notes:
             tab=NO_TAB if panel.has_class("-hidden") else panel.tab,
         )
         program = "npu-tui" if shutil.which("npu-tui") or Path(sys.argv[0]).name != "npu-tui" else sys.argv[0]
-        return shlex.join([program, str(Path(scene.traces[0].path).absolute()), *start.words()])
+        words = shlex.join([program, str(Path(scene.traces[0].path).absolute()), *start.words()])
+        return words.encode(errors="replace").decode()  # a clipboard takes text only, and not every path is one

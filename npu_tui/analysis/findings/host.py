@@ -273,7 +273,7 @@ def small(facts: Facts) -> Draft | None:
     share = float(np.count_nonzero(short)) / len(kernels)
     of_short = np.isin(facts.target, kernels[short])
     removes = facts.lost_span(of_short)
-    if share < limits.small_kernel_share or facts.share(length_of(removes)) < limits.small_kernel_gap:
+    if not share or share < limits.small_kernel_share or facts.share(length_of(removes)) < limits.small_kernel_gap:
         return None
     source = np.sort(facts.trace.links.source_time[facts.launches.link])
     interval = float(np.median(np.diff(source))) if len(source) > 1 else 0.0
