@@ -132,6 +132,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Focus the lanes, and say what is wrong with the trace."""
+        if not self.query(TabLine):
+            return  # closed while it was mounted
         self.app.app_resume_signal.subscribe(self, lambda _: self.redraw())
         self._arrange(self.app.size)  # before the first layout, which then stays
         self.query_one(Timeline).focus()

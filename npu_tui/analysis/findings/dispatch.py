@@ -374,6 +374,8 @@ RULES = (
             "links_fewest",
             "starved_fewest",
             "free_share",
+            "near_vertical_us",
+            "starved_us",
             "vertical_share",
             "cluster_ms",
             "cluster_idle",
