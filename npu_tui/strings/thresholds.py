@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 ENGLISH: dict[str, str] = {
-    "threshold.near_vertical_us": "latency above the clock floor up to which a launch is near-vertical, us (own choice; measured: empty queues start within 20 us)",
-    "threshold.starved_us": "waiting of an idle device from which a launch is starved, us (own choice; below it every trace has some)",
+    "threshold.near_vertical_us": "latency above the clock floor of a near-vertical launch, us (own choice; empty queues start within 20)",
+    "threshold.starved_us": "waiting of an idle device for a starved launch, us (own choice; less is in every trace)",
     "threshold.severity_medium": "share of the device's time from which a finding is medium (msprof-analyze advisor: 3 %)",
     "threshold.severity_high": "share of the device's time from which a finding is high (msprof-analyze advisor: 5 %)",
     "threshold.free_share": "share of Free above which the host may be the bottleneck (MindStudio Insight walk-through: 10 %)",
