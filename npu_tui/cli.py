@@ -136,6 +136,7 @@ def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Name
         return _refuse(error)
     settings = _read_settings()
     if settings is None:
+        opening.close()
         return USAGE
     if not sys.stderr.isatty():
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr

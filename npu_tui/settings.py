@@ -7,7 +7,6 @@ imports none of those rooms.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import sys
@@ -26,6 +25,9 @@ else:
     import tomli as tomllib
 
 ENVIRONMENT = "NPU_TUI_CONFIG"
+_LARGEST = 1e300
+"""No threshold means anything beyond it; infinity and whole numbers that no float holds lie there."""
+
 FILE_NAME = "settings.toml"
 GLYPHS = ("auto", "blocks", "safe", "ascii")
 KEYS, SCREEN, THRESHOLDS = TABLES = ("keys", "screen", "thresholds")
@@ -209,7 +211,7 @@ class _Reader:
                 raise self._wrong(THRESHOLDS, name, say("settings.no_bool", name=name))
             return value
         wanted = int if isinstance(default, int) else (int, float)
-        if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, wanted) or not 0 <= value <= _LARGEST:
             key = "settings.no_whole" if isinstance(default, int) else "settings.no_number"
             raise self._wrong(THRESHOLDS, name, say(key, name=name, default=default))
         return value if isinstance(default, int) else float(value)

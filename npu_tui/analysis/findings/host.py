@@ -303,10 +303,10 @@ def optimizer(facts: Facts) -> Draft | None:
     """An optimizer for which torch_npu has a fused one."""
     items = facts.named(("python", "other"), lambda name: _fused_name(name) is not None)
     items = facts.outermost(items)
-    if not len(items):
+    spent = length_of(facts.span_of(items))
+    if not spent:
         return None
     name = _fused_name(facts.trace.name_of(int(items[0]))) or ""
-    spent = length_of(facts.span_of(items))
     removes = NOTHING
     late = facts.share(length_of(facts.host_late)) >= facts.limits.stage_share
     if facts.launches is not None:
