@@ -10,12 +10,13 @@ import numpy.typing as npt
 from npu_tui.ingest.events import NO_PROCESS
 from npu_tui.ingest.gathered import Gathered
 from npu_tui.ingest.layers import ProcessPlan, plan_layers, thread_label
-from npu_tui.ingest.pairing import link_keys, pair_ends
+from npu_tui.ingest.linking import bound_links
+from npu_tui.ingest.packing import Packing
 from npu_tui.ingest.times import INVALID
-from npu_tui.trace.binding import LaneIndex
+from npu_tui.ingest.workers import Workers
 from npu_tui.trace.classes import classify, step_number
-from npu_tui.trace.depth import first_fit, sort_slices
-from npu_tui.trace.model import HOST_TO_DEVICE, Counters, EventFile, Health, Lane, Layer, Links, Series, Slices, Trace
+from npu_tui.trace.depth import crowds, first_fit, sort_slices
+from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Series, Slices, Trace
 from npu_tui.trace.rows import Rows, make_rows
 from npu_tui.trace.text import brief
 
@@ -28,8 +29,18 @@ _TABLE = 1 << 24
 """Codes below this are counted in a table, others sorted."""
 
 
-def build_trace(gathered: Gathered, path: str, files: tuple[EventFile, ...], rank: int | None, health: Health) -> Trace:
-    """The trace of what was ``gathered``, which is used up; what cannot be placed is counted in ``health``."""
+def build_trace(
+    gathered: Gathered,
+    path: str,
+    files: tuple[EventFile, ...],
+    rank: int | None,
+    health: Health,
+    workers: Workers | None = None,
+) -> Trace:
+    """The trace of what was ``gathered``, which is used up; what cannot be placed is counted in ``health``.
+
+    ``workers`` without tasks take a part in it. Raises ``WorkerError`` if one of them fails.
+    """
     gathered.close()
     start, end, usable = _slice_times(gathered)
     kept = None if usable.all() else np.flatnonzero(usable)
@@ -51,11 +62,16 @@ def build_trace(gathered: Gathered, path: str, files: tuple[EventFile, ...], ran
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     order = sort_slices(lane, start, end)
     kept = order if kept is None else kept[order]
-    slices = _slices(gathered, plans, kept, lane[order], start[order], end[order], category[order])
-    rows, lanes = _rows_and_lanes(gathered, plans, slices, rank)
+    lane, start, end = lane[order], start[order], end[order]
+    packing = Packing(crowds(lane, start, end), workers)
+    slices = _slices(gathered, plans, kept, lane, start, end, category[order])
+    bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
+    python = {plan.pid for plan in plans if plan.kind == "python"}
+    links = bound_links(gathered, lane_of, python, bounds, slices, start_ns, health)
     counters = _counters(gathered, plans, start_ns, health)
+    slices.depth = packing.depth()
+    rows, lanes = _rows_and_lanes(gathered, plans, slices, bounds, rank)
     layers = _layers(plans, lanes, counters, rank)
-    links = _links(gathered, lane_of, layers, lanes, slices, start_ns, health)
     for reason, count in gathered.skipped.items():
         health.skip(reason, count)
     health.warnings += _oddities(gathered, plans, lanes)
@@ -154,6 +170,8 @@ def _lane_codes(plans: list[ProcessPlan], threads: dict[tuple[int, int], int]) -
 def _slices(
     gathered: Gathered, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64, category: I32
 ) -> Slices:
+    """The columns in the order of ``kept``; the depth is still to be found."""
+
     def sorted_column(name: str, dtype: npt.DTypeLike) -> Any:
         return np.take(gathered.column(f"x_{name}", dtype), kept)
 
@@ -162,7 +180,7 @@ def _slices(
         start=start,
         end=end,
         lane=lane,
-        depth=first_fit(lane, start, end),
+        depth=np.zeros(0, np.int32),
         name=name,
         category=category,
         op_class=_classes(gathered, plans, lane, category, name),
@@ -197,11 +215,9 @@ def _classes(gathered: Gathered, plans: list[ProcessPlan], lane: I32, category: 
 
 
 def _rows_and_lanes(
-    gathered: Gathered, plans: list[ProcessPlan], slices: Slices, rank: int | None
+    gathered: Gathered, plans: list[ProcessPlan], slices: Slices, bounds: I64, rank: int | None
 ) -> tuple[Rows, list[Lane]]:
     """One row per (lane, depth) in lane order, the rows of the derived Steps lane last."""
-    lane_count = sum(len(plan.threads) for plan in plans)
-    bounds = np.searchsorted(slices.lane, np.arange(lane_count + 1))
     height = np.maximum.reduceat(slices.depth, bounds[:-1]).astype(np.int64) + 1 if len(slices) else bounds[:-1]
     first_row = np.concatenate(([0], np.cumsum(height)))
     lanes: list[Lane] = []
@@ -222,7 +238,7 @@ def _rows_and_lanes(
         item = np.concatenate((item, steps[by_row]))
         counts = np.bincount(depths, minlength=rows_used)
         offset = np.concatenate((offset, offset[-1] + np.cumsum(counts)))
-        lanes.append(Lane(lane_count, kind, -1, STEPS_LANE, rank, 0, 0, int(first_row[-1]), rows_used, derived=True))
+        lanes.append(Lane(len(lanes), kind, -1, STEPS_LANE, rank, 0, 0, int(first_row[-1]), rows_used, derived=True))
     return make_rows(offset.astype(np.int64), item.astype(np.int32), slices.start[item], slices.end[item]), lanes
 
 
@@ -274,73 +290,3 @@ def _counters(gathered: Gathered, plans: list[ProcessPlan], start_ns: int, healt
     order = sort_slices(code, time, time)
     offset = np.searchsorted(code[order], np.arange(len(series) + 1)).astype(np.int64)
     return Counters(time[order], value[order], offset, series)
-
-
-def _links(
-    gathered: Gathered,
-    lane_of: I32,
-    layers: list[Layer],
-    lanes: list[Lane],
-    slices: Slices,
-    start_ns: int,
-    health: Health,
-) -> Links:
-    """Pairs of link ends, bound to slices, by target time."""
-    time = gathered.column("l_time", np.int64)
-    timed = np.flatnonzero(time != INVALID)
-    health.skip("link end without a usable time", len(time) - len(timed))
-    category = gathered.column("l_category", np.int32)[timed]
-    key = link_keys(category, gathered.column("l_id", np.int64)[timed], gathered.column("l_high", np.int64)[timed])
-    pairs = pair_ends(key, gathered.column("l_phase", np.int8)[timed])
-    health.skip("link source without target", pairs.lone_sources)
-    health.skip("link target without source", pairs.lone_targets)
-    time = time[timed] - start_ns
-    thread = gathered.column("l_thread", np.int32)[timed]
-    event = gathered.column("l_event", np.int64)[timed]
-    order = np.argsort(time[pairs.target], kind="stable")
-    source, target = pairs.source[order], pairs.target[order]
-    lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
-    index = LaneIndex(
-        np.array([item.first for item in lanes] or [0], np.int64),
-        np.array([item.last for item in lanes] or [0], np.int64),
-        slices.start,
-        slices.end,
-    )
-    target_slice = _bind(index, lane[target], time[target], np.full(len(target), -1, np.int64), slices)
-    wanted = np.full(len(target), -1, np.int64)
-    wanted[target_slice >= 0] = slices.connection[target_slice[target_slice >= 0]]
-    source_slice = _bind(index, lane[source], time[source], wanted, slices)
-    source_lane = lane[source].copy()
-    to_device = gathered.link_categories.get(HOST_TO_DEVICE, -1)
-    astray = np.flatnonzero((source_slice < 0) & (category[source] == to_device))
-    if len(astray):
-        python = _python_lane_of_thread(gathered, lane_of, layers)
-        fallback = python[thread[source[astray]]]
-        source_slice[astray] = index.innermost(fallback, time[source[astray]])
-        source_lane[astray] = np.where(source_slice[astray] >= 0, fallback, source_lane[astray])
-    return Links(
-        category=category[source],
-        key=key[source],
-        source_time=time[source],
-        target_time=time[target],
-        source_slice=source_slice.astype(np.int32),
-        target_slice=target_slice.astype(np.int32),
-        source_lane=source_lane,
-        target_lane=lane[target],
-        source_event=event[source],
-        target_event=event[target],
-    )
-
-
-def _bind(index: LaneIndex, lane: I32, time: I64, connection: I64, slices: Slices) -> I64:
-    found = index.exact(lane, time, connection, slices.connection)
-    missing = np.flatnonzero(found < 0)
-    found[missing] = index.innermost(lane[missing], time[missing])
-    return found
-
-
-def _python_lane_of_thread(gathered: Gathered, lane_of: I32, layers: list[Layer]) -> I32:
-    """For every thread code the lane of the same tid on a Python layer, -1 without one."""
-    python = {layer.pid for layer in layers if layer.kind == "python"}
-    by_tid = {tid: int(lane_of[code]) for (pid, tid), code in gathered.threads.items() if pid in python}
-    return np.array([by_tid.get(tid, -1) for _, tid in gathered.threads], np.int32)

@@ -12,39 +12,31 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.ingest.codes import Codes
+from npu_tui.ingest.combined import Combined
 from npu_tui.ingest.events import Event, decode_slice_args
+from npu_tui.ingest.link_ends import LinkEnds
 from npu_tui.ingest.marks import PHASES
+from npu_tui.ingest.pairing import SOURCE, STEP, TARGET
 from npu_tui.ingest.parts import Part
 from npu_tui.ingest.samples import Samples, SeriesKey
-from npu_tui.ingest.times import joined, nanoseconds, parse_joined
+from npu_tui.ingest.times import Times, nanoseconds
 
-_LOW_BITS = 62
-_LOW = (1 << _LOW_BITS) - 1
-_HIGHEST = 1 << 120
-
-_LINK_PHASES = {"s": 0, "t": 1, "f": 2}
-_KNOWN = frozenset({"X", "C", "M", *_LINK_PHASES, *PHASES})
+_LINK_PHASES = {"s": SOURCE, "t": STEP, "f": TARGET}
+_COMMON = ("X", "C", *_LINK_PHASES)
 _INSTANTS = frozenset("iInRP")
 
 
-class Times:
-    """Time texts, parsed in bulk at the end."""
+def _those(phases: str) -> bytes:
+    """A table that makes 1 of the bytes that are one of ``phases`` and 0 of all others."""
+    return bytes(chr(byte) in phases for byte in range(256))
 
-    def __init__(self) -> None:
-        self._joined: list[str] = []
 
-    def extend(self, texts: list[str]) -> None:
-        """Append ``texts``."""
-        if texts:
-            self._joined.append(joined(texts))
-
-    def take(self) -> npt.NDArray[np.int64]:
-        """All times since the last call, int64 ns, ``INVALID`` for what is no time."""
-        parts, self._joined = self._joined, []
-        return parse_joined(parts)
+_SLICES, _SAMPLES, _LINK_ENDS = _those("X"), _those("C"), _those("".join(_LINK_PHASES))
+_LINK_PHASE = np.zeros(256, np.int8)
+for _phase, _code in _LINK_PHASES.items():
+    _LINK_PHASE[ord(_phase)] = _code
 
 
 class Columns:
@@ -61,8 +53,10 @@ class Columns:
         self.link_texts: Codes[str] = Codes()
         self.count = 0
         self._skipped: Counter[str] = Counter()
+        self._kinds = Combined(self.threads, self.names, self.categories, self.task_types, self.stacks)
         self._samples = Samples(self.series, self._skipped)
-        self._x_time, self._c_time, self._l_time = Times(), Times(), Times()
+        self._ends = LinkEnds(self.threads, self.link_categories, self.link_texts, self._skipped)
+        self._x_time, self._c_time = Times(), Times()
         self._begin()
 
     @property
@@ -86,34 +80,37 @@ class Columns:
         self._phases: Counter[str] = Counter()
         self._skipped.clear()
         self._replay: list[tuple[int, Event]] = []
+        self._marks: list[bytes] = []
+        self._pairs: list[int] = []
         self._x_duration = array("d")
-        self._x = {name: array("i") for name in ("thread", "name", "category", "task_type", "stack", "event")}
         self._x_ids = {name: array("q") for name in ("stream", "connection", "correlation")}
-        self._c_event = array("i")
-        self._l = {name: array("i") for name in ("category", "thread", "event")}
-        self._l_phase = array("b")
-        self._l_id, self._l_high = array("q"), array("q")
-        self._chunk_offset, self._chunk_length, self._chunk_first = array("q"), array("q"), array("i")
+        self._chunk_offset, self._chunk_length, self._chunk_first = array("q"), array("q"), array("q")
 
     def take(self) -> Part:
         """What the range held; the next one begins."""
+        marks = b"".join(self._marks)
+        self._phases.update({phase: found for phase in _COMMON if (found := marks.count(phase.encode()))})
         samples, series, value = self._samples.take()
-        numbers: dict[str, tuple[Any, Any]] = {
-            "x_duration": (nanoseconds(np.array(self._x_duration, np.float64)), np.int64),
-            **{f"x_{name}": (values, np.int32) for name, values in self._x.items()},
-            **{f"x_{name}": (values, np.int64) for name, values in self._x_ids.items()},
-            "x_time": (self._x_time.take(), np.int64),
-            "c_time": (self._c_time.take()[samples], np.int64),
-            "c_series": (series, np.int32),
-            "c_value": (value, np.float64),
-            **{f"l_{name}": (values, np.int32) for name, values in self._l.items()},
-            "l_time": (self._l_time.take(), np.int64),
-            "l_phase": (self._l_phase, np.int8),
-            "l_id": (self._l_id, np.int64),
-            "l_high": (self._l_high, np.int64),
-            "chunk_offset": (self._chunk_offset, np.int64),
-            "chunk_length": (self._chunk_length, np.int64),
-            "chunk_first": (self._chunk_first, np.int64),
+        thread, name, category, task_type, stack = self._kinds.take()
+        ends = self._ends.take(_places(marks, _LINK_ENDS))
+        columns = {
+            "x_duration": nanoseconds(np.frombuffer(self._x_duration, np.float64)),
+            "x_thread": thread,
+            "x_name": name,
+            "x_category": category,
+            "x_task_type": task_type,
+            "x_stack": stack,
+            "x_event": np.array(self._pairs, np.int64) if self._pairs else _places(marks, _SLICES),
+            **{f"x_{name}": np.frombuffer(values, np.int64) for name, values in self._x_ids.items()},
+            "x_time": self._x_time.take(),
+            "c_time": self._c_time.take()[samples],
+            "c_series": series,
+            "c_value": value,
+            **{f"l_{name}": values for name, values in ends.items()},
+            "l_phase": _LINK_PHASE[np.frombuffer(marks, np.uint8)[ends["event"]]],
+            "chunk_offset": np.frombuffer(self._chunk_offset, np.int64),
+            "chunk_length": np.frombuffer(self._chunk_length, np.int64),
+            "chunk_first": np.frombuffer(self._chunk_first, np.int64),
         }
         part = Part(
             count=self.count,
@@ -122,7 +119,7 @@ class Columns:
             known=self._known,
             news={name: codes.since(self._known[name]) for name, codes in self.dictionaries.items()},
             replay=self._replay,
-            columns={name: np.asarray(values, dtype) for name, (values, dtype) in numbers.items()},
+            columns=columns,
         )
         self._begin()
         return part
@@ -131,6 +128,8 @@ class Columns:
         """Forget the range, so that it leaves no trace in the dictionaries."""
         known = self._known
         self.take()
+        self._kinds.forget()
+        self._ends.forget()
         for name, codes in self.dictionaries.items():
             codes.forget(known[name])
         self._begin()
@@ -140,88 +139,67 @@ class Columns:
         self._chunk_offset.append(offset)
         self._chunk_length.append(length)
         self._chunk_first.append(self.count)
-        phases = [event.ph for event in events]
+        marks = _marks(events)
+        self._marks.append(marks)
         left = len(events)
-        if slices := [event for event in events if event.ph == "X"]:
+        if slices := list(compress(events, marks.translate(_SLICES))):
             left -= len(slices)
-            self._phases["X"] += len(slices)
-            chosen = [phase == "X" for phase in phases]
-            self._x["event"] += array("i", compress(range(self.count, self.count + len(events)), chosen))
             self._add_slices(slices)
-        if left and (samples := [event for event in events if event.ph == "C"]):
+        if left and (samples := list(compress(events, marks.translate(_SAMPLES)))):
             left -= len(samples)
-            self._phases["C"] += len(samples)
             self._c_time.extend([event.ts for event in samples])
             self._samples.add(samples)
+        if left and (ends := list(compress(events, marks.translate(_LINK_ENDS)))):
+            left -= len(ends)
+            self._ends.add(ends)
         if left:
-            self._add_others(phases, events)
+            self._add_rare([(i, event) for i, event in enumerate(events, self.count) if event.ph not in _COMMON])
         self.count += len(events)
 
-    def _add_others(self, phases: list[str], events: list[Event]) -> None:
-        """Take in what is neither slice nor sample."""
-        places = [i for i, phase in enumerate(phases) if phase != "X" and phase != "C"]
-        numbered = [(self.count + i, events[i]) for i in places]
-        counted = Counter([event.ph for _, event in numbered])
-        self._phases.update(counted)
-        if not _LINK_PHASES.keys().isdisjoint(counted):
-            self._add_link_ends([(i, event) for i, event in numbered if event.ph in _LINK_PHASES])
-        if "M" in counted or not PHASES.isdisjoint(counted):
-            self._replay += [(i, event) for i, event in numbered if event.ph == "M" or event.ph in PHASES]
-        for phase, number in counted.items():
-            if phase not in _KNOWN:
-                self._skipped[_not_shown(phase)] += number
+    def _add_rare(self, numbered: list[tuple[int, Event]]) -> None:
+        """Take in what is neither slice nor sample nor link end."""
+        for ordinal, event in numbered:
+            self._phases[event.ph] += 1
+            if event.ph == "M" or event.ph in PHASES:
+                self._replay.append((ordinal, event))
+            else:
+                self._skipped[_not_shown(event.ph)] += 1
 
     def add_pairs(self, pairs: list[tuple[int, Event]]) -> None:
         """Take in slices that are no events of their own, each with the ordinal of the event it begins with."""
-        self._x["event"].extend([ordinal for ordinal, _ in pairs])
+        self._pairs.extend([ordinal for ordinal, _ in pairs])
         self._add_slices([event for _, event in pairs])
 
     def _add_slices(self, events: list[Event]) -> None:
         self._x_time.extend([event.ts for event in events])
         self._x_duration += array("d", [event.dur for event in events])
-        x, ids = self._x, self._x_ids
-        pids_and_tids = zip([event.pid for event in events], [event.tid for event in events], strict=True)
-        x["thread"] += array("i", list(map(self.threads.__getitem__, pids_and_tids)))
-        x["name"] += array("i", list(map(self.names.__getitem__, [event.name for event in events])))
-        x["category"] += array("i", list(map(self.categories.__getitem__, [event.cat for event in events])))
         args = decode_slice_args([event.args for event in events])
-        x["task_type"] += array("i", list(map(self.task_types.__getitem__, [arg.task_type for arg in args])))
-        x["stack"] += array("i", list(map(self.stacks.__getitem__, [arg.stack for arg in args])))
+        self._kinds.add(
+            [event.pid for event in events],
+            [event.tid for event in events],
+            [event.name for event in events],
+            [event.cat for event in events],
+            [arg.task_type for arg in args],
+            [arg.stack for arg in args],
+        )
+        ids = self._x_ids
         ids["stream"] += array("q", [arg.stream if arg.stream >= 0 else arg.physic_stream for arg in args])
         ids["connection"] += array("q", [arg.connection for arg in args])
         ids["correlation"] += array("q", [arg.correlation for arg in args])
 
-    def _add_link_ends(self, numbered: list[tuple[int, Event]]) -> None:
-        known = [(i, event) for i, event in numbered if event.id is not None]
-        if len(known) < len(numbered):
-            self._skipped["link end without id"] += len(numbered) - len(known)
-        ends = [event for _, event in known]
-        columns = self._l
-        columns["event"] += array("i", [i for i, _ in known])
-        columns["category"] += array("i", list(map(self.link_categories.__getitem__, [event.cat for event in ends])))
-        pids_and_tids = zip([event.pid for event in ends], [event.tid for event in ends], strict=True)
-        columns["thread"] += array("i", list(map(self.threads.__getitem__, pids_and_tids)))
-        self._l_phase += array("b", [_LINK_PHASES[event.ph] for event in ends])
-        self._l_time.extend([event.ts for event in ends])
-        ids = [event.id for event in ends]
-        try:
-            numbers = list(map(int, ids))  # type: ignore[arg-type]
-            if numbers and list(map(str, numbers)) == list(map(str, ids)) and min(numbers) >= 0:
-                self._l_id += array("q", [number & _LOW for number in numbers])
-                self._l_high += array("q", [number >> _LOW_BITS for number in numbers])
-                return
-        except (ValueError, OverflowError):
-            pass
-        for text in map(str, ids):
-            low, high = self._split(text)
-            self._l_id.append(low)
-            self._l_high.append(high)
 
-    def _split(self, text: str) -> tuple[int, int]:
-        """The id of a link as two numbers: that of a decimal text, else -1 less its code."""
-        if text.isdecimal() and text.isascii() and len(text) < 37 and str(number := int(text)) == text:
-            return number & _LOW, number >> _LOW_BITS
-        return 0, -1 - self.link_texts[text]
+def _marks(events: list[Event]) -> bytes:
+    """The phase of every event as one byte; 0 stands for one that is no single character of ASCII."""
+    phases = [event.ph for event in events]
+    text = "".join(phases)
+    if len(text) == len(phases) and "" not in phases and text.isascii():
+        return text.encode()
+    return "".join([phase if len(phase) == 1 and phase.isascii() else "\0" for phase in phases]).encode()
+
+
+def _places(marks: bytes, those: bytes) -> Any:
+    """Where ``marks`` are those of the table; (n,) int64."""
+    return np.flatnonzero(np.frombuffer(marks.translate(those), np.bool_))
 
 
 def _not_shown(phase: str) -> str:

@@ -135,31 +135,34 @@ class _Reading:
 
     def trace(self) -> Trace:
         """Read all files and put the trace together."""
-        source, gathered, health = self._source, self._gathered, self._health
-        files: list[EventFile] = []
-        reached = 0
         try:
-            for file in source.files:
-                try:
-                    read, reached = self._read(file, len(files))
-                except WorkerError:
-                    raise
-                except InputError as error:
-                    if len(source.files) == 1:
-                        raise
-                    health.warnings.append(str(error))  # the other slices of the export are as good without this one
-                else:
-                    files.append(read)
+            return self._trace()
         finally:
             if self._workers is not None:
                 self._workers.close()
+
+    def _trace(self) -> Trace:
+        source, gathered, health = self._source, self._gathered, self._health
+        files: list[EventFile] = []
+        reached = 0
+        for file in source.files:
+            try:
+                read, reached = self._read(file, len(files))
+            except WorkerError:
+                raise
+            except InputError as error:
+                if len(source.files) == 1:
+                    raise
+                health.warnings.append(str(error))  # the other slices of the export are as good without this one
+            else:
+                files.append(read)
         if not files:
             raise InputError(health.warnings[0])
         if gathered.count == gathered.phases[""]:
             raise InputError(f"{source.path}: byte {reached}: the array holds no complete event; profile again")
         size = sum(file.size for file in files)
         self._report(size, size, gathered.count)
-        return build_trace(gathered, str(source.path), tuple(files), source.rank, health)
+        return build_trace(gathered, str(source.path), tuple(files), source.rank, health, self._workers)
 
     def _report(self, done: int, total: int, events: int) -> None:
         if not self._progress(done, total, events):

@@ -80,7 +80,7 @@ class _Wire(msgspec.Struct):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Wire).decode
-_TUPLES = ("threads", "series")
+_TUPLES = frozenset({"threads", "series"})
 
 
 def packed(part: Part) -> Iterator[bytes | memoryview]:
@@ -130,7 +130,7 @@ def unpacked(head: bytes, fill: Callable[[memoryview], None]) -> Part:
         columns[name] = np.empty(length, kind)
         if length:
             fill(columns[name].data.cast("B"))
-    for name in _TUPLES:
+    for name in wire.news.keys() & _TUPLES:
         wire.news[name] = [tuple(value) for value in wire.news[name]]
     events = [
         Event(ph=ph, name=name, pid=pid, tid=tid, ts=ts, cat=cat, id=identity, args=msgspec.Raw(args))

@@ -53,7 +53,13 @@ class Samples:
             for event in events:
                 self._add_tolerated(event)
             return
-        keys = [(event.pid, event.name, event.id, *sample) for event, sample in zip(events, samples, strict=True)]
+        keys = zip(
+            [event.pid for event in events],
+            [event.name for event in events],
+            [event.id for event in events],
+            map(tuple, samples),
+            strict=True,
+        )
         self._shape += array("i", list(map(shapes.__getitem__, keys)))
         self._value += array("d", chain.from_iterable(map(_values, samples)))
 
@@ -69,8 +75,7 @@ class Samples:
         if lost := len(args) - len(telling) - len(numbers):
             self._skipped["counter value is not a number"] += lost
         instance = _instance(list(telling), list(telling.values()))
-        key = ((instance,), event.pid, event.name, event.id, *numbers)
-        self._shape.append(self._shapes[key])
+        self._shape.append(self._shapes[event.pid, event.name, event.id, tuple(numbers), instance])
         self._value.extend(numbers.values())
 
     def take(self) -> tuple[I64, I32, F64]:
@@ -109,13 +114,13 @@ class _Shape:
     ``curves`` are the places of the values among the ``keys``, the others tell instances apart.
     """
 
-    def __init__(self, *key: Any) -> None:
-        self._known: str | None = None
-        if isinstance(key[0], tuple):
-            self._known, key = key[0][0], key[1:]
-        self._pid, name, identity = key[:3]
+    def __init__(
+        self, pid: int, name: str, identity: object, keys: tuple[str, ...], instance: str | None = None
+    ) -> None:
+        self._pid = pid
         self._name = name if identity is None else f"{name}[{identity}]"
-        self.keys: tuple[str, ...] = key[3:]
+        self.keys = keys
+        self._known = instance
         split = self._known is None and len(self.keys) > 1
         self._telling = [i for i, key in enumerate(self.keys) if split and key in _INSTANCE_KEYS]
         self.curves = [i for i in range(len(self.keys)) if i not in self._telling]

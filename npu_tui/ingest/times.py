@@ -12,6 +12,8 @@ from decimal import ROUND_HALF_UP, Decimal
 import numpy as np
 import numpy.typing as npt
 
+I64 = npt.NDArray[np.int64]
+
 INVALID = np.iinfo(np.int64).min
 """Stands for a text that is no time, or one outside int64 nanoseconds."""
 
@@ -19,8 +21,8 @@ _WIDTH = 20
 _GAP = "\n\n\n\n"
 """Stands between texts, so that those of the common form begin at whole words of 8 bytes."""
 _ROW = _WIDTH + len(_GAP)
-_BULK = 1 << 13
-"""Rows at a time: what is computed with stays in the processor's cache."""
+_BULK = 1 << 12
+"""Texts at a time: what is computed with stays in the processor's cache."""
 _EARLIEST, _LATEST, _LONGEST = -(2**60), 2**62, 2**61  # so that no sum or difference leaves int64
 _NANOSECOND = Decimal("0.001")
 
@@ -37,21 +39,50 @@ def parse_time(text: str) -> int:
     return time if _EARLIEST <= time <= _LATEST else INVALID
 
 
-def parse_times(texts: list[str]) -> npt.NDArray[np.int64]:
-    """``parse_time`` of every text; (n,) int64."""
-    return parse_joined([joined(texts)] if texts else [])
+class Times:
+    """Time texts in the order they come; a few thousand at a time are parsed together."""
+
+    def __init__(self) -> None:
+        self._joined: list[str] = []
+        self._count = 0
+        self._parsed: list[I64] = []
+
+    def extend(self, texts: list[str]) -> None:
+        """Append ``texts``."""
+        if texts:
+            self._joined.append(_joined(texts))
+            self._count += len(texts)
+            if self._count >= _BULK:
+                self._parse()
+
+    def _parse(self) -> None:
+        self._parsed.append(_parse_joined(self._joined))
+        self._joined, self._count = [], 0
+
+    def take(self) -> I64:
+        """``parse_time`` of all texts since the last call; (n,) int64 ns."""
+        self._parse()
+        parsed, self._parsed = self._parsed, []
+        return np.concatenate(parsed)
 
 
-def joined(texts: list[str]) -> str:
-    """``texts`` (not none) as one text for ``parse_joined``."""
+def parse_times(texts: list[str]) -> I64:
+    """``parse_time`` of every text; (n,) int64 ns."""
+    times = Times()
+    times.extend(texts)
+    return times.take()
+
+
+def _joined(texts: list[str]) -> str:
+    """``texts`` (not none) as one text for ``_parse_joined``."""
     found = _GAP.join(texts)
     if found.count("\n") != len(_GAP) * (len(texts) - 1):
         found = _GAP.join([text.replace("\n", " ") for text in texts])
     return found
 
 
-def parse_joined(parts: list[str]) -> npt.NDArray[np.int64]:
-    """``parse_time`` of all texts that were ``joined`` into ``parts``; (n,) int64.
+def _parse_joined(parts: list[str]) -> I64:
+    """``parse_time`` of all texts that were ``_joined`` into ``parts``; (n,) int64.
 
     The common form of 16 digits and 3 decimals is parsed in bulk; a part with other texts slows down itself only.
     """
@@ -59,10 +90,10 @@ def parse_joined(parts: list[str]) -> npt.NDArray[np.int64]:
     if (len(lines) + len(_GAP)) % _ROW == 0 and lines.isascii():
         words = np.frombuffer(f"{lines}{_GAP}".encode(), "<u8").reshape(-1, 3)
         times = np.empty(len(words), np.int64)
-        if all(_parse_common(words[at : at + _BULK], times[at : at + _BULK]) for at in range(0, len(words), _BULK)):
+        if _parse_common(words, times):
             return times
     if len(parts) > 1:
-        return np.concatenate([parse_joined([part]) for part in parts])
+        return np.concatenate([_parse_joined([part]) for part in parts])
     texts = lines.split(_GAP) if parts else []
     common = np.array([i for i, text in enumerate(texts) if len(text) == _WIDTH and text.isascii()], np.int64)
     times = np.full(len(texts), INVALID)

@@ -11,14 +11,16 @@ import sys
 import threading
 from io import FileIO
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 import npu_tui
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.parts import Part, unpacked
-from npu_tui.ingest.worker import Failure, Task
+from npu_tui.ingest.worker import Failure, Pack, Task
 
 ALONE_BYTES = 24 << 20
 """A smaller file is read by this process before others would have started."""
@@ -72,11 +74,14 @@ class Workers:
     def __len__(self) -> int:
         return len(self._processes)
 
-    def ask(self, worker: int, task: Task) -> None:
-        """Give a task to ``worker``; it answers its tasks in order."""
-        stdin = self._processes[worker].stdin
+    def ask(self, worker: int, task: Task | Pack, *columns: npt.NDArray[Any]) -> None:
+        """Give a task to ``worker``, with what belongs to it; it answers its tasks in order."""
+        stdin = cast(FileIO, self._processes[worker].stdin)
         with contextlib.suppress(BrokenPipeError):  # its end is reported by the thread that listens
-            cast(FileIO, stdin).write(msgspec.json.encode(task) + b"\n")
+            for piece in (msgspec.json.encode(task) + b"\n", *(column.view(np.uint8).data for column in columns)):
+                left = memoryview(piece)  # type: ignore[arg-type]
+                while left:
+                    left = left[stdin.write(left) :]
 
     def close(self) -> None:
         """End the processes."""
@@ -118,8 +123,9 @@ class Workers:
             pass
         except MemoryError:
             error = "not enough memory"
-        if not self._closing:
-            self.parts.put((number, InputError(error or _ending(process))))
+        finally:  # whatever happened, whoever waits must not wait for ever
+            if not self._closing:
+                self.parts.put((number, InputError(error or _ending(process))))
 
 
 def _ending(process: subprocess.Popen[bytes]) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 _FOREVER = (1 << 63) - 1
@@ -12,7 +15,7 @@ _BLOCK = 1 << 16
 """Slices at a time that are plain numbers, which take up ten times the memory."""
 
 
-def sort_slices(lane: npt.NDArray[np.int32], start: I64, end: I64) -> I64:
+def sort_slices(lane: I32, start: I64, end: I64) -> I64:
     """The order (lane, start, -end, position) of slices as indices; (n,)."""
     if not len(start):
         return np.zeros(0, np.int64)
@@ -32,27 +35,51 @@ def sort_slices(lane: npt.NDArray[np.int32], start: I64, end: I64) -> I64:
     return order
 
 
-def first_fit(lane: npt.NDArray[np.int32], start: I64, end: I64) -> npt.NDArray[np.int32]:
-    """The row of every slice within its lane: the lowest row whose last slice has ended; (n,) int32.
+@dataclass(frozen=True, slots=True)
+class Crowds:
+    """The slices, of ``count``, that overlap others of their lane, in the order of ``sort_slices``.
 
-    The slices are in the order of ``sort_slices``. A slice without duration takes up one nanosecond, so that it never
-    shares a place with another one.
+    ``where`` is the index of each, ``start`` and ``until`` its times (ns), ``first`` whether all before it have ended;
+    (m,) each. A crowd that begins with a ``first`` has nothing to do with those before it.
+    """
+
+    count: int
+    where: I64
+    start: I64
+    until: I64
+    first: npt.NDArray[np.bool_]
+
+    def depth(self, rows: I32) -> I32:
+        """The row of every slice, given those of the crowds: any other one is alone in row 0; (count,) int32."""
+        depth = np.zeros(self.count, np.int32)
+        depth[self.where] = rows
+        return depth
+
+
+def crowds(lane: I32, start: I64, end: I64) -> Crowds:
+    """What overlaps among slices in the order of ``sort_slices``.
+
+    A slice without duration takes up one nanosecond, so that it never shares a place with another one.
     """
     count = len(start)
-    depth = np.zeros(count, np.int32)
-    if not count:
-        return depth
     until = np.maximum(end, start + 1)
     first = _crowd_starts(lane, start, until)
     lonely = first.copy()
     lonely[:-1] &= first[1:]
-    crowded = np.flatnonzero(~lonely)
-    if len(crowded):
-        depth[crowded] = _packed(start[crowded], until[crowded], first[crowded])
-    return depth
+    where = np.flatnonzero(~lonely)
+    return Crowds(count, where, start[where], until[where], first[where])
 
 
-def _crowd_starts(lane: npt.NDArray[np.int32], start: I64, until: I64) -> npt.NDArray[np.bool_]:
+def first_fit(lane: I32, start: I64, end: I64) -> I32:
+    """The row of every slice within its lane: the lowest row whose last slice has ended; (n,) int32.
+
+    The slices are in the order of ``sort_slices``.
+    """
+    found = crowds(lane, start, end)
+    return found.depth(packed(found.start, found.until, found.first))
+
+
+def _crowd_starts(lane: I32, start: I64, until: I64) -> npt.NDArray[np.bool_]:
     """Which slices begin when their lane is idle; (n,)."""
     count = len(start)
     opens = np.ones(count, np.bool_)
@@ -63,8 +90,8 @@ def _crowd_starts(lane: npt.NDArray[np.int32], start: I64, until: I64) -> npt.ND
     return opens
 
 
-def _packed(start: I64, until: I64, first: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """The rows of slices that are never alone; where ``first``, everything before has ended.
+def packed(start: I64, until: I64, first: npt.NDArray[np.bool_]) -> I32:
+    """The rows of slices in ``Crowds``; (m,) int32.
 
     What is open is kept as a stack with the earliest end on top, which nested slices only push to and pop from, and the
     free rows as the bits of a number. A slice that ends before the next one starts is never put on the stack.

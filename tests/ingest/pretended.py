@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from npu_tui.ingest.columns import Columns
 from npu_tui.ingest.parts import Part, unpacked
-from npu_tui.ingest.worker import Task, answer
+from npu_tui.ingest.worker import Pack, Task, answer
 from npu_tui.ingest.workers import Workers
 
 
@@ -16,7 +20,7 @@ class PretendedWorkers(Workers):
 
     def __init__(self, count: int, seed: int = 0) -> None:
         self._columns = [Columns() for _ in range(count)]
-        self._waiting: list[list[Task]] = [[] for _ in range(count)]
+        self._waiting: list[list[tuple[Task | Pack, bytes]]] = [[] for _ in range(count)]
         self._lot = random.Random(seed)
         self.parts = self  # type: ignore[assignment]
         self.asked = 0
@@ -24,14 +28,15 @@ class PretendedWorkers(Workers):
     def __len__(self) -> int:
         return len(self._columns)
 
-    def ask(self, worker: int, task: Task) -> None:
-        self._waiting[worker].append(task)
+    def ask(self, worker: int, task: Task | Pack, *columns: npt.NDArray[Any]) -> None:
+        self._waiting[worker].append((task, b"".join(np.asarray(column).tobytes() for column in columns)))
         self.asked += 1
 
     def get(self, timeout: float | None = None) -> tuple[int, Part]:
         worker = self._lot.choice([i for i, waiting in enumerate(self._waiting) if waiting])
         out = io.BytesIO()
-        answer(self._waiting[worker].pop(0), self._columns[worker], out)
+        task, columns = self._waiting[worker].pop(0)
+        answer(task, self._columns[worker], io.BytesIO(columns), out)
         out.seek(0)
         head = out.read(int.from_bytes(out.read(8), "little"))
 
