@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,11 +22,12 @@ class Combined:
         self._numbers: Codes[tuple[Any, ...]] = Codes()
         self._table = np.zeros((1 + len(dictionaries), 0), np.int32)
         self._before = 0
-        self._found = array("i")
+        self._found: list[npt.NDArray[np.int32]] = []
 
-    def add(self, *columns: Iterable[Any]) -> None:
+    def add(self, *columns: list[Any]) -> None:
         """Take in processes, threads and the further values, one of each per event."""
-        self._found += array("i", list(map(self._numbers.__getitem__, zip(*columns, strict=True))))
+        numbers = map(self._numbers.__getitem__, zip(*columns, strict=True))
+        self._found.append(np.fromiter(numbers, np.int32, len(columns[0])))
 
     def take(self) -> npt.NDArray[np.int32]:
         """The codes of all events since the last call: one row per dictionary, one column per event."""
@@ -39,7 +38,7 @@ class Combined:
         ]
         if news:
             self._table = np.concatenate((self._table, np.array(news, np.int32).T), axis=1)
-        found, self._found = np.frombuffer(self._found, np.int32), array("i")
+        found, self._found = np.concatenate([np.zeros(0, np.int32), *self._found]), []
         return np.take(self._table, found, axis=1)
 
     def forget(self) -> None:

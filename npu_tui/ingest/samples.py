@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from array import array
 from collections import Counter
 from itertools import chain
 from typing import Any, TypeAlias
@@ -40,8 +39,8 @@ class Samples:
         self._series = series
         self._skipped = skipped
         self._shapes: Codes[tuple[Any, ...]] = Codes()
-        self._shape = array("i")
-        self._value = array("d")
+        self._shape: list[I32] = []
+        self._value: list[F64] = []
 
     def add(self, events: list[Event]) -> None:
         """Take in counter events, in file order."""
@@ -60,8 +59,8 @@ class Samples:
             map(tuple, samples),
             strict=True,
         )
-        self._shape += array("i", list(map(shapes.__getitem__, keys)))
-        self._value += array("d", chain.from_iterable(map(_values, samples)))
+        self._shape.append(np.fromiter(map(shapes.__getitem__, keys), np.int32, len(events)))
+        self._value.append(np.fromiter(chain.from_iterable(map(_values, samples)), np.float64))
 
     def _add_tolerated(self, event: Event) -> None:
         """Take in one event without what is no finite number, which is counted."""
@@ -75,13 +74,15 @@ class Samples:
         if lost := len(args) - len(telling) - len(numbers):
             self._skipped["counter value is not a number"] += lost
         instance = _instance(list(telling), list(telling.values()))
-        self._shape.append(self._shapes[event.pid, event.name, event.id, tuple(numbers), instance])
-        self._value.extend(numbers.values())
+        shape = self._shapes[event.pid, event.name, event.id, tuple(numbers), instance]
+        self._shape.append(np.array([shape], np.int32))
+        self._value.append(np.array(list(numbers.values()), np.float64))
 
     def take(self) -> tuple[I64, I32, F64]:
         """The samples since the last call, in file order, as (index of the counter event, series code, value)."""
-        shape, value = np.array(self._shape, np.int32), np.array(self._value, np.float64)
-        self._shape, self._value = array("i"), array("d")
+        shape = np.concatenate([np.zeros(0, np.int32), *self._shape])
+        value = np.concatenate([np.zeros(0), *self._value])
+        self._shape, self._value = [], []
         shapes = [_Shape(*key) for key in self._shapes.values_in_order]
         width = np.array([len(found.keys) for found in shapes] or [0], np.int64)
         curves = np.array([len(found.curves) for found in shapes] or [0], np.int64)

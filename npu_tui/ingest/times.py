@@ -86,15 +86,15 @@ def _parse_joined(parts: list[str]) -> I64:
 
     The common form of 16 digits and 3 decimals is parsed in bulk; a part with other texts slows down itself only.
     """
-    lines = _GAP.join(parts)
-    if (len(lines) + len(_GAP)) % _ROW == 0 and lines.isascii():
-        words = np.frombuffer(f"{lines}{_GAP}".encode(), "<u8").reshape(-1, 3)
+    lines = _GAP.join([*parts, ""])
+    if len(lines) % _ROW == 0 and lines.isascii():
+        words = np.frombuffer(lines.encode(), "<u8").reshape(-1, 3)
         times = np.empty(len(words), np.int64)
         if _parse_common(words, times):
             return times
     if len(parts) > 1:
         return np.concatenate([_parse_joined([part]) for part in parts])
-    texts = lines.split(_GAP) if parts else []
+    texts = lines.split(_GAP)[:-1]
     common = np.array([i for i, text in enumerate(texts) if len(text) == _WIDTH and text.isascii()], np.int64)
     times = np.full(len(texts), INVALID)
     if len(common):
@@ -111,10 +111,13 @@ def _parse_common(words: npt.NDArray[np.uint64], times: npt.NDArray[np.int64]) -
 
     Those, and what lies beyond int64, become ``INVALID``.
     """
-    left, right = words[:, 0] - _ZEROS, words[:, 1] - _ZEROS
-    rest = words[:, 2] - _POINT_AND_GAP
+    same = words[:1] if (words[:, 0] == words[:1, 0]).all() else words  # they change every 100 seconds
+    left, right, rest = same[:, 0] - _ZEROS, words[:, 1] - _ZEROS, words[:, 2] - _POINT_AND_GAP
     # A byte is a digit if neither it nor itself plus 6 leaves its low half.
-    strange = (left | (left + _SIXES) | right | (right + _SIXES)) & _HIGH_HALVES
+    strange = right + _SIXES
+    strange |= right
+    strange |= left | (left + _SIXES)
+    strange &= _HIGH_HALVES
     strange |= (rest | (rest + _SIXES & _THREE_BYTES)) & _NOT_DECIMALS
     eights = (_eight_digits(left) * np.uint64(10**8) + _eight_digits(right)).view(np.int64)
     decimals = (rest >> np.uint64(8) & _BYTE) * np.uint64(100) + (rest >> np.uint64(16) & _BYTE) * np.uint64(10)
