@@ -1,0 +1,108 @@
+"""Events taken apart: phases of any kind, ids of any kind, codes, ranges given up, rows found by workers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pretended import PretendedWorkers
+
+from npu_tui.ingest import packing
+from npu_tui.ingest.codes import Codes
+from npu_tui.ingest.columns import Columns
+from npu_tui.ingest.events import Event
+from npu_tui.ingest.link_ends import LinkEnds
+from npu_tui.ingest.packing import Packing
+from npu_tui.trace.depth import crowds, first_fit, sort_slices
+
+PHASES = st.sampled_from(["X", "C", "s", "t", "f", "M", "i", "", "XX", "é", "\0", ",", "f,s"])
+
+
+@given(st.lists(PHASES, max_size=12), st.lists(PHASES, max_size=12))
+def test_every_event_is_counted_under_its_own_phase(first: list[str], second: list[str]) -> None:
+    columns = Columns()
+    for offset, phases in ((0, first), (100, second)):
+        columns.add(offset, 100, [Event(ph=phase, ts="1.000", id=1) for phase in phases])
+    part = columns.take()
+    both = first + second
+    assert part.phases == Counter(both)
+    assert part.count == len(both)
+    assert part.columns["x_event"].tolist() == [i for i, phase in enumerate(both) if phase == "X"]
+    ends = [i for i, phase in enumerate(both) if phase in ("s", "t", "f")]
+    assert part.columns["l_event"].tolist() == ends
+    assert part.columns["l_phase"].tolist() == ["stf".index(both[i]) for i in ends]
+    assert len(part.columns["c_time"]) == 0  # a sample without args has no value
+    assert sum(part.skipped.values()) == sum(phase not in ("X", "C", "s", "t", "f", "M") for phase in both)
+
+
+def split(ids: list[Any]) -> tuple[list[int], list[int], dict[str, int], Counter[str]]:
+    texts: Codes[str] = Codes()
+    skipped: Counter[str] = Counter()
+    ends = LinkEnds(Codes(), Codes(), texts, skipped)
+    ends.add([Event(ph="s", ts="1.000", id=identity) for identity in ids])
+    columns = ends.take(np.arange(len(ids)))
+    return columns["id"].tolist(), columns["high"].tolist(), texts, skipped
+
+
+IDS = st.one_of(
+    st.integers(-3, 3),
+    st.integers(0, 2**130),
+    st.integers(0, 2**130).map(str),
+    st.sampled_from(["", "0", "00", "01", " 1", "1 ", "1 2", "+1", "1_0", "0x1", "٣", "7" * 40]),
+    st.none(),
+)
+
+
+@given(st.lists(IDS, max_size=6))
+def test_ids_are_numbers_or_codes_of_texts(ids: list[Any]) -> None:
+    low, high, texts, skipped = split(ids)
+    known = [str(identity) for identity in ids if identity is not None]
+    assert skipped["link end without id"] == len(ids) - len(known)
+    back = {-1 - code: text for text, code in texts.items()}
+    assert [back[h] if h < 0 else str((h << 62) | n) for n, h in zip(low, high, strict=True)] == known
+
+
+@pytest.mark.parametrize("same", [[5, "5"], ["5", "5"], [5, 5]])
+def test_an_id_is_the_same_as_number_and_as_text(same: list[Any]) -> None:
+    low, high, texts, _ = split(same)
+    assert low == [5, 5]
+    assert high == [0, 0]
+    assert not texts
+
+
+def test_a_range_given_up_leaves_no_codes() -> None:
+    def events(names: str) -> list[Event]:
+        return [Event(ph="X", name=name, pid=ord(name), tid=1, ts="1.000", cat=name) for name in names]
+
+    columns = Columns()
+    columns.add(0, 10, events("aba"))
+    assert columns.take().columns["x_name"].tolist() == [0, 1, 0]
+    columns.add(10, 10, events("cd"))
+    columns.give_up()
+    columns.add(10, 10, events("bd"))
+    part = columns.take()
+    assert part.columns["x_name"].tolist() == [1, 2]
+    assert part.news["names"] == ["d"]
+    assert part.news["threads"] == [(ord("d"), 1)]
+    assert part.known["names"] == 2
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@given(
+    slices=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 12)), max_size=30),
+    seed=st.integers(0, 99),
+)
+def test_workers_find_the_same_rows(workers: int, slices: list[tuple[int, int, int]], seed: int) -> None:
+    lane = np.array([lane for lane, _, _ in slices], np.int32)
+    start = np.array([start for _, start, _ in slices], np.int64)
+    end = start + np.array([length for _, _, length in slices], np.int64)
+    order = sort_slices(lane, start, end)
+    lane, start, end = lane[order], start[order], end[order]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "_WORTH", 1)
+        found = Packing(crowds(lane, start, end), PretendedWorkers(workers, seed)).depth()
+    assert found.tolist() == first_fit(lane, start, end).tolist()
