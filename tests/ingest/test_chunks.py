@@ -168,3 +168,14 @@ def test_a_separator_inside_a_text_is_no_candidate() -> None:
 def test_object_spans() -> None:
     assert object_spans(rb'{"a": "}\""}, {"b": [{}]}] x {}') == ([(0, 12), (14, 25)], 25)
     assert object_spans(b'{"a": {}}, {"b": "') == ([(0, 9)], None)
+
+
+def test_where_events_go_on_behind_an_early_end_does_not_depend_on_the_cuts() -> None:
+    """A block may end within the place that tells."""
+    document = render([f'{{\n  "ph": "X",\n  "name": "{i:02}"\n }}' for i in range(20)], separator=",\n ")
+    at = document.spans[7][0]
+    kept = document.events[:7] + document.events[8:]
+    for chunk_size in range(40, 140):
+        chunks, reader = chunks_of(document.data[:at] + document.data[at + 1 :], chunk_size)
+        assert [event for chunk in chunks for event in chunk.events] == kept
+        assert reader.malformed == 1
