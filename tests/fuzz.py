@@ -39,8 +39,8 @@ from npu_tui.trace.model import Trace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "ingest"))
 
-from equality import assert_same  # noqa: E402 - its folder is no package
-from pretended import PretendedWorkers  # noqa: E402
+from equality import assert_same
+from pretended import PretendedWorkers
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 SEED_BYTES = 20_000
