@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,12 @@ from npu_tui.trace.model import Trace
 
 PIPED = Path("-")
 """Stands for the trace that comes through standard input."""
+
+
+def opening_of(path: str | Path, cached: bool = True) -> Opening:
+    """``path`` to be opened; ``-`` is what comes through standard input."""
+    piped = os.fdopen(os.dup(0), "rb") if Path(path) == PIPED else None
+    return Opening(Path(path), cached, piped)
 
 
 @dataclass(slots=True)
