@@ -9,6 +9,7 @@ ENGLISH: dict[str, str] = {
     "loading.building": "ordering {events} events",
     "loading.cancel": "Esc cancels",
     "loading.early": "loading: {figures} · Esc cancels",
+    "loading.links": "links and what follows from them come when the whole trace is there",
     "cache.help": "list the parsed copies of large traces, or clear them",
     "cache.what": "list (the default) or clear",
     "cache.none": "no parsed copies in {path}",
