@@ -27,20 +27,23 @@ def disk_of(free: int, size: int = 1 << 40) -> SimpleNamespace:
 def test_a_temporary_directory_in_memory_is_left_for_one_on_a_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text(f"disk / ext4 rw 0 0\nmemory {tmp_path} tmpfs rw 0 0\n")
+    memory, disk, mounts = tmp_path / "memory", tmp_path / "disk", tmp_path / "mounts"
+    disk.mkdir()
+    mounts.write_text(f"disk / ext4 rw 0 0\nmemory {memory} tmpfs rw 0 0\n")
     monkeypatch.setattr(scratch, "_MOUNTS", mounts)
-    monkeypatch.setattr(scratch.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(scratch, "_ON_DISK", str(disk))
+    monkeypatch.setattr(scratch.tempfile, "gettempdir", lambda: str(memory))
     for name in scratch._NAMED:
         monkeypatch.delenv(name, raising=False)
-    assert scratch_folder() == "/var/tmp"
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # the user has chosen
-    assert scratch_folder() == str(tmp_path)
+    assert scratch_folder() == str(disk)
+    monkeypatch.setenv("TMPDIR", str(memory))  # the user has chosen
+    assert scratch_folder() == str(memory)
     monkeypatch.delenv("TMPDIR")
-    mounts.write_text("disk / ext4 rw 0 0\n")
-    assert scratch_folder() == str(tmp_path)
+    disk.rmdir()
+    assert scratch_folder() == str(memory)
+    disk.mkdir()
     mounts.unlink()  # a system that tells nothing
-    assert scratch_folder() == str(tmp_path)
+    assert scratch_folder() == str(memory)
 
 
 def test_what_is_sure_not_to_fit_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
