@@ -191,25 +191,34 @@ class ChunkReader(Generic[T]):
 
     def _resumed(self, at: int, end: int) -> bool:
         """Whether a whole event begins behind the damaged element at ``at``; all before it is given up."""
-        for window in _WINDOWS:
-            budget = _TRIED * (end - at)
-            for match in _BEGINNING.finditer(self._block, at, end):
-                begin, stop = match.start(), min(match.start() + window, len(self._block))
-                if self._block[max(at, begin - _GAP) : begin].rstrip()[-1:] not in (b",", b"]", b"}"):
-                    continue
-                spans, _ = object_spans(self._block, begin, stop, most=1)
-                if spans:
-                    stop = spans[0][1]
-                    found = self._block[begin:stop]
-                    if b'"ph"' in found and self._one(found) is not None:
-                        self.malformed += 1
-                        self._drop(begin)
-                        self._shorten()
-                        return True
-                budget -= stop - begin
-                if budget < 0:
-                    break
-        return False
+        begin = None
+        for window in _WINDOWS:  # a long event may stand before the first short one
+            found = self._event_from(at, end if begin is None else begin, window)
+            begin = begin if found is None else found
+        if begin is None:
+            return False
+        self.malformed += 1
+        self._drop(begin)
+        self._shorten()
+        return True
+
+    def _event_from(self, at: int, end: int, window: int) -> int | None:
+        """Where the first whole event of at most ``window`` bytes begins in ``[at, end)``."""
+        budget = _TRIED * (end - at)
+        for match in _BEGINNING.finditer(self._block, at, end):
+            begin, stop = match.start(), min(match.start() + window, len(self._block))
+            if self._block[max(at, begin - _GAP) : begin].rstrip()[-1:] not in (b",", b"]", b"}"):
+                continue
+            spans, _ = object_spans(self._block, begin, stop, most=1)
+            if spans:
+                stop = spans[0][1]
+                found = self._block[begin:stop]
+                if b'"ph"' in found and self._one(found) is not None:
+                    return begin
+            budget -= stop - begin
+            if budget < 0:
+                break
+        return None
 
     def _shorten(self) -> None:
         """Give back what was read ahead, which would be looked at again for every damaged element in it."""

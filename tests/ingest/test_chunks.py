@@ -179,3 +179,14 @@ def test_where_events_go_on_behind_an_early_end_does_not_depend_on_the_cuts() ->
         chunks, reader = chunks_of(document.data[:at] + document.data[at + 1 :], chunk_size)
         assert [event for chunk in chunks for event in chunk.events] == kept
         assert reader.malformed == 1
+
+
+def test_a_long_event_behind_damage_is_not_lost_for_a_short_one() -> None:
+    long = json.dumps({"ph": "X", "args": {"Call stack": "train.py(354): step;\r\n" * 120}})
+    texts = ['{"ph": "M"}'] * 8 + [long, '{"ph": "C"}', '{"ph": "X"}']
+    document = render([*texts[:4], '{"ph": "X", "name": "cut', *texts[4:8], '{"ph": "X", "args": {', *texts[8:]])
+    for chunk_size in range(40, 6_000, 113):
+        chunks, reader = chunks_of(document.data, chunk_size)
+        found = [event.decode() for chunk in chunks for event in chunk.events]
+        assert found == texts, chunk_size
+        assert reader.malformed == 2
