@@ -15,7 +15,6 @@ from npu_tui.tui.place_options import add_place, place_of
 
 if TYPE_CHECKING:
     from npu_tui.analysis.findings.thresholds import Thresholds
-    from npu_tui.ingest.opening import Opening
     from npu_tui.settings import Known, Settings
 
 DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
@@ -29,32 +28,55 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     # NumPy starts a thread per core for matrices, of which there are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    command = words[0] if words and words[0] in _COMMANDS else ""
     try:
-        command = words[0] if words and words[0] in _COMMANDS else ""
-        if command == "demo":
-            return _demo(words[1:])
-        if command == "report":
-            return _report(words[1:])
-        if command == "screenshot":
-            return _screenshot(words[1:])
-        if command == "check":
-            return _check(words[1:])
-        if command == "settings":
-            return _settings(words[1:])
-        if command == "keys":
-            return _keys(words[1:])
-        if command == "explain":
-            return _explain(words[1:])
-        if command in ("cache", "index"):
-            from npu_tui.copies import cache_command, index_command
-
-            return cache_command(words[1:]) if command == "cache" else index_command(words[1:])
-        return _open(words)
+        return _run(command, words[1:] if command else words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return DONE
+    except OSError as error:
+        if error.filename is None:
+            _drop_output()
+        return _refuse(error)
+    except MemoryError:
+        return _refuse(say("cli.no_memory"))
+    except Exception as error:
+        code = _refusal(error)
+        if code is None:
+            raise
+        return _refuse(error, code)
+
+
+def _refusal(error: Exception) -> int | None:
+    """The exit code of an input or settings file that is refused with a line of its own; None for anything else."""
+    from npu_tui.ingest.errors import InputError
+    from npu_tui.settings import SettingsError
+
+    return UNREADABLE if isinstance(error, InputError) else USAGE if isinstance(error, SettingsError) else None
+
+
+def _run(command: str, words: list[str]) -> int:
+    if command == "demo":
+        return _demo(words)
+    if command == "report":
+        return _report(words)
+    if command == "screenshot":
+        return _screenshot(words)
+    if command == "check":
+        return _check(words)
+    if command == "settings":
+        return _settings(words)
+    if command == "keys":
+        return _keys(words)
+    if command == "explain":
+        return _explain(words)
+    if command in ("cache", "index"):
+        from npu_tui.copies import cache_command, index_command
+
+        return cache_command(words) if command == "cache" else index_command(words)
+    return _open(words)
 
 
 def _open(words: list[str]) -> int:
@@ -71,8 +93,9 @@ def _open(words: list[str]) -> int:
     _add_look(parser)
     add_place(parser)
     options = parser.parse_args(words)
-    if options.path == "-" and sys.stdin.isatty():
-        parser.error(say("cli.piped_terminal"))
+    from npu_tui.report.asked import refuse_terminal
+
+    refuse_terminal(parser, options.path)
     return _explore(Path(options.path), parser, options, not options.no_cache)
 
 
@@ -98,42 +121,21 @@ def _demo(words: list[str]) -> int:
     return _explore(found[name], parser, options)
 
 
-def _opening(path: str | Path, cached: bool) -> Opening:
-    """``path`` to be opened; ``-`` is what comes through standard input."""
-    from npu_tui.ingest.opening import PIPED, Opening
-
-    piped = os.fdopen(os.dup(0), "rb") if Path(path) == PIPED else None
-    return Opening(Path(path), cached, piped)
-
-
 def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Namespace, cached: bool = True) -> int:
     """The explorer on ``path``, or the report where stdout is no terminal; ``options`` say how to draw and where."""
-    from npu_tui.ingest.errors import InputError
+    from npu_tui.ingest.opening import opening_of
 
     start = place_of(parser, options)
-    opening = _opening(path, cached)
+    opening = opening_of(path, cached)
     if not (sys.stdout.isatty() and _has_keys()):
         from npu_tui.report.json_report import report
         from npu_tui.report.text_report import text_report
-        from npu_tui.settings import SettingsError
 
-        try:
-            thresholds = _thresholds_of(None)
-            _write(text_report(report(opening.trace(), opened=path, thresholds=thresholds)))
-        except SettingsError as error:
-            return _refuse(error, USAGE)
-        except InputError as error:
-            return _refuse(error)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            return _refuse(error)
+        thresholds = _thresholds_of(None)
+        _write(text_report(report(opening.trace(), opened=path, thresholds=thresholds)))
         return DONE
 
-    try:
-        opening.start()  # before Textual is imported, which takes as long as they need
-    except InputError as error:
-        return _refuse(error)
+    opening.start()  # before Textual is imported, which takes as long as they need
     settings = _read_settings()
     if settings is None:
         opening.close()
@@ -167,10 +169,13 @@ def _explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Name
     return app.return_code or DONE
 
 
-def _write(text: str) -> None:
-    """Write to stdout, whatever characters its encoding has."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+def _write(text: str | bytes) -> None:
+    """Write to stdout, whatever characters its encoding has; bytes as they are."""
+    if isinstance(text, bytes):
+        sys.stdout.buffer.write(text)
+    else:
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     sys.stdout.flush()
 
 
@@ -190,55 +195,9 @@ def _has_keys() -> bool:
 
 
 def _report(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="npu-tui report", description=say("cli.report"))
-    parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
-    parser.add_argument(
-        "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
-    )
-    part = parser.add_mutually_exclusive_group()
-    part.add_argument("--range", metavar="A..B", help=say("cli.range"))
-    part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
-    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
-    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
-    options = parser.parse_args(words)
-    from npu_tui.ingest.errors import InputError
-    from npu_tui.report.json_report import json_report, report
-    from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
-    from npu_tui.report.text_report import text_report
-    from npu_tui.settings import SettingsError
-    from npu_tui.trace.units import exact_text
+    from npu_tui.report.command import print_report
 
-    selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
-    if selection is None:
-        parser.error(say("cli.bad_range"))
-    try:
-        thresholds = _thresholds_of(options.config)
-        trace = _opening(options.path, not options.no_cache).trace()
-        if selection.window.start > trace.end or selection.window.end < 0:
-            parser.error(say("cli.outside", end=exact_text(trace.end)))
-        if options.step is not None:
-            selection = select_step(trace, options.step)
-            if selection is None:
-                parser.error(say("cli.no_step", step=options.step))
-        if options.format == "json":
-            sys.stdout.buffer.write(json_report(trace, selection, options.path, thresholds) + b"\n")
-            sys.stdout.flush()
-            return DONE
-        found = report(trace, selection, options.path, thresholds)
-        if options.format == "markdown":
-            from npu_tui.report.markdown_report import markdown_report
-
-            _write(markdown_report(found))
-        elif options.format == "html":
-            from npu_tui.report.html_report import html_report
-
-            _write(html_report(found, trace, selection))
-        else:
-            _write(text_report(found))
-    except SettingsError as error:
-        return _refuse(error, USAGE)
-    except InputError as error:
-        return _refuse(error)
+    print_report(words, _write, _thresholds_of)
     return DONE
 
 
@@ -249,7 +208,6 @@ def _explain(words: list[str]) -> int:
     options = parser.parse_args(words)
     wanted = options.id
     from npu_tui.report.explain import explain, list_findings, nearest, rule_of
-    from npu_tui.settings import SettingsError
 
     if wanted is None:
         _write(list_findings())
@@ -257,10 +215,7 @@ def _explain(words: list[str]) -> int:
     rule = rule_of(wanted)
     if rule is None:
         parser.error(say("explain.unknown", id=printable(wanted), near=nearest(wanted)))
-    try:
-        _write(explain(rule, _thresholds_of(options.config)))
-    except SettingsError as error:
-        return _refuse(error, USAGE)
+    _write(explain(rule, _thresholds_of(options.config)))
     return DONE
 
 
@@ -279,7 +234,8 @@ def _screenshot(words: list[str]) -> int:
         parser.error(say("cli.bad_size"))
     if not options.output.endswith(".svg"):
         parser.error(say("cli.bad_output"))
-    from npu_tui.ingest.errors import InputError
+    from npu_tui.ingest.opening import opening_of
+    from npu_tui.report.asked import refuse_terminal
     from npu_tui.tui.picture import picture, unknown_keys
     from npu_tui.tui.terminal import Terminal, glyphs_named, palette_named
 
@@ -291,17 +247,11 @@ def _screenshot(words: list[str]) -> int:
     keys, start = options.keys.split(), place_of(parser, options)
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
-    try:
-        trace = _opening(options.path, not options.no_cache).trace()
-    except InputError as error:
-        return _refuse(error)
+    refuse_terminal(parser, options.path)
+    trace = opening_of(options.path, not options.no_cache).trace()
     notes = Path(options.notes) if options.notes else None
     drawn = picture(trace, int(columns), int(rows), keys, terminal, start, notes)
-    try:
-        Path(options.output).write_text(drawn, encoding="utf-8")
-    except OSError as error:
-        print(f"npu-tui: {printable(options.output)}: {error.strerror}", file=sys.stderr)
-        return USAGE
+    Path(options.output).write_text(drawn, encoding="utf-8")
     return DONE
 
 
@@ -318,20 +268,8 @@ def _keys(words: list[str]) -> int:
 
 def _check(words: list[str]) -> int:
     from npu_tui.gate.command import check
-    from npu_tui.ingest.errors import InputError
-    from npu_tui.settings import SettingsError
 
-    try:
-        return check(words, _write, _thresholds_of)
-    except SettingsError as error:
-        return _refuse(error, USAGE)
-    except InputError as error:
-        return _refuse(error)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        print(f"npu-tui: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
-        return USAGE
+    return check(words, _write, _thresholds_of)
 
 
 def _settings(words: list[str]) -> int:
@@ -404,6 +342,14 @@ def _thresholds_of(option: str | None) -> Thresholds:
     return Thresholds(**load_settings(option, known_settings()).thresholds)  # type: ignore[arg-type]  # each is checked
 
 
-def _refuse(error: Exception, code: int = UNREADABLE) -> int:
-    print(f"npu-tui: {printable(str(error))}", file=sys.stderr)
+def _drop_output() -> None:
+    """What still waits to be written to stdout is not tried again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refuse(error: Exception | str, code: int = UNREADABLE) -> int:
+    words = str(error)
+    if isinstance(error, OSError):
+        words = f"{error.filename or say('cli.stdout')}: {error.strerror or error}"
+    print(f"npu-tui: {printable(words)}", file=sys.stderr)
     return code

@@ -21,20 +21,31 @@ def cache_command(words: list[str]) -> int:
 
     where = printable(str(cache.directory()))
     if what == "clear":
-        count, size = cache.clear()
-        print(say("cache.cleared", count=count, size=size >> 20))
-        return 0
+        count, size, left = cache.clear()
+        print(say("cache.cleared" if count != 1 else "cache.cleared.one", count=count, size=_megabytes(size)))
+        for why in left:
+            print(f"npu-tui: {printable(why)}", file=sys.stderr)
+        return 3 if left else 0
     copies = cache.copies()
     for copy in copies:
         used = datetime.fromtimestamp(copy.used).strftime("%Y-%m-%d %H:%M")
-        print(say("cache.row", size=copy.size >> 20, used=used, name=printable(copy.path.name)))
-    total = sum(copy.size for copy in copies) >> 20
-    print(say("cache.sum", count=len(copies), size=total, path=where) if copies else say("cache.none", path=where))
+        name = copy.opened() or say("cache.damaged", name=copy.path.name)
+        print(say("cache.row", size=_megabytes(copy.size), used=used, name=printable(name)))
+    if not copies:
+        print(say("cache.none", path=where))
+        return 0
+    total, most = (_megabytes(size) for size in (sum(copy.size for copy in copies), cache.limit()))
+    key = "cache.sum" if len(copies) != 1 else "cache.sum.one"
+    print(say(key, count=len(copies), size=total, most=most, path=where))
     return 0
 
 
+def _megabytes(size: int) -> str:
+    return f"{size >> 20:,}" if size >= 1 << 20 or not size else "<1"
+
+
 def index_command(words: list[str]) -> int:
-    """Make copies of traces; returns the exit code."""
+    """Make copies of traces; returns the exit code, 3 if one of them has none afterwards that should."""
     parser = argparse.ArgumentParser(prog="npu-tui index", description=say("cli.index"))
     parser.add_argument("path", nargs="+", metavar="PATH", help=say("cli.index_path"))
     paths = parser.parse_args(words).path
@@ -51,25 +62,35 @@ def index_command(words: list[str]) -> int:
 
 
 def _indexed(path: Path) -> str:
-    """Make the copy of the trace at ``path``; returns what to say. Raises ``InputError`` if it cannot be loaded."""
+    """Make the copy of the trace at ``path``; returns what to say.
+
+    Raises ``InputError`` if it cannot be loaded, or its copy cannot be kept.
+    """
     from npu_tui.ingest import cache
+    from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
+    from npu_tui.ingest.opening import PIPED
     from npu_tui.ingest.profile import find_source
 
     shown = printable(str(path))
+    if path == PIPED:
+        raise InputError(say("index.piped"))
     source = find_source(path)
     key = cache.key_of(source)
     if key is None:
+        load(path)  # what is no trace is not small, but wrong
         return say("index.small", path=shown)
     if cache.find(source, key) is not None:
         return say("index.there", path=shown)
     begun = time.monotonic()
     trace = load(path)
     if len(trace.files) != len(source.files):
-        return say("index.failed", path=shown, why=trace.health.warnings[0])
+        raise InputError(say("index.failed", path=shown, why=trace.health.warnings[0]))
+    if cache.key_of(source) != key:
+        raise InputError(say("index.changed", path=shown))
     try:
         cache.keep(trace, key, lambda: True)
     except OSError as error:
-        return say("index.failed", path=shown, why=error.strerror or error)
+        raise InputError(say("index.failed", path=shown, why=error.strerror or error)) from error
     seconds = f"{time.monotonic() - begun:.1f}"
     return say("index.kept", path=shown, events=f"{sum(trace.events.values()):,}", seconds=seconds)

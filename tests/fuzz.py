@@ -2,7 +2,8 @@
 
 The only exception may be ``InputError``, nothing may hang, and every element that stands whole before the first damage
 must be found again with its own bytes. `--truncate FIXTURE` cuts a trace at every byte and expects exactly the complete
-events. A finding names its case: `--only N` with the same seed repeats it.
+events. `--readers` loads every damaged trace in this process and with several readers of small ranges, which must give
+the same to the bit. A finding names its case: `--only N` with the same seed repeats it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ from npu_tui.ingest.load import load
 from npu_tui.report.json_report import report
 from npu_tui.report.text_report import text_report
 from npu_tui.trace.model import Trace
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "ingest"))
+
+from equality import assert_same
+from pretended import PretendedWorkers
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 SEED_BYTES = 20_000
@@ -354,6 +360,44 @@ def _packed_problems(seed: int, number: int, data: bytes, path: Path) -> Iterato
         yield f"packed: {_raised()}"
 
 
+def run_readers(seed: int, numbers: range) -> tuple[Counter[str], list[str]]:
+    """Read every case alone and with several readers, in ranges and chunks of any size."""
+    ended: Counter[str] = Counter()
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in numbers:
+            _, data, done = mutant(seed, number)
+            bad = list(differences(seed, number, data, Path(folder) / "trace_view.json"))
+            ended["failed" if bad else "passed"] += 1
+            found += [f"case {number} ({done}): {words}" for words in bad]
+    return ended, found
+
+
+def differences(seed: int, number: int, data: bytes, path: Path) -> Iterator[str]:
+    """What several readers find in ``data`` that one does not."""
+    path.write_bytes(data)
+    rng = random.Random(f"{seed}/{number}/readers")
+    chunk_size, length, count = int(2 ** rng.uniform(5, 16)), int(2 ** rng.uniform(6, 14)), rng.randint(1, 4)
+    where = f"chunks of {chunk_size}, {count} readers of {length}"
+    try:
+        with _alarm():
+            alone = _outcome(path, chunk_size)
+            assert_same(alone, _outcome(path, chunk_size, PretendedWorkers(count, number), length))
+    except HangError:
+        yield f"{where}: longer than {PATIENCE} s"
+    except AssertionError as error:
+        yield f"{where}: {str(error).splitlines()[0]}"
+    except Exception:
+        yield f"{where}: {_raised()}"
+
+
+def _outcome(path: Path, chunk_size: int, workers: PretendedWorkers | None = None, length: int = 0) -> Trace | str:
+    try:
+        return load(path, chunk_size=chunk_size, workers=workers, range_bytes=length)
+    except InputError as error:
+        return str(error)
+
+
 def truncation_sample(fixture: str, size: int = 200_000) -> Sample:
     """The first trace of ``fixture`` cut to ``size`` bytes of whole events."""
     folder = FIXTURES / fixture
@@ -403,6 +447,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Damage small traces in every way and load them.")
     parser.add_argument("--mutations", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--readers", action="store_true", help="compare one reader with several instead")
     parser.add_argument("--only", type=int, help="repeat this case and leave its file in the current directory")
     parser.add_argument("--truncate", metavar="FIXTURE", help="cut this fixture at every byte instead")
     parser.add_argument("--every", type=int, default=1, help="only every n-th truncation point")
@@ -410,7 +455,8 @@ def main(argv: list[str] | None = None) -> int:
     if options.only is not None:
         sample, data, done = mutant(options.seed, options.only)
         path = Path(f"case_{options.only}.json")
-        print(done, *problems(sample, data, path), sep="\n")
+        found = differences(options.seed, options.only, data, path) if options.readers else problems(sample, data, path)
+        print(done, *found, sep="\n")
         return 0
     begun = time.monotonic()
     with ProcessPoolExecutor(PROCESSES) as pool:
@@ -421,7 +467,8 @@ def main(argv: list[str] | None = None) -> int:
                     for first in range(PROCESSES)]  # fmt: skip
         else:
             piece = 500
-            jobs = [pool.submit(run_cases, options.seed, range(first, min(first + piece, options.mutations)))
+            run = run_readers if options.readers else run_cases
+            jobs = [pool.submit(run, options.seed, range(first, min(first + piece, options.mutations)))
                     for first in range(0, options.mutations, piece)]  # fmt: skip
         results = [job.result() for job in jobs]
     ended = sum((counts for counts, _ in results), Counter())

@@ -36,8 +36,8 @@ def test_help():
     assert (done.returncode, done.stderr) == (0, "")
     assert "npu-tui [PATH]" in done.stdout
     assert (
-        "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted."
-        in " ".join(done.stdout.split())
+        "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable or output not writable, "
+        "70 internal error, 130 interrupted." in " ".join(done.stdout.split())
     )
 
 
@@ -162,10 +162,36 @@ def test_a_screenshot_is_a_picture(tmp_path, capsys):
 
 def test_a_picture_that_cannot_be_written_is_one_line(tmp_path, capsys):
     missing = tmp_path / "no such folder" / "x.svg"
-    assert main(["screenshot", str(HEALTHY), "-o", str(missing)]) == 2
+    assert main(["screenshot", str(HEALTHY), "-o", str(missing)]) == 3
     said = capsys.readouterr()
     assert said.err.count("\n") == 1
     assert str(missing) in said.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("words", [("report", str(HEALTHY)), ("report", str(HEALTHY), "--format", "json"), ("keys",)])
+def test_a_full_disk_behind_stdout_is_one_line(words):
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "npu_tui", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr) == (3, "npu-tui: standard output: No space left on device\n")
+
+
+def test_want_of_memory_is_one_line(monkeypatch, capsys):
+    def exhausted(words):
+        raise MemoryError
+
+    monkeypatch.setattr(npu_tui.cli, "_report", exhausted)
+    assert main(["report", str(HEALTHY)]) == 3
+    assert capsys.readouterr().err.startswith("npu-tui: not enough memory")
+
+
+def test_a_picture_of_a_pipe(tmp_path):
+    trace = next(HEALTHY.rglob("trace_view.json")).read_bytes()
+    command = [sys.executable, "-m", "npu_tui", "screenshot", "-", "-o", str(tmp_path / "x.svg")]
+    done = subprocess.run(command, input=trace, capture_output=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert ElementTree.parse(tmp_path / "x.svg").getroot() is not None
 
 
 def test_a_reader_that_goes_away_is_no_error():

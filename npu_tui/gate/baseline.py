@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,10 @@ def write_baseline(path: Path, content: dict[str, Any]) -> None:
     try:
         beside.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
         beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def read_baseline(path: Path) -> dict[str, Any]:

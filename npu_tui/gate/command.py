@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from npu_tui.report.asked import add_asked, asked
 from npu_tui.strings import say
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 PASSED, FAILED = 0, 1
 
 
-def check(words: list[str], write: Callable[[str], None], thresholds_of: Callable[[str | None], Thresholds]) -> int:
+def check(
+    words: list[str], write: Callable[[str | bytes], None], thresholds_of: Callable[[str | None], Thresholds]
+) -> int:
     """Run ``check`` with the arguments ``words``, its answer to ``write``; returns the exit code.
 
     ``thresholds_of`` gives the thresholds of a settings file (None: the one in use). Raises what it raises,
@@ -47,23 +50,25 @@ def check(words: list[str], write: Callable[[str], None], thresholds_of: Callabl
     from npu_tui.gate.baseline import baseline, read_baseline, write_baseline
     from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks
     from npu_tui.gate.measures import measures
+    from npu_tui.report.json_report import report
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
     thresholds = thresholds_of(options.config)
-    report = _report(parser, options, thresholds)
-    measured = measures(report)
-    checks = limit_checks(measured, limits) + finding_checks(report, options.fail_on, only, ignore)
+    trace, selection = asked(parser, options)
+    found = report(trace, selection, options.path, thresholds)
+    measured = measures(found)
+    checks = limit_checks(measured, limits) + finding_checks(found, options.fail_on, only, ignore)
     notes = []
     if base is not None:
         checks += baseline_checks(measured, base, tolerances)
-        notes += differences(report, base)
-    rules = sum(each["id"].isupper() for each in report["not_checked"])
+        notes += differences(found, base)
+    rules = sum(each["id"].isupper() for each in found["not_checked"])
     if options.fail_on and rules and not only:
         notes.append(say("gate.not_checked", count=rules))
     answer = Answer(options.path, checks, notes, options.allow_unmeasured)
     if options.write_baseline:
         if answer.passed:
-            write_baseline(Path(options.write_baseline), baseline(report, measured, tolerances))
+            write_baseline(Path(options.write_baseline), baseline(found, measured, tolerances))
         notes.append(say("gate.wrote" if answer.passed else "gate.kept", path=options.write_baseline))
     if options.format == "json":
         import orjson
@@ -78,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="npu-tui check", description=say("gate.description"), epilog=say("gate.epilog"), allow_abbrev=False
     )
-    parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
+    add_asked(parser)
     parser.add_argument("--max-free", metavar="LIMIT", help=say("gate.max_free"))
     parser.add_argument("--max-host-late", metavar="LIMIT", help=say("gate.max_host_late"))
     parser.add_argument("--max-lost", metavar="LIMIT", help=say("gate.max_lost"))
@@ -92,10 +97,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tolerance", action="append", default=[], metavar="SHARE", help=say("gate.tolerance"))
     parser.add_argument("--allow-unmeasured", action="store_true", help=say("gate.allow_unmeasured"))
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("gate.format"))
-    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
-    part = parser.add_mutually_exclusive_group()
-    part.add_argument("--range", metavar="A..B", help=say("cli.range"))
-    part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
     return parser
 
 
@@ -149,19 +150,3 @@ def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
 def _nearest(name: str, names: tuple[str, ...]) -> str:
     near = get_close_matches(name, names, 1, 0.5)
     return say("settings.nearest", name=near[0]) if near else ""
-
-
-def _report(parser: argparse.ArgumentParser, options: argparse.Namespace, thresholds: Thresholds) -> dict[str, Any]:
-    from npu_tui.ingest.load import load
-    from npu_tui.report.json_report import report
-    from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
-
-    selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
-    if selection is None:
-        parser.error(say("cli.bad_range"))
-    trace = load(options.path)
-    if options.step is not None:
-        selection = select_step(trace, options.step)
-        if selection is None:
-            parser.error(say("cli.no_step", step=options.step))
-    return report(trace, selection, options.path, thresholds)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.fetch import fetch_event
 from npu_tui.ingest.lenient import loose_value
+from npu_tui.ingest.unpack import plain_path
 from npu_tui.trace.arg import Arg, as_number
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import on_one_line
@@ -110,7 +111,7 @@ def _in_block(
 def _read(trace: Trace, file: int, offset: int, length: int) -> bytes:
     plain = trace.files[file]
     try:
-        descriptor = os.open(plain.path, os.O_RDONLY)
+        descriptor = os.open(plain_path(plain), os.O_RDONLY)
         try:
             data = os.pread(descriptor, length, offset)
         finally:

@@ -20,18 +20,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npu_tui import __version__
-from npu_tui.ingest.container import DamagedError, container_bytes, read_container, write_container
+from npu_tui.ingest.container import DamagedError, container_bytes, opened_path, read_container, write_container
 from npu_tui.ingest.profile import Source
-from npu_tui.trace.model import EventFile, Trace
+from npu_tui.ingest.unpack import plain_bytes
+from npu_tui.trace.model import Trace
 
-FORMAT = 1
+FORMAT = 2
 LEAST_BYTES = 24 << 20
 """Smaller traces are loaded as fast as they would be found."""
 
 MOST_BYTES = 8 << 30
 """All copies together; ``NPU_TUI_CACHE_MB`` says otherwise."""
 
-_VARIABLE = "NPU_TUI_CACHE_MB"
+VARIABLE = "NPU_TUI_CACHE_MB"
 _SUFFIX, _UNFINISHED = ".columns", ".part"
 _LEFT_FREE = 256 << 20
 _EDGE = 64 * 1024
@@ -39,7 +40,6 @@ _BLOCK = 4096
 _BLOCKS = 16
 _STALE_SECONDS = 600.0
 _LAST_WAIT_SECONDS = 0.5
-_GZIP = b"\x1f\x8b"
 
 
 def directory() -> Path:
@@ -50,23 +50,17 @@ def directory() -> Path:
 
 
 def key_of(source: Source) -> str | None:
-    """What the copy of ``source`` is called; None if it is not worth one or cannot have one.
-
-    A packed file has none: its events would have to be unpacked again to be shown.
-    """
+    """What the copy of ``source`` is called; None if it is not worth one or cannot be read."""
     digest = hashlib.blake2b(f"{FORMAT} {__version__} {sys.byteorder}".encode(), digest_size=16)
     total = 0
     try:
         for file in source.files:
             with file.open("rb", buffering=0) as stream:
                 status = os.fstat(stream.fileno())
-                total += status.st_size
+                total += plain_bytes(stream.fileno())
                 digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
                 step = max(status.st_size // (_BLOCKS + 1), 1)
-                head = os.pread(stream.fileno(), _EDGE, 0)
-                if head.startswith(_GZIP):
-                    return None
-                digest.update(head)
+                digest.update(os.pread(stream.fileno(), _EDGE, 0))
                 digest.update(os.pread(stream.fileno(), _EDGE, max(status.st_size - _EDGE, 0)))
                 for i in range(1, _BLOCKS + 1):
                     digest.update(os.pread(stream.fileno(), _BLOCK, i * step))
@@ -88,8 +82,7 @@ def find(source: Source, key: str) -> Trace | None:
     except OSError:
         return None
     try:
-        files = tuple(EventFile(str(file), file.stat().st_size) for file in source.files)
-        trace = read_container(descriptor, str(source.path), files, source.rank)
+        trace = read_container(descriptor, str(source.path), source.files, source.rank)
         with contextlib.suppress(OSError):
             os.utime(path, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
         return trace
@@ -103,17 +96,22 @@ def find(source: Source, key: str) -> Trace | None:
         os.close(descriptor)
 
 
+class TooLargeError(OSError):
+    """A copy is larger than all of them together may be."""
+
+
 def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
     """Write the copy of ``trace``, making room for it; nothing happens if ``go_on`` says to stop.
 
-    Raises ``OSError`` if it cannot be written.
+    Raises ``OSError`` if it cannot be written, ``TooLargeError`` if it is too large to be kept.
     """
     folder = directory()
+    needed, most = container_bytes(trace), limit()
+    if needed > most:
+        words = f"it takes {needed >> 20} MB, and {VARIABLE} allows {most >> 20} MB for all copies"
+        raise TooLargeError(errno.EFBIG, words)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    needed = container_bytes(trace)
-    if needed > _limit():
-        return
-    _make_room(folder, _limit() - needed)
+    _make_room(folder, most - needed)
     status = os.statvfs(folder)
     if status.f_bavail * status.f_frsize < needed + _LEFT_FREE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -139,6 +137,14 @@ class Copy:
     size: int
     used: float
 
+    def opened(self) -> str:
+        """Where the trace lay when this was written, empty if the copy is damaged."""
+        try:
+            with self.path.open("rb", buffering=0) as stream:
+                return opened_path(stream.fileno())
+        except (OSError, DamagedError):
+            return ""
+
 
 def copies() -> list[Copy]:
     """All copies, the last used first."""
@@ -151,20 +157,27 @@ def copies() -> list[Copy]:
     return sorted(found, key=lambda copy: -copy.used)
 
 
-def clear() -> tuple[int, int]:
-    """Remove all copies; returns how many, and their bytes."""
+def clear() -> tuple[int, int, list[str]]:
+    """Remove all copies; returns how many, their bytes, and why others could not be removed."""
     count = size = 0
+    why = []
     for copy in copies():
-        with contextlib.suppress(OSError):
+        try:
             copy.path.unlink()
+        except FileNotFoundError:
+            continue  # another process was faster
+        except OSError as error:
+            why.append(f"{copy.path}: {error.strerror or error}")
+        else:
             count, size = count + 1, size + copy.size
     _remove_unfinished(directory(), 0.0)
-    return count, size
+    return count, size, why
 
 
-def _limit() -> int:
+def limit() -> int:
+    """The bytes that all copies together may take; 0 keeps none."""
     with contextlib.suppress(KeyError, ValueError):
-        return int(os.environ[_VARIABLE]) << 20
+        return max(int(os.environ[VARIABLE]), 0) << 20
     return MOST_BYTES
 
 
@@ -200,6 +213,9 @@ class Keeper:
     def _run(self, trace: Trace, key: str) -> None:
         try:
             keep(trace, key, lambda: not self._stopped.is_set())
+        except TooLargeError as error:
+            if self._note is not None and limit():  # who allows nothing need not be told
+                self._note(str(error.strerror))
         except OSError as error:
             if self._note is not None:
                 self._note(error.strerror or str(error))

@@ -37,6 +37,8 @@ _TRIED = 4
 _FIELD = rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"\s*:'
 _BEGINNING = re.compile(_FIELD)
 _CLOSED_EARLY = re.compile(rb"[\]}][\s,\[\]}]*(?=%b)" % _FIELD)
+_PERHAPS_EARLY = re.compile(rb'[\]}][\s,\[\]}]*(?:\{\s*(?:"[a-z]{0,4}(?:"\s*)?)?)?')
+"""The same, cut off before it can be told."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\]]', re.DOTALL)
 """A text, whose group is empty if its end is missing (so that nothing is tried twice), or a bracket."""
 _SEPARATOR = re.compile(rb"[\s\0]*,?[\s\0]*")
@@ -189,25 +191,34 @@ class ChunkReader(Generic[T]):
 
     def _resumed(self, at: int, end: int) -> bool:
         """Whether a whole event begins behind the damaged element at ``at``; all before it is given up."""
-        for window in _WINDOWS:
-            budget = _TRIED * (end - at)
-            for match in _BEGINNING.finditer(self._block, at, end):
-                begin, stop = match.start(), min(match.start() + window, len(self._block))
-                if self._block[max(at, begin - _GAP) : begin].rstrip()[-1:] not in (b",", b"]", b"}"):
-                    continue
-                spans, _ = object_spans(self._block, begin, stop, most=1)
-                if spans:
-                    stop = spans[0][1]
-                    found = self._block[begin:stop]
-                    if b'"ph"' in found and self._one(found) is not None:
-                        self.malformed += 1
-                        self._drop(begin)
-                        self._shorten()
-                        return True
-                budget -= stop - begin
-                if budget < 0:
-                    break
-        return False
+        begin = None
+        for window in _WINDOWS:  # a long event may stand before the first short one
+            found = self._event_from(at, end if begin is None else begin, window)
+            begin = begin if found is None else found
+        if begin is None:
+            return False
+        self.malformed += 1
+        self._drop(begin)
+        self._shorten()
+        return True
+
+    def _event_from(self, at: int, end: int, window: int) -> int | None:
+        """Where the first whole event of at most ``window`` bytes begins in ``[at, end)``."""
+        budget = _TRIED * (end - at)
+        for match in _BEGINNING.finditer(self._block, at, end):
+            begin, stop = match.start(), min(match.start() + window, len(self._block))
+            if self._block[max(at, begin - _GAP) : begin].rstrip()[-1:] not in (b",", b"]", b"}"):
+                continue
+            spans, _ = object_spans(self._block, begin, stop, most=1)
+            if spans:
+                stop = spans[0][1]
+                found = self._block[begin:stop]
+                if b'"ph"' in found and self._one(found) is not None:
+                    return begin
+            budget -= stop - begin
+            if budget < 0:
+                break
+        return None
 
     def _shorten(self) -> None:
         """Give back what was read ahead, which would be looked at again for every damaged element in it."""
@@ -218,9 +229,9 @@ class ChunkReader(Generic[T]):
 
     def _reopened(self, closed: int) -> bool:
         """Whether events follow the bracket at ``closed``: it is one too many, or ends the first of two arrays."""
-        while not (match := _CLOSED_EARLY.match(self._block, closed)):
+        while not (match := _CLOSED_EARLY.match(self._block, closed, closed + _SEARCHED)):
             rest = self._block[closed : closed + _SEARCHED]
-            if self._exhausted or len(rest) == _SEARCHED or rest.strip(b"]},[ \t\r\n"):
+            if self._exhausted or len(rest) == _SEARCHED or not _PERHAPS_EARLY.fullmatch(rest):
                 return False
             self._read(_SEARCHED)
         self.malformed += 1

@@ -11,12 +11,14 @@ import os
 import zlib
 from collections.abc import Callable
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.ingest.unpack import Unpacking
 from npu_tui.trace.model import Chunks, Counters, EventFile, Health, Lane, Layer, Links, Series, Slices, Trace
 from npu_tui.trace.rows import Rows
 
@@ -33,9 +35,14 @@ class DamagedError(ValueError):
 
 
 class _Head(msgspec.Struct):
-    """Everything of a trace but its columns; ``arrays`` gives (name, type, offset, length) of those."""
+    """Everything of a trace but its columns; ``arrays`` gives (name, type, offset, length) of those.
+
+    ``files`` gives the plain bytes of each file and whether it is packed, ``opened`` the path when this was written.
+    """
 
     stamp: int
+    opened: str
+    files: list[tuple[int, bool]]
     size: int
     sampled: int
     start_ns: int
@@ -53,9 +60,16 @@ class _Head(msgspec.Struct):
     arrays: list[tuple[str, str, int, int]]
 
 
+class _Label(msgspec.Struct):
+    """What a list of copies needs of a head."""
+
+    opened: str
+
+
 _GROUPS: dict[str, type] = {"slices": Slices, "rows": Rows, "links": Links, "counters": Counters, "chunks": Chunks}
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Head).decode
+_decode_label = msgspec.msgpack.Decoder(_Label).decode
 
 
 def _columns(trace: Trace) -> list[tuple[str, npt.NDArray[Any]]]:
@@ -84,6 +98,8 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
     arrays = [(name, values.dtype.str, 0, len(values)) for name, values in columns]
     head = _Head(
         stamp=stamp,
+        opened=os.path.abspath(trace.path).encode(errors="replace").decode(),
+        files=[(file.size, file.copy is not None) for file in trace.files],
         size=2**62,
         sampled=2**31,
         start_ns=trace.start_ns,
@@ -135,21 +151,37 @@ def _sampled(descriptor: int, start: int, end: int) -> int:
     return checksum
 
 
-def read_container(descriptor: int, path: str, files: tuple[EventFile, ...], rank: int | None) -> Trace:
-    """The trace in the file ``descriptor``, whose events lie in ``files``; nothing of its columns is read yet.
-
-    Raises ``DamagedError`` if the file is not as it was written, ``OSError`` if it cannot be read.
-    """
-    status = os.fstat(descriptor)
-    lead = os.pread(descriptor, _HEAD, 0)
-    length = int.from_bytes(lead[8:16], "little")
-    packed = os.pread(descriptor, length, _HEAD) if lead[:8] == MAGIC and length < status.st_size else b""
-    if len(packed) != length or zlib.crc32(packed) != int.from_bytes(lead[16:], "little") or not packed:
-        raise DamagedError
+def opened_path(descriptor: int) -> str:
+    """The path of the trace in the file ``descriptor`` when it was written. Raises as ``read_container`` does."""
     try:
-        head = _decode(packed)
+        return _decode_label(_packed_head(descriptor)).opened
     except msgspec.DecodeError as error:
         raise DamagedError from error
+
+
+def _packed_head(descriptor: int) -> bytes:
+    lead = os.pread(descriptor, _HEAD, 0)
+    length = int.from_bytes(lead[8:16], "little")
+    whole = lead[:8] == MAGIC and length < os.fstat(descriptor).st_size
+    packed = os.pread(descriptor, length, _HEAD) if whole else b""
+    if len(packed) != length or zlib.crc32(packed) != int.from_bytes(lead[16:], "little") or not packed:
+        raise DamagedError
+    return packed
+
+
+def read_container(descriptor: int, path: str, files: tuple[Path, ...], rank: int | None) -> Trace:
+    """The trace in the file ``descriptor``, whose events lie in ``files``; nothing of its columns is read yet.
+
+    Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file is not as it was written,
+    ``OSError`` if it cannot be read.
+    """
+    status = os.fstat(descriptor)
+    try:
+        head = _decode(_packed_head(descriptor))
+    except msgspec.DecodeError as error:
+        raise DamagedError from error
+    if len(head.files) != len(files):
+        raise DamagedError
     if (head.size, head.stamp) != (status.st_size, status.st_mtime_ns):
         raise DamagedError
     if head.sampled != _sampled(descriptor, head.arrays[0][2], head.size):
@@ -166,7 +198,7 @@ def read_container(descriptor: int, path: str, files: tuple[EventFile, ...], ran
     held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
     return Trace(
         path=path,
-        files=files,
+        files=tuple(_event_file(file, *known) for file, known in zip(files, head.files, strict=True)),
         rank=rank,
         start_ns=head.start_ns,
         end=head.end,
@@ -181,3 +213,7 @@ def read_container(descriptor: int, path: str, files: tuple[EventFile, ...], ran
         health=head.health,
         **held,
     )
+
+
+def _event_file(file: Path, size: int, packed: bool) -> EventFile:
+    return EventFile(str(file), size, Unpacking(file, size) if packed else None)

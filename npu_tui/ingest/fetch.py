@@ -10,6 +10,7 @@ import numpy as np
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.lenient import loose_value
+from npu_tui.ingest.unpack import plain_path
 from npu_tui.trace.model import Trace
 
 _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -36,7 +37,7 @@ def event_bytes(trace: Trace, ordinal: int) -> bytes:
     following = chunks.first_event[at + 1] if at + 1 < len(chunks.first_event) else sum(trace.events.values())
     file = trace.files[int(chunks.file[at])]
     try:
-        descriptor = os.open(file.path, os.O_RDONLY)
+        descriptor = os.open(plain_path(file), os.O_RDONLY)
         try:
             size = os.fstat(descriptor).st_size
             data = os.pread(descriptor, length, int(chunks.offset[at]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from npu_tui.ingest.gathered import Gathered, UnknownValuesError
 from npu_tui.ingest.lenient import strict_json
 from npu_tui.ingest.parallel import Outcome, read_parallel
 from npu_tui.ingest.profile import Source, find_source
+from npu_tui.ingest.scratch import scratch_folder
 from npu_tui.ingest.unpack import Plain, open_plain
 from npu_tui.ingest.workers import Workers, worker_count
 from npu_tui.trace.model import EventFile, Health, Trace
@@ -83,7 +83,7 @@ def no_room(error: OSError) -> str:
     """What to do where ``error`` says that the disk for the plain bytes is full; empty for any other."""
     if error.errno != errno.ENOSPC:
         return ""
-    return f"no room in {tempfile.gettempdir()} for its plain bytes; name a larger disk in TMPDIR"
+    return f"no room in {error.filename or scratch_folder()} for its plain bytes; name a larger disk in TMPDIR"
 
 
 def _silent(done: int, total: int, events: int) -> bool:

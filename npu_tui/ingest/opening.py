@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from npu_tui.ingest import cache
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import Early, Progress, load, no_room
 from npu_tui.ingest.profile import find_source
-from npu_tui.ingest.unpack import spooled
+from npu_tui.ingest.unpack import Unpacking, spooled
 from npu_tui.ingest.workers import Workers, worker_count
 from npu_tui.trace.model import Trace
 
@@ -21,11 +22,18 @@ PIPED = Path("-")
 """Stands for the trace that comes through standard input."""
 
 
+def opening_of(path: str | Path, cached: bool = True) -> Opening:
+    """``path`` to be opened; ``-`` is what comes through standard input."""
+    piped = os.fdopen(os.dup(0), "rb") if Path(path) == PIPED else None
+    return Opening(Path(path), cached, piped)
+
+
 @dataclass(slots=True)
 class Opening:
     """A trace to be opened: the file or directory ``path``, or what ``piped`` brings.
 
-    With ``cached`` its parsed copy is used, or made if there is none.
+    With ``cached`` its parsed copy is used, or made if there is none; what comes through a pipe has none, as nothing
+    tells that it is the same before all of it has been read.
     """
 
     path: Path
@@ -70,6 +78,8 @@ class Opening:
             source = find_source(self.path)
             key = cache.key_of(source) if self.cached else None
             if key is not None and (found := cache.find(source, key)) is not None:
+                if progress is not None:
+                    _unpack_ahead(found)
                 return found
             trace = load(self.path, progress, workers=self.workers, early=early)
         finally:
@@ -92,3 +102,10 @@ class Opening:
         trace.path = str(PIPED)
         trace.files = tuple(file if file.copy is not None else replace(file, copy=copy) for file in trace.files)
         return trace
+
+
+def _unpack_ahead(trace: Trace) -> None:
+    """Somebody watches, who will want to see args: they lie in the file, which may be packed."""
+    for file in trace.files:
+        if isinstance(file.copy, Unpacking):
+            file.copy.begin()

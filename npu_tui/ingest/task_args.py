@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.lenient import loose_value
+from npu_tui.ingest.unpack import plain_path
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -79,7 +80,7 @@ def _chunk_events(trace: Trace, at: int, positions: list[int]) -> list[bytes]:
     """The texts of the events at ``positions`` of chunk ``at``."""
     file = trace.files[int(trace.chunks.file[at])]
     try:
-        with open(file.path, "rb") as stream:
+        with open(plain_path(file), "rb") as stream:
             if os.fstat(stream.fileno()).st_size != file.size:
                 raise InputError(_changed(trace))
             stream.seek(int(trace.chunks.offset[at]))

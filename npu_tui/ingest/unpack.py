@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
-import tempfile
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from npu_tui.ingest.errors import Cancelled, InputError
+from npu_tui.ingest.scratch import Scratch
+from npu_tui.trace.model import EventFile
 
-_MAGIC = b"\x1f\x8b"
+MAGIC = b"\x1f\x8b"
+"""The first bytes of a gzip."""
+
 _BLOCK = 1 << 20
 _SUSPICIOUS_BYTES = 64 << 20
 _SUSPICIOUS_RATIO = 300
 """A profile shrinks 10 to 30 times; what shrinks more than this is blanks."""
+_USUAL_RATIO = 50
+"""What a gzip tells of its length is taken for true up to this: the last bytes of one that is cut off are anything."""
 
 _TICK_SECONDS = 0.1
 
@@ -37,17 +44,6 @@ class Plain:
     size: int
     unpacked: bool
     cut: bool
-
-
-def _scratch() -> tuple[BinaryIO, str]:
-    """An empty file that vanishes with this process, and a path that opens it for other processes meanwhile."""
-    plain = tempfile.TemporaryFile(prefix="npu-tui-")  # noqa: SIM115 - it lives as long as the trace
-    path = f"/proc/{os.getpid()}/fd/{plain.fileno()}"
-    if os.path.exists(path):
-        return cast(BinaryIO, plain), path
-    plain.close()
-    named = tempfile.NamedTemporaryFile(prefix="npu-tui-", suffix=".json")  # noqa: SIM115 - it lives as long as the trace
-    return cast(BinaryIO, named), named.name
 
 
 def _arriving(stream: BinaryIO) -> Iterator[bytes]:
@@ -73,20 +69,18 @@ def spooled(stream: BinaryIO, advance: Advance | None = None) -> tuple[BinaryIO,
     ``advance`` is called several times a second with the bytes so far, also while none come, and cancels by returning
     False. Raises ``OSError`` if there is no room.
     """
-    copy, path = _scratch()
-    taken, told = 0, float("-inf")
+    copy, told = Scratch(), float("-inf")
     try:
         for data in _arriving(stream):
-            taken += copy.write(data)
+            copy.write(data)
             if advance is not None and time.monotonic() - told >= _TICK_SECONDS:
                 told = time.monotonic()
-                if not advance(taken):
+                if not advance(copy.size):
                     raise Cancelled
-        copy.flush()
+        return copy.finish(), copy.path
     except BaseException:
-        copy.close()
+        _closed(copy)
         raise
-    return copy, path
 
 
 def open_plain(file: Path, advance: Advance | None = None) -> Plain:
@@ -97,7 +91,7 @@ def open_plain(file: Path, advance: Advance | None = None) -> Plain:
     the copy cannot be written.
     """
     stream = file.open("rb")
-    if stream.read(2) != _MAGIC:
+    if stream.read(2) != MAGIC:
         stream.seek(0, 2)
         size = stream.tell()
         stream.seek(0)
@@ -108,9 +102,9 @@ def open_plain(file: Path, advance: Advance | None = None) -> Plain:
 
 
 def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
-    copy, path = _scratch()
+    copy = Scratch(plain_bytes(packed.fileno()))
     inflate = zlib.decompressobj(wbits=31)
-    taken = written = 0
+    taken = 0
     whole = damaged = False
     try:
         while data := packed.read(_BLOCK):
@@ -122,13 +116,13 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
                 try:
                     plain = inflate.decompress(data, _BLOCK)
                 except zlib.error as error:
-                    written += copy.write(_readable(before, data))
-                    if not written:
+                    copy.write(_readable(before, data))
+                    if not copy.size:
                         raise InputError(f"{file}: byte 0: damaged gzip ({error}); copy the file again") from error
                     damaged = True
                     break
-                written += copy.write(plain)
-                _check(file, taken, written)
+                copy.write(plain)
+                _check(file, taken, copy.size)
                 whole = whole or inflate.eof
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             if damaged:
@@ -136,17 +130,68 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
             if advance is not None and not advance(taken):
                 raise Cancelled
         else:
-            written += copy.write(inflate.flush())
+            copy.write(inflate.flush())
             whole = inflate.eof
+        if not copy.size:
+            raise InputError(f"{file}: byte {taken}: gzip without content; copy the file again")
+        return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=not whole)
     except BaseException:
-        copy.close()
+        _closed(copy)
         raise
-    if not written:
-        copy.close()
-        raise InputError(f"{file}: byte {taken}: gzip without content; copy the file again")
-    copy.flush()
-    copy.seek(0)
-    return Plain(copy, path, written, unpacked=True, cut=not whole)
+
+
+def _closed(copy: Scratch) -> None:
+    """Give up what was written; a full disk must not say so twice."""
+    with contextlib.suppress(OSError):
+        copy.stream.close()
+
+
+def plain_bytes(descriptor: int) -> int:
+    """How many plain bytes a file holds at least as far as it tells: its own if it is not packed.
+
+    A gzip tells the length of its last member, less whole multiples of 4 GiB.
+    """
+    size = os.fstat(descriptor).st_size
+    if os.pread(descriptor, 2, 0) != MAGIC:
+        return size
+    told = int.from_bytes(os.pread(descriptor, 4, max(size - 4, 0)), "little")
+    return max(size, told if told <= size * _USUAL_RATIO else 0)
+
+
+class Unpacking:
+    """The plain bytes of the gzip ``file``, ``size`` of them, unpacked when they are first asked for."""
+
+    def __init__(self, file: Path, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._lock = threading.Lock()
+        self._plain: Plain | None = None
+
+    def begin(self) -> None:
+        """Unpack them beside everything else, so that nobody waits for them later."""
+        threading.Thread(target=self._ahead, daemon=True).start()
+
+    def _ahead(self) -> None:
+        with contextlib.suppress(OSError, InputError):  # whoever asks for them is told
+            self.path()
+
+    def path(self) -> str:
+        """What opens them. Raises ``OSError`` and ``InputError`` as ``open_plain`` does."""
+        with self._lock:
+            if self._plain is None:
+                plain = open_plain(self._file)
+                if plain.size != self._size:
+                    raise InputError(f"{self._file}: the file has changed since it was loaded; open it again")
+                self._plain = plain
+            return self._plain.path
+
+
+def plain_path(file: EventFile) -> str:
+    """What opens the plain bytes of ``file``, which may have to be unpacked first.
+
+    Raises ``OSError`` and ``InputError`` as ``open_plain`` does.
+    """
+    return file.copy.path() if isinstance(file.copy, Unpacking) else file.path
 
 
 def _readable(inflate: zlib._Decompress, data: bytes) -> bytes:

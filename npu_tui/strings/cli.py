@@ -6,8 +6,11 @@ ENGLISH: dict[str, str] = {
     "cli.description": "The trace explorer for Ascend NPUs that lives in the terminal.",
     "cli.epilog": (
         "Without a terminal on stdout, PATH and demo print the report. "
-        "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable, 70 internal error, 130 interrupted."
+        "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable or output not writable, "
+        "70 internal error, 130 interrupted."
     ),
+    "cli.stdout": "standard output",
+    "cli.no_memory": "not enough memory; close other programs, or use a machine that has more",
     "cli.report": "print what the explorer shows",
     "cli.format": "text (the default), markdown, html or json",
     "cli.range": "only this time, such as 12ms..14ms; either end may be left out",
@@ -15,7 +18,7 @@ ENGLISH: dict[str, str] = {
     "cli.outside": "the range is outside the trace, which lasts from 0 to {end}",
     "cli.bad_range": "a range is two times, such as 12ms..14ms",
     "cli.no_step": "no ProfilerStep#{step} that launched anything",
-    "cli.trace": "trace_view.json or a *_ascend_pt directory",
+    "cli.trace": "trace_view.json or a *_ascend_pt directory, - for a pipe",
     "cli.bad_output": "-o wants the name of an .svg file",
     "cli.path": "trace_view.json or a *_ascend_pt directory, - for a pipe; without it, the current directory",
     "cli.demo": "open a bundled example",

@@ -20,7 +20,7 @@ def why_not(screen: MainScreen) -> dict[str, str]:
     checks = (
         (len(scene.traces) < 2, "align.one_rank", "align_start align_end base"),
         (not scene.steps(), "step.none", "step_next step_previous"),
-        (not session.starved, "starved.none", "starved_next starved_previous"),
+        (not session.starved, "starved.none" if session.whole else "loading.links", "starved_next starved_previous"),
         (not any(len(free_slices(trace)) for trace in scene.traces), "bubble.none", "bubble_next bubble_previous"),
         (not len(screen.hits), "hit.none", "hit_next hit_previous hits_only"),
         (state.range is None, "range.zoom_none", "range_zoom range_clear"),

@@ -70,7 +70,7 @@ def test_a_range_is_gated_alone(profiles, capsys):
 
 
 def test_a_baseline_that_cannot_be_written_is_one_line(profiles, tmp_path, capsys):
-    assert main(["check", str(profiles["1"]), "--write-baseline", str(tmp_path / "no" / "b.json")]) == 2
+    assert main(["check", str(profiles["1"]), "--write-baseline", str(tmp_path / "no" / "b.json")]) == 3
     said = capsys.readouterr()
     assert said.err.count("\n") == 1
     assert "No such file" in said.err
@@ -137,3 +137,14 @@ def test_a_misspelt_finding_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["check", "nowhere.json", "--fail-on", "high", "--only", "DISPTCH.FREE"])
     assert "did you mean DISPATCH.FREE?" in capsys.readouterr().err
+
+
+def test_a_pipe_is_held_against_limits_as_the_file_is(capsys):
+    trace = next((Path(__file__).resolve().parents[2] / "fixtures" / "healthy").rglob("trace_view.json"))
+    words = ["--max-free", "99%", "--fail-on", "low", "--range", "1ms..30ms", "--format", "json"]
+    direct = main(["check", str(trace), *words])
+    answer = capsys.readouterr().out
+    with trace.open("rb") as stdin:
+        done = subprocess.run([sys.executable, "-m", "npu_tui", "check", "-", *words], stdin=stdin, capture_output=True)
+    assert (done.returncode, done.stderr) == (direct, b"")
+    assert done.stdout.decode() == answer.replace(json.dumps(str(trace)), '"-"')

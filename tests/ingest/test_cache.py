@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 from equality import assert_same, assert_same_events
 
-from npu_tui.ingest import cache
+from npu_tui.ingest import cache, unpack
+from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.fetch import fetch_event
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.profile import find_source
+from npu_tui.report.json_report import json_report
 from npu_tui.trace.model import Trace
 
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
@@ -84,13 +86,78 @@ def test_the_key_follows_the_content_not_the_place(tmp_path: Path) -> None:
     assert cache.key_of(find_source(moved)) != key
 
 
-def test_packed_and_small_files_have_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_files_have_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = traces_of(1, tmp_path)[0]
-    packed = tmp_path / "trace.json.gz"
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert cache.key_of(find_source(packed)) is None
     monkeypatch.setattr(cache, "LEAST_BYTES", 1 << 20)
     assert cache.key_of(find_source(path)) is None
+
+
+def packed_trace(folder: Path) -> Path:
+    """A small trace whose plain bytes are many more than its own."""
+    path = folder / "trace_view.json.gz"
+    path.write_bytes(gzip.compress(Path("fixtures/healthy/ASCEND_PROFILER_OUTPUT/trace_view.json").read_bytes()))
+    return path
+
+
+def test_what_a_packed_file_is_worth_is_told_by_its_plain_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = packed_trace(tmp_path)
+    monkeypatch.setattr(cache, "LEAST_BYTES", 3 * path.stat().st_size)
+    assert cache.key_of(find_source(path)) is not None
+    path.write_bytes(path.read_bytes()[:-4])  # its last bytes, now anything, tell nothing that can be true
+    assert cache.key_of(find_source(path)) is None
+
+
+def test_the_copy_of_a_packed_file_unpacks_it_when_an_event_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked: list[Path] = []
+    original = unpack.open_plain
+
+    def counted(file: Path) -> unpack.Plain:
+        unpacked.append(file)
+        return original(file)
+
+    path = packed_trace(tmp_path)
+    trace, key = kept(path)
+    monkeypatch.setattr(unpack, "open_plain", counted)
+    copy = found(path, key)
+    assert copy is not None
+    assert_same(trace, copy)
+    assert copy.size == trace.size
+    assert unpacked == []
+    assert_same_events(trace, copy, 5)
+    assert json_report(copy) == json_report(trace)
+    assert unpacked == [path]
+
+
+def test_a_packed_file_that_is_gone_or_changed_since_is_one_line(tmp_path: Path) -> None:
+    path = packed_trace(tmp_path)
+    _, key = kept(path)
+    source = find_source(path)
+    changed, gone = cache.find(source, key), cache.find(source, key)
+    assert changed is not None
+    assert gone is not None
+    path.write_bytes(gzip.compress(b"[]"))
+    with pytest.raises(InputError, match="has changed"):
+        fetch_event(changed, 0)
+    path.unlink()
+    with pytest.raises(InputError, match="No such file"):
+        fetch_event(gone, 0)
+
+
+def test_a_watched_packed_file_is_unpacked_ahead(tmp_path: Path) -> None:
+    path = packed_trace(tmp_path)
+    kept(path)
+    trace = Opening(path).trace(lambda done, total, events: True)
+    packed = trace.files[0].copy
+    assert isinstance(packed, unpack.Unpacking)
+    for _ in range(500):
+        if packed._plain is not None:
+            break
+        time.sleep(0.01)
+    assert packed._plain is not None
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.7, 0.999])
@@ -135,7 +202,7 @@ def test_the_least_recently_used_goes_first(tmp_path: Path, monkeypatch: pytest.
         copy = cache.directory() / f"{key}.columns"
         os.utime(copy, ns=(second * 10**9, copy.stat().st_mtime_ns))
     assert found(paths[0], keys[0]) is not None  # the first is used again, so the second has to go
-    monkeypatch.setattr(cache, "_limit", lambda: sizes + 5_000)
+    monkeypatch.setattr(cache, "limit", lambda: sizes + 5_000)
     kept(paths[2])
     assert found(paths[0], keys[0]) is not None
     assert found(paths[1], keys[1]) is None
@@ -166,7 +233,7 @@ def test_a_directory_that_cannot_be_made_does_not_matter(tmp_path: Path, monkeyp
     path = traces_of(1, tmp_path)[0]
     assert len(Opening(path).trace().slices) == 50
     assert cache.copies() == []
-    assert cache.clear() == (0, 0)
+    assert cache.clear() == (0, 0, [])
 
 
 def test_giving_up_leaves_nothing(tmp_path: Path) -> None:
@@ -214,12 +281,94 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["index", str(path)]) == 0
     assert "there already" in capsys.readouterr().out
     assert main(["cache", "list"]) == 0
-    assert "1 copies" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert str(path) in listed
+    assert "1 copy, <1 of 8,192 MB" in listed
     assert main(["cache", "clear"]) == 0
-    assert "removed 1 copies" in capsys.readouterr().out
+    assert "removed 1 copy" in capsys.readouterr().out
     assert cache.copies() == []
     assert main(["index", str(tmp_path / "nothing")]) == 3
     assert "no such file" in capsys.readouterr().err
+
+
+def test_index_tells_the_truth_of_every_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from npu_tui.cli import main
+
+    path, other = traces_of(2, tmp_path)
+    monkeypatch.setenv(cache.VARIABLE, "0")
+    assert main(["index", str(path), "-"]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"{path}: the parsed copy could not be kept" in said.err
+    assert "NPU_TUI_CACHE_MB allows 0 MB" in said.err
+    assert "-: what comes through a pipe" in said.err
+    assert cache.copies() == []
+    monkeypatch.delenv(cache.VARIABLE)
+    junk = tmp_path / "junk.json"
+    junk.write_text("junk")
+    assert main(["index", str(path), str(junk), str(other)]) == 3
+    said = capsys.readouterr()
+    assert said.out.count("50 events") == 2
+    assert said.err.count("\n") == 1
+    assert len(cache.copies()) == 2
+
+
+def test_a_trace_that_changes_while_it_is_indexed_is_not_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from npu_tui.cli import main
+    from npu_tui.ingest import load as loading
+
+    path = traces_of(1, tmp_path)[0]
+
+    def changing(opened: Path) -> Trace:
+        trace = load(opened)
+        os.utime(opened, (0, 0))
+        return trace
+
+    monkeypatch.setattr(loading, "load", changing)
+    assert main(["index", str(path)]) == 3
+    assert "changed while it was read" in capsys.readouterr().err
+    assert cache.copies() == []
+
+
+def test_what_cannot_be_cleared_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from npu_tui.cli import main
+
+    kept(traces_of(1, tmp_path)[0])
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", refuse)
+        assert main(["cache", "clear"]) == 3
+    said = capsys.readouterr()
+    assert "removed 0 copies" in said.out
+    assert "Permission denied" in said.err
+    assert len(cache.copies()) == 1
+
+
+def test_who_allows_no_copies_is_not_told_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, key = kept(traces_of(1, tmp_path)[0])
+    for allowed in ("0", "-5"):
+        monkeypatch.setenv(cache.VARIABLE, allowed)
+        notes: list[str] = []
+        cache.Keeper(trace, key, notes.append).finish(5)
+        assert notes == []
+
+
+def test_a_copy_too_large_to_keep_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, key = kept(traces_of(1, tmp_path)[0])
+    monkeypatch.setattr(cache, "container_bytes", lambda trace: 2 << 20)
+    monkeypatch.setenv(cache.VARIABLE, "1")
+    notes: list[str] = []
+    cache.Keeper(trace, key, notes.append).finish(5)
+    assert notes == ["it takes 2 MB, and NPU_TUI_CACHE_MB allows 1 MB for all copies"]
 
 
 def test_no_cache_makes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,3 +168,25 @@ def test_a_separator_inside_a_text_is_no_candidate() -> None:
 def test_object_spans() -> None:
     assert object_spans(rb'{"a": "}\""}, {"b": [{}]}] x {}') == ([(0, 12), (14, 25)], 25)
     assert object_spans(b'{"a": {}}, {"b": "') == ([(0, 9)], None)
+
+
+def test_where_events_go_on_behind_an_early_end_does_not_depend_on_the_cuts() -> None:
+    """A block may end within the place that tells."""
+    document = render([f'{{\n  "ph": "X",\n  "name": "{i:02}"\n }}' for i in range(20)], separator=",\n ")
+    at = document.spans[7][0]
+    kept = document.events[:7] + document.events[8:]
+    for chunk_size in range(40, 140):
+        chunks, reader = chunks_of(document.data[:at] + document.data[at + 1 :], chunk_size)
+        assert [event for chunk in chunks for event in chunk.events] == kept
+        assert reader.malformed == 1
+
+
+def test_a_long_event_behind_damage_is_not_lost_for_a_short_one() -> None:
+    long = json.dumps({"ph": "X", "args": {"Call stack": "train.py(354): step;\r\n" * 120}})
+    texts = ['{"ph": "M"}'] * 8 + [long, '{"ph": "C"}', '{"ph": "X"}']
+    document = render([*texts[:4], '{"ph": "X", "name": "cut', *texts[4:8], '{"ph": "X", "args": {', *texts[8:]])
+    for chunk_size in range(40, 6_000, 113):
+        chunks, reader = chunks_of(document.data, chunk_size)
+        found = [event.decode() for chunk in chunks for event in chunk.events]
+        assert found == texts, chunk_size
+        assert reader.malformed == 2

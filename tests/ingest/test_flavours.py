@@ -33,6 +33,12 @@ def test_three_hundred_mutations() -> None:
     assert ended["passed"] + ended["packed"] == 300
 
 
+def test_a_hundred_and_fifty_mutations_read_by_several() -> None:
+    ended, problems = fuzz.run_readers(7, range(150))
+    assert problems == []
+    assert ended["passed"] == 150
+
+
 @pytest.mark.parametrize("fixture", ["healthy", "kineto", "chrome_generic"])
 def test_every_ninety_seventh_truncation(fixture: str) -> None:
     sample = fuzz.truncation_sample(fixture)

@@ -98,3 +98,17 @@ async def test_sums_of_the_trace_before_are_not_shown(sessions_of_one):
         before._computed("of the trace before", before.computing)
         assert driver.panel.content != "of the trace before"
         await driver.settle()
+
+
+async def test_what_needs_links_says_that_they_come_later(sessions_of_one, tmp_path: Path):
+    early, whole = sessions_of_one
+    session = make_session(early.scene.traces, whole=False)
+    async with opened(session, app=still_loading(session, tmp_path / "flags.txt")) as driver:
+        await driver.press("x")
+        assert "when the whole trace is there" in driver.rows()[-1]
+        await driver.press("l", "]")
+        assert "when the whole trace is there" in driver.rows()[-1]
+        driver.main.cancel = None
+        driver.main.replace_session(whole)
+        await driver.press("x")
+        assert "starved launch " in driver.rows()[-1]

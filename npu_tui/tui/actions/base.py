@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.view.scene import Selected
 
@@ -21,6 +22,10 @@ class Base:
 
     def _trace(self, index: int) -> Trace:
         return self._session.scene.traces[index]
+
+    def _no_link(self, reason: str) -> str:
+        """Why there is no link to follow: links come when the whole trace is there."""
+        return say(reason if self._session.whole else "loading.links")
 
     def _selected(self) -> Selected | None:
         """The selected slice, else the one under the cursor, which is selected then."""

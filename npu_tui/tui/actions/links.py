@@ -21,7 +21,7 @@ class LinkActions(Base):
 
     def _follow(self, onward: bool) -> str | None:
         state = self._explorer.state
-        missing = say("link.none" if onward else "link.none_back")
+        missing = self._no_link("link.none" if onward else "link.none_back")
         if state.selection is None and not self._explorer.select_under_cursor():
             return missing
         selected = state.selection
@@ -44,7 +44,7 @@ class LinkActions(Base):
             return say("fit.none")
         found = chain_of(self._session.scene.traces[selected.trace], selected.item)
         if found is None:
-            return say("chain.none")
+            return self._no_link("chain.none")
         self._explorer.select(Selected(selected.trace, found.kernel))
         self._explorer.show(found.start, found.end, 0.05)
         self._screen.open_tab("details")
@@ -66,7 +66,7 @@ class LinkActions(Base):
         trace = self._trace(selected.trace)
         found = siblings(trace, selected.item, self._explorer.state.link_category)
         if not found or found == [selected.item]:
-            return say("sibling.none")
+            return self._no_link("sibling.none")
         at = found.index(selected.item) + direction if selected.item in found else 0
         if not 0 <= at < len(found):
             return say("sibling.last", count=len(found))

@@ -36,7 +36,7 @@ class SliceActions(Base):
     def _starved(self, direction: int) -> str:
         launches = self._session.starved
         if not launches:
-            return say("starved.none")
+            return self._no_link("starved.none")
         state = self._explorer.state
         # With nothing selected the first one in view is meant, wherever the cursor stands.
         here = state.cursor if state.selection is not None else state.viewport.start - 1

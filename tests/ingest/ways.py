@@ -1,0 +1,47 @@
+"""Every way in which one trace comes in: readers, parsed copy, packed, through a pipe."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from npu_tui.ingest.container import read_container, write_container
+from npu_tui.ingest.load import load
+from npu_tui.ingest.opening import PIPED, Opening
+from npu_tui.ingest.workers import Workers
+from npu_tui.trace.model import Trace
+
+READERS = (1, 2, 4)
+
+
+def every_way(
+    data: bytes, folder: Path, readers: Callable[[int], Workers], range_bytes: int, chunk_size: int
+) -> Iterator[tuple[str, Trace]]:
+    """The trace of the file ``data``, which is written to ``folder``: first by this process alone, then all others."""
+    path = folder / "trace_view.json"
+    path.write_bytes(data)
+    alone = load(path, chunk_size=chunk_size)
+    yield "alone", alone
+    for count in READERS:
+        yield f"{count} readers", load(path, chunk_size=chunk_size, workers=readers(count), range_bytes=range_bytes)
+    yield "parsed copy", _again(alone, path)
+    packed = folder / "packed" / "trace_view.json.gz"
+    packed.parent.mkdir(exist_ok=True)
+    packed.write_bytes(gzip.compress(data, 1))
+    unpacked = load(packed, chunk_size=chunk_size, workers=readers(2), range_bytes=range_bytes)
+    yield "gzip", unpacked
+    yield "parsed copy of the gzip", _again(unpacked, packed)
+    yield "pipe", Opening(PIPED, piped=io.BytesIO(data)).trace()  # type: ignore[arg-type]
+    yield "gzip through a pipe", Opening(PIPED, piped=io.BytesIO(packed.read_bytes())).trace()  # type: ignore[arg-type]
+
+
+def _again(trace: Trace, path: Path) -> Trace:
+    """``trace`` of the file ``path``, written and read as its parsed copy."""
+    with (path.parent / "copy").open("w+b") as out:
+        assert write_container(trace, out, 0, lambda: True)
+        out.flush()
+        os.utime(out.name, ns=(0, 0))
+        return read_container(out.fileno(), str(path), (path,), trace.rank)

@@ -1,0 +1,36 @@
+"""However a trace comes in, the screen is the same, to the colour."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from driving import opened
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
+
+from ways import every_way
+
+from npu_tui.ingest.workers import Workers
+from npu_tui.tui.picture import screen_runs
+from npu_tui.tui.session import make_session
+
+TRACE = Path("fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json")
+
+
+async def test_the_opening_screen_and_links_from_near_are_the_same(tmp_path: Path):
+    ways = every_way(TRACE.read_bytes(), tmp_path, Workers, 60_000, 1 << 14)
+    stored: list[object] = []
+    for way, trace in ways:
+        trace.path = "trace_view.json"  # nothing else may differ
+        async with opened(make_session([trace])) as driver:
+            screens = [screen_runs(driver.app)]
+            await driver.press("x", "c", "t", "3")  # the chain of a starved launch, all links, and args from the file
+            await driver.settle()
+            screens.append(screen_runs(driver.app))
+            text = driver.text()
+        if not stored:
+            stored = screens
+            assert "Task Id" in text
+            assert "┃" in text
+        assert screens == stored, way
