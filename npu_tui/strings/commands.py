@@ -21,7 +21,7 @@ ENGLISH: dict[str, str] = {
     "command.step_next": "next step",
     "command.align_start": "align a rank by the start of the base",
     "command.align_end": "align a rank by the end of the base",
-    "command.base": "the selected slice is the base of L and R",
+    "command.base": "the selected slice is the base of {press[align_start]} and {press[align_end]}",
     "command.row_up": "row up",
     "command.row_down": "row down",
     "command.layer_up": "previous layer",

@@ -14,7 +14,7 @@ ENGLISH: dict[str, str] = {
     "flags.head": "# Flags of npu-tui: a time or a range, then the name; each section belongs to one trace.",
     "flags.problem": "flags are kept in memory only: {path}: {why}",
     "flags.title": "Flags",
-    "flags.none": "no flags: K sets one",
+    "flags.none": "no flags: {press[flag]} sets one",
     "flags.when": "time",
     "flags.name": "name",
     "flags.keys": "Enter goes there, r renames, d deletes, Esc closes",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from npu_tui.strings import say
+from npu_tui.strings import name_keys, say
+from npu_tui.tui.key_names import key_label
 
 Group = Literal["time", "rows", "slices", "links", "range", "search", "notes", "panel", "program"]
 GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "notes", "panel", "program")
@@ -45,6 +45,11 @@ class Command:
     def keys(self) -> tuple[str, ...]:
         """The keys that run the command, the user's own if there are any."""
         return _own_keys.get(self.id, self.default_keys)
+
+    @property
+    def press(self) -> str:
+        """What to press, or to type where it has no key, in texts that name it."""
+        return key_label(self.keys[0]) if self.keys else f":{self.id}"
 
     @property
     def title(self) -> str:
@@ -139,89 +144,7 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 BY_ID: dict[str, Command] = {command.id: command for command in COMMANDS}
-
-KEY_LABELS = {
-    "left": "←",
-    "right": "→",
-    "up": "↑",
-    "down": "↓",
-    "shift+left": "Shift+←",
-    "shift+right": "Shift+→",
-    "pageup": "PgUp",
-    "pagedown": "PgDn",
-    "home": "Home",
-    "backspace": "Backspace",
-    "space": "Space",
-    "enter": "Enter",
-    "escape": "Esc",
-    "tab": "Tab",
-    "comma": ",",
-    "full_stop": ".",
-    "slash": "/",
-    "asterisk": "*",
-    "less_than_sign": "<",
-    "greater_than_sign": ">",
-    "left_curly_bracket": "{",
-    "right_curly_bracket": "}",
-    "left_parenthesis": "(",
-    "right_parenthesis": ")",
-    "colon": ":",
-    "question_mark": "?",
-    "minus": "-",
-    "ampersand": "&",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "ctrl+0": "Ctrl+0",
-    "ctrl+l": "Ctrl+L",
-    "ctrl+p": "Ctrl+P",
-    "ctrl+q": "Ctrl+Q",
-    "ctrl+r": "Ctrl+R",
-    "g g": "gg",
-}
-
-
-_TWINS = {
-    "comma": ("fullwidth_comma",),
-    "full_stop": ("ideographic_full_stop", "fullwidth_full_stop"),
-    "left_square_bracket": ("left_black_lenticular_bracket", "fullwidth_left_square_bracket"),
-    "right_square_bracket": ("right_black_lenticular_bracket", "fullwidth_right_square_bracket"),
-    "slash": ("ideographic_comma", "fullwidth_solidus"),
-    "question_mark": ("fullwidth_question_mark",),
-    "colon": ("fullwidth_colon",),
-    "left_curly_bracket": ("fullwidth_left_curly_bracket",),
-    "right_curly_bracket": ("fullwidth_right_curly_bracket",),
-    "left_parenthesis": ("fullwidth_left_parenthesis",),
-    "right_parenthesis": ("fullwidth_right_parenthesis",),
-    "less_than_sign": ("left_double_angle_bracket", "fullwidth_less_than_sign"),
-    "greater_than_sign": ("right_double_angle_bracket", "fullwidth_greater_than_sign"),
-    "space": ("ideographic_space",),
-}
-"""What Chinese input methods send for the punctuation of a key, by Textual's names."""
-
-_FULL_WIDTH = ord("！") - ord("!")
-
-
-def delivered(key: str) -> list[str]:
-    """The names under which terminals deliver ``key``.
-
-    Some send a capital as Shift with the letter; input methods send full-width twins.
-    """
-    names = [key, *_TWINS.get(key, ())]
-    if len(key) == 1 and key.isascii():
-        names.append(chr(ord(key) + _FULL_WIDTH))
-        if key.isupper():
-            names += [f"shift+{key.lower()}", f"shift+{key}"]
-    return names
-
-
-def is_han(char: str | None) -> bool:
-    """Whether ``char`` is a Chinese character: an input method stands between the keys and the program."""
-    return char is not None and unicodedata.name(char[:1] or " ", "").startswith("CJK UNIFIED IDEOGRAPH")
-
-
-def key_label(key: str) -> str:
-    """A key as people write it."""
-    return KEY_LABELS.get(key, key)
+name_keys(lambda command: BY_ID[command].press)
 
 
 def keys_label(command: Command) -> str:

@@ -9,7 +9,8 @@ from npu_tui.analysis.dispatch import Dispatch
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
-from npu_tui.tui.commands import COMMANDS, key_label
+from npu_tui.tui.commands import COMMANDS
+from npu_tui.tui.key_names import key_label
 from npu_tui.tui.session import Session
 from npu_tui.tui.theme import ALERT
 

@@ -14,6 +14,8 @@ from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
+from npu_tui.tui.commands import BY_ID, TAB_COMMAND
+from npu_tui.tui.key_names import key_label
 from npu_tui.tui.tabs import TABS
 from npu_tui.tui.tabs.order import Order, arranged
 from npu_tui.tui.tabs.tab import Content, Row, Table
@@ -44,7 +46,8 @@ class TabLine(Static):
             names = [say(f"tab.{tab.id}.short") for tab in TABS]
         for tab, name in zip(TABS, names, strict=True):
             count = counts.get(tab.id, 0)
-            label = f" {tab.key} {name}{f' {count}' if count else ''} "
+            key = key_label(keys[0]) + " " if (keys := BY_ID[f"{TAB_COMMAND}{tab.id}"].keys) else ""
+            label = f" {key}{name}{f' {count}' if count else ''} "
             line.append(label, style="reverse bold" if tab.id == current else "dim")
             line.append(" ")
             self._ends.append((len(line.plain), tab.id))

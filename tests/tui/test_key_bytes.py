@@ -6,7 +6,8 @@ import pytest
 from driving import keys_of, opened
 from textual.command import CommandPalette
 
-from npu_tui.tui.commands import COMMANDS, delivered
+from npu_tui.tui.commands import COMMANDS
+from npu_tui.tui.key_names import delivered
 from npu_tui.tui.main import MainScreen
 
 BYTES: dict[str, list[str]] = {
