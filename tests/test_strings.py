@@ -24,6 +24,7 @@ from npu_tui.strings import ENGLISH, say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
 from npu_tui.tui.commands import COMMANDS, GROUPS
+from npu_tui.tui.footer import HINTS
 from npu_tui.tui.tabs import TABS
 from npu_tui.view.explorer import _MODES
 from npu_tui.view.scene import LinkShape
@@ -32,7 +33,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "npu_tui"
 
 COMPUTED = {
     "command.": {command.id for command in COMMANDS},
-    "footer.": {command.id for command in COMMANDS if command.footer},
+    "footer.": {hint.word for hints in HINTS.values() for hint in hints},
     "group.": set(GROUPS),
     "tab.": {f"{tab.id}{form}" for tab in TABS for form in ("", ".short")},
     "class.": {op_class.name.lower() for op_class in OpClass},

@@ -126,6 +126,8 @@ ENGLISH: dict[str, str] = {
     ),
     "keys.input_method": "input method is on: press Shift",
     "app.crashed": "npu-tui: internal error: {error}; {variable}=1 shows where",
-    "first.starved": "{press[starved_next]} goes to the first of {count} launches that the device waited for; {press[help]} shows all keys",
-    "first.finding": "{press[finding_next]} goes to the first finding; {press[help]} shows all keys",
+    "first.starved": "{press[starved_next]} goes to the first of {count} launches that the device waited for",
+    "first.starved.short": "{press[starved_next]}: the first of {count} starved launches",
+    "first.finding": "{press[finding_next]} goes to the first finding",
+    "first.finding.short": "{press[finding_next]}: the first finding",
 }

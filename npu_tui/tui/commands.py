@@ -32,14 +32,11 @@ class Command:
     """Something the user can do. ``default_keys`` are Textual key names, or one twice with a blank for a sequence.
 
     A command without keys is typed behind ``:`` or found in the palette.
-
-    ``footer`` commands are named in the footer, by their first key.
     """
 
     id: str
     group: Group
     default_keys: tuple[str, ...]
-    footer: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -67,18 +64,18 @@ def set_keys(own: Mapping[str, tuple[str, ...]]) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("zoom_in", "time", ("w",), footer=True),
-    Command("zoom_out", "time", ("s",), footer=True),
+    Command("zoom_in", "time", ("w",)),
+    Command("zoom_out", "time", ("s",)),
     Command("zoom_in_fast", "time", ("W",)),
     Command("zoom_out_fast", "time", ("S",)),
-    Command("pan_left", "time", ("a", "left"), footer=True),
-    Command("pan_right", "time", ("d", "right"), footer=True),
+    Command("pan_left", "time", ("a", "left")),
+    Command("pan_right", "time", ("d", "right")),
     Command("pan_left_fast", "time", ("A",)),
     Command("pan_right_fast", "time", ("D",)),
     Command("cursor_left", "time", ("shift+left",)),
     Command("cursor_right", "time", ("shift+right",)),
     Command("home", "time", ("0", "home", "ctrl+0")),
-    Command("fit", "time", ("f",), footer=True),
+    Command("fit", "time", ("f",)),
     Command("undo", "time", ("backspace", "u")),
     Command("redo", "time", ("U", "ctrl+r")),
     Command("step_previous", "time", ("less_than_sign",)),
@@ -86,38 +83,38 @@ COMMANDS: tuple[Command, ...] = (
     Command("align_start", "time", ("L",)),
     Command("align_end", "time", ("R",)),
     Command("base", "time", ()),
-    Command("row_up", "rows", ("up", "k"), footer=True),
-    Command("row_down", "rows", ("down", "j"), footer=True),
+    Command("row_up", "rows", ("up", "k")),
+    Command("row_down", "rows", ("down", "j")),
     Command("layer_up", "rows", ("pageup",)),
     Command("layer_down", "rows", ("pagedown",)),
     Command("row_first", "rows", ("g g",)),
     Command("row_last", "rows", ("G",)),
-    Command("fold", "rows", ("space",), footer=True),
+    Command("fold", "rows", ("space",)),
     Command("pin", "rows", ("p",)),
     Command("hide", "rows", ("H",)),
     Command("show_hidden", "rows", ()),
     Command("idle", "rows", ("i",)),
-    Command("slice_previous", "slices", ("h", "comma"), footer=True),
-    Command("slice_next", "slices", ("l", "full_stop"), footer=True),
+    Command("slice_previous", "slices", ("h", "comma")),
+    Command("slice_next", "slices", ("l", "full_stop")),
     Command("same_previous", "slices", ("left_curly_bracket",)),
     Command("same_next", "slices", ("right_curly_bracket",)),
     Command("bubble_next", "slices", ("b",)),
     Command("bubble_previous", "slices", ("B",)),
-    Command("starved_next", "slices", ("x",), footer=True),
+    Command("starved_next", "slices", ("x",)),
     Command("starved_previous", "slices", ("X",)),
-    Command("finding_next", "slices", ("e",), footer=True),
+    Command("finding_next", "slices", ("e",)),
     Command("finding_previous", "slices", ("E",)),
-    Command("link_back", "links", ("left_square_bracket",), footer=True),
-    Command("link_forward", "links", ("right_square_bracket",), footer=True),
+    Command("link_back", "links", ("left_square_bracket",)),
+    Command("link_forward", "links", ("right_square_bracket",)),
     Command("sibling_previous", "links", ("left_parenthesis",)),
     Command("sibling_next", "links", ("right_parenthesis",)),
-    Command("chain", "links", ("c",), footer=True),
-    Command("link_mode", "links", ("t",), footer=True),
+    Command("chain", "links", ("c",)),
+    Command("link_mode", "links", ("t",)),
     Command("range_selection", "range", ("m",)),
     Command("range_clear", "range", ("M",)),
-    Command("range_mark", "range", ("v",), footer=True),
+    Command("range_mark", "range", ("v",)),
     Command("range_zoom", "range", ("z", "Z")),
-    Command("search", "search", ("slash",), footer=True),
+    Command("search", "search", ("slash",)),
     Command("hit_next", "search", ("n",)),
     Command("hit_previous", "search", ("N",)),
     Command("hits_only", "search", ("asterisk",)),
@@ -127,7 +124,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("yank_view", "notes", ("Y",)),
     Command("copy_text", "notes", ()),
     Command("copy_csv", "notes", ()),
-    Command("panel", "panel", ("q", "Q"), footer=True),
+    Command("panel", "panel", ("q", "Q")),
     *(Command(f"{TAB_COMMAND}{tab}", "panel", (key,)) for tab, key in TAB_KEYS),
     Command("sort_reverse", "panel", ("minus",)),
     Command("filter", "panel", ("ampersand",)),
@@ -139,7 +136,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("palette", "program", ("ctrl+p",)),
     Command("health", "program", ()),
     Command("redraw", "program", ("ctrl+l",)),
-    Command("help", "program", ("question_mark",), footer=True),
+    Command("help", "program", ("question_mark",)),
     Command("quit", "program", ("ctrl+q",)),
 )
 

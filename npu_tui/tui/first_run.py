@@ -25,14 +25,14 @@ class FirstRun:
             return
         lead = "starved" if session.starved else "finding"
         self._line = line
-        line.hint = say(f"first.{lead}", count=len(session.starved))
+        line.leads = [say(f"first.{form}", count=len(session.starved)) for form in (lead, f"{lead}.short")]
         line.show_keys(True)
 
     def used(self, command: str) -> None:
         """Take the line away once ``command`` was what it leads to, or the user sends it away."""
         if self._line is None or command not in (*_LEADS, "escape", "help"):
             return
-        self._line.hint = ""
+        self._line.leads = []
         self._line = None
         if command in _LEADS and self._seen is not None:
             with suppress(OSError):

@@ -340,8 +340,10 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self.set_focus(self.query_one(Timeline))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Put the prompt away when something else takes the focus."""
-        prompt = self.query_one(Prompt)
+        """Put the prompt away when something else takes the focus; name the keys of what has it."""
+        prompt, panel = self.query_one(Prompt), self.query_one(Panel)
+        inside = panel in event.widget.ancestors
+        self.query_one(StatusLine).show_place("lanes" if not inside else "table" if panel.table.has_focus else "text")
         if prompt.is_open and prompt not in event.widget.ancestors:
             prompt.close()
 
