@@ -5,6 +5,7 @@ from __future__ import annotations
 ENGLISH: dict[str, str] = {
     "flag.prompt": "flag: ",
     "flag.kept": "flag {name} at {when}",
+    "flag.here": "flag {name}: {when}",
     "flag.deleted": "flag {name} is deleted",
     "flag.renamed": "the flag is called {name} now",
     "flag.edit": "an empty name deletes this flag",

@@ -394,6 +394,12 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """Open the tab that was clicked."""
         self.open_tab(event.tab)
 
+    def on_timeline_pointed(self, event: Timeline.Pointed) -> None:
+        """Go to the finding or flag that was clicked above the lanes, else put the cursor there."""
+        found = self.contents.show_numbered(int(event.finding)) if event.finding else ""
+        if words := found or self.notes.point_at(event.start, event.end):
+            self.tell(words)
+
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest."""
         if self._panel_timer is None:
