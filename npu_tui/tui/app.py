@@ -51,6 +51,8 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
     """
 
     TITLE = "npu-tui"
+    CSS = "CommandPalette SearchIcon { display: none; }"
+    """Its picture has no counterpart in plain glyphs, and terminals differ about its width."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False),
