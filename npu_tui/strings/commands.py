@@ -112,6 +112,6 @@ ENGLISH: dict[str, str] = {
     "group.panel": "Panel",
     "group.program": "Program",
     "command.prompt": ":",
-    "command.unknown": "no command, time, flag, lane or slice is called {text}",
-    "command.nearest": "; the nearest command is :{command}",
+    "command.unknown": "no command, lane or slice is called {text}",
+    "command.nearest": "; nearest: :{command}",
 }

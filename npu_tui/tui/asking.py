@@ -98,7 +98,7 @@ class Asking:
         found = self._found[max(self._at, 0)]
         kind, text, count = say(f"kind.{found.kind}"), brief(found.text, 60), len(self._found)
         if self._at < 0:
-            words = say("ask.guess", kind=kind, text=text)
+            words = say("ask.guess", kind=kind, text=f":{found.also[0]}" if found.also else text)
         elif count == 1:
             words = say("ask.found", kind=kind, text=text)
         else:

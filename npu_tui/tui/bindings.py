@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from textual.binding import Binding, BindingType
@@ -11,6 +12,9 @@ from npu_tui.tui.key_names import delivered
 
 ASKING = ("search", "command", "flag", "filter")
 """The commands that open a prompt. What is typed at once behind their keys belongs to it already."""
+
+_ANYWHERE = re.compile(r"(ctrl|alt)\+\S+|f\d+")
+"""Keys that mean nothing while a text is typed."""
 
 
 def screen_bindings() -> list[BindingType]:
@@ -25,9 +29,9 @@ def screen_bindings() -> list[BindingType]:
 
 
 def quit_bindings() -> list[Binding]:
-    """The keys that end the program wherever the user is, as far as they are no characters, which prompts take."""
+    """The keys that end the program wherever the user is, as far as no prompt takes them."""
     command = BY_ID["quit"]
-    keys = [key for key in command.keys if key.startswith(("ctrl+", "alt+")) and " " not in key]
+    keys = [key for key in command.keys if _ANYWHERE.fullmatch(key)]
     return _named(command, "quit", keys, urgent=True)
 
 
