@@ -345,9 +345,9 @@ def _settings(words: list[str]) -> int:
     from npu_tui.tui.commands import COMMANDS
 
     if not options.check:
-        from npu_tui.tui.key_names import key_label
+        from npu_tui.tui.key_names import key_in_ascii
 
-        rows = [(each.id, tuple(map(key_label, each.default_keys)), each.title) for each in COMMANDS]
+        rows = [(each.id, tuple(map(key_in_ascii, each.default_keys)), each.title) for each in COMMANDS]
         _write(settings_text(rows, _THEMES, _thresholds()))
         return DONE
     from npu_tui.tui.keymap import use_settings

@@ -60,6 +60,12 @@ def key_label(key: str) -> str:
     return "+".join([*(word.capitalize() for word in _MODIFIERS if word in modifiers), label])
 
 
+def key_in_ascii(key: str) -> str:
+    """A key as people write it into a file: ``left`` for the arrow, which few keyboards have as a character."""
+    label = key_label(key)
+    return label if label.isascii() else key
+
+
 def find_key(text: str) -> str | None:
     """Textual's name of a key as people write it, None if there is no such key.
 

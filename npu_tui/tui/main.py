@@ -224,7 +224,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """In a prompt the keys that open prompts are text."""
-        return not (action == "run" and parameters[0] in ASKING and self.query_one(Prompt).is_open)
+        asks = action == "prefix" or (action == "run" and parameters[0] in ASKING)
+        return not (asks and self.query_one(Prompt).is_open)
 
     def action_prefix(self, key: str) -> None:
         """Take the first key of a sequence; the second one runs its command."""

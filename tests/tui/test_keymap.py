@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import BY_ID, COMMANDS, set_keys, text_table
 from npu_tui.tui.header import StatusLine
 from npu_tui.tui.keymap import KeymapError, key_name, use_keys, use_settings, words_at_start
+from npu_tui.tui.picture import unknown_keys
 from npu_tui.tui.sheet import Sheet
 
 
@@ -223,3 +225,33 @@ async def test_the_keys_of_textual_itself_can_be_given_to_others(session):
         assert isinstance(driver.app.screen, CommandPalette)
         await driver.send("\x18")
     assert driver.app.return_code == 0
+
+
+async def test_a_sequence_that_opens_a_prompt_is_text_in_it(session):
+    use_keys({"search": ("//",), "command": ("F3",)})
+    async with opened(session) as driver:
+        await driver.press("/")
+        assert not driver.prompt.is_open
+        await driver.press("/", *"//a//")
+        assert driver.prompt.text == "//a//"
+        await driver.press("escape")
+        await driver.send("\x1bOR")
+        await driver.press(*"//")
+        assert driver.prompt.text == "//"
+
+
+def test_the_printed_keys_are_the_default_ones(tmp_path, capsys):
+    assert main(["settings"]) == 0
+    file = tmp_path / "settings.toml"
+    text = capsys.readouterr().out.partition("[screen]")[0]
+    assert 'pan_left = ["a", "left"]' in text
+    file.write_text(re.sub(r"(?m)^# (?=\w+ = (?!\"key\"))", "", text))
+    settings = load_settings(file, known_settings())
+    assert set(settings.keys) == set(BY_ID)
+    assert use_settings(settings) == []
+    assert all(command.keys == command.default_keys for command in COMMANDS)
+
+
+def test_pictures_take_keys_as_people_write_them():
+    assert unknown_keys(["x", "Ctrl+R", "PgDn", "gg", "F5", "left", "<", "colon"]) == []
+    assert unknown_keys(["nope", "Ctrl+Nope", "xy"]) == ["nope", "Ctrl+Nope", "xy"]
