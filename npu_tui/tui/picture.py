@@ -50,8 +50,8 @@ def picture(
 ) -> str:
     """The SVG of the explorer on ``trace`` at ``columns`` x ``rows`` after ``keys`` were pressed.
 
-    The keys are those that ``find_key`` knows. It is drawn as ``terminal`` shows it, by default one with all colours and
-    glyphs; it opens at ``start`` and marks the flags of the file ``notes``.
+    The keys are those that ``find_key`` knows. It is drawn as ``terminal`` shows it, by default one with all colours
+    and glyphs; it opens at ``start`` and marks the flags of the file ``notes``.
     """
     app = NpuTui(session=make_session([trace]), terminal=terminal or Terminal(), start=start, notes=notes)
     return asyncio.run(_picture(app, trace, columns, rows, keys))
