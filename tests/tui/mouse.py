@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from driving import Driver
 from textual import events
+from textual._xterm_parser import XTermParser
 
 MINIMAP, RULER = 0, 1
 
@@ -17,6 +18,20 @@ async def send(driver: Driver, kind: type[events.MouseEvent], x: int, y: int, **
     event.set_sender(driver.app)
     driver.app._driver.process_message(event)
     await driver.idle()
+
+
+async def send_bytes(driver: Driver, *data: str) -> None:
+    """What a terminal sends (SGR mouse reports), read by Textual's own parser."""
+    parser = XTermParser()
+    for event in parser.feed("".join(data)):
+        event.set_sender(driver.app)
+        driver.app._driver.process_message(event)
+        await driver.idle()
+
+
+def report(button: int, x: int, y: int, released: bool = False) -> str:
+    """The bytes for ``button``: 0 is the left, 2 the right one; 4 Shift, 8 Alt, 16 Ctrl, 32 a move, 64 the wheel."""
+    return f"\x1b[<{button};{x + 1};{y + 1}{'m' if released else 'M'}"
 
 
 async def drag(driver: Driver, start: tuple[int, int], end: tuple[int, int], **modifiers) -> None:

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from driving import opened
-from mouse import MINIMAP, RULER, cell_of, click, drag, send, time_at
+from mouse import MINIMAP, RULER, cell_of, click, drag, report, send, send_bytes, time_at
 from textual import events
 
 from npu_tui.tui.app import NpuTui
@@ -216,6 +217,33 @@ async def test_a_click_on_lost_time_in_the_minimaps_place_puts_the_cursor_there(
         await click(driver, frame.gutter + 30, MINIMAP)
         assert frame.viewport.column(driver.state.cursor) == 30
         assert driver.window == window
+
+
+SHIFT, ALT, CTRL, MOVE, WHEEL_UP, WHEEL_DOWN = 4, 8, 16, 32, 64, 65
+
+
+async def test_bytes_of_wheels(session):
+    async with opened(session, (80, 16)) as driver:
+        view = driver.state.viewport
+        await send_bytes(driver, report(WHEEL_DOWN, 40, 10))
+        assert (driver.state.top, driver.state.viewport) == (3, view)
+        await send_bytes(driver, report(WHEEL_UP | CTRL, 40, 10))
+        assert driver.state.viewport.span < view.span
+        await send_bytes(driver, report(WHEEL_DOWN | CTRL, 40, 10))
+        await send_bytes(driver, report(WHEEL_DOWN | SHIFT, 40, 10))
+        assert driver.state.viewport.first > view.first
+
+
+@pytest.mark.parametrize(("button", "zooms"), [(0, False), (2, True), (ALT, True)], ids=["left", "right", "Alt"])
+async def test_bytes_of_drags(session, button, zooms):
+    async with opened(session) as driver:
+        y = driver.timeline.region.y + 10
+        low, high, view = time_at(driver, 40), time_at(driver, 70), driver.state.viewport
+        moves = [report(button | MOVE, x, y) for x in (50, 70)]
+        await send_bytes(driver, report(button, 40, y), *moves, report(button, 70, y, released=True))
+        assert driver.state.range == (low, high)
+        assert (driver.state.viewport != view) == zooms
+        assert not zooms or driver.state.viewport.span == high - low
 
 
 async def test_a_click_takes_the_focus_to_the_lanes(session):
