@@ -45,6 +45,7 @@ def use_settings(settings: Settings) -> list[str]:
         remarks = use_keys(settings.keys, settings.key_lines)
     except KeymapError as error:
         raise setting_error(settings, error.command, str(error)) from None
+    remarks.sort(key=lambda remark: settings.key_lines.get(remark.command, 0))
     return [str(setting_error(settings, remark.command, remark.words)) for remark in remarks]
 
 

@@ -12,7 +12,7 @@ from textual.command import CommandPalette
 from npu_tui.cli import known_settings, main
 from npu_tui.settings import load_settings
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.commands import BY_ID, COMMANDS, set_keys, text_table
+from npu_tui.tui.commands import BY_ID, COMMANDS, text_table
 from npu_tui.tui.header import StatusLine
 from npu_tui.tui.keymap import KeymapError, key_name, use_keys, use_settings, words_at_start
 from npu_tui.tui.picture import unknown_keys
@@ -22,7 +22,7 @@ from npu_tui.tui.sheet import Sheet
 @pytest.fixture(autouse=True)
 def _default_keys():
     yield
-    set_keys({})
+    use_keys({})
 
 
 @pytest.mark.parametrize(
