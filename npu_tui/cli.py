@@ -283,16 +283,19 @@ def _settings(words: list[str]) -> int:
     from npu_tui.tui.commands import COMMANDS
 
     if not options.check:
-        rows = [(command.id, command.default_keys, command.title) for command in COMMANDS]
+        from npu_tui.tui.key_names import key_in_ascii
+
+        rows = [(each.id, tuple(map(key_in_ascii, each.default_keys)), each.title) for each in COMMANDS]
         _write(settings_text(rows, _THEMES, _thresholds()))
         return DONE
-    from npu_tui.tui.keymap import KeymapError, use_keys
+    from npu_tui.tui.keymap import use_settings
 
     try:
         found = load_settings(options.config, known_settings())
-        use_keys(found.keys)
-    except (SettingsError, KeymapError) as error:
+        remarks = use_settings(found)
+    except SettingsError as error:
         return _refuse(error, USAGE)
+    _write("".join(f"{remark}\n" for remark in remarks))
     key = "cli.settings.none" if found.path is None else "cli.settings.good"
     _write(say(key, path=printable(str(found.path or settings_path()))) + "\n")
     return DONE
@@ -309,18 +312,15 @@ def known_settings() -> Known:
 def _read_settings() -> Settings | None:
     """The user's settings, None after saying what is wrong with them."""
     from npu_tui.settings import SettingsError, load_settings, settings_path
-    from npu_tui.tui.keymap import KeymapError, use_keys
+    from npu_tui.tui.keymap import use_settings
 
     try:
         # What the names may be takes imports that only a file is worth.
         settings = load_settings(known=known_settings() if settings_path().exists() else None)
-        use_keys(settings.keys)
+        use_settings(settings)
         return settings
-    except KeymapError as error:
-        print(f"npu-tui: {printable(str(settings.path))}: {printable(str(error))}", file=sys.stderr)
-        return None
     except SettingsError as error:
-        print(f"npu-tui: {error}", file=sys.stderr)
+        _refuse(error)
         return None
 
 

@@ -59,8 +59,8 @@ class Known:
 class Settings:
     """What the file says; what it leaves out is an empty mapping or None, so that each default has one owner.
 
-    ``keys`` maps a command id to its keys in place of the default ones (an empty tuple unbinds it); ``path`` is the
-    file that was read, None if there is none.
+    ``keys`` maps a command id to its keys in place of the default ones (an empty tuple unbinds it), ``key_lines`` to
+    the line of the file that names it; ``path`` is the file that was read, None if there is none.
     """
 
     path: Path | None = None
@@ -68,6 +68,7 @@ class Settings:
     glyphs: str | None = None
     theme: str | None = None
     thresholds: Mapping[str, bool | int | float] = field(default_factory=dict)
+    key_lines: Mapping[str, int] = field(default_factory=dict)
 
 
 def settings_path(option: str | Path | None = None) -> Path:
@@ -107,6 +108,11 @@ def _text(raw: bytes, path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise _error(path, line, say("settings.not_utf8", byte=error.start)) from None
+
+
+def setting_error(settings: Settings, command: str, words: str) -> SettingsError:
+    """What is wrong with the keys of ``command`` in ``settings``, behind the file and the line."""
+    return _error(settings.path or settings_path(), settings.key_lines.get(command), words)
 
 
 def _error(path: Path, line: int | None, words: str) -> SettingsError:
@@ -165,6 +171,7 @@ class _Reader:
             self._choice("glyphs", screen, self._known.glyphs),
             self._choice("theme", screen, self._known.themes),
             {name: self._threshold(name, value) for name, value in tables.get(THRESHOLDS, {}).items()},
+            {name: line for name in tables.get(KEYS, {}) if (line := self._line_of(KEYS, name))},
         )
 
     def _tables(self) -> dict[str, dict[str, Any]]:
@@ -233,7 +240,7 @@ class _Reader:
                     return number
             elif (found := _NAME.match(line)) and f"{current}.{found[2]}".strip(".") == f"{table}.{name}".strip("."):
                 return number
-        return None
+        return self._line_of("", table) if table else None
 
 
 def _nearest(name: str, allowed: Collection[str]) -> str:

@@ -24,6 +24,7 @@ from npu_tui.strings import ENGLISH, say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
 from npu_tui.tui.commands import COMMANDS, GROUPS
+from npu_tui.tui.footer import HINTS
 from npu_tui.tui.tabs import TABS
 from npu_tui.view.explorer import _MODES
 from npu_tui.view.scene import LinkShape
@@ -32,7 +33,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "npu_tui"
 
 COMPUTED = {
     "command.": {command.id for command in COMMANDS},
-    "footer.": {command.id for command in COMMANDS if command.footer},
+    "footer.": {hint.word for hints in HINTS.values() for hint in hints},
     "group.": set(GROUPS),
     "tab.": {f"{tab.id}{form}" for tab in TABS for form in ("", ".short")},
     "class.": {op_class.name.lower() for op_class in OpClass},
@@ -110,7 +111,8 @@ def literals(node: ast.AST) -> list[str]:
 
 
 def placeholders(text: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(text) if name}
+    """The values that ``text`` wants of its caller; the keys that it names are filled in everywhere."""
+    return {name for _, name, _, _ in Formatter().parse(text) if name and not name.startswith("press[")}
 
 
 def words_in_source() -> set[str]:
@@ -140,6 +142,14 @@ def test_no_table_takes_a_key_of_another():
     tables = [module.ENGLISH for module in vars(npu_tui.strings).values() if hasattr(module, "ENGLISH")]
     assert len(tables) > 5
     assert sum(map(len, tables)) == len(ENGLISH)
+
+
+def test_texts_name_keys_of_commands():
+    ids = {command.id for command in COMMANDS}
+    named = {match for text in ENGLISH.values() for match in re.findall(r"\{press\[(\w+)\]\}", text)}
+    assert len(named) > 10
+    assert named <= ids
+    assert all("{press" not in re.sub(r"\{press\[\w+\]\}", "", text) for text in ENGLISH.values())
 
 
 def test_every_key_in_use_exists():

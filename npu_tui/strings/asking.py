@@ -7,6 +7,7 @@ ENGLISH: dict[str, str] = {
     "ask.nothing": "nothing is called that",
     "ask.found": "→ {kind} {text}",
     "ask.found_of": "→ {kind} {text} ({n} of {count}, ↑ ↓ choose, Tab takes it)",
+    "ask.guess": "nothing is called that; ↓ chooses {kind} {text}",
     "kind.command": "command",
     "kind.time": "time",
     "kind.flag": "flag",

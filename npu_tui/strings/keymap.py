@@ -5,5 +5,14 @@ from __future__ import annotations
 ENGLISH: dict[str, str] = {
     "keymap.unknown": "[keys] {command}: there is no key {key}",
     "keymap.nearest": "; did you mean {name}?",
+    "keymap.fixed": "[keys] {command}: {key} always leaves at once",
     "keymap.twice": "[keys] {key} is given to {other} and to {command}",
+    "keymap.begins": "[keys] {key} begins {sequence} of {other}, so it cannot run {command} as well",
+    "keymap.line": "line {line}",
+    "keymap.taken": "[keys] {key} runs {command} and no longer {other}",
+    "keymap.ends": "[keys] {key} runs {command}, so {sequence} no longer runs {other}",
+    "keymap.keeps": ", which keeps {keys}",
+    "keymap.none_left": ", which has no key left: give it one, or [] to have it so",
+    "keymap.sent_as": "[keys] {command}: most terminals send {other} for {key}",
+    "keymap.without": "no key is left for {commands}: npu-tui settings --check says why",
 }

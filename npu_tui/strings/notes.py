@@ -5,6 +5,7 @@ from __future__ import annotations
 ENGLISH: dict[str, str] = {
     "flag.prompt": "flag: ",
     "flag.kept": "flag {name} at {when}",
+    "flag.here": "flag {name}: {when}",
     "flag.deleted": "flag {name} is deleted",
     "flag.renamed": "the flag is called {name} now",
     "flag.edit": "an empty name deletes this flag",
@@ -14,7 +15,7 @@ ENGLISH: dict[str, str] = {
     "flags.head": "# Flags of npu-tui: a time or a range, then the name; each section belongs to one trace.",
     "flags.problem": "flags are kept in memory only: {path}: {why}",
     "flags.title": "Flags",
-    "flags.none": "no flags: K sets one",
+    "flags.none": "no flags: {press[flag]} sets one",
     "flags.when": "time",
     "flags.name": "name",
     "flags.keys": "Enter goes there, r renames, d deletes, Esc closes",

@@ -8,7 +8,7 @@ ENGLISH: dict[str, str] = {
     "loading.piped": "{done} MB have come through the pipe",
     "loading.building": "ordering {events} events",
     "loading.cancel": "Esc cancels",
-    "loading.early": "loading: {figures} · Esc cancels",
+    "loading.early": "loading: {figures} · {press[escape]} cancels",
     "loading.links": "links and what follows from them come when the whole trace is there",
     "cache.help": "list the parsed copies of large traces, or clear them",
     "cache.what": "list (the default) or clear",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 ENGLISH: dict[str, str] = {
     "rows.hidden": "{count} hidden",
-    "rows.pinned": "{name} stays on top; p puts it back",
+    "rows.pinned": "{name} stays on top; {press[pin]} puts it back",
     "rows.unpinned": "{name} is back in its place",
     "rows.no_lane": "the cursor is on no lane",
-    "rows.hide": "{name} is hidden; Space on the row that counts the hidden ones, or :show_hidden, brings it back",
-    "rows.hide_none": "only lanes and curves can be hidden; Space folds a layer",
+    "rows.hide": "{name} is hidden; {press[fold]} on the row that counts the hidden ones, or {press[show_hidden]}, brings it back",
+    "rows.hide_none": "only lanes and curves can be hidden; {press[fold]} folds a layer",
     "rows.shown": "{count} shown again",
     "rows.shown_none": "nothing is hidden",
     "rows.idle_away": "rows without a slice in view are left out",

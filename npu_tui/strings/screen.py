@@ -23,7 +23,10 @@ ENGLISH: dict[str, str] = {
     "category.async_npu": "op→NPU",
     "category.async_task_queue": "queue",
     "category.fwdbwd": "fwd→bwd",
-    "details.none": "Nothing is selected: h l walk along a row, Enter selects under the cursor, x finds starved ones.",
+    "details.none": (
+        "Nothing is selected: {press[slice_previous]} {press[slice_next]} walk along a row, {press[go]} selects under the "
+        "cursor, {press[starved_next]} finds starved ones."
+    ),
     "details.legend": "classes",
     "details.lines": "lines",
     "details.start": "start",
@@ -70,7 +73,10 @@ ENGLISH: dict[str, str] = {
     "links.latency": "latency",
     "links.lost": "lost",
     "links.unbound": "no slice there",
-    "range.none": "No range: v marks one by keyboard, m takes the selected slice, a drag with the mouse marks one.",
+    "range.none": (
+        "No range: {press[range_mark]} marks one by keyboard, {press[range_selection]} takes the selected slice, a drag "
+        "with the mouse marks one."
+    ),
     "range.title": "{start} … {end}   Δt {length}   {edges}{count} slices, {names} rows by {by}",
     "range.between": "between {first} and {second}",
     "range.by_name": "name (its key again: by type)",
@@ -96,18 +102,21 @@ ENGLISH: dict[str, str] = {
     "select.none": "no slice under the cursor",
     "slice.last": "no further slice in this row",
     "fit.none": "nothing is selected",
-    "range.zoom_none": "no range: v marks one",
+    "range.zoom_none": "no range: {press[range_mark]} marks one",
     "undo.none": "nothing to undo",
     "redo.none": "nothing to redo",
     "fold.none": "nothing to fold here",
     "mode.off": "links off",
     "mode.selection": "links of the selection",
     "mode.all": "all links in view",
-    "range.begun": "range begun at {start}: move, then v",
+    "range.begun": "range begun at {start}: move, then {press[range_mark]}",
     "help.title": "Keys",
     "sheet.close": "Esc closes",
-    "help.table": "In the table: ↑ ↓ row, ← → sort, - reverse, & filter, Enter goes there, y copies the row, Esc back. Letters still drive the lanes.",
-    "help.lanes": "Dimmed is what can do nothing just now. Tab goes to the panel; the keys of its table are told there.",
+    "help.table": (
+        "In the table: ↑ ↓ row, ← → sort, {press[sort_reverse]} reverse, {press[filter]} filter, Enter goes there, "
+        "{press[yank]} copies the row, {press[escape]} back. Letters still drive the lanes."
+    ),
+    "help.lanes": "Dimmed is what can do nothing just now. {press[focus_next]} goes to the panel; the keys of its table are told there.",
     "help.words": (
         "┃ near-vertical: the device started as soon as the host had launched. ╲ queued: it waited behind others.\n"
         "Red is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost time.\n"
@@ -117,6 +126,8 @@ ENGLISH: dict[str, str] = {
     ),
     "keys.input_method": "input method is on: press Shift",
     "app.crashed": "npu-tui: internal error: {error}; {variable}=1 shows where",
-    "first.starved": "{key} goes to the first of {count} launches that the device waited for; {help} shows all keys",
-    "first.finding": "{key} goes to the first finding; {help} shows all keys",
+    "first.starved": "{press[starved_next]} goes to the first of {count} launches that the device waited for",
+    "first.starved.short": "{press[starved_next]}: the first of {count} starved launches",
+    "first.finding": "{press[finding_next]} goes to the first finding",
+    "first.finding.short": "{press[finding_next]}: the first finding",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ENGLISH: dict[str, str] = {
-    "search.none": "No search: / looks for a part of a name, /regex/, or dur>1ms layer:cann class:starved arg:Dims~1024 line:main.py:354 step:50.",
+    "search.none": "No search: {press[search]} looks for a part of a name, /regex/, or dur>1ms layer:cann class:starved arg:Dims~1024 line:main.py:354 step:50.",
     "search.title": "{count} hits for {text}",
     "search.running": "{count} hits so far for {text}, {share} of the args read",
     "search.name": "name",
@@ -18,7 +18,7 @@ ENGLISH: dict[str, str] = {
     "search.filter_on": "only hits are in colour",
     "search.filter_off": "all slices are in colour",
     "hit.of": "hit {n} of {count}: {name}",
-    "hit.none": "no hits: / searches",
+    "hit.none": "no hits: {press[search]} searches",
     "query.pattern": "/{pattern}/ is no regular expression: {why}",
     "query.pattern_kind": "/{pattern}/: look-around and back references cannot be searched for",
     "query.sign": "{field} takes a colon, such as {example}",

@@ -21,6 +21,7 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
+from npu_tui.tui.bindings import quit_bindings
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
 from npu_tui.tui.repaint import Repaint
@@ -43,17 +44,21 @@ _COLOUR_SYSTEMS: dict[str, Literal["truecolor", "256", "standard"]] = {
 UNREADABLE, INTERNAL, INTERRUPTED = 3, 70, 130
 
 
-class NpuTui(App[InputError | None]):
+class NpuTui(App[InputError | None], inherit_bindings=False):
     """Opens ``path``, or a session that is loaded already, and draws as ``terminal`` can show it.
 
     The result is the error that kept it from opening.
     """
 
     TITLE = "npu-tui"
+    CSS = "CommandPalette SearchIcon { display: none; }"
+    """Its picture has no counterpart in plain glyphs, and terminals differ about its width."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False),
     ]
+    ENABLE_COMMAND_PALETTE = False
+    """The registry has a key of its own for it."""
     COMMANDS = set()  # noqa: RUF012 - the palette offers this program's commands only
 
     def __init__(
@@ -68,6 +73,9 @@ class NpuTui(App[InputError | None]):
     ) -> None:
         """Opens at ``start``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run."""
         super().__init__()
+        self.use_command_palette = True
+        for binding in quit_bindings():
+            self._bindings.key_to_bindings.setdefault(binding.key, []).append(binding)
         self._start = start
         self._notes = notes
         self._seen = seen

@@ -9,7 +9,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import exact_text, parse_duration
 from npu_tui.tui.commands import BY_ID, COMMANDS
-from npu_tui.tui.completion import Candidate, best
+from npu_tui.tui.completion import Candidate, best, nearest_command
 from npu_tui.tui.flags import Flag
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.timeline import Timeline
@@ -17,6 +17,9 @@ from npu_tui.view.start import find_slice
 
 if TYPE_CHECKING:
     from npu_tui.tui.main import MainScreen
+
+_QUIT = ("q", "q!", "qa", "wq", "quit", "exit")
+"""What people type to leave a program."""
 
 
 class Asking:
@@ -60,56 +63,64 @@ class Asking:
         """Show what ``text`` may mean."""
         if text == self._typed:
             return
-        self._found, self._at, self._typed = self.candidates(text.strip()), 0, text
+        sure, guesses = self.candidates(text.strip())
+        # A guess is run only once it is chosen.
+        self._found, self._at, self._typed = sure + guesses, 0 if sure else -1, text
         self._show()
 
     def choose(self, direction: int) -> None:
         """Go to the next or previous candidate."""
+        self.complete(self._prompt.text)  # it may have been chosen faster than it was completed
         if self._found:
-            self._at = (self._at + direction) % len(self._found)
+            self._at = (max(self._at, -1 if direction > 0 else 0) + direction) % len(self._found)
             self._show()
 
     def taken(self) -> str | None:
         """The text of the candidate on show."""
-        return self._found[self._at].text if self._found else None
+        self.complete(self._prompt.text)
+        return self._found[max(self._at, 0)].text if self._found else None
 
     def obey(self, text: str) -> None:
-        """Do what the candidate on show says."""
+        """Do what the chosen candidate says; where none is, say which command is called most like ``text``."""
         self.complete(text)  # it may have been entered faster than it was completed
-        if self._found:
+        if self._found and self._at >= 0:
             self._found[self._at].run()
-        elif text.strip():
-            self._screen.tell(say("command.unknown", text=text.strip()))
+        elif typed := text.strip():
+            near = nearest_command(typed, BY_ID)
+            hint = say("command.nearest", command=near) if near else ""
+            self._screen.tell(say("command.unknown", text=brief(typed, 40)) + hint)
         self._screen.query_one(Timeline).changed()
 
     def _show(self) -> None:
         if not self._found:
             self._prompt.answer(say("ask.nothing") if self._prompt.text.strip() else say("ask.hint"))
             return
-        found = self._found[self._at]
+        found = self._found[max(self._at, 0)]
         kind, text, count = say(f"kind.{found.kind}"), brief(found.text, 60), len(self._found)
-        if count == 1:
+        if self._at < 0:
+            words = say("ask.guess", kind=kind, text=f":{found.also[0]}" if found.also else text)
+        elif count == 1:
             words = say("ask.found", kind=kind, text=text)
         else:
             words = say("ask.found_of", kind=kind, text=text, n=self._at + 1, count=count)
         self._prompt.answer(words)
 
-    def candidates(self, text: str) -> list[Candidate]:
-        """Everything that ``text`` may mean, best first."""
+    def candidates(self, text: str) -> tuple[list[Candidate], list[Candidate]]:
+        """Everything that ``text`` may mean, and what it may have been meant to mean; each best first."""
         screen, lowered = self._screen, text.lower()
         if not text:
-            return []
-        if lowered in ("q", "quit"):
-            return [Candidate("command", "quit", partial(screen.run_command, "quit"))]
+            return [], []
+        if lowered in _QUIT:
+            return [Candidate("command", "quit", partial(screen.run_command, "quit"))], []
         when = parse_duration(text)
         if when is not None:
-            return [Candidate("time", exact_text(when), partial(screen.explorer.go_to, when))]
+            return [Candidate("time", exact_text(when), partial(screen.explorer.go_to, when))], []
         exact = BY_ID.get(lowered.replace(" ", "_")) or next(
             (command for command in COMMANDS if command.title.lower() == lowered), None
         )
         first = [] if exact is None else [Candidate("command", exact.title, partial(screen.run_command, exact.id))]
         commands = [
-            Candidate("command", command.title, partial(screen.run_command, command.id))
+            Candidate("command", command.title, partial(screen.run_command, command.id), (command.id,))
             for command in COMMANDS
             if command is not exact and command.id != "command"
         ]
@@ -117,7 +128,10 @@ class Asking:
             self._names = sorted({name for trace in screen.session.scene.traces for name in trace.names})
         flags = [Candidate("flag", flag.name, partial(screen.notes.go_to, flag)) for flag in screen.notes.flags.all]
         lanes = [Candidate("lane", name, partial(screen.go_to_lane, row)) for name, row in screen.lane_names()]
-        return first + best(text, (flags, lanes, commands), self._names, self._slice)
+        sure, guesses = best(text, (flags, lanes, commands), self._names, self._slice)
+        near = (nearest_command(text, BY_ID),)
+        nearest = [one for one in commands if one.also == near]
+        return first + sure, nearest + [one for one in guesses if one.also != near]
 
     def _slice(self, name: str) -> Candidate:
         return Candidate("slice", printable(name), partial(self._go_to_name, name))

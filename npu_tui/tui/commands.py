@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from npu_tui.strings import say
+from npu_tui.strings import name_keys, say
+from npu_tui.tui.key_names import key_label
 
 Group = Literal["time", "rows", "slices", "links", "range", "search", "notes", "panel", "program"]
 GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "notes", "panel", "program")
@@ -32,19 +32,21 @@ class Command:
     """Something the user can do. ``default_keys`` are Textual key names, or one twice with a blank for a sequence.
 
     A command without keys is typed behind ``:`` or found in the palette.
-
-    ``footer`` commands are named in the footer, by their first key.
     """
 
     id: str
     group: Group
     default_keys: tuple[str, ...]
-    footer: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys that run the command, the user's own if there are any."""
         return _own_keys.get(self.id, self.default_keys)
+
+    @property
+    def press(self) -> str:
+        """What to press, or to type where it has no key, in texts that name it."""
+        return key_label(self.keys[0]) if self.keys else f":{self.id}"
 
     @property
     def title(self) -> str:
@@ -62,18 +64,18 @@ def set_keys(own: Mapping[str, tuple[str, ...]]) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("zoom_in", "time", ("w",), footer=True),
-    Command("zoom_out", "time", ("s",), footer=True),
+    Command("zoom_in", "time", ("w",)),
+    Command("zoom_out", "time", ("s",)),
     Command("zoom_in_fast", "time", ("W",)),
     Command("zoom_out_fast", "time", ("S",)),
-    Command("pan_left", "time", ("a", "left"), footer=True),
-    Command("pan_right", "time", ("d", "right"), footer=True),
+    Command("pan_left", "time", ("a", "left")),
+    Command("pan_right", "time", ("d", "right")),
     Command("pan_left_fast", "time", ("A",)),
     Command("pan_right_fast", "time", ("D",)),
     Command("cursor_left", "time", ("shift+left",)),
     Command("cursor_right", "time", ("shift+right",)),
     Command("home", "time", ("0", "home", "ctrl+0")),
-    Command("fit", "time", ("f",), footer=True),
+    Command("fit", "time", ("f",)),
     Command("undo", "time", ("backspace", "u")),
     Command("redo", "time", ("U", "ctrl+r")),
     Command("step_previous", "time", ("less_than_sign",)),
@@ -81,38 +83,38 @@ COMMANDS: tuple[Command, ...] = (
     Command("align_start", "time", ("L",)),
     Command("align_end", "time", ("R",)),
     Command("base", "time", ()),
-    Command("row_up", "rows", ("up", "k"), footer=True),
-    Command("row_down", "rows", ("down", "j"), footer=True),
+    Command("row_up", "rows", ("up", "k")),
+    Command("row_down", "rows", ("down", "j")),
     Command("layer_up", "rows", ("pageup",)),
     Command("layer_down", "rows", ("pagedown",)),
     Command("row_first", "rows", ("g g",)),
     Command("row_last", "rows", ("G",)),
-    Command("fold", "rows", ("space",), footer=True),
+    Command("fold", "rows", ("space",)),
     Command("pin", "rows", ("p",)),
     Command("hide", "rows", ("H",)),
     Command("show_hidden", "rows", ()),
     Command("idle", "rows", ("i",)),
-    Command("slice_previous", "slices", ("h", "comma"), footer=True),
-    Command("slice_next", "slices", ("l", "full_stop"), footer=True),
+    Command("slice_previous", "slices", ("h", "comma")),
+    Command("slice_next", "slices", ("l", "full_stop")),
     Command("same_previous", "slices", ("left_curly_bracket",)),
     Command("same_next", "slices", ("right_curly_bracket",)),
     Command("bubble_next", "slices", ("b",)),
     Command("bubble_previous", "slices", ("B",)),
-    Command("starved_next", "slices", ("x",), footer=True),
+    Command("starved_next", "slices", ("x",)),
     Command("starved_previous", "slices", ("X",)),
-    Command("finding_next", "slices", ("e",), footer=True),
+    Command("finding_next", "slices", ("e",)),
     Command("finding_previous", "slices", ("E",)),
-    Command("link_back", "links", ("left_square_bracket",), footer=True),
-    Command("link_forward", "links", ("right_square_bracket",), footer=True),
+    Command("link_back", "links", ("left_square_bracket",)),
+    Command("link_forward", "links", ("right_square_bracket",)),
     Command("sibling_previous", "links", ("left_parenthesis",)),
     Command("sibling_next", "links", ("right_parenthesis",)),
-    Command("chain", "links", ("c",), footer=True),
-    Command("link_mode", "links", ("t",), footer=True),
+    Command("chain", "links", ("c",)),
+    Command("link_mode", "links", ("t",)),
     Command("range_selection", "range", ("m",)),
     Command("range_clear", "range", ("M",)),
-    Command("range_mark", "range", ("v",), footer=True),
+    Command("range_mark", "range", ("v",)),
     Command("range_zoom", "range", ("z", "Z")),
-    Command("search", "search", ("slash",), footer=True),
+    Command("search", "search", ("slash",)),
     Command("hit_next", "search", ("n",)),
     Command("hit_previous", "search", ("N",)),
     Command("hits_only", "search", ("asterisk",)),
@@ -122,7 +124,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("yank_view", "notes", ("Y",)),
     Command("copy_text", "notes", ()),
     Command("copy_csv", "notes", ()),
-    Command("panel", "panel", ("q", "Q"), footer=True),
+    Command("panel", "panel", ("q", "Q")),
     *(Command(f"{TAB_COMMAND}{tab}", "panel", (key,)) for tab, key in TAB_KEYS),
     Command("sort_reverse", "panel", ("minus",)),
     Command("filter", "panel", ("ampersand",)),
@@ -134,94 +136,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("palette", "program", ("ctrl+p",)),
     Command("health", "program", ()),
     Command("redraw", "program", ("ctrl+l",)),
-    Command("help", "program", ("question_mark",), footer=True),
+    Command("help", "program", ("question_mark",)),
     Command("quit", "program", ("ctrl+q",)),
 )
 
 BY_ID: dict[str, Command] = {command.id: command for command in COMMANDS}
-
-KEY_LABELS = {
-    "left": "←",
-    "right": "→",
-    "up": "↑",
-    "down": "↓",
-    "shift+left": "Shift+←",
-    "shift+right": "Shift+→",
-    "pageup": "PgUp",
-    "pagedown": "PgDn",
-    "home": "Home",
-    "backspace": "Backspace",
-    "space": "Space",
-    "enter": "Enter",
-    "escape": "Esc",
-    "tab": "Tab",
-    "comma": ",",
-    "full_stop": ".",
-    "slash": "/",
-    "asterisk": "*",
-    "less_than_sign": "<",
-    "greater_than_sign": ">",
-    "left_curly_bracket": "{",
-    "right_curly_bracket": "}",
-    "left_parenthesis": "(",
-    "right_parenthesis": ")",
-    "colon": ":",
-    "question_mark": "?",
-    "minus": "-",
-    "ampersand": "&",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "ctrl+0": "Ctrl+0",
-    "ctrl+l": "Ctrl+L",
-    "ctrl+p": "Ctrl+P",
-    "ctrl+q": "Ctrl+Q",
-    "ctrl+r": "Ctrl+R",
-    "g g": "gg",
-}
-
-
-_TWINS = {
-    "comma": ("fullwidth_comma",),
-    "full_stop": ("ideographic_full_stop", "fullwidth_full_stop"),
-    "left_square_bracket": ("left_black_lenticular_bracket", "fullwidth_left_square_bracket"),
-    "right_square_bracket": ("right_black_lenticular_bracket", "fullwidth_right_square_bracket"),
-    "slash": ("ideographic_comma", "fullwidth_solidus"),
-    "question_mark": ("fullwidth_question_mark",),
-    "colon": ("fullwidth_colon",),
-    "left_curly_bracket": ("fullwidth_left_curly_bracket",),
-    "right_curly_bracket": ("fullwidth_right_curly_bracket",),
-    "left_parenthesis": ("fullwidth_left_parenthesis",),
-    "right_parenthesis": ("fullwidth_right_parenthesis",),
-    "less_than_sign": ("left_double_angle_bracket", "fullwidth_less_than_sign"),
-    "greater_than_sign": ("right_double_angle_bracket", "fullwidth_greater_than_sign"),
-    "space": ("ideographic_space",),
-}
-"""What Chinese input methods send for the punctuation of a key, by Textual's names."""
-
-_FULL_WIDTH = ord("！") - ord("!")
-
-
-def delivered(key: str) -> list[str]:
-    """The names under which terminals deliver ``key``.
-
-    Some send a capital as Shift with the letter; input methods send full-width twins.
-    """
-    names = [key, *_TWINS.get(key, ())]
-    if len(key) == 1 and key.isascii():
-        names.append(chr(ord(key) + _FULL_WIDTH))
-        if key.isupper():
-            names += [f"shift+{key.lower()}", f"shift+{key}"]
-    return names
-
-
-def is_han(char: str | None) -> bool:
-    """Whether ``char`` is a Chinese character: an input method stands between the keys and the program."""
-    return char is not None and unicodedata.name(char[:1] or " ", "").startswith("CJK UNIFIED IDEOGRAPH")
-
-
-def key_label(key: str) -> str:
-    """A key as people write it."""
-    return KEY_LABELS.get(key, key)
+name_keys(lambda command: BY_ID[command].press)
 
 
 def keys_label(command: Command) -> str:

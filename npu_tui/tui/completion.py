@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 _MOST_NAMES = 200_000
 """Names that are looked through while typing; more would take longer than a key may."""
@@ -13,11 +15,15 @@ _SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Something that can be gone to: its ``text`` is matched and taken over by Tab, ``kind`` says what it is."""
+    """Something that can be gone to: its ``text`` is matched and taken over by Tab, ``kind`` says what it is.
+
+    ``also`` are other names that are matched.
+    """
 
     kind: str
     text: str
     run: Callable[[], object]
+    also: tuple[str, ...] = ()
 
 
 def score(typed: str, text: str) -> int:
@@ -52,16 +58,36 @@ def _scattered(word: str, text: str) -> int:
 
 
 def best(typed: str, groups: Iterable[Sequence[Candidate]], names: Sequence[str], name: Callable[[str], Candidate]
-         ) -> list[Candidate]:  # fmt: skip
-    """The candidates of ``groups`` that fit, and the ``names`` of slices made into candidates by ``name``."""
+         ) -> tuple[list[Candidate], list[Candidate]]:  # fmt: skip
+    """The candidates of ``groups`` that fit, and the ``names`` of slices made into candidates by ``name``.
+
+    First those that are called what was typed, then guesses: they only have its letters, or a command has its words
+    inside of others.
+    """
     typed = typed.lower().strip()
     found = [(fit, -number, -len(one.text), one) for number, group in enumerate(groups) for one in group
-             if (fit := score(typed, one.text.lower()))]  # fmt: skip
+             if (fit := max(score(typed, text.lower()) for text in (one.text, *one.also)))]  # fmt: skip
     found.sort(key=lambda entry: entry[:3], reverse=True)
     words = typed.split()
     fitting = [text for text in names[:_MOST_NAMES] if all(word in text.lower() for word in words)] if words else []
     fitting.sort(key=lambda text: (not text.lower().startswith(typed), len(text)))
-    # A name of a slice comes before what only has the letters somewhere.
-    sure = [one for fit, _, _, one in found if fit >= 1000]
-    rest = [one for fit, _, _, one in found if fit < 1000]
-    return [*sure, *(name(text) for text in fitting[:_SHOWN]), *rest][:_SHOWN]
+    sure: list[Candidate] = []
+    guesses: list[Candidate] = []
+    for fit, _, _, one in found:
+        (sure if fit >= 1000 and _begins(words, one) else guesses).append(one)
+    return [*sure, *(name(text) for text in fitting[:_SHOWN])][:_SHOWN], guesses[:_SHOWN]
+
+
+def _begins(words: Sequence[str], one: Candidate) -> bool:
+    """Whether what was typed names ``one``: its words begin words of a command, or are any parts of another name."""
+    if one.kind != "command":
+        return True
+    texts = [text.lower() for text in (one.text, *one.also)]
+    parts = [(text, *re.split(r"[\s_]+", text)) for text in texts]
+    return any(all(any(part.startswith(word) for part in each) for word in words) for each in parts)
+
+
+def nearest_command(typed: str, ids: Iterable[str]) -> str | None:
+    """Which of ``ids`` is written most like ``typed``; None where none is near."""
+    near = get_close_matches(typed.lower().replace(" ", "_"), list(ids), 1, 0.3)
+    return near[0] if near else None

@@ -132,6 +132,14 @@ class Contents:
             return say("findings.silent", id=wanted)
         return self._show_finding(content.rows, content.rows[ids.index(wanted)])
 
+    def show_numbered(self, number: int) -> str:
+        """Go to the evidence of finding number ``number``, from 1 on; returns what to tell."""
+        self._screen.open_tab("findings", unfold=False)
+        content = self._tabs["findings"].content(self._now())
+        if not isinstance(content, Table) or not 0 < number <= len(content.rows):
+            return say("findings.none")
+        return self._show_finding(content.rows, content.rows[number - 1])
+
     def go_to_finding(self, direction: int) -> str:
         """Go to the evidence of the next (1) or previous (-1) finding; returns what to tell."""
         self._screen.open_tab("findings", unfold=False)

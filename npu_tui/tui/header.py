@@ -9,7 +9,7 @@ from npu_tui.analysis.dispatch import Dispatch
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
-from npu_tui.tui.commands import COMMANDS, key_label
+from npu_tui.tui.footer import Place, footer, led
 from npu_tui.tui.session import Session
 from npu_tui.tui.theme import ALERT
 
@@ -95,14 +95,19 @@ class Headline(Static):
 class StatusLine(Static):
     """The keys that matter, or for a few seconds what the last one did."""
 
-    DEFAULT_CSS = "StatusLine { height: 1; dock: bottom; padding: 0 1; color: $text-muted; text-wrap: nowrap; }"
+    DEFAULT_CSS = """
+    StatusLine {
+        height: 1; dock: bottom; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._turn = 0
         self._speaking = False
-        self.hint = ""
+        self.leads: list[str] = []
         self._held = ""
+        self._place: Place = "lanes"
 
     def on_resize(self) -> None:
         """Show as many keys as fit."""
@@ -118,12 +123,21 @@ class StatusLine(Static):
     def _show(self) -> None:
         if self._held:
             line = Text(printable(self._held))
+        elif self.leads:
+            line = led(self.leads, self.size.width)
         else:
-            line = Text(self.hint, style="bold") if self.hint else _keys(self.size.width)
+            line = footer(self._place, self.size.width)
         self.update(line, layout=False)
 
+    def show_place(self, place: Place) -> None:
+        """Show the keys that count where the focus is now."""
+        if place != self._place:
+            self._place = place
+            if not self._speaking:
+                self._show()
+
     def show_keys(self, anew: bool = False) -> None:
-        """Show the keys, or the hint if there is one, where a message stands; ``anew`` also where none does."""
+        """Show the keys, or what leads on if there is such, where a message stands; ``anew`` also where none does."""
         if self._speaking or anew:
             self._speaking = False
             self._show()
@@ -139,21 +153,3 @@ class StatusLine(Static):
     def _back(self, turn: int) -> None:
         if turn == self._turn:
             self.show_keys()
-
-
-def _keys(width: int) -> Text:
-    """The footer's keys with their words, as many whole ones as fit; keys that share a word stand before it."""
-    line, group = Text(), Text()
-    # Help goes first: where nothing else fits it is what leads on.
-    for command in sorted(COMMANDS, key=lambda command: command.id != "help"):
-        if not command.footer or not command.keys:
-            continue
-        group.append(key_label(command.keys[0]), style="bold")
-        word = say(f"footer.{command.id}")
-        group.append(f" {word}  " if word else " ")
-        if word:
-            if len(line.plain) + len(group.plain.rstrip()) > width:
-                break
-            line.append_text(group)
-            group = Text()
-    return line

@@ -1,86 +1,140 @@
-"""The user's own keys, checked against the keys that terminals can send."""
+"""The user's own keys: checked, given to the commands, and what that took from others."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from difflib import get_close_matches
+from dataclasses import dataclass
 
+from npu_tui.settings import Settings, setting_error
 from npu_tui.strings import say
-from npu_tui.tui.commands import COMMANDS, KEY_LABELS, Command, set_keys
+from npu_tui.tui.commands import BY_ID, COMMANDS, set_keys
+from npu_tui.tui.key_names import find_key, key_label, nearest_key, sent_as
 
-_NAMED = (
-    "left right up down home end pageup pagedown insert delete backspace enter escape tab space "
-    + " ".join(f"f{number}" for number in range(1, 13))
-).split()
-_SIGNS = {
-    "+": "plus", "=": "equals_sign", "!": "exclamation_mark", '"': "quotation_mark", "#": "number_sign",
-    "$": "dollar_sign", "%": "percent_sign", "'": "apostrophe", ";": "semicolon", "@": "at", "\\": "backslash",
-    "^": "circumflex_accent", "_": "underscore", "`": "grave_accent", "|": "vertical_line", "~": "tilde",
-}  # fmt: skip
-_SYNONYMS = {"esc": "escape", "pgup": "pageup", "pgdn": "pagedown", "return": "enter", "del": "delete", "ins": "insert"}
-_MODIFIED = re.compile(r"((?:ctrl|alt|shift)\+)+", re.IGNORECASE)
+_FIXED = {"ctrl+c": "keymap.fixed"}
+"""Keys that no command can have, each with the text that says why."""
+
+_without: list[str] = []
+"""The commands whose last key the user gave to others without a word about them."""
 
 
 class KeymapError(ValueError):
-    """Keys that cannot be used; one line that names the command, the key and the nearest name."""
+    """Keys that cannot be used; one line that names the command, the key and the nearest name.
+
+    ``command`` is the one whose keys are at fault.
+    """
+
+    def __init__(self, command: str, words: str) -> None:
+        super().__init__(words)
+        self.command = command
 
 
-def use_keys(own: Mapping[str, tuple[str, ...]]) -> None:
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """``words`` about the keys that the user gave to ``command``: they work, but something else does not any more."""
+
+    command: str
+    words: str
+
+
+def use_settings(settings: Settings) -> list[str]:
+    """Use the keys of ``settings``; returns a line about each default key that they take and each that rarely arrives.
+
+    Raises ``SettingsError``, which names the file and the line.
+    """
+    try:
+        remarks = use_keys(settings.keys, settings.key_lines)
+    except KeymapError as error:
+        raise setting_error(settings, error.command, str(error)) from None
+    remarks.sort(key=lambda remark: settings.key_lines.get(remark.command, 0))
+    return [str(setting_error(settings, remark.command, remark.words)) for remark in remarks]
+
+
+def use_keys(own: Mapping[str, tuple[str, ...]], lines: Mapping[str, int] | None = None) -> list[Remark]:
     """Give the commands of ``own`` its keys in place of theirs; a key is taken from the command that had it.
 
-    Raises ``KeymapError`` for an unknown key and for one that ``own`` gives to two commands.
+    ``lines`` says where the file names each command. Returns what the user may not have meant. Raises
+    ``KeymapError`` for an unknown key, for one that ``own`` gives to two commands, and for one that would both begin a
+    sequence and run a command.
     """
-    wanted = {command: tuple(key_name(command, key) for key in keys) for command, keys in own.items()}
-    taken: dict[str, str] = {}
+    wanted = {command: _named(command, keys) for command, keys in own.items()}
+    givers: dict[str, tuple[str, str]] = {}
     for command, keys in wanted.items():
         for key in keys:
-            # A key that begins a sequence cannot also run a command at once.
             first = key.partition(" ")[0]
-            other = taken.setdefault(first, command)
-            if other != command:
-                raise KeymapError(say("keymap.twice", key=key_text(key), command=command, other=other))
-    set_keys({command.id: _left(command, wanted, taken) for command in COMMANDS} if wanted else {})
+            other, whole = givers.setdefault(first, (command, key))
+            if (other, whole) != (command, key):
+                raise KeymapError(command, _clash(command, key, other, whole, lines or {}))
+    remarks = [*_taken(wanted, givers), *_odd(wanted)]
+    _without[:] = [id_ for id_, keys in _left(wanted, givers).items() if not keys and BY_ID[id_].default_keys]
+    set_keys(wanted | _left(wanted, givers) if wanted else {})
+    return remarks
 
 
-def _left(command: Command, wanted: Mapping[str, tuple[str, ...]], taken: Mapping[str, str]) -> tuple[str, ...]:
-    if command.id in wanted:
-        return wanted[command.id]
-    return tuple(key for key in command.default_keys if key.partition(" ")[0] not in taken)
+def words_at_start() -> list[str]:
+    """What to tell a user whose own keys left commands without any: one line at most."""
+    return [say("keymap.without", commands=", ".join(_without))] if _without else []
+
+
+def _named(command: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Textual's names of ``keys``, each once."""
+    return tuple(dict.fromkeys(key_name(command, key) for key in keys))
 
 
 def key_name(command: str, text: str) -> str:
-    """Textual's name of a key as people write it: ``w``, ``W``, ``/``, ``Ctrl+R``, ``PgUp``, ``gg`` or the name itself.
-
-    Raises ``KeymapError`` if there is no such key.
-    """
-    words = text.split()
-    if len(words) == 2 and words[0] == words[1]:
-        return f"{key_name(command, words[0])} {key_name(command, words[1])}"
-    if len(text) == 2 and text[0] == text[1] and text.isalnum():
-        return f"{text[0]} {text[0]}"
-    labels = {label: name for name, label in KEY_LABELS.items()}
-    if text in labels:
-        return labels[text]
-    modified = _MODIFIED.match(text)
-    prefix = "" if modified is None else modified[0].lower()
-    rest = text[len(prefix) :]
-    known = {*_NAMED, *_SIGNS.values(), *(name for name in KEY_LABELS if "+" not in name and " " not in name)}
-    lowered = _SYNONYMS.get(rest.lower(), rest.lower())
-    if len(rest) == 1 and rest.isalnum() and rest.isascii():
-        return prefix + (rest.lower() if prefix else rest)
-    if rest in _SIGNS:
-        return prefix + _SIGNS[rest]
-    if rest in labels:
-        return prefix + labels[rest]
-    if lowered in known:
-        return prefix + lowered
-    near = get_close_matches(lowered, sorted(known), 1, 0.5)
-    hint = say("keymap.nearest", name=prefix + near[0]) if near else ""
-    raise KeymapError(say("keymap.unknown", key=text, command=command) + hint)
+    """Textual's name of a key of ``command`` as people write it. Raises ``KeymapError`` if there is no such key."""
+    key = find_key(text)
+    if key is None:
+        near = nearest_key(text)
+        hint = say("keymap.nearest", name=near) if near else ""
+        raise KeymapError(command, say("keymap.unknown", key=text, command=command) + hint)
+    fixed = _FIXED.get(key.partition(" ")[0])
+    if fixed is not None:
+        raise KeymapError(command, say(fixed, key=key_label(key), command=command))
+    return key
 
 
-def key_text(key: str) -> str:
-    """A key as people write it."""
-    signs = {name: sign for sign, name in _SIGNS.items()}
-    return KEY_LABELS.get(key, signs.get(key, key))
+def _clash(command: str, key: str, other: str, whole: str, lines: Mapping[str, int]) -> str:
+    """What is wrong where ``key`` of ``command`` and ``whole`` of ``other`` begin alike."""
+    there = f"{other} ({say('keymap.line', line=lines[other])})" if other in lines and other != command else other
+    if key == whole:
+        return say("keymap.twice", key=key_label(key), command=command, other=there)
+    if " " in key:  # the sequence first
+        return say("keymap.begins", key=key_label(whole), sequence=key_label(key), command=there, other=command)
+    return say("keymap.begins", key=key_label(key), sequence=key_label(whole), command=command, other=there)
+
+
+def _left(wanted: Mapping[str, tuple[str, ...]], givers: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+    """The default keys that the commands without keys of their own keep."""
+    return {
+        command.id: tuple(key for key in command.default_keys if key.partition(" ")[0] not in givers)
+        for command in COMMANDS
+        if command.id not in wanted
+    }
+
+
+def _taken(wanted: Mapping[str, tuple[str, ...]], givers: Mapping[str, tuple[str, str]]) -> list[Remark]:
+    """The default keys that were taken from commands of which the user says nothing."""
+    remarks = []
+    for id_, left in _left(wanted, givers).items():
+        for key in BY_ID[id_].default_keys:
+            if key in left:
+                continue
+            by, whole = givers[key.partition(" ")[0]]
+            labels = {"key": key_label(whole), "command": by, "other": id_, "sequence": key_label(key)}
+            words = say("keymap.ends" if " " in key else "keymap.taken", **labels)
+            rest = " ".join(map(key_label, left))
+            words += say("keymap.keeps", keys=rest) if rest else say("keymap.none_left")
+            remarks.append(Remark(by, words))
+    return remarks
+
+
+def _odd(wanted: Mapping[str, tuple[str, ...]]) -> list[Remark]:
+    """The keys that most terminals do not tell from another one."""
+    remarks = []
+    for command, keys in wanted.items():
+        for key in keys:
+            other = sent_as(key.partition(" ")[0])
+            if other is not None:
+                words = say("keymap.sent_as", key=key_label(key), command=command, other=key_label(other))
+                remarks.append(Remark(command, words))
+    return remarks

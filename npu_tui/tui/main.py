@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingsMap, BindingType
+from textual.binding import BindingsMap
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
@@ -22,7 +22,8 @@ from npu_tui.trace.text import printable
 from npu_tui.tui.actions import Actions
 from npu_tui.tui.asking import Asking
 from npu_tui.tui.bars import Bars
-from npu_tui.tui.commands import COMMANDS, TAB_COMMAND, delivered, is_han
+from npu_tui.tui.bindings import ASKING, screen_bindings
+from npu_tui.tui.commands import COMMANDS, TAB_COMMAND
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.disabled import why_not
 from npu_tui.tui.finder import Finder, Found
@@ -32,6 +33,8 @@ from npu_tui.tui.head import Head
 from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help import help_text
 from npu_tui.tui.hits import Hits
+from npu_tui.tui.key_names import is_han
+from npu_tui.tui.keymap import words_at_start
 from npu_tui.tui.notes import Notes
 from npu_tui.tui.palette import CommandProvider
 from npu_tui.tui.panel import Panel, TabLine
@@ -49,32 +52,15 @@ from npu_tui.view.takeover import take_over
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
-_ASKING = ("search", "command", "flag", "filter")
 _PANEL_HEIGHTS = ((45, 10), (36, 8))
 _PANEL_FROM = 36
 _PANEL_SMALL = 8
 
 
-def _bindings() -> list[BindingType]:
-    """One binding per key of the registry; the first key of a sequence waits for the second."""
-    bindings: list[BindingType] = []
-    for command in COMMANDS:
-        for key in command.keys:
-            first, _, second = key.partition(" ")
-            action = f"prefix('{first}')" if second else f"run('{command.id}')"
-            # What is typed at once behind the key belongs to the prompt already, so this key goes first.
-            urgent = command.id in _ASKING
-            bindings += [
-                Binding(name, action, command.title, show=False, priority=urgent, id=f"{command.id}:{name}")
-                for name in delivered(first)
-            ]
-    return bindings
-
-
 class MainScreen(Screen[None], inherit_bindings=False):
     """Explores one session."""
 
-    BINDINGS = _bindings()
+    BINDINGS = screen_bindings()
     COMMANDS = {CommandProvider}  # noqa: RUF012 - Textual's own declaration
 
     class Leave(Message):
@@ -94,7 +80,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         Until the file ``seen`` is there, a line says what to press first.
         """
         super().__init__()
-        self._bindings = BindingsMap(_bindings())  # the user's keys are known only now
+        self._bindings = BindingsMap(screen_bindings())  # the user's keys are known only now
         self.session = session
         self._terminal = terminal
         self.head = Head(self, thresholds)
@@ -145,12 +131,13 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if self.cancel is not None:
             return
         self.head.examine()
-        for trace in self.session.scene.traces:
-            if trace.health.truncated:
-                self.tell(say("health.truncated", events=sum(trace.events.values())))
+        self._first_run.show(self.query_one(StatusLine), self.session)
+        cut = [sum(trace.events.values()) for trace in self.session.scene.traces if trace.health.truncated]
+        words = [*(say("health.truncated", events=events) for events in cut), *words_at_start()]
+        if words:
+            self.tell("   ".join(words))
         self.notes.flags.keep_in(self.session.scene.traces[0], self._notes_file)  # only the whole trace has a section
         self.notes.mark()
-        self._first_run.show(self.query_one(StatusLine), self.session)
         if self._start is not None and not self.explorer.moved:
             self.call_after_refresh(self._start_at, self._start)
 
@@ -237,7 +224,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """In a prompt the keys that open prompts are text."""
-        return not (action == "run" and parameters[0] in _ASKING and self.query_one(Prompt).is_open)
+        asks = action == "prefix" or (action == "run" and parameters[0] in ASKING)
+        return not (asks and self.query_one(Prompt).is_open)
 
     def action_prefix(self, key: str) -> None:
         """Take the first key of a sequence; the second one runs its command."""
@@ -353,8 +341,10 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self.set_focus(self.query_one(Timeline))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Put the prompt away when something else takes the focus."""
-        prompt = self.query_one(Prompt)
+        """Put the prompt away when something else takes the focus; name the keys of what has it."""
+        prompt, panel = self.query_one(Prompt), self.query_one(Panel)
+        inside = panel in event.widget.ancestors
+        self.query_one(StatusLine).show_place("lanes" if not inside else "table" if panel.table.has_focus else "text")
         if prompt.is_open and prompt not in event.widget.ancestors:
             prompt.close()
 
@@ -404,6 +394,12 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
         """Open the tab that was clicked."""
         self.open_tab(event.tab)
+
+    def on_timeline_pointed(self, event: Timeline.Pointed) -> None:
+        """Go to the finding or flag that was clicked above the lanes, else put the cursor there."""
+        found = self.contents.show_numbered(int(event.finding)) if event.finding else ""
+        if words := found or self.notes.point_at(event.start, event.end):
+            self.tell(words)
 
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest."""

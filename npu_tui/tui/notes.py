@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from npu_tui.strings import say
 from npu_tui.tui.clipboard import row_cells
 from npu_tui.tui.flag_sheet import Choice, FlagSheet
 from npu_tui.tui.flags import Flag, Flags
@@ -48,6 +49,20 @@ class Notes:
             explorer.show(flag.start, flag.end, _MARGIN)
         explorer.go_to(flag.start)
         self._screen.query_one(Timeline).changed()
+
+    def point_at(self, start: int, end: int) -> str:
+        """A click on the ruler at ``[start, end)`` ns: to the flag there or beside it, else the cursor goes there.
+
+        Returns what to tell.
+        """
+        column = end - start
+        flag = self.flags.at(start, end) or self.flags.at(start - column, end + column)
+        if flag is None:
+            self._screen.explorer.go_to(start + column // 2)
+            self._screen.query_one(Timeline).changed()
+            return ""
+        self.go_to(flag)
+        return say("flag.here", name=flag.name, when=flag.when)
 
     def show_marks(self) -> None:
         """Mark the flags on the ruler."""

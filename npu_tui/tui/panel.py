@@ -14,6 +14,8 @@ from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
+from npu_tui.tui.commands import BY_ID, TAB_COMMAND
+from npu_tui.tui.key_names import key_label
 from npu_tui.tui.tabs import TABS
 from npu_tui.tui.tabs.order import Order, arranged
 from npu_tui.tui.tabs.tab import Content, Row, Table
@@ -37,18 +39,29 @@ class TabLine(Static):
 
     def show(self, current: str, counts: dict[str, int]) -> None:
         """Mark ``current``; ``counts`` are shown behind the names."""
-        line = Text(" ")
+        line, width = Text(" "), self.app.size.width
         self._ends = []
-        names = [say(f"tab.{tab.id}") for tab in TABS]
-        if sum(len(name) + 6 for name in names) > self.app.size.width:
-            names = [say(f"tab.{tab.id}.short") for tab in TABS]
-        for tab, name in zip(TABS, names, strict=True):
-            count = counts.get(tab.id, 0)
-            label = f" {tab.key} {name}{f' {count}' if count else ''} "
-            line.append(label, style="reverse bold" if tab.id == current else "dim")
+        # Names get shorter before the room between them gets narrower.
+        for form, room in (("", 3), (".short", 3), (".short", 2), (".short", 1)):
+            labels = self._labels(form, counts)
+            if sum(len(label) + room for label in labels) < width:
+                break
+        before, behind = " " * (room > 2), " " * (room > 1)
+        for tab, label in zip(TABS, labels, strict=True):
+            line.append(f"{before}{label}{behind}", style="reverse bold" if tab.id == current else "dim")
             line.append(" ")
             self._ends.append((len(line.plain), tab.id))
         self.update(line, layout=False)
+
+    @staticmethod
+    def _labels(form: str, counts: dict[str, int]) -> list[str]:
+        """The names of the tabs with their keys and counts."""
+        keys = [BY_ID[f"{TAB_COMMAND}{tab.id}"].keys[:1] for tab in TABS]
+        parts = [
+            (*map(key_label, key), say(f"tab.{tab.id}{form}"), *([str(counts[tab.id])] if counts.get(tab.id) else []))
+            for tab, key in zip(TABS, keys, strict=True)
+        ]
+        return [" ".join(part) for part in parts]
 
     def on_click(self, event: events.Click) -> None:
         """Open the tab under the pointer."""

@@ -14,7 +14,7 @@ from npu_tui.report.svg import Piece, svg
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import drawable, printable
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.commands import COMMANDS
+from npu_tui.tui.key_names import find_key
 from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal import Terminal
 from npu_tui.view.ansi import Rgb
@@ -35,8 +35,8 @@ _REST_SECONDS = 0.25
 
 def unknown_keys(keys: list[str]) -> list[str]:
     """Those of ``keys`` that are no names of keys."""
-    named = {key.value for key in Keys} | {key for command in COMMANDS for key in command.keys}
-    return [key for key in keys if len(key) > 1 and key not in named]
+    named = {key.value for key in Keys}
+    return [key for key in keys if len(key) > 1 and key not in named and find_key(key) is None]
 
 
 def picture(
@@ -48,10 +48,10 @@ def picture(
     start: Start | None = None,
     notes: Path | None = None,
 ) -> str:
-    """The SVG of the explorer on ``trace`` at ``columns`` x ``rows`` after ``keys`` (Textual's names) were pressed.
+    """The SVG of the explorer on ``trace`` at ``columns`` x ``rows`` after ``keys`` were pressed.
 
-    It is drawn as ``terminal`` shows it, by default one with all colours and glyphs; it opens at ``start`` and marks
-    the flags of the file ``notes``.
+    The keys are those that ``find_key`` knows. It is drawn as ``terminal`` shows it, by default one with all colours
+    and glyphs; it opens at ``start`` and marks the flags of the file ``notes``.
     """
     app = NpuTui(session=make_session([trace]), terminal=terminal or Terminal(), start=start, notes=notes)
     return asyncio.run(_picture(app, trace, columns, rows, keys))
@@ -61,7 +61,7 @@ async def _picture(app: NpuTui, trace: Trace, columns: int, rows: int, keys: lis
     async with app.run_test(size=(columns, rows)) as pilot:
         await app.workers.wait_for_complete()  # the findings
         for key in keys:
-            await pilot.press(key)
+            await pilot.press(*(find_key(key) or key).split(" "))
         await pilot.pause(_REST_SECONDS)
         await app.workers.wait_for_complete()  # what a key asked for
         await pilot.pause()

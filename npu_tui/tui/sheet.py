@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import BindingsMap
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from npu_tui.strings import say
+from npu_tui.tui.bindings import closing_bindings
 
 
 class Sheet(ModalScreen[None]):
@@ -26,10 +25,10 @@ class Sheet(ModalScreen[None]):
     }
     Sheet Static { height: auto; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [("escape,question_mark,q", "dismiss", "")]
 
     def __init__(self, title: str, content: RenderableType) -> None:
         super().__init__()
+        self._bindings = BindingsMap(closing_bindings("help", "panel"))
         self._heading = title
         self._content = content
 

@@ -40,6 +40,13 @@ class Timeline(Widget, can_focus=True):
     class Moved(Message):
         """The view, cursor, selection or range changed."""
 
+    class Pointed(Message):
+        """A click above the lanes at ``[start, end)`` ns, on the ``finding`` with this label unless it is empty."""
+
+        def __init__(self, start: int, end: int, finding: str) -> None:
+            self.start, self.end, self.finding = start, end, finding
+            super().__init__()
+
     def __init__(self, explorer: Explorer, painter: Painter, terminal: Terminal | None = None) -> None:
         super().__init__()
         self._terminal = terminal or Terminal()
@@ -177,7 +184,7 @@ class Timeline(Widget, can_focus=True):
         if part == "minimap":
             self._drag = "minimap"
             self._show_minimap(event.x, event.y)
-        elif part in ("ruler", "strip"):
+        elif part in ("ruler", "strip", "findings", "losses"):
             self._drag = "pan"
         else:
             self._drag = "zoom" if event.button == 3 or event.meta else "range"
@@ -212,6 +219,10 @@ class Timeline(Widget, can_focus=True):
             return
         if drag in ("range", "zoom"):
             self._click(event.x, event.y)
+        elif drag == "pan":
+            found = self._under(event.x, event.y)
+            if found.time is not None:
+                self.post_message(self.Pointed(found.time, self._time_at(event.x + 1), found.finding))
 
     def _click(self, x: int, y: int) -> None:
         found, state = self._under(x, y), self.explorer.state

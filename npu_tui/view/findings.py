@@ -21,7 +21,7 @@ def draw_findings(grid: Grid, marks: list[Mark], viewport: Viewport, hits: I64) 
 
     ``hits`` are the times (ns) of search hits, which are marked here as this row stands in the minimap's place.
     """
-    for mark in sorted(marks, key=lambda mark: list(_INKS).index(mark.severity), reverse=True):
+    for mark in _drawn(marks):
         first, last = range_columns(viewport, (mark.start, mark.end))
         if first <= last:
             grid.write(0, first, points(_LINE * (last - first + 1)), _INKS[mark.severity])
@@ -30,3 +30,18 @@ def draw_findings(grid: Grid, marks: list[Mark], viewport: Viewport, hits: I64) 
     grid.char[0, found[grid.char[0, found] == SPACE]] = ord(_HIT)
     grid.attr[0, found] |= int(Attr.UNDERLINE)
     grid.fg[0, found] = Ink.HIT
+
+
+def mark_at(marks: list[Mark], viewport: Viewport, column: int) -> Mark | None:
+    """The mark that is seen in ``column``, None where there is none."""
+    seen = None
+    for mark in _drawn(marks):
+        first, last = range_columns(viewport, (mark.start, mark.end))
+        if first <= column < max(last + 1, first + len(mark.label)) and first <= last:
+            seen = mark
+    return seen
+
+
+def _drawn(marks: list[Mark]) -> list[Mark]:
+    """The marks in the order in which they are drawn, the gravest over the others."""
+    return sorted(marks, key=lambda mark: list(_INKS).index(mark.severity), reverse=True)

@@ -52,22 +52,25 @@ def back(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> int | None:
 
 
 def siblings(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list[int]:
-    """The slices that one launch leads to, by start: those beside ``item``, or those that it launched itself.
+    """The slices that one launch leads to, by start: those beside ``item``, else those that it launched itself.
 
-    The links of a launch share key and source; a source that issued several links counts as one launch. Empty for a
-    slice without links.
+    The links of a launch share key and source; a source that issued several links counts as one launch. The first link
+    of ``item`` that did not come alone counts, so kernels of one operation belong together even where each has a launch
+    of its own. Fewer than two for a slice whose links all came alone.
     """
-    links = trace.links
     ends = links_of(trace, item, category)
-    ways = ends.into or ends.out
-    if not ways:
-        return []
-    first = ways[0]
-    same = links.category == links.category[first]
-    group = same & (links.key == links.key[first]) & (links.source_event == links.source_event[first])
-    if np.count_nonzero(group & (links.target_slice >= 0)) < 2 and links.source_slice[first] >= 0:
-        group = same & (links.source_slice == links.source_slice[first])
-    found = np.unique(links.target_slice[group & (links.target_slice >= 0)])
+    groups = [_launched(trace, way) for way in (*ends.into, *ends.out)]
+    return next((group for group in groups if len(group) > 1), groups[0] if groups else [])
+
+
+def _launched(trace: Trace, way: int) -> list[int]:
+    """The slices that the launch of link number ``way`` leads to, by start."""
+    links = trace.links
+    same = (links.category == links.category[way]) & (links.target_slice >= 0)
+    group = same & (links.key == links.key[way]) & (links.source_event == links.source_event[way])
+    if np.count_nonzero(group) < 2 and links.source_slice[way] >= 0:
+        group = same & (links.source_slice == links.source_slice[way])
+    found = np.unique(links.target_slice[group])
     order = np.argsort(trace.slices.start[found], kind="stable")
     return [int(target) for target in found[order]]
 

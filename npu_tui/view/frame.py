@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -37,6 +38,9 @@ _GRID_LINE, _RULE = ord("┊"), ord("─")
 _ROOMY = 16
 
 
+TopRow = Literal["minimap", "findings", "losses"]
+
+
 @dataclass(slots=True)
 class Frame:
     """A drawn frame.
@@ -44,7 +48,7 @@ class Frame:
     ``gutter`` columns stand left of the lanes, ``lanes_top`` is the first row of the lanes, ``lane_rows`` the outline
     index of every row from there on (-1 where none is), ``utilisation`` the busy share 0..1 of the lane of each of
     these rows in view (None for rows that do not open a lane), ``items`` (rows, columns) the slice under each cell of
-    the lanes (-1: none).
+    the lanes (-1: none), ``top`` what stands in the first row.
     """
 
     grid: Grid
@@ -54,6 +58,7 @@ class Frame:
     utilisation: list[float | None]
     viewport: Viewport
     items: I32
+    top: TopRow = "minimap"
 
 
 def lanes_top(height: int) -> int:
@@ -301,6 +306,7 @@ class _Drawing:
         marks = [mark for mark in found if mark.start < self.view.end and mark.end > self.view.start]
         y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
         self.findings = bool(whole and marks and y != _MINIMAP)
+        self.frame.top = "findings" if self.findings else "losses" if y == _MINIMAP else "minimap"
         if self.findings:
             draw_findings(minimap, marks, self.view, self.state.hits)
         elif y != _MINIMAP:

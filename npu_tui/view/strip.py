@@ -9,10 +9,18 @@ import numpy as np
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.link_index import LinkIndex
 from npu_tui.view.palette import Ink
+from npu_tui.view.scene import LinkShape
 from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
 
 NEAR_GLYPH, SHALLOW_GLYPH, QUEUED_GLYPH, NEGATIVE_GLYPH = ord("┃"), ord("\\"), ord("╲"), ord("╱")
+SHAPE_GLYPHS = {
+    LinkShape.PLAIN: "·",
+    LinkShape.NEAR_VERTICAL: chr(NEAR_GLYPH),
+    LinkShape.SHALLOW: chr(SHALLOW_GLYPH),
+    LinkShape.QUEUED: chr(QUEUED_GLYPH),
+}
+"""What stands for the shape of a link, here and in legends."""
 _LOST_FAINT = 50_000
 _LOST_BOLD = 500_000
 

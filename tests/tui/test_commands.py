@@ -9,7 +9,9 @@ from driving import Driver, opened
 
 from npu_tui.strings import ENGLISH
 from npu_tui.tui.actions import Actions
-from npu_tui.tui.commands import BY_ID, COMMANDS, GROUPS, TAB_KEYS, Command, delivered, keys_label, markdown_table
+from npu_tui.tui.commands import BY_ID, COMMANDS, GROUPS, TAB_KEYS, Command, keys_label, markdown_table
+from npu_tui.tui.footer import HINTS
+from npu_tui.tui.key_names import delivered
 from npu_tui.tui.main import MainScreen
 from npu_tui.tui.tabs import TABS
 from npu_tui.view.scene import Selected
@@ -24,12 +26,14 @@ def test_every_command_has_a_method_and_every_method_a_command():
 
 def test_every_command_has_a_title_and_every_title_a_command():
     titles = {key.removeprefix("command.") for key in ENGLISH if key.startswith("command.")}
-    assert titles - {"prompt", "unknown"} == set(BY_ID)
+    assert titles - {"prompt", "unknown", "nearest"} == set(BY_ID)
 
 
-def test_every_footer_command_has_a_word_and_every_word_a_command():
+def test_every_hint_of_the_footer_has_a_word_and_every_word_a_hint():
     words = {key.removeprefix("footer.") for key in ENGLISH if key.startswith("footer.")}
-    assert words == {command.id for command in COMMANDS if command.footer}
+    hints = [hint for hints in HINTS.values() for hint in hints]
+    assert words == {hint.word for hint in hints}
+    assert {command for hint in hints for command in hint.commands} <= set(BY_ID)
 
 
 def test_every_group_has_a_title_and_commands():

@@ -5,19 +5,29 @@ from __future__ import annotations
 import unicodedata
 from contextlib import asynccontextmanager
 
+import numpy as np
 import pytest
 from driving import Driver
 from rich.color import ColorType
+from textual.command import CommandPalette
+from textual.scrollbar import ScrollBarRender
 
 from npu_tui.ingest.load import load
 from npu_tui.report.svg import svg
+from npu_tui.strings import say
+from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.picture import screen_runs
 from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.terminal import Terminal
-from npu_tui.view.glyphs import plain_text
+from npu_tui.view.glyphs import plain_text, redraw
+from npu_tui.view.grid import Grid
+from npu_tui.view.link_index import LinkIndex
 from npu_tui.view.palette import DARK, LIGHT, PALETTES, Ink
+from npu_tui.view.scene import LinkMarks, LinkShape
+from npu_tui.view.strip import draw_strip
+from npu_tui.view.viewport import Viewport
 
 WALK = ["", "x", "W", "t", "v", "d", "v", "c", "4", "5", ":", "\x1b", "?", "\x1b", "/gelu\r", "\x10", "\x1b"]
 SIZES = [(120, 40), (60, 15)]
@@ -179,6 +189,38 @@ async def test_a_cut_through_a_wide_name_is_clean(wide_session):
         for strip in driver.app.screen._compositor.render_strips():
             assert strip.cell_length == 81
             assert "\0" not in strip.text
+
+
+@pytest.mark.parametrize("glyphs", ["ascii", "safe"])
+def test_what_textual_draws_with_has_stand_ins(glyphs):
+    bars = "".join([*ScrollBarRender.VERTICAL_BARS, *ScrollBarRender.HORIZONTAL_BARS])
+    assert "?" not in plain_text(bars, glyphs)
+
+
+async def test_the_palette_is_ascii_where_nothing_else_may_be(session):
+    async with opened(session, Terminal(glyphs="ascii"), (80, 24)) as driver:
+        await driver.press("ctrl+p")
+        assert isinstance(driver.app.screen, CommandPalette)
+        assert driver.text().isascii()
+        assert "??" not in driver.text()
+
+
+@pytest.mark.parametrize("glyphs", ["blocks", "safe", "ascii"])
+async def test_the_legend_of_lines_shows_what_the_link_strip_draws(session, glyphs):
+    drawn, trace = {}, session.scene.traces[0]
+    count = len(trace.links)
+    for shape in (LinkShape.NEAR_VERTICAL, LinkShape.SHALLOW, LinkShape.QUEUED):
+        marks = LinkMarks(np.full(count, shape, np.int8), np.zeros(count, np.int64), np.zeros(count, np.bool_))
+        grid = Grid.blank(1, 1, Ink.TEXT, Ink.BAND)
+        draw_strip(grid, LinkIndex(trace, marks, HOST_TO_DEVICE), Viewport(0, trace.end, 1))
+        drawn[shape] = chr(redraw(grid, glyphs).char[0, 0])
+    async with opened(session, Terminal(glyphs=glyphs)) as driver:
+        await driver.press("3")
+        await driver.settle()
+        legend = next(row for row in driver.rows() if say("shape.shallow") in row)
+    for shape, char in drawn.items():
+        assert f"{char} {say(f'shape.{shape.name.lower()}')}" in legend
+    assert len(set(drawn.values())) == 3
 
 
 def test_dark_is_the_default():

@@ -1,51 +1,17 @@
 from __future__ import annotations
 
-from driving import Driver, opened
+import asyncio
+
+import pytest
+from driving import opened
+from mouse import MINIMAP, RULER, cell_of, click, drag, report, send, send_bytes, time_at
 from textual import events
 
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.flags import Flag
 
-MINIMAP, RULER = 0, 1
-
-
-async def send(driver: Driver, kind: type[events.MouseEvent], x: int, y: int, **modifiers) -> None:
-    """One mouse event at a cell of the timeline, as the terminal's bytes become one."""
-    region = driver.timeline.region
-    values = {"button": 0, "shift": False, "meta": False, "ctrl": False} | modifiers
-    where = {"x": x + region.x, "y": y + region.y, "screen_x": x + region.x, "screen_y": y + region.y}
-    event = kind(None, delta_x=0, delta_y=0, **values, **where)
-    event.set_sender(driver.app)
-    driver.app._driver.process_message(event)
-    await driver.idle()
-
-
-async def drag(driver: Driver, start: tuple[int, int], end: tuple[int, int], **modifiers) -> None:
-    values = {"button": 1} | modifiers
-    await send(driver, events.MouseDown, *start, **values)
-    middle = ((start[0] + end[0]) // 2, (start[1] + end[1]) // 2)
-    for x, y in (middle, end):
-        await send(driver, events.MouseMove, x, y, **values)
-    await send(driver, events.MouseUp, *end, **values)
-
-
-async def click(driver: Driver, x: int, y: int, times: int = 1) -> None:
-    for _ in range(times):
-        await send(driver, events.MouseDown, x, y, button=1)
-        await send(driver, events.MouseUp, x, y, button=1)
-
-
-def cell_of(driver: Driver, name: str) -> tuple[int, int]:
-    """A cell of the timeline where a slice called ``name`` is drawn."""
-    frame, trace = driver.timeline.frame, driver.explorer.scene.traces[0]
-    for y, row in enumerate(frame.items):
-        for x, item in enumerate(row.tolist()):
-            if item >= 0 and trace.name_of(item) == name:
-                return x + frame.gutter, y + frame.lanes_top
-    raise AssertionError(f"{name} is not on screen")
-
-
-def time_at(driver: Driver, x: int) -> int:
-    return driver.state.viewport.edge(x - driver.timeline.frame.gutter)
+REST = 0.4
+"""Longer than a burst, so that undo takes back one motion."""
 
 
 async def test_a_click_selects(session):
@@ -181,6 +147,7 @@ async def test_dragging_the_ruler_pans(session):
 
 async def test_a_click_on_the_minimap_goes_there(session):
     async with opened(session) as driver:
+        await driver.press("w")  # the findings stand there while a whole step is in view
         frame, span = driver.timeline.frame, driver.state.viewport.span
         await click(driver, frame.gutter + 72, MINIMAP)
         centre = session.scene.end * 72 // driver.state.viewport.width
@@ -191,6 +158,7 @@ async def test_a_click_on_the_minimap_goes_there(session):
 
 async def test_dragging_on_the_minimap_moves_along(session):
     async with opened(session) as driver:
+        await driver.press("w")
         frame = driver.timeline.frame
         await drag(driver, (frame.gutter + 10, MINIMAP), (frame.gutter + 90, MINIMAP))
         assert driver.state.viewport.end > session.scene.end * 0.9
@@ -198,10 +166,84 @@ async def test_dragging_on_the_minimap_moves_along(session):
 
 async def test_a_jump_by_the_minimap_can_be_undone(session):
     async with opened(session) as driver:
+        await driver.press("w")
+        await asyncio.sleep(REST)
         before = driver.window
         await click(driver, driver.timeline.frame.gutter + 72, MINIMAP)
         await driver.press("u")
         assert driver.window == before
+
+
+async def test_a_click_on_a_flag_goes_to_it(session):
+    async with opened(session) as driver:
+        driver.main.notes.flags.add(Flag(3_000_000, 3_000_000, "here"))
+        driver.main.notes.flags.add(Flag(5_000_000, 6_000_000, "there"))
+        driver.main.notes.show_marks()
+        await driver.idle()
+        frame, window = driver.timeline.frame, driver.window
+        marks = [x for x, char in enumerate(frame.grid.char[RULER]) if chr(char) == "⚑"]
+        assert len(marks) == 3
+        await click(driver, marks[0], RULER)
+        assert (driver.state.cursor, driver.window, driver.state.range) == (3_000_000, window, None)
+        assert driver.rows()[-1].strip() == "flag here: 3.000000ms"
+        await click(driver, marks[2] + 1, RULER)  # a cell is a small thing to hit
+        assert driver.state.range == (5_000_000, 6_000_000)
+        assert driver.state.viewport.span < 1_200_000
+        assert "flag there" in driver.rows()[-1]
+
+
+async def test_a_click_on_the_number_of_a_finding_goes_to_it(session):
+    numbers = set()
+    for mark in session.scene.findings[0]:
+        async with opened(session) as driver:
+            frame = driver.timeline.frame
+            assert frame.top == "findings"
+            x = frame.gutter + max(frame.viewport.column(mark.start), 0)
+            if x >= frame.grid.char.shape[1] or chr(frame.grid.char[MINIMAP, x]) != mark.label:
+                continue  # another one is drawn over it
+            await click(driver, x, MINIMAP)
+            found = next(row for row in driver.panel.rows if str(row.cells[0]) == mark.label)
+            numbers.add(mark.label)
+            assert f"{mark.label} of" in driver.rows()[-1]
+            assert str(found.cells[3]) in driver.rows()[-1]
+            assert driver.state.range == (found.places[0].start, found.places[0].end)
+    assert len(numbers) > 1
+
+
+async def test_a_click_on_lost_time_in_the_minimaps_place_puts_the_cursor_there(session):
+    async with opened(session, (80, 24)) as driver:
+        frame, window = driver.timeline.frame, driver.window
+        assert frame.top == "losses"
+        await click(driver, frame.gutter + 30, MINIMAP)
+        assert frame.viewport.column(driver.state.cursor) == 30
+        assert driver.window == window
+
+
+SHIFT, ALT, CTRL, MOVE, WHEEL_UP, WHEEL_DOWN = 4, 8, 16, 32, 64, 65
+
+
+async def test_bytes_of_wheels(session):
+    async with opened(session, (80, 16)) as driver:
+        view = driver.state.viewport
+        await send_bytes(driver, report(WHEEL_DOWN, 40, 10))
+        assert (driver.state.top, driver.state.viewport) == (3, view)
+        await send_bytes(driver, report(WHEEL_UP | CTRL, 40, 10))
+        assert driver.state.viewport.span < view.span
+        await send_bytes(driver, report(WHEEL_DOWN | CTRL, 40, 10))
+        await send_bytes(driver, report(WHEEL_DOWN | SHIFT, 40, 10))
+        assert driver.state.viewport.first > view.first
+
+
+@pytest.mark.parametrize(("button", "zooms"), [(0, False), (2, True), (ALT, True)], ids=["left", "right", "Alt"])
+async def test_bytes_of_drags(session, button, zooms):
+    async with opened(session) as driver:
+        y = driver.timeline.region.y + 10
+        low, high, view = time_at(driver, 40), time_at(driver, 70), driver.state.viewport
+        moves = [report(button | MOVE, x, y) for x in (50, 70)]
+        await send_bytes(driver, report(button, 40, y), *moves, report(button, 70, y, released=True))
+        assert driver.state.range == (low, high)
+        assert (driver.state.viewport != view) == zooms
+        assert not zooms or driver.state.viewport.span == high - low
 
 
 async def test_a_click_takes_the_focus_to_the_lanes(session):

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from driving import opened
 from textual.widgets import Input, Label
 
+from npu_tui.tui.commands import BY_ID, COMMANDS
 from npu_tui.tui.header import StatusLine
+from npu_tui.tui.main import MainScreen
 
 
 def typed(driver) -> str:
@@ -175,9 +178,47 @@ async def test_nonsense_says_so(session):
         assert driver.app.is_running
 
 
-async def test_colon_q_quits(session):
+async def test_an_unknown_command_runs_nothing_and_names_the_nearest(session, monkeypatch):
+    ran: list[str] = []
+    run = MainScreen.run_command
+    monkeypatch.setattr(MainScreen, "run_command", lambda self, command: (ran.append(command), run(self, command)))
     async with opened(session) as driver:
-        await driver.press(":", "q", "enter")
+        for text, nearest in (("nope", "open_code"), ("zomin", "zoom_in"), ("serch", "search"), ("healh", "health")):
+            for at_once in (False, True):
+                await driver.send(f":{text}\r", at_once=at_once)
+                assert ran == ["command"]
+                ran.clear()
+                message = status(driver)
+                assert f"is called {text}; nearest: :" in message
+                assert text == "nope" or message.endswith(f":{nearest}")
+
+
+async def test_a_guess_runs_only_once_it_is_chosen(session):
+    async with opened(session) as driver:
+        await driver.press(":", *"nope")
+        assert answer(driver).startswith("nothing is called that; ↓ chooses command ")
+        await driver.press("down", "up", "down")
+        assert answer(driver).startswith("→ command ")
+        await driver.press("tab")
+        assert typed(driver) in {command.title for command in COMMANDS}
+        await driver.press("escape")
+        opened_on = driver.window
+        await driver.send(":zomin\x1b[B\r", at_once=True)
+        assert driver.window[1] - driver.window[0] < opened_on[1] - opened_on[0]
+
+
+async def test_a_command_by_the_beginning_of_its_id(session):
+    async with opened(session) as driver:
+        for text, command in (("show_h", "show_hidden"), ("tab_op", "tab_operators"), ("heal", "health")):
+            await driver.press(":", *text)
+            assert BY_ID[command].title in answer(driver)
+            await driver.press("escape")
+
+
+@pytest.mark.parametrize("text", ["q", "q!", "exit"])
+async def test_what_people_type_to_leave(session, text):
+    async with opened(session) as driver:
+        await driver.press(":", *text, "enter")
     assert driver.app.return_code == 0
 
 

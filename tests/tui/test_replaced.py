@@ -75,7 +75,7 @@ async def test_names_are_offered_to_a_command_prompt_that_is_open(sessions_of_on
         await driver.press(":")
         driver.main.replace_session(whole)
         await driver.press(*name)
-        assert any(found.text == name for found in driver.main.asking.candidates(name))
+        assert any(found.text == name for found in driver.main.asking.candidates(name)[0])
 
 
 async def test_hits_of_the_trace_before_are_not_taken(sessions_of_one):

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from driving import opened
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
+
+from launch_groups import COMPILED, COMPILED_CALL, GRAPH, GRAPH_CALL, launch_groups
+
 from npu_tui.analysis.namesakes import namesakes
 from npu_tui.analysis.overlap import free_slices
+from npu_tui.ingest.load import load
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.disabled import why_not
 from npu_tui.tui.header import StatusLine
+from npu_tui.tui.session import make_session
+from npu_tui.view.follow import links_of, siblings
 from npu_tui.view.outline import lane_key
+from npu_tui.view.scene import Selected
 
 
 def status(driver) -> str:
@@ -80,17 +91,66 @@ async def test_steps_are_fitted_one_after_the_other(session):
         assert driver.state.cursor == steps[-2][0]
 
 
-async def test_siblings_are_what_one_launch_led_to(session):
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory):
+    """A graph with one id for five kernels, a call with three launches, and launches with one kernel each."""
+    path = tmp_path_factory.mktemp("launches") / "trace_view.json"
+    path.write_bytes(launch_groups())
+    return make_session([load(path)])
+
+
+def slice_called(session, name: str) -> Selected:
     trace = session.scene.traces[0]
-    links = trace.links
-    sources, counts = np.unique(links.source_slice[links.source_slice >= 0], return_counts=True)
+    return Selected(0, next(item for item in range(len(trace.slices)) if trace.name_of(item) == name))
+
+
+@pytest.mark.parametrize(
+    ("call", "kernels"), [(GRAPH_CALL, GRAPH), (COMPILED_CALL, COMPILED)], ids=["one id", "one call"]
+)
+async def test_siblings_are_what_one_launch_led_to(groups, call, kernels):
+    names, count = [name for name, *_ in kernels], len(kernels)
+    async with opened(groups) as driver:
+        driver.explorer.select(slice_called(groups, call))
+        for n, name in enumerate(names, 1):
+            await driver.send(")")
+            assert (driver.selected, status(driver)) == (name, f"{n} of {count} launched together: {name}")
+        await driver.send(")")
+        assert driver.selected == names[-1]
+        assert status(driver) == f"no further one of the {count} that were launched together"
+        for n, name in reversed(list(enumerate(names[:-1], 1))):
+            await driver.send("(")
+            assert (driver.selected, status(driver)) == (name, f"{n} of {count} launched together: {name}")
+        await driver.send("(")
+        assert driver.selected == names[0]
+        assert status(driver) == f"no further one of the {count} that were launched together"
+        driver.explorer.select(slice_called(groups, call))
+        await driver.send("(")
+        assert driver.selected == names[-1]
+        await driver.send("[")
+        assert driver.selected == call
+
+
+async def test_a_launch_with_one_kernel_has_no_siblings(groups):
+    async with opened(groups) as driver:
+        for name in ("Node@launch", "aclnnAdd_AddAiCore_Add", "EVENT_RECORD", "ProfilerStep#7"):
+            selected = slice_called(groups, name)
+            driver.explorer.select(selected)
+            for key in "()":
+                await driver.send(key)
+                assert driver.state.selection == selected
+                assert status(driver) == "nothing else was launched together with this"
+
+
+async def test_kernels_of_one_operation_are_siblings_where_each_has_a_launch_of_its_own(session):
+    trace = session.scene.traces[0]
+    operation = next(item for item in range(len(trace.slices)) if len(siblings(trace, item, "async_npu")) == 4)
+    kernels = siblings(trace, operation, "async_npu")
+    assert all(len(links_of(trace, kernel).into) == 2 for kernel in kernels)
     async with opened(session) as driver:
-        await driver.press(")")
-        if not len(sources[counts > 1]):
-            pytest.skip("no launch of this fixture has several targets")
-        driver.state.selection = None
-        await driver.press("x", ")")
-        assert "launched together" in status(driver) or "nothing else" in status(driver)
+        driver.explorer.select(Selected(0, kernels[1]))
+        await driver.send(")")
+        assert driver.state.selection.item == kernels[2]
+        assert status(driver).startswith("3 of 4 launched together: ")
 
 
 async def test_one_rank_cannot_be_aligned(session):
@@ -188,9 +248,9 @@ async def test_disabled_commands_give_their_reason_in_the_help(session):
 async def test_the_first_run_leads_to_the_first_starved_launch_and_is_remembered(session, tmp_path):
     seen = tmp_path / "data" / "seen"
     async with opened(session, app=NpuTui(session=session, seen=seen)) as driver:
-        assert status(driver).startswith(f"x goes to the first of {len(session.starved)} launches")
+        assert f"x goes to the first of {len(session.starved)} launches" in status(driver)
         await driver.press("d")
-        assert status(driver).startswith("x goes to")
+        assert "x goes to" in status(driver)
         assert not seen.exists()
         await driver.press("x")
         assert seen.exists()

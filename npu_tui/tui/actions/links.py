@@ -65,9 +65,12 @@ class LinkActions(Base):
             return say("select.none")
         trace = self._trace(selected.trace)
         found = siblings(trace, selected.item, self._explorer.state.link_category)
-        if not found or found == [selected.item]:
+        if len(found) < 2:
             return self._no_link("sibling.none")
-        at = found.index(selected.item) + direction if selected.item in found else 0
+        if selected.item in found:
+            at = found.index(selected.item) + direction
+        else:
+            at = 0 if direction > 0 else len(found) - 1
         if not 0 <= at < len(found):
             return say("sibling.last", count=len(found))
         self._explorer.select(Selected(selected.trace, found[at]))

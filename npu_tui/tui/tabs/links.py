@@ -14,10 +14,9 @@ from npu_tui.tui.tabs.tab import Content, Context, Row, Tab, Table
 from npu_tui.tui.theme import ALERT
 from npu_tui.view.follow import inner_links, links_of
 from npu_tui.view.scene import LinkMarks, LinkShape, Selected
+from npu_tui.view.strip import SHAPE_GLYPHS
 
 _SHOWN_ROWS = 500
-
-_GLYPHS = {LinkShape.PLAIN: "·", LinkShape.NEAR_VERTICAL: "┃", LinkShape.SHALLOW: "╲", LinkShape.QUEUED: "╲"}
 
 
 class Way(NamedTuple):
@@ -100,5 +99,5 @@ def shape_text(shape: LinkShape, starved: bool) -> Text:
     """Glyph and word of a link's line; red only if it starved."""
     word = say(f"shape.{shape.name.lower()}")
     if starved:
-        return Text(f"{_GLYPHS[shape]} {word}, {say('shape.starved')}", style="bold " + ALERT)
-    return Text(f"{_GLYPHS[shape]} {word}")
+        return Text(f"{SHAPE_GLYPHS[shape]} {word}, {say('shape.starved')}", style="bold " + ALERT)
+    return Text(f"{SHAPE_GLYPHS[shape]} {word}")
