@@ -54,6 +54,7 @@ class Finder:
         self._searchables = [
             Searchable(trace, found) for trace, found in zip(self._traces, session.dispatches, strict=True)
         ]
+        self._prepared = False
         self._orders: dict[int, npt.NDArray[np.int64]] = {}
         self._places = [
             name
@@ -65,6 +66,16 @@ class Finder:
     def text(self) -> str:
         """What is or was looked for; empty without a search."""
         return self._text
+
+    def prepare(self) -> None:
+        """Compute in a thread what searches need, while the user is still typing one."""
+        if not self._prepared:
+            self._prepared = True
+            self._screen.run_worker(self._prepare, thread=True, group="prepare")
+
+    def _prepare(self) -> None:
+        for searchable in self._searchables:
+            searchable.prepare()
 
     def clear(self) -> None:
         """Stop searching; there are no hits."""
