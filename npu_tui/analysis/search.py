@@ -43,6 +43,7 @@ _HERE_TRIES = 1e7
 """What it may try in one name at worst, which takes a tenth of a second."""
 _PART = re.compile(r"\\(?P<escaped>.)|\[\^?\]?(?:\\.|[^\]])*\]|(?P<sign>.)", re.DOTALL)
 _NAMED_OR_PLAIN_GROUP = re.compile(r"\(\?(?::|P<\w+>)")
+_FIXED_GROUP = re.compile(r"\([^()|*+?{]*\)")
 _LAZY = re.compile(r"(?<=[*+?}])\?")
 
 
@@ -211,7 +212,7 @@ def _power(pattern: str) -> int | None:
     """
     parts = list(_PART.finditer(pattern))
     plain = "".join(part["sign"] or "x" for part in parts)
-    plain = _LAZY.sub("", _NAMED_OR_PLAIN_GROUP.sub("(", plain))
+    plain = _FIXED_GROUP.sub("x", _LAZY.sub("", _NAMED_OR_PLAIN_GROUP.sub("(", plain)))
     refers = any((part["escaped"] or "") in tuple("123456789") for part in parts)
     if refers or "(?" in plain or any(f"){sign}" in plain for sign in "*+?{"):
         return None
@@ -227,5 +228,5 @@ def _search_beside(names: list[str], term: Text) -> Bools:
     try:
         found = polars.Series(names, dtype=polars.String).str.contains(flags + term.text)
     except polars.exceptions.ComputeError:
-        raise QueryError(say("query.pattern_kind", pattern=term.text)) from None
+        raise QueryError(say("query.pattern_kind")) from None
     return found.to_numpy().astype(np.bool_)

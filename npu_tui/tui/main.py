@@ -339,7 +339,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self.explorer.state.hit_masks = finder.hits.masks
         self.query_one(Timeline).changed()
         if prompt.is_open:
-            prompt.answer(finder.words())
+            prompt.answer(finder.answer())
         elif self._go_to_hit and (len(finder.hits) or not finder.running):
             self._go_to_hit = False
             if len(finder.hits):
