@@ -108,7 +108,7 @@ def stack_of(trace: Trace, operation: I64) -> I64:
 
 def _own_or_around(trace: Trace, around: Around, item: I64) -> I64:
     slices = trace.slices
-    found = item.copy()
+    found: I64 = item.copy()
     bare = np.flatnonzero((item >= 0) & (slices.stack[item] < 0))
     at = item[bare]
     found[bare] = around.find(slices.lane[at], slices.start[at], slices.end[at])

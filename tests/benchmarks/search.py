@@ -90,7 +90,8 @@ def main() -> None:
     begun = time.perf_counter()
     Searchable(trace, dispatches).prepare()
     order = file_order(trace)
-    print(f"prepared while the first query is typed, for line:, step: and arg: {(time.perf_counter() - begun) * 1000:.0f} ms\n")
+    prepared = (time.perf_counter() - begun) * 1000
+    print(f"prepared while the first query is typed, for line:, step: and arg: {prepared:.0f} ms\n")
     print("| query | hits | first search: first hits ms | of loop | later: first hits ms | of loop | all hits ms |")
     print("|---|---|---|---|---|---|---|")
     slow = []
