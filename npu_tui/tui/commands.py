@@ -111,6 +111,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("range_selection", "range", ("m",)),
     Command("range_clear", "range", ("M",)),
     Command("range_mark", "range", ("v",), footer=True),
+    Command("range_gap", "range", ("V",)),
     Command("range_zoom", "range", ("z", "Z")),
     Command("search", "search", ("slash",), footer=True),
     Command("hit_next", "search", ("n",)),

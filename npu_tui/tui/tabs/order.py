@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from npu_tui.strings import say
-from npu_tui.tui.tabs.tab import Row, Table
+from npu_tui.tui.tabs.tab import GAP, Row, Table
 
 _DOWN, _UP = "▾", "▴"
 
@@ -63,7 +63,7 @@ def arranged(table: Table, order: Order) -> Table:
     at = None
     if table.at is not None:
         at = next((i for i, row in enumerate(rows) if row is table.rows[table.at]), None)
-    return Table(headings, rows, "   ".join(notes), at)
+    return Table(headings, rows, GAP.join(notes), at)
 
 
 def _key(row: Row, column: int) -> tuple[bool, float, str]:
