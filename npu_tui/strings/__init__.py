@@ -9,6 +9,7 @@ from npu_tui.strings import (
     explain,
     findings,
     gate,
+    help,
     keymap,
     notes,
     opening,
@@ -30,6 +31,7 @@ ENGLISH: dict[str, str] = (
     | explain.ENGLISH
     | findings.ENGLISH
     | gate.ENGLISH
+    | help.ENGLISH
     | keymap.ENGLISH
     | notes.ENGLISH
     | opening.ENGLISH

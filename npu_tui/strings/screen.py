@@ -118,17 +118,7 @@ ENGLISH: dict[str, str] = {
     "mode.selection": "links of the selection",
     "mode.all": "all links in view",
     "range.begun": "range begun at {start}: move, then v",
-    "help.title": "Keys",
     "sheet.close": "Esc closes",
-    "help.table": "In the table: ↑ ↓ row, ← → sort, - reverse, & filter, Enter goes there, y copies the row, Esc back. Letters still drive the lanes.",
-    "help.lanes": "Dimmed is what can do nothing just now. Tab goes to the panel; the keys of its table are told there.",
-    "help.words": (
-        "┃ near-vertical: the device started as soon as the host had launched. ╲ queued: it waited behind others.\n"
-        "Red is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost time.\n"
-        "Lead: how far the host is ahead of the device, hanging from the top where it is behind. Queue depth: launches "
-        "in flight.\n"
-        "Bars: · before the first kernel █ compute ▒ communication that nothing covers ╱ free."
-    ),
     "keys.input_method": "input method is on: press Shift",
     "app.crashed": "npu-tui: internal error: {error}; {variable}=1 shows where",
     "first.starved": "{key} goes to the first of {count} launches that the device waited for; {help} shows all keys",

@@ -24,13 +24,12 @@ from npu_tui.tui.asking import Asking
 from npu_tui.tui.bars import Bars
 from npu_tui.tui.commands import COMMANDS, TAB_COMMAND, delivered, is_han
 from npu_tui.tui.contents import Contents
-from npu_tui.tui.disabled import why_not
 from npu_tui.tui.finder import Finder, Found
 from npu_tui.tui.first_run import FirstRun
 from npu_tui.tui.flags import Flags
 from npu_tui.tui.head import Head
 from npu_tui.tui.header import Headline, StatusLine
-from npu_tui.tui.help import help_text
+from npu_tui.tui.help_sheet import help_of
 from npu_tui.tui.hits import Hits
 from npu_tui.tui.notes import Notes
 from npu_tui.tui.palette import CommandProvider
@@ -283,8 +282,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def show_help(self) -> None:
         """Show all keys, and why some can do nothing just now."""
-        in_table = self.query_one(Panel).table.has_focus
-        self.app.push_screen(Sheet(say("help.title"), help_text(in_table, why_not(self))))
+        self.app.push_screen(help_of(self))
 
     def show_health(self) -> None:
         """Show what of the traces could not be placed."""
