@@ -101,7 +101,7 @@ ENGLISH: dict[str, str] = {
     "range.max": "max",
     "range.p90": "p90",
     "range.share": "of range",
-    "starved.of": "starved launch {n} of {count}: {lost} lost ({key} marks the gap) before {name}",
+    "starved.of": "starved launch {n} of {count}: {lost} lost ({key}: the gap) before {name}",
     "starved.none": "no starved launch in this trace",
     "link.none": "no link leads on from here",
     "link.none_back": "no link leads here",

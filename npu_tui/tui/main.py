@@ -320,6 +320,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         elif event.kind == "filter":
             panel = self.query_one(Panel)
             panel.sort(replace(panel.order, wanted=event.text))
+            panel.table.focus()
         else:
             self.finder.finish(event.text)
             self._go_to_hit = True

@@ -133,12 +133,18 @@ class Rows(DataTable[Text | str]):
             self.clear(columns=True)
             self.add_columns(*headings)
             self._headings = headings
+            self.call_after_refresh(self._fit_headings)
         else:
             self.clear()
         # A str cell would be read as markup.
         self.add_rows([[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows])
         if rows:
             self.move_cursor(row=min(max(at, 0), len(rows) - 1), animate=False)
+
+    def _fit_headings(self) -> None:
+        """Draw the headings again: they may have been drawn before the widths of the columns were known."""
+        self._clear_caches()
+        self.refresh()
 
 
 class Panel(Vertical):

@@ -64,7 +64,7 @@ async def test_a_walk_through_a_profile(session, size):
         launch = session.starved[20]
         assert driver.state.selection.item == launch.item
         assert status(driver).startswith("starved launch 21 of ")
-        assert f"{duration_text(launch.lost, 3)} lost (V marks the gap) before " in status(driver)
+        assert f"{duration_text(launch.lost, 3)} lost (V: the gap) before " in status(driver)
 
         await driver.press(*WALK["the bubble before it"])
         await driver.settle()

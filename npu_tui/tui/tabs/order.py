@@ -49,7 +49,7 @@ def arranged(table: Table, order: Order) -> Table:
     if order.wanted:
         wanted = order.wanted.casefold()
         rows = [row for row in rows if wanted in _text(row)]
-        notes.append(say("panel.filtered", text=order.wanted, shown=len(rows), count=len(table.rows)))
+        notes.insert(0, say("panel.filtered", text=order.wanted, shown=len(rows), count=len(table.rows)))
     if sortable(table):
         notes.append(say("panel.order"))
         column = order.column
