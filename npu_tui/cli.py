@@ -207,14 +207,14 @@ def _explain(words: list[str]) -> int:
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     options = parser.parse_args(words)
     wanted = options.id
-    from npu_tui.report.explain import explain, list_findings, nearest, rule_of
+    from npu_tui.report.explain import explain, list_findings, rule_of, unknown
 
     if wanted is None:
         _write(list_findings())
         return DONE
     rule = rule_of(wanted)
     if rule is None:
-        parser.error(say("explain.unknown", id=printable(wanted), near=nearest(wanted)))
+        parser.error(unknown(wanted))
     _write(explain(rule, _thresholds_of(options.config)))
     return DONE
 

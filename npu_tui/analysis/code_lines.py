@@ -108,11 +108,10 @@ def stack_of(trace: Trace, operation: I64) -> I64:
 
 def _own_or_around(trace: Trace, around: Around, item: I64) -> I64:
     slices = trace.slices
-    known = np.flatnonzero(item >= 0)
-    found = np.full(len(item), -1, np.int64)
-    at = item[known]
-    own = slices.stack[at] >= 0
-    found[known] = np.where(own, at, around.find(slices.lane[at], slices.start[at], slices.end[at]))
+    found: I64 = item.copy()
+    bare = np.flatnonzero((item >= 0) & (slices.stack[item] < 0))
+    at = item[bare]
+    found[bare] = around.find(slices.lane[at], slices.start[at], slices.end[at])
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 from npu_tui.strings import say
@@ -25,6 +26,7 @@ CLASSES = {op_class.name.lower(): op_class for op_class in OpClass}
 
 _TIMES = ("dur", "start", "end")
 _FIELD = re.compile(rf"(?:^|(?<=\s))(?P<field>{'|'.join(FIELDS)})(?P<sign><=|>=|[:<>=])", re.IGNORECASE)
+_LIKE_A_FIELD = re.compile(r"(?:^|(?<=\s))(?P<word>\w+)(?:[<>=~]|:(?!:))")
 _ARG = re.compile(r'(?P<key>[^~<>=:"]*?)\s*(?P<sign><=|>=|[~<>=])\s*')
 _QUOTED = re.compile(r'"(?P<text>[^"]*)"?')
 _PATTERN = re.compile(r"/(?P<pattern>(?:\\/|[^/])+(?:/(?!\s|$)(?:\\/|[^/])*)*)/(?=\s|$)")
@@ -160,7 +162,7 @@ def _pattern(text: str) -> Text:
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise QueryError(say("query.pattern", pattern=text, why=error)) from None
+        raise QueryError(say("query.pattern", why=error)) from None
     return Text(text, pattern=True)
 
 
@@ -180,6 +182,8 @@ def _field(field: str, sign: str, text: str, at: int, known: Sequence[str]) -> t
     if field == "name":
         return Text(value, whole=sign == "="), after
     if field in ("lane", "layer"):
+        if known and not any(value.lower() in place for place in known):
+            raise QueryError(say("query.place", field=field, value=value, near=_near(value, known)))
         return Place(field, value.lower(), sign == "="), after
     if field == "class":
         return _class(value), after
@@ -231,7 +235,22 @@ def _class(value: str) -> LaunchClass | SliceClass:
             return LaunchClass(launch)
     if wanted in CLASSES:
         return SliceClass(CLASSES[wanted])
-    raise QueryError(say("query.class", value=value, names=", ".join((*LAUNCHES, *CLASSES))))
+    names = *LAUNCHES, *CLASSES
+    raise QueryError(say("query.class", value=value, near=_near(wanted, names), names=" ".join(names)))
+
+
+def _near(value: str, names: Sequence[str]) -> str:
+    """The one of ``names`` that is meant, as a question; empty if none is near."""
+    found = get_close_matches(value.lower(), names, 1)
+    return say("query.nearest", name=found[0]) if found else ""
+
+
+def unknown_field(text: str) -> str | None:
+    """What stands like a field in ``text`` but is none."""
+    for match in _LIKE_A_FIELD.finditer(text):
+        if match["word"].lower() not in FIELDS:
+            return match["word"].lower()
+    return None
 
 
 def _arg(sign: str, text: str, at: int) -> tuple[Arg, int]:

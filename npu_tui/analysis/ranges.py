@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +15,17 @@ from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
+By = Literal["name", "type", "layer"]
 
 
 @dataclass(frozen=True, slots=True)
 class NameSum:
     """The slices of one name (or operator type) and layer within a range.
 
-    ``total`` adds their clipped durations, ``busy`` is their union; ``shortest``, ``average``, ``longest`` and ``p90``
-    are of their own durations, whole also where the range cuts them. Times are in ns. ``label`` is the name or type,
-    ``items`` are the slices, the one that covers most of the range first.
+    ``total`` adds what lies in the range, ``busy`` is the union of that; ``shortest``, ``average``, ``longest`` and
+    ``p90`` are of the slices' own durations, whole also where the range cuts them, as it does ``cut`` of them. Times
+    are in ns. ``label`` is the name or type (empty: all of the layer), ``items`` are the slices, the one that covers
+    most of the range first.
     """
 
     layer: int
@@ -34,12 +37,15 @@ class NameSum:
     average: float
     longest: int
     p90: float
+    cut: int
     items: I64
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchCount:
-    """The launches whose target starts in a range, by class, and the time (ns) that the idle device waited for them."""
+    """The launches whose target starts in a range, by class; what of the range (ns) the idle device waited for
+    launches, and for how many ``starved`` ones of them.
+    """
 
     near_vertical: int
     shallow: int
@@ -49,11 +55,12 @@ class LaunchCount:
 
 
 def range_sums(
-    trace: Trace, start: int, end: int, lanes: tuple[int, ...] | None = None, by_type: bool = False
+    trace: Trace, start: int, end: int, lanes: tuple[int, ...] | None = None, by: By = "name"
 ) -> list[NameSum]:
     """Every (layer, name) with a slice in ``[start, end)``, most busy time first; only on ``lanes`` if given.
 
-    A slice without duration counts if it starts in the range. With ``by_type`` kernels are added up by operator type.
+    A slice without duration counts if it starts in the range. By ``type`` kernels are added up by operator type, by
+    ``layer`` everything of a layer is one row.
     """
     slices = trace.slices
     chosen = (slices.start < end) & ((slices.end > start) | ((slices.start >= start) & (slices.end == slices.start)))
@@ -63,7 +70,7 @@ def range_sums(
     if not len(items):
         return []
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
-    labels, code = _labels(trace, items, by_type)
+    labels, code = _labels(trace, items, by)
     group = layer_of[slices.lane[items]] * len(labels) + code
     order = np.argsort(group, kind="stable")
     items, group = items[order], group[order]
@@ -89,6 +96,7 @@ def range_sums(
                 float(times.mean()),
                 int(times.max()),
                 float(np.percentile(times, 90)),
+                int(np.count_nonzero(high[own] - low[own] < times)),
                 items[own][np.argsort(low[own] - high[own], kind="stable")],
             )
         )
@@ -96,10 +104,12 @@ def range_sums(
     return found
 
 
-def _labels(trace: Trace, items: I64, by_type: bool) -> tuple[list[str], I64]:
+def _labels(trace: Trace, items: I64, by: By) -> tuple[list[str], I64]:
     """Names of ``items``, or operator types of the kernels among them, and which one each has; (n,)."""
+    if by == "layer":
+        return [""], np.zeros(len(items), np.int64)
     code = trace.slices.name[items].astype(np.int64)
-    if not by_type:
+    if by == "name":
         return trace.names, code
     compute = np.zeros(len(trace.slices), np.bool_)
     for part in device_slices(trace):
@@ -111,15 +121,16 @@ def _labels(trace: Trace, items: I64, by_type: bool) -> tuple[list[str], I64]:
 
 
 def launch_count(launches: Dispatch, trace: Trace, start: int, end: int) -> LaunchCount:
-    """The ``launches`` of one device whose target starts in ``[start, end)``."""
+    """The ``launches`` of one device in ``[start, end)``: lines by where they end, lost time by where it passes."""
     when = trace.links.target_time[launches.link]
     own = (when >= start) & (when < end)
+    waited = np.maximum(np.minimum(launches.ready + launches.lost, end) - np.maximum(launches.ready, start), 0.0)
     return LaunchCount(
         int((launches.near_vertical & own).sum()),
         int((launches.shallow & own).sum()),
         int((launches.queued & own).sum()),
-        int((launches.starved & own).sum()),
-        float(launches.lost[own].sum()),
+        int((launches.starved & (waited > 0)).sum()),
+        float(waited.sum()),
     )
 
 

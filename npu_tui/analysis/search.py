@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from functools import cached_property
+from threading import RLock
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +27,7 @@ from npu_tui.analysis.query import (
     Text,
     Time,
 )
-from npu_tui.analysis.steps import steps
+from npu_tui.analysis.steps import Step, steps
 from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
@@ -35,6 +37,15 @@ Bools = npt.NDArray[np.bool_]
 _FRAME = re.compile(r"\s*(?P<file>.*)\((?P<line>\d+)\)")
 _DEVICE = ("hardware", "communication", "overlap")
 
+_HERE_SECONDS = 0.05
+"""So long Python's own engine looks for a pattern, before another one goes on beside the keys."""
+_HERE_TRIES = 1e7
+"""What it may try in one name at worst, which takes a tenth of a second."""
+_PART = re.compile(r"\\(?P<escaped>.)|\[\^?\]?(?:\\.|[^\]])*\]|(?P<sign>.)", re.DOTALL)
+_NAMED_OR_PLAIN_GROUP = re.compile(r"\(\?(?::|P<\w+>)")
+_FIXED_GROUP = re.compile(r"\([^()|*+?{]*\)")
+_LAZY = re.compile(r"(?<=[*+?}])\?")
+
 
 class Searchable:
     """A trace with its launches, ready to be searched; what a field needs is computed when it is first asked for."""
@@ -42,6 +53,12 @@ class Searchable:
     def __init__(self, trace: Trace, dispatches: list[Dispatch]) -> None:
         self.trace = trace
         self._dispatches = dispatches
+        self._lock = RLock()
+
+    def prepare(self) -> None:
+        """Compute what ``line:`` and ``step:`` need, which takes longer than a search may."""
+        with self._lock:
+            _ = self._stack, self._steps
 
     def find(self, query: Query) -> Bools:
         """Which slices match all terms but those about args; (n,). Raises ``QueryError`` for an unusable pattern."""
@@ -114,7 +131,11 @@ class Searchable:
         host = np.flatnonzero(python[trace.slices.lane])
         found[host] = stack_of(trace, host)
         device = np.flatnonzero(~python[trace.slices.lane])
-        found[device] = stack_of(trace, operation_of(trace, device))
+        operation = operation_of(trace, device)
+        # Nearly all operations are on the host, where the stacks are known now.
+        found[device] = np.where(operation >= 0, found[operation], -1)
+        other = device[(operation >= 0) & ~python[trace.slices.lane[operation]]]
+        found[other] = stack_of(trace, operation_of(trace, other))
         launch = trace.links_of(HOST_TO_DEVICE)
         source, target = trace.links.source_slice[launch], trace.links.target_slice[launch]
         bound = (source >= 0) & (target >= 0)
@@ -125,11 +146,17 @@ class Searchable:
 
     def _line(self, term: Line) -> Bools:
         wanted = np.array([*(_has_frame(stack, term) for stack in self.trace.stacks), False], np.bool_)
-        return wanted[self._stack]
+        with self._lock:
+            return wanted[self._stack]
+
+    @cached_property
+    def _steps(self) -> list[Step]:
+        return steps(self.trace)
 
     def _step(self, number: int) -> Bools:
         trace, start = self.trace, self.trace.slices.start
-        step = next((step for step in steps(trace) if step.number == number), None)
+        with self._lock:
+            step = next((step for step in self._steps if step.number == number), None)
         if step is None:
             return np.zeros(len(trace.slices), np.bool_)
         device = np.array([trace.layers[lane.layer].kind in _DEVICE for lane in trace.lanes] + [False])
@@ -161,12 +188,45 @@ def _compared(values: I64, sign: Compare, value: int) -> Bools:
 
 
 def _search(names: list[str], term: Text) -> Bools:
-    # A pattern that backtracks would stop the whole program: this engine takes linear time and runs beside it.
+    """In which of ``names`` the pattern of ``term`` is found; (names,)."""
+    power = _power(term.text)
+    if power is None:
+        return _search_beside(names, term)
+    found = np.zeros(len(names), np.bool_)
+    pattern = re.compile(term.text, re.IGNORECASE if term.any_case else 0)
+    until, left = time.monotonic() + _HERE_SECONDS, []
+    for at, name in enumerate(names):
+        if len(name) ** power > _HERE_TRIES or time.monotonic() > until:
+            left.append(at)
+        else:
+            found[at] = pattern.search(name) is not None
+    if left:
+        found[left] = _search_beside([names[at] for at in left], term)
+    return found
+
+
+def _power(pattern: str) -> int | None:
+    """With which power of a name's length Python's engine may take longer at worst.
+
+    None where it may be worse (a repeated group) or the other engine knows no such thing (look-around, references).
+    """
+    parts = list(_PART.finditer(pattern))
+    plain = "".join(part["sign"] or "x" for part in parts)
+    plain = _FIXED_GROUP.sub("x", _LAZY.sub("", _NAMED_OR_PLAIN_GROUP.sub("(", plain)))
+    refers = any((part["escaped"] or "") in tuple("123456789") for part in parts)
+    if refers or "(?" in plain or any(f"){sign}" in plain for sign in "*+?{"):
+        return None
+    return 1 + sum(plain.count(sign) for sign in "*+?{")
+
+
+def _search_beside(names: list[str], term: Text) -> Bools:
+    # A pattern that backtracks would stop the whole program: this engine takes linear time and runs beside it, but
+    # its import takes longer than a search may.
     import polars
 
     flags = "(?i)" if term.any_case else ""
     try:
         found = polars.Series(names, dtype=polars.String).str.contains(flags + term.text)
     except polars.exceptions.ComputeError:
-        raise QueryError(say("query.pattern_kind", pattern=term.text)) from None
+        raise QueryError(say("query.pattern_kind")) from None
     return found.to_numpy().astype(np.bool_)

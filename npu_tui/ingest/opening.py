@@ -95,8 +95,14 @@ class Opening:
             copy, path = spooled(stream, advance)
         except OSError as error:
             raise InputError(f"{PIPED}: {no_room(error) or error.strerror or error}") from error
+
+        def named(trace: Trace) -> None:
+            trace.path = str(PIPED)
+            if early is not None:
+                early(trace)
+
         try:
-            trace = load(path, progress, early=early)
+            trace = load(path, progress, early=None if early is None else named)
         except InputError as error:
             raise InputError(str(error).replace(path, str(PIPED))) from error
         trace.path = str(PIPED)

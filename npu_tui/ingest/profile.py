@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,9 @@ _MSPROF = re.compile(r"msprof_\d+\.json(?:\.gz)?")
 _SLICE = re.compile(r"msprof_slice_(\d+)_(\d+)\.json(?:\.gz)?")
 _KINETO = re.compile(r".*\.pt\.trace\.json(?:\.gz)?")
 _INFO = re.compile(r"profiler_info_(\d{1,5})\.json")
+_LISTED = 8
+_LEVELS = 3
+_MOST_FOLDERS = 1000
 _RAW_TORCH = "FRAMEWORK"
 _RAW_MSPROF = re.compile(r"PROF_\d+_.*")
 
@@ -39,13 +43,14 @@ def find_source(path: Path) -> Source:
             raise InputError(f"{path}: no such file or directory; give a trace_view.json or a profile directory")
         if not path.is_dir():
             return _source(path, _whole_export(path))
-        found = _traces_in(path) or [trace for child in _folders(path) for trace in _traces_in(child)]
+        found = _traces_in(path) or _traces_below(path)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; give a file or directory that can be read") from error
     if len(found) == 1:
         return _source(found[0][0], found[0])
     if found:
-        raise InputError(f"{path}: holds {len(found)} traces; give one of them, such as {found[0][0]}")
+        names = _listed([trace[0] for trace in found])
+        raise InputError(f"{path}: holds {len(found)} traces; give one of them: {names}")
     raise InputError(_nothing_in(path))
 
 
@@ -72,6 +77,27 @@ def _traces_in(folder: Path) -> list[tuple[Path, ...]]:
     return [trace for child in _folders(folder, "PROF_*") for trace in _traces_in(child)]
 
 
+def _traces_below(folder: Path) -> list[tuple[Path, ...]]:
+    """The traces in the folders below ``folder``, some levels down; a profile is not searched for others."""
+    found: list[tuple[Path, ...]] = []
+    level, looked = [folder], 0
+    for _ in range(_LEVELS):
+        deeper: list[Path] = []
+        for child in (child for parent in level for child in _folders(parent) if not child.name.startswith(".")):
+            looked += 1
+            if looked > _MOST_FOLDERS:
+                return found
+            try:
+                traces = _traces_in(child)
+            except OSError:  # not ours to read
+                continue
+            found += traces
+            if not traces:
+                deeper.append(child)
+        level = deeper
+    return found
+
+
 def _folders(folder: Path, pattern: str = "*") -> list[Path]:
     return [child for child in sorted(folder.glob(pattern)) if child.is_dir()]
 
@@ -95,19 +121,35 @@ def _whole_export(file: Path) -> tuple[Path, ...]:
     return tuple(slices[number] for number in sorted(slices))
 
 
+def _listed(files: list[Path]) -> str:
+    """The profiles of ``files``, or the files themselves, to be copied to a command line."""
+    shown = []
+    for file in files[:_LISTED]:
+        profile = file.parent.parent if file.parent.name in (_OUTPUT, _MSPROF_OUTPUT) else file.parent
+        alone = sum(other.is_relative_to(profile) for other in files) == 1
+        shown.append(shlex.quote(str(profile if alone else file)))
+    rest = len(files) - len(shown)
+    return "  ".join(shown) + (f"  and {rest} more" if rest else "")
+
+
 def _nothing_in(path: Path) -> str:
     """One line on a directory without a trace, with the command that makes one out of raw data."""
     if any(_RAW_MSPROF.fullmatch(child.name) for child in path.iterdir()):
         if (path / _RAW_TORCH).is_dir():
-            how = f"python3 -c \"from torch_npu.profiler.profiler import analyse; analyse('{path}')\""
+            code = f"from torch_npu.profiler.profiler import analyse; analyse({str(path)!r})"
+            how = f"python3 -c {shlex.quote(code)}"
         else:
-            how = f"msprof --export=on --output={path}"
+            how = _export(path)
         return f"{path}: raw profiler data that were never parsed; run: {how}"
     if _RAW_MSPROF.fullmatch(path.name):
-        return f"{path}: raw profiler data that were never parsed; run: msprof --export=on --output={path}"
+        return f"{path}: raw profiler data that were never parsed; run: {_export(path)}"
     if any(path.glob("*.db")) or any((path / _OUTPUT).glob("*.db")):
         return f"{path}: holds databases but no trace; export the profile as text (export_type) and give that"
     return f"{path}: no {_OUTPUT}/trace_view.json in this directory; give a trace_view.json or a profile directory"
+
+
+def _export(path: Path) -> str:
+    return f"msprof --export=on {shlex.quote(f'--output={path}')}"
 
 
 def _rank_of(file: Path) -> int | None:

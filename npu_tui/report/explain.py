@@ -10,6 +10,7 @@ from npu_tui.analysis.findings.model import FindingClass
 from npu_tui.analysis.findings.rule import Rule
 from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.strings import say
+from npu_tui.trace.text import printable
 
 _CLASSES: tuple[FindingClass, ...] = ("dispatch", "compute", "communication", "memory", "config", "data")
 _WIDTH = 100
@@ -54,13 +55,27 @@ def rule_of(wanted: str) -> Rule | None:
     return next((rule for rule in RULES if rule.id.lower() == wanted.strip().lower()), None)
 
 
-def nearest(wanted: str) -> str:
-    """The id that looks most like ``wanted``: one that contains it, else the one with most in common."""
+_ALIKE = 0.75
+
+
+def nearest(wanted: str) -> str | None:
+    """The id that looks like ``wanted``: one that contains it, else the most alike one; None if none is."""
     word = wanted.strip().upper()
     ids = [rule.id for rule in RULES]
-    inside = [each for each in ids if word and word in each]
-    close = difflib.get_close_matches(word, ids, n=1, cutoff=0.0)
-    return (inside or close)[0]
+    parts = [part for each in ids for part in each.split(".")]
+    begun = [each for each in ids if word and any(part.startswith(word) for part in each.split("."))]
+    inside = begun or [each for each in ids if word and word in each]
+    close = difflib.get_close_matches(word, [*ids, *parts], n=1, cutoff=_ALIKE)
+    near = [each for each in ids if close and close[0] in (each, *each.split("."))]
+    return next(iter(inside or near), None)
+
+
+def unknown(wanted: str) -> str:
+    """What to say where no finding is called ``wanted``: the one that may be meant, else all."""
+    near = nearest(wanted)
+    if near is not None:
+        return say("explain.unknown", id=printable(wanted), near=near)
+    return say("explain.unknown_all", id=printable(wanted), ids=" ".join(rule.id for rule in RULES))
 
 
 def list_findings() -> str:

@@ -11,6 +11,7 @@ from npu_tui.strings import (
     explain,
     findings,
     gate,
+    help,
     keymap,
     notes,
     opening,
@@ -32,6 +33,7 @@ ENGLISH: dict[str, str] = (
     | explain.ENGLISH
     | findings.ENGLISH
     | gate.ENGLISH
+    | help.ENGLISH
     | keymap.ENGLISH
     | notes.ENGLISH
     | opening.ENGLISH

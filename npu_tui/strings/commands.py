@@ -50,6 +50,7 @@ ENGLISH: dict[str, str] = {
     "command.range_selection": "range = the selected slice, or clear it",
     "command.range_clear": "clear the range",
     "command.range_mark": "begin or end a range at the cursor",
+    "command.range_gap": "range = the gap before the slice; again: behind",
     "command.range_zoom": "zoom to the range",
     "command.search": "search slices by name",
     "command.hit_next": "next hit",

@@ -5,7 +5,8 @@ from __future__ import annotations
 ENGLISH: dict[str, str] = {
     "explain.list": "Findings, by class (npu-tui explain ID says more):",
     "explain.row": "  {id:<19} {first}",
-    "explain.unknown": "no finding is called {id}; the nearest is {near}",
+    "explain.unknown": "no finding is called {id}; did you mean {near}?",
+    "explain.unknown_all": "no finding is called {id}; there are {ids}",
     "explain.head": "{id} · {cls}",
     "explain.inputs": "Needs: {inputs}",
     "explain.thresholds": "Thresholds:",

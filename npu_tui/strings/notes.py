@@ -24,6 +24,8 @@ ENGLISH: dict[str, str] = {
     "copy.part": "copied the first {rows} of {count} rows: terminals take no more than {size} kB",
     "copy.none": "no table is open: the panel's tabs have them",
     "copy.nothing": "nothing to copy: select a slice or go to a table row",
+    "copy.piped": "copied; pipe the same trace into it: {text}",
+    "copy.title_piped": "This command opens the view where the same trace is piped into it; it is copied",
     "copy.title": "This command opens the view; it is copied",
     "open.failed": "{option}: this trace has nothing like that",
 }

@@ -41,6 +41,9 @@ ENGLISH: dict[str, str] = {
     "details.raw": "raw start",
     "details.stack": "call stack",
     "details.chain": "chain",
+    "details.code": "code",
+    "details.code_line": "{place} in {function}",
+    "details.open": "{key} opens or copies it",
     "details.gone": "args are not available: {why}",
     "stage.op": "op",
     "stage.enqueue": "enqueue",
@@ -77,12 +80,23 @@ ENGLISH: dict[str, str] = {
         "No range: {press[range_mark]} marks one by keyboard, {press[range_selection]} takes the selected slice, a drag "
         "with the mouse marks one."
     ),
-    "range.title": "{start} … {end}   Δt {length}   {edges}{count} slices, {names} rows by {by}",
+    "range.length": "Δt {length}   {start} … {end}",
+    "range.counts": "{count} slices, {rows} {by}",
     "range.between": "between {first} and {second}",
-    "range.by_name": "name (its key again: by type)",
-    "range.by_type": "operator type (its key again: by name)",
+    "range.by_name": "names",
+    "range.by_type": "types",
+    "range.by_layer": "layers",
+    "range.again": "{key}: {by}",
+    "range.everything": "everything",
+    "range.cut": "{cut} are cut: busy, sum inside it, others whole",
+    "range.copy": "{csv} {text}",
+    "range.marked": "range of {length}, from {start} to {end}",
+    "range.marked_between": "range of {length} between {first} and {second}",
+    "range.no_gap": "nothing but this slice is in its row",
+    "range.no_gap_before": "no gap: {name} ends where this begins",
+    "range.no_gap_behind": "no gap: {name} begins where this ends",
     "range.overlap": "compute {computing}, exposed comm {exposed}, overlapped {overlapped}, free {free} ({free_time})",
-    "range.launches": "lost {lost}, {starved} starved; {near} near-vertical, {shallow} shallow, {queued} queued",
+    "range.launches": "lost {lost} for {starved} starved; {near} near-vertical, {shallow} shallow, {queued} queued",
     "range.layer": "layer",
     "range.name": "name",
     "range.count": "count",
@@ -93,7 +107,7 @@ ENGLISH: dict[str, str] = {
     "range.max": "max",
     "range.p90": "p90",
     "range.share": "of range",
-    "starved.of": "starved launch {n} of {count}: {lost} lost before {name}",
+    "starved.of": "starved launch {n} of {count}: {lost} lost ({key}: the gap) before {name}",
     "starved.none": "no starved launch in this trace",
     "link.none": "no link leads on from here",
     "link.none_back": "no link leads here",
@@ -110,20 +124,7 @@ ENGLISH: dict[str, str] = {
     "mode.selection": "links of the selection",
     "mode.all": "all links in view",
     "range.begun": "range begun at {start}: move, then {press[range_mark]}",
-    "help.title": "Keys",
     "sheet.close": "Esc closes",
-    "help.table": (
-        "In the table: ↑ ↓ row, ← → sort, {press[sort_reverse]} reverse, {press[filter]} filter, Enter goes there, "
-        "{press[yank]} copies the row, {press[escape]} back. Letters still drive the lanes."
-    ),
-    "help.lanes": "Dimmed is what can do nothing just now. {press[focus_next]} goes to the panel; the keys of its table are told there.",
-    "help.words": (
-        "┃ near-vertical: the device started as soon as the host had launched. ╲ queued: it waited behind others.\n"
-        "Red is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost time.\n"
-        "Lead: how far the host is ahead of the device, hanging from the top where it is behind. Queue depth: launches "
-        "in flight.\n"
-        "Bars: · before the first kernel █ compute ▒ communication that nothing covers ╱ free."
-    ),
     "keys.input_method": "input method is on: press Shift",
     "app.crashed": "npu-tui: internal error: {error}; {variable}=1 shows where",
     "first.starved": "{press[starved_next]} goes to the first of {count} launches that the device waited for",

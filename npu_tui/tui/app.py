@@ -22,6 +22,7 @@ from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.bindings import quit_bindings
+from npu_tui.tui.clipboard import to_tmux
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
 from npu_tui.tui.repaint import Repaint
@@ -142,6 +143,13 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
 
     def _timelines(self) -> list[Timeline]:
         return [timeline for screen in self.screen_stack for timeline in screen.query(Timeline)]
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy ``text`` to the clipboard of the terminal, through tmux where that is between."""
+        if not self.is_headless and to_tmux(text):
+            self._clipboard = text
+        else:
+            super().copy_to_clipboard(text)
 
     def _fatal_error(self) -> None:
         """End with one line instead of Textual's pages of locals, unless those are asked for."""

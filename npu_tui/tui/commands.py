@@ -113,6 +113,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("range_selection", "range", ("m",)),
     Command("range_clear", "range", ("M",)),
     Command("range_mark", "range", ("v",)),
+    Command("range_gap", "range", ("V",)),
     Command("range_zoom", "range", ("z", "Z")),
     Command("search", "search", ("slash",)),
     Command("hit_next", "search", ("n",)),

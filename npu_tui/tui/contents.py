@@ -9,6 +9,8 @@ from rich.text import Text
 from textual.worker import get_current_worker
 
 from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.trace.units import duration_text
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.sheet import Sheet
 from npu_tui.tui.tabs import TABS
@@ -106,12 +108,18 @@ class Contents:
         words = [say("panel.place", n=turn + 1, count=len(row.places))] if len(row.places) > 1 else []
         if isinstance(place, Selected):
             self._screen.explorer.select(place)
+            words.append(self._slice(place))
         else:
             self._show_stretch(place)
             words.append(place.words)
         if any(words):
             self._screen.tell("   ".join(words))
         self._screen.query_one(Timeline).changed()
+
+    def _slice(self, place: Selected) -> str:
+        trace = self._screen.session.scene.traces[place.trace]
+        length = duration_text(int(trace.slices.end[place.item] - trace.slices.start[place.item]))
+        return say("panel.slice", length=length, name=printable(trace.name_of(place.item)))
 
     def _show_stretch(self, place: Stretch) -> None:
         """Mark a stretch as the range and fit it; a slice of its own is selected too."""

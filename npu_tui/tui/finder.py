@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from itertools import count
 
 import numpy as np
@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
-from npu_tui.analysis.query import FIELDS, Query, QueryError, parse_query
+from npu_tui.analysis.query import FIELDS, Query, QueryError, parse_query, unknown_field
 from npu_tui.analysis.search import Searchable
 from npu_tui.ingest.arg_scan import file_order, slices_with_args
 from npu_tui.ingest.errors import InputError
@@ -22,7 +22,6 @@ from npu_tui.trace.text import printable
 from npu_tui.tui.hits import NO_HITS, Bools, Hits, make_hits
 from npu_tui.tui.session import Session
 
-_LIKE_A_FIELD = re.compile(r"\w+[:<>=~]")
 _NUMBERS = count()
 """Every search has its own, so that none is taken for one of another session."""
 
@@ -54,6 +53,7 @@ class Finder:
         self._searchables = [
             Searchable(trace, found) for trace, found in zip(self._traces, session.dispatches, strict=True)
         ]
+        self._prepared = False
         self._orders: dict[int, npt.NDArray[np.int64]] = {}
         self._places = [
             name
@@ -65,6 +65,23 @@ class Finder:
     def text(self) -> str:
         """What is or was looked for; empty without a search."""
         return self._text
+
+    def prepare(self) -> None:
+        """Compute in a thread what searches need, while the user is still typing one."""
+        if not self._prepared:
+            self._prepared = True
+            self._screen.run_worker(self._prepare, thread=True, group="prepare")
+
+    def _prepare(self) -> None:
+        for number, searchable in enumerate(self._searchables):
+            searchable.prepare()
+            self._order(number)
+
+    def _order(self, number: int) -> npt.NDArray[np.int64]:
+        """The slices of trace ``number`` as they stand in the file."""
+        if number not in self._orders:
+            self._orders[number] = file_order(self._traces[number])
+        return self._orders[number]
 
     def clear(self) -> None:
         """Stop searching; there are no hits."""
@@ -106,13 +123,31 @@ class Finder:
         if self.error or not text:
             return self.error
         if self.running:
-            share = 0.0 if self.hits is NO_HITS else self.hits.share
-            return say("search.running", count=count, text=text, share=f"{share:.0%}")
+            return say("search.running", count=count, text=text, share=f"{self._share:.0%}")
         if len(self.hits):
             return say("search.title", count=count, text=text)
-        if _LIKE_A_FIELD.match(text):
-            return say("search.nothing_near", text=text, fields=" ".join(FIELDS))
-        return say("search.nothing", text=text)
+        return say("search.nothing", text=text) + self._fields()
+
+    def answer(self) -> str:
+        """The same, where the text itself is in sight."""
+        count = f"{len(self.hits):,}"
+        if self.error or not self._text:
+            return self.error
+        if self.running:
+            return say("search.count_so_far", count=count, share=f"{self._share:.0%}")
+        return say("search.count", count=count) if len(self.hits) else say("search.no_hits") + self._fields()
+
+    @property
+    def _share(self) -> float:
+        return 0.0 if self.hits is NO_HITS else self.hits.share
+
+    def _fields(self) -> str:
+        """Which field may be meant by what is none."""
+        unknown = unknown_field(self._text)
+        if unknown is None:
+            return ""
+        near = get_close_matches(unknown, FIELDS, 1)
+        return say("search.field_near", near=near[0]) if near else say("search.fields", fields=" ".join(FIELDS))
 
     def take(self, found: Found) -> bool:
         """Keep what a ``Found`` brought; False if it belongs to an older search."""
@@ -151,9 +186,7 @@ class Finder:
         shown = time.monotonic()
         none = True
         for number, trace in enumerate(self._traces):
-            if number not in self._orders:
-                self._orders[number] = file_order(trace)
-            order = self._orders[number]
+            order = self._order(number)
             for batch in slices_with_args(trace, order[wanted[number][order]], query.args, go_on):
                 masks[number][batch.items] = True
                 now = time.monotonic()

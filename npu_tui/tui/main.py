@@ -25,13 +25,12 @@ from npu_tui.tui.bars import Bars
 from npu_tui.tui.bindings import ASKING, screen_bindings
 from npu_tui.tui.commands import COMMANDS, TAB_COMMAND
 from npu_tui.tui.contents import Contents
-from npu_tui.tui.disabled import why_not
 from npu_tui.tui.finder import Finder, Found
 from npu_tui.tui.first_run import FirstRun
 from npu_tui.tui.flags import Flags
 from npu_tui.tui.head import Head
 from npu_tui.tui.header import Headline, StatusLine
-from npu_tui.tui.help import help_text
+from npu_tui.tui.help_sheet import help_of
 from npu_tui.tui.hits import Hits
 from npu_tui.tui.key_names import is_han
 from npu_tui.tui.keymap import words_at_start
@@ -271,8 +270,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def show_help(self) -> None:
         """Show all keys, and why some can do nothing just now."""
-        in_table = self.query_one(Panel).table.has_focus
-        self.app.push_screen(Sheet(say("help.title"), help_text(in_table, why_not(self))))
+        self.app.push_screen(help_of(self))
 
     def show_health(self) -> None:
         """Show what of the traces could not be placed."""
@@ -310,6 +308,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         elif event.kind == "filter":
             panel = self.query_one(Panel)
             panel.sort(replace(panel.order, wanted=event.text))
+            panel.table.focus()
         else:
             self.finder.finish(event.text)
             self._go_to_hit = True
@@ -327,7 +326,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self.explorer.state.hit_masks = finder.hits.masks
         self.query_one(Timeline).changed()
         if prompt.is_open:
-            prompt.answer(finder.words())
+            prompt.answer(finder.answer())
         elif self._go_to_hit and (len(finder.hits) or not finder.running):
             self._go_to_hit = False
             if len(finder.hits):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from npu_tui.ingest.opening import PIPED
 from npu_tui.strings import say
 from npu_tui.tui.clipboard import row_cells
 from npu_tui.tui.flag_sheet import Choice, FlagSheet
@@ -102,6 +103,24 @@ class Notes:
             links=state.link_mode,
             tab=NO_TAB if panel.has_class("-hidden") else panel.tab,
         )
-        program = "npu-tui" if shutil.which("npu-tui") or Path(sys.argv[0]).name != "npu-tui" else sys.argv[0]
-        words = shlex.join([program, str(Path(scene.traces[0].path).absolute()), *start.words()])
+        words = shlex.join([*_program(), str(self._path()), *start.words()])
         return words.encode(errors="replace").decode()  # a clipboard takes text only, and not every path is one
+
+    @property
+    def piped(self) -> bool:
+        """Whether the trace came through standard input, so that it must come again for a command to open it."""
+        return self._path() == PIPED
+
+    def _path(self) -> Path:
+        path = Path(self._screen.explorer.scene.traces[0].path)
+        return path if path == PIPED else path.absolute()
+
+
+def _program() -> list[str]:
+    """How the program is called from anywhere."""
+    called = Path(sys.argv[0])
+    if shutil.which("npu-tui") is None and called.name == "npu-tui":
+        return [str(called.absolute())]
+    if shutil.which("npu-tui") is None and called.parts[-2:] == ("npu_tui", "__main__.py"):
+        return [sys.executable, "-m", "npu_tui"]
+    return ["npu-tui"]

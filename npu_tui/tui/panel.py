@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -18,7 +19,23 @@ from npu_tui.tui.commands import BY_ID, TAB_COMMAND
 from npu_tui.tui.key_names import key_label
 from npu_tui.tui.tabs import TABS
 from npu_tui.tui.tabs.order import Order, arranged
-from npu_tui.tui.tabs.tab import Content, Row, Table
+from npu_tui.tui.tabs.tab import GAP, Content, Row, Table
+
+
+def _broken(note: str, width: int) -> list[str]:
+    """The lines of ``note``; where there are several, one that is too long goes on in the next."""
+    lines = note.split("\n")
+    if len(lines) == 1:
+        return lines
+    found: list[str] = []
+    for line in lines:
+        parts = line.split(GAP)
+        for part in parts:
+            if part is not parts[0] and cell_len(found[-1] + GAP + part) <= width:
+                found[-1] += GAP + part
+            else:
+                found.append(part)
+    return found
 
 
 class TabLine(Static):
@@ -129,12 +146,18 @@ class Rows(DataTable[Text | str]):
             self.clear(columns=True)
             self.add_columns(*headings)
             self._headings = headings
+            self.call_after_refresh(self._fit_headings)
         else:
             self.clear()
         # A str cell would be read as markup.
         self.add_rows([[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows])
         if rows:
             self.move_cursor(row=min(max(at, 0), len(rows) - 1), animate=False)
+
+    def _fit_headings(self) -> None:
+        """Draw the headings again: they may have been drawn before the widths of the columns were known."""
+        self._clear_caches()
+        self.refresh()
 
 
 class Panel(Vertical):
@@ -224,7 +247,7 @@ class Panel(Vertical):
         self.rows = table.rows
         line = self.query_one("#note", Static)
         line.display = bool(table.note)
-        notes = table.note.split("\n")
+        notes = _broken(table.note, self.app.size.width - 2)[: max(self.size.height // 2, 1)]
         line.styles.height = len(notes)
         line.update(Text("\n".join(printable(note) for note in notes)), layout=False)
         self.table.fill(table.headings, [row.cells for row in table.rows], table.at)

@@ -6,7 +6,6 @@ import argparse
 from typing import TYPE_CHECKING
 
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
     from npu_tui.view.start import Start
@@ -62,9 +61,9 @@ def _rule_id(parser: argparse.ArgumentParser, wanted: str) -> str:
     """The id of the finding called ``wanted``; wrong usage if there is none."""
     if not wanted:
         return ""
-    from npu_tui.report.explain import nearest, rule_of
+    from npu_tui.report.explain import rule_of, unknown
 
     rule = rule_of(wanted)
     if rule is None:
-        parser.error(say("explain.unknown", id=printable(wanted), near=nearest(wanted)))
+        parser.error(unknown(wanted))
     return rule.id

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -13,9 +14,13 @@ from textual.message import Message
 from textual.widgets import Input, Label
 
 from npu_tui.strings import say
+from npu_tui.trace.text import brief
 
 Kind = Literal["search", "command", "flag", "filter"]
 Wish = Literal["next", "previous", "take"]
+
+_LEAST_CELLS = 6
+"""What the typed text and the answer keep on the narrowest of screens."""
 
 
 class Field(Input):
@@ -81,6 +86,7 @@ class Prompt(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self.kind: Kind = "search"
+        self._answer = ""
 
     def compose(self) -> ComposeResult:
         """Label, input, answer."""
@@ -92,10 +98,10 @@ class Prompt(Horizontal):
         """Ask for a search text, a command or a name, with ``value`` there already and ``hint`` beside it."""
         self.kind = kind
         self.query_one("#ask", Label).update(say(f"{kind}.prompt"))
-        self.answer(hint)
         field = self.query_one(Field)
         field.value = value
         field.cursor_position = len(value)
+        self.answer(hint)
         self.add_class("-open")
         self.screen.set_focus(field)  # at once: the next key may be here already
 
@@ -111,8 +117,11 @@ class Prompt(Horizontal):
         field.cursor_position = len(text)
 
     def answer(self, text: str) -> None:
-        """Show ``text`` right of the input."""
-        self.query_one("#answer", Label).update(text)
+        """Show ``text`` right of the input, as much of it as leaves what is typed in sight."""
+        self._answer = text
+        typed = max(cell_len(self.text) + 1, _LEAST_CELLS)
+        room = self.size.width - cell_len(say(f"{self.kind}.prompt")) - typed - 3
+        self.query_one("#answer", Label).update(brief(text, max(room, _LEAST_CELLS)))
 
     def close(self) -> None:
         """Put the prompt away."""
@@ -127,6 +136,7 @@ class Prompt(Horizontal):
         """Pass on what is typed."""
         event.stop()
         if self.is_open:
+            self.answer(self._answer)
             self.post_message(self.Typed(self.kind, event.value))
 
     def enter(self) -> None:

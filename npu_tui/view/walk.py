@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.model import Trace
 from npu_tui.trace.rows import Rows
 from npu_tui.view.scene import ScreenRow, Selected
 from npu_tui.view.viewport import Viewport
@@ -61,6 +63,31 @@ def snapped(row: ScreenRow | None, viewport: Viewport, when: int) -> int:
         edges += [int(times[i]) for i in (at - 1, at) if 0 <= i < len(times)]
     near = [edge for edge in edges if abs(edge - when) <= reach]
     return min(near, key=lambda edge: abs(edge - when), default=when)
+
+
+def gap_beside(trace: Trace, item: int, direction: int) -> tuple[int, int, int] | None:
+    """Start and end (ns) of the gap before (-1) or behind (1) slice ``item`` in its row, and the slice beyond it.
+
+    None where nothing is there. A wait is part of the gap, and a gap may have no length.
+    """
+    slices, lane = trace.slices, trace.lanes[int(trace.slices.lane[item])]
+    own = slice(lane.first, lane.last)
+    beside = slices.depth[own] == slices.depth[item]
+    if slices.op_class[item] != OpClass.WAIT:
+        beside &= slices.op_class[own] != OpClass.WAIT
+    start, end = int(slices.start[item]), int(slices.end[item])
+    beside[item - lane.first] = False
+    if direction < 0:
+        found = np.flatnonzero(beside & (slices.end[own] <= start))
+        if not len(found):
+            return None
+        other = lane.first + int(found[np.argmax(slices.end[own][found])])
+        return int(slices.end[other]), start, other
+    found = np.flatnonzero(beside & (slices.start[own] >= end))
+    if not len(found):
+        return None
+    other = lane.first + int(found[np.argmin(slices.start[own][found])])
+    return end, int(slices.start[other]), other
 
 
 def next_in_time(times: npt.NDArray[np.int64], when: int, direction: int) -> int | None:

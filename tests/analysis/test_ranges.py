@@ -144,7 +144,7 @@ def test_durations_are_those_of_the_whole_slices(nested):
 
 def test_kernels_are_added_up_by_operator_type(bundled):
     trace = bundled.trace
-    by_name, by_type = range_sums(trace, 0, trace.end), range_sums(trace, 0, trace.end, None, True)
+    by_name, by_type = range_sums(trace, 0, trace.end), range_sums(trace, 0, trace.end, None, "type")
     assert sum(row.count for row in by_name) == sum(row.count for row in by_type)
     assert sum(row.total for row in by_name) == sum(row.total for row in by_type)
     labels = {row.label for row in by_type if trace.layers[row.layer].kind == "hardware"}
@@ -155,11 +155,26 @@ def test_kernels_are_added_up_by_operator_type(bundled):
 def test_launches_belong_to_the_range_that_they_start_in(bundled):
     trace = bundled.trace
     for device in dispatch(trace):
-        middle = trace.end // 3
+        starts = trace.links.target_time[device.link]
+        middle = int(starts[len(starts) // 3])
         parts = [launch_count(device, trace, 0, middle), launch_count(device, trace, middle, trace.end + 1)]
         assert sum(part.starved for part in parts) == int(device.starved.sum())
         assert sum(part.near_vertical + part.shallow + part.queued for part in parts) == len(device.link)
         assert sum(part.lost for part in parts) == pytest.approx(float(device.lost.sum()))
+
+
+def test_lost_time_belongs_to_where_the_device_waits(bundled):
+    trace = bundled.trace
+    for device in dispatch(trace):
+        worst = int(device.lost.argmax())
+        ready, start = int(device.ready[worst]), int(trace.links.target_time[device.link[worst]])
+        before = launch_count(device, trace, ready, start)
+        assert before.starved == 1
+        assert before.lost == pytest.approx(float(device.lost[worst]))
+        half = launch_count(device, trace, ready, ready + round(before.lost / 2))
+        assert half.lost == pytest.approx(before.lost / 2, abs=1)
+        end = int(trace.slices.end[trace.links.target_slice[device.link[worst]]])
+        assert launch_count(device, trace, start, end).lost < before.lost
 
 
 def test_the_edges_of_a_gap_are_the_slices_around_it(nested):

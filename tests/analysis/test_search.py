@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from npu_tui.analysis import search
 from npu_tui.analysis.code_lines import code_lines
 from npu_tui.analysis.dispatch import dispatch
 from npu_tui.analysis.query import QueryError, parse_query
@@ -63,8 +64,39 @@ def test_a_pattern_that_would_take_for_ever_does_not(bundled):
     assert find(bundled.trace, r"/(\w+\w+)+~$/") == []
 
 
+PATTERNS = (
+    r"^aclnn.*mul", r"step#\d+$", r"a\*|b+?", r"[*+a]n", r"(?:gelu|mul)", r"(?P<kind>aten)::", r"[^a]{2,}x?",
+    r"(ge)+lu", r"(l+)+",
+)  # fmt: skip
+"""Only the last one may be looked for by the other engine."""
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_both_engines_find_the_same(bundled, monkeypatch, pattern):
+    trace = bundled.trace
+    names = [bool(re.search(pattern, name, re.IGNORECASE)) for name in trace.names]
+    expected = chosen(trace, lambda item: names[trace.slices.name[item]])
+    assert find(trace, f"/{pattern}/") == expected
+    monkeypatch.setattr(search, "_HERE_SECONDS", -1.0)
+    assert find(trace, f"/{pattern}/") == expected
+
+
+def test_plain_patterns_need_no_other_engine(bundled, monkeypatch):
+    monkeypatch.setattr(search, "_search_beside", None)
+    for pattern in PATTERNS[:-1]:
+        find(bundled.trace, f"/{pattern}/")
+
+
+def test_what_is_prepared_is_what_would_be_found(bundled):
+    trace, query = bundled.trace, parse_query("line:train.py")
+    prepared = Searchable(trace, dispatch(trace))
+    prepared.prepare()
+    assert prepared.find(query).any()
+    assert (prepared.find(query) == Searchable(trace, dispatch(trace)).find(query)).all()
+
+
 def test_a_pattern_of_another_kind_is_refused(bundled):
-    with pytest.raises(QueryError, match="look-around"):
+    with pytest.raises(QueryError, match="look around"):
         find(bundled.trace, "/(?=a)b/")
 
 
@@ -148,6 +180,13 @@ def test_a_step_holds_what_starts_in_it(bundled):
         device = [item for item in found if layer(trace, item) == "Ascend Hardware"]
         assert all(step.window.holds(trace.slices.start[device]))
     assert not find(trace, "step:999999")
+
+
+def test_lanes_and_classes_that_are_not_there_are_refused_with_the_nearest(bundled):
+    with pytest.raises(QueryError, match="no lane has Steam 2 in its name; did you mean stream 2"):
+        find(bundled.trace, 'lane:"Steam 2"')
+    with pytest.raises(QueryError, match="no class starvd; did you mean starved"):
+        find(bundled.trace, "class:starvd")
 
 
 def test_no_text_finds_nothing(bundled):

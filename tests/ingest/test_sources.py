@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
+import shlex
 import shutil
 import zlib
 from pathlib import Path
@@ -48,6 +50,28 @@ def test_the_processed_trace_comes_before_the_raw_export(tmp_path: Path) -> None
         (tmp_path / layout).parent.mkdir(parents=True)
         (tmp_path / layout).write_bytes(TRACE)
     assert find_source(tmp_path).files == (tmp_path / LAYOUTS["torch_npu"],)
+
+
+def test_several_profiles_are_named_so_that_one_can_be_copied(tmp_path: Path) -> None:
+    names = ["of one/rank0_ascend_pt", "of one/rank1_ascend_pt", "two/deep/rank0_ascend_pt"]
+    for name in names:
+        (tmp_path / name / "ASCEND_PROFILER_OUTPUT").mkdir(parents=True)
+        (tmp_path / name / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").write_bytes(TRACE)
+    with pytest.raises(InputError) as caught:
+        find_source(tmp_path)
+    told = str(caught.value)
+    assert "holds 3 traces; give one of them: " in told
+    assert "\n" not in told
+    assert shlex.split(told.partition("give one of them: ")[2]) == [str(tmp_path / name) for name in names]
+    assert find_source(tmp_path / "two").path == tmp_path / names[2] / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+
+
+def test_many_profiles_are_not_all_named(tmp_path: Path) -> None:
+    for rank in range(12):
+        (tmp_path / f"rank{rank:02}").mkdir()
+        (tmp_path / f"rank{rank:02}" / "trace_view.json").write_bytes(TRACE)
+    with pytest.raises(InputError, match=r"holds 12 traces.*rank07  and 4 more"):
+        find_source(tmp_path)
 
 
 def test_the_last_of_several_exports(tmp_path: Path) -> None:
@@ -107,6 +131,23 @@ def test_raw_data_print_the_command_that_parses_them(
         load(tmp_path / opened)
     assert command in str(refused.value)
     assert str(tmp_path / opened) in str(refused.value)
+
+
+@pytest.mark.parametrize("folders", [["PROF_1_A", "FRAMEWORK"], ["PROF_1_A"]])
+def test_that_command_holds_any_path(tmp_path: Path, folders: list[str]) -> None:
+    place = tmp_path / 'it\'s $HOME; a "profile"'
+    for folder in folders:
+        (place / folder).mkdir(parents=True)
+    with pytest.raises(InputError) as refused:
+        load(place)
+    last = shlex.split(str(refused.value).partition("run: ")[2])[-1]
+    if last.startswith("--output="):
+        assert last == f"--output={place}"
+    else:
+        call = ast.parse(last).body[-1]
+        assert isinstance(call, ast.Expr)
+        assert isinstance(call.value, ast.Call)
+        assert ast.literal_eval(call.value.args[0]) == str(place)
 
 
 @pytest.mark.parametrize("twentieth", range(1, 20))

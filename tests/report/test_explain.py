@@ -8,7 +8,7 @@ import pytest
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.cli import DONE, USAGE, main
-from npu_tui.report.explain import explain, list_findings, nearest, rule_of
+from npu_tui.report.explain import explain, list_findings, nearest, rule_of, unknown
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -37,10 +37,17 @@ def test_all_ids_are_listed() -> None:
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("straggler", "COMM.STRAGGLER"), ("STEP.STRAT", "STEP.START"), ("vertical", "DISPATCH.VERTICAL"), ("", "UTIL")],
+    [("straggler", "COMM.STRAGGLER"), ("STEP.STRAT", "STEP.START"), ("vertical", "DISPATCH.VERTICAL"), ("py", "PY.GC")],
 )
 def test_the_nearest(word: str, meant: str) -> None:
-    assert nearest(word) == meant or not word
+    assert nearest(word) == meant
+    assert f"did you mean {meant}?" in unknown(word)
+
+
+@pytest.mark.parametrize("word", ["NOPE", "", "xyz"])
+def test_where_nothing_is_near_all_are_listed(word: str) -> None:
+    assert nearest(word) is None
+    assert all(rule.id in unknown(word) for rule in RULES)
 
 
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ if str(HERE) not in sys.path:
 def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative paths start at the checkout, and nothing of the caller's terminal shows through."""
     monkeypatch.chdir(ROOT)
-    for name in ("NO_COLOR", "COLUMNS", "LINES", "PYTHONPATH"):
+    for name in ("NO_COLOR", "COLUMNS", "LINES", "PYTHONPATH", "TMUX"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from argparse import ArgumentParser
+from pathlib import Path
 
 import pytest
 from driving import opened
 
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.clipboard import to_tmux
 from npu_tui.tui.flag_sheet import FlagSheet
 from npu_tui.tui.flags import Flag, Flags, identity_of
 from npu_tui.tui.header import StatusLine
@@ -195,3 +199,66 @@ def test_a_file_that_cannot_be_written_is_said_once_and_flags_stay(session, tmp_
     flags.add(Flag(1, 1, "a"))
     assert "kept in memory only" in flags.problem
     assert flags.all == [Flag(1, 1, "a")]
+
+
+async def test_a_piped_trace_is_opened_again_through_a_pipe(session, monkeypatch):
+    monkeypatch.setattr(session.scene.traces[0], "path", "-")
+    async with opened(session, (400, 40)) as driver:
+        await driver.press("x", "Y")
+        words = shlex.split(driver.app.clipboard)
+        assert words[:3] == ["npu-tui", "-", "--view"]
+        assert status(driver).startswith("copied; pipe the same trace into it: npu-tui - ")
+    async with opened(session) as driver:
+        await driver.press("x", "Y")
+        assert "the same trace is piped into it" in driver.text()
+
+
+@pytest.mark.parametrize(
+    ("called", "found", "expected"),
+    [
+        ("venv/bin/npu-tui", True, ["npu-tui"]),
+        ("venv/bin/npu-tui", False, ["{here}/venv/bin/npu-tui"]),
+        ("/site/npu_tui/__main__.py", False, [sys.executable, "-m", "npu_tui"]),
+    ],
+)
+async def test_the_copied_command_can_be_run_from_anywhere(session, monkeypatch, called, found, expected):
+    monkeypatch.setattr(sys, "argv", [called])
+    monkeypatch.setattr(shutil, "which", lambda _: "/bin/npu-tui" if found else None)
+    async with opened(session) as driver:
+        words = shlex.split(driver.main.notes.command_here())
+    assert words[: len(expected)] == [word.format(here=Path.cwd()) for word in expected]
+    assert Path(words[len(expected)]).is_absolute()
+
+
+TMUX = """#!/bin/sh
+echo "$@" > "$FOLDER/words"
+cat > "$FOLDER/text"
+exit $CODE
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "code", "through"), [("/tmp/tmux", 0, True), ("/tmp/tmux", 1, False), ("", 0, False)]
+)
+def test_tmux_takes_a_copy_where_it_can(tmp_path, monkeypatch, inside, code, through):
+    (tmp_path / "tmux").write_text(TMUX)
+    (tmp_path / "tmux").chmod(0o755)
+    for name, value in (("PATH", f"{tmp_path}:/usr/bin:/bin"), ("FOLDER", tmp_path), ("CODE", code), ("TMUX", inside)):
+        monkeypatch.setenv(name, str(value))
+    assert to_tmux("aclnnMatMul 乘\n") is through
+    if inside:
+        assert (tmp_path / "words").read_text() == "load-buffer -w -\n"
+        assert (tmp_path / "text").read_text(encoding="utf-8") == "aclnnMatMul 乘\n"
+
+
+@pytest.mark.parametrize("taken", [True, False])
+async def test_what_tmux_does_not_take_goes_to_the_terminal(session, monkeypatch, taken):
+    given, written = [], []
+    monkeypatch.setattr("npu_tui.tui.app.to_tmux", lambda text: given.append(text) or taken)
+    async with opened(session) as driver:
+        monkeypatch.setattr(type(driver.app), "is_headless", False)
+        monkeypatch.setattr(driver.app._driver, "write", written.append)
+        driver.app.copy_to_clipboard("aclnnMatMul")
+    assert given == ["aclnnMatMul"]
+    assert driver.app.clipboard == "aclnnMatMul"
+    assert any(text.startswith("\x1b]52;c;") for text in written) is not taken

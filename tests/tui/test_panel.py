@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 from driving import opened
 
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.units import duration_text
+from npu_tui.tui.header import StatusLine
 from npu_tui.tui.panel import TabLine
 from npu_tui.tui.tabs import TABS
 from npu_tui.view.scene import Selected
@@ -202,9 +204,11 @@ async def test_the_range_tab_tells_what_happens_and_its_key_again_adds_up_by_typ
         await driver.settle()
         table = driver.panel.content
         assert set(table.headings) >= {"busy", "of range", "count", "sum", "min", "avg", "max", "p90"}
-        assert "by name" in table.note
+        assert "names (5: types)" in table.note
+        assert ":copy_csv" in table.note
+        assert "are cut" not in table.note
         [device] = session.dispatches[0]
-        assert f"{int(device.starved.sum())} starved" in table.note
+        assert f"for {int(device.starved.sum())} starved" in table.note
         assert f"{int(device.near_vertical.sum())} near-vertical" in table.note
         labels = {row.cells[5] for row in table.rows}
         assert "aclnnGelu_GeluAiCore_Gelu" in labels
@@ -213,6 +217,35 @@ async def test_the_range_tab_tells_what_happens_and_its_key_again_adds_up_by_typ
         labels = {row.cells[5] for row in driver.panel.content.rows}
         assert "Gelu" in labels
         assert "aclnnGelu_GeluAiCore_Gelu" not in labels
+        await driver.press("5")
+        await driver.settle()
+        layers = [row.cells[6] for row in driver.panel.content.rows]
+        assert len(layers) == len(set(layers))
+        assert {"CANN", "Ascend Hardware"} <= set(layers)
+        assert "layers (5: names)" in driver.panel.content.note
+
+
+async def test_the_range_tab_says_what_the_range_cuts(session):
+    async with opened(session) as driver:
+        await driver.press("x", "m", "5")
+        await driver.settle()
+        trace, (start, end) = session.scene.traces[0], driver.state.range
+        slices = trace.slices
+        inside = (slices.start < end) & (slices.end > start)
+        cut = int((inside & ((slices.start < start) | (slices.end > end))).sum())
+        assert cut
+        assert f"{cut} are cut: busy, sum inside it, others whole" in driver.panel.content.note
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_the_facts_of_the_range_are_whole_on_every_screen(session, size):
+    async with opened(session, size) as driver:
+        await driver.press("x", "V", "5")
+        await driver.settle()
+        text = driver.text()
+        for part in ("Δt ", "(5: types)", "compute ", "starved; ", " queued", "are cut", ":copy_csv"):
+            assert part in text
+        assert driver.table.size.height >= 2
 
 
 async def test_a_bubble_is_measured_between_the_slices_around_it(session):
@@ -224,3 +257,22 @@ async def test_a_bubble_is_measured_between_the_slices_around_it(session):
         assert trace.name_of(selected.item) == "Free"
         assert driver.state.range == (start, end)
         assert f"Δt {duration_text(end - start)}" in driver.panel.content.note
+
+
+async def test_the_gap_before_a_slice_and_behind_it_is_one_key(session):
+    async with opened(session, (80, 24)) as driver:
+        await driver.press("x", "x", "x", "x", "x", "V")
+        trace, item = session.scene.traces[0], driver.state.selection.item
+        start, end = driver.state.range
+        assert end == int(trace.slices.start[item])
+        lane = trace.lanes[int(trace.slices.lane[item])]
+        ends = trace.slices.end[lane.first : lane.last]
+        waits = trace.slices.op_class[lane.first : lane.last] == OpClass.WAIT
+        assert start == int(ends[(ends <= end) & ~waits].max())
+        told = str(driver.main.query_one(StatusLine).render())
+        assert told.startswith(f"range of {duration_text(end - start)} between ")
+        assert f"and {trace.name_of(item)[:5]}" in told
+        await driver.press("V")
+        assert driver.state.range[0] == int(trace.slices.end[item])
+        await driver.press("V")
+        assert driver.state.range == (start, end)

@@ -237,9 +237,9 @@ async def test_disabled_commands_give_their_reason_in_the_help(session):
         assert reasons["align_start"] == "there is only one rank to align"
         assert reasons["hit_next"] == "no hits: / searches"
         assert "starved_next" not in reasons
-        await driver.press("?")
+        await driver.press("?", *"align")
         assert "there is only one rank" in " ".join(driver.text().split())
-        await driver.press("escape")
+        await driver.press("?")
         driver.search("Gelu")
         await driver.press("x", "v", "d", "v")
         assert not {"hit_next", "range_zoom", "fit"} & set(why_not(driver.main))
@@ -258,59 +258,3 @@ async def test_the_first_run_leads_to_the_first_starved_launch_and_is_remembered
         assert "zoom" in status(driver)
     async with opened(session, app=NpuTui(session=session, seen=seen)) as driver:
         assert "zoom" in status(driver)
-
-
-# --- the walk
-
-WALK = (
-    ("the longest kernel", ("6", "tab", *["right"] * 6, "enter")),
-    ("the code line that launched it", ("o",)),
-    ("the next starved launch", ("x",)),
-    ("measure the bubble before it", ("B", "m")),
-    ("copy the command that opens this view", ("Y",)),
-    ("zoom back out", ("escape", "0", "0")),
-)
-MOST_KEYS = 18
-
-
-async def test_a_walk_through_a_profile(session, monkeypatch):
-    for name in ("EDITOR", "VISUAL"):
-        monkeypatch.delenv(name, raising=False)
-    trace = session.scene.traces[0]
-    async with opened(session, (160, 50)) as driver:
-        keys = dict(WALK)
-        assert sum(map(len, keys.values())) <= MOST_KEYS
-        # The line of tabs shows 6; the note of the table tells how to sort; the heading says max.
-        assert "6 Operators" in driver.text()
-        await driver.press("6")
-        await driver.settle()
-        assert "← → sort" in driver.text()
-        await driver.press(*keys["the longest kernel"][1:])
-        item = driver.state.selection.item
-        lasting = trace.slices.end - trace.slices.start
-        kernels = [lane.index for lane in trace.file_lanes if trace.layers[lane.layer].kind == "hardware"]
-        compute = np.isin(trace.slices.op_class, (4, 5)) & np.isin(trace.slices.lane, kernels)
-        assert lasting[item] == lasting[compute].max()
-        await driver.press(*keys["the code line that launched it"])
-        assert ".py:" in status(driver)
-        pressed = sum(map(len, keys.values()))
-        bubbles = trace.slices.start[free_slices(trace)]
-        for _ in range(len(session.starved)):
-            await driver.press(*keys["the next starved launch"])
-            assert status(driver).startswith("starved launch ")
-            launch = driver.state.cursor
-            if launch > bubbles[0]:
-                break
-            pressed += 1  # the copies before the first kernel have no bubble before them
-        assert pressed <= MOST_KEYS + 6
-        await driver.press(*keys["measure the bubble before it"])
-        await driver.settle()
-        start, end = driver.state.range
-        assert start < launch
-        assert trace.name_of(driver.state.selection.item) == "Free"
-        assert f"Δt {duration_text(end - start)}" in driver.text()
-        await driver.press(*keys["copy the command that opens this view"])
-        assert driver.app.clipboard.startswith("npu-tui /")
-        assert "--range" in driver.app.clipboard
-        await driver.press(*keys["zoom back out"])
-        assert driver.explorer.asked == (0, driver.explorer.scene.end)

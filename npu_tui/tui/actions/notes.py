@@ -50,10 +50,11 @@ class NoteActions(Base):
     def yank_view(self) -> str | None:
         text = self._screen.notes.command_here()
         self._screen.app.copy_to_clipboard(text)
-        words = say("copy.name", text=printable(text))
+        notes = self._screen.notes
+        words = say("copy.piped" if notes.piped else "copy.name", text=printable(text))
         if len(words) + 2 <= self._screen.size.width:
             return words
-        self._screen.notes.show_text(say("copy.title"), printable(text))
+        notes.show_text(say("copy.title_piped" if notes.piped else "copy.title"), printable(text))
         return None
 
     def copy_text(self) -> str:

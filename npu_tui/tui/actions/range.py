@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from npu_tui.strings import say
-from npu_tui.trace.units import exact_text
+from npu_tui.trace.text import brief
+from npu_tui.trace.units import duration_text, exact_text
 from npu_tui.tui.actions.base import Base
+from npu_tui.view.walk import gap_beside
+
+_LONGEST_NAME = 40
 
 
 class RangeActions(Base):
@@ -13,8 +17,7 @@ class RangeActions(Base):
     def range_selection(self) -> str | None:
         if not self._explorer.mark_selection():
             return say("fit.none")
-        self._screen.open_tab("range", unfold=False)
-        return None
+        return self._told()
 
     def range_clear(self) -> None:
         self._explorer.anchor = None
@@ -24,8 +27,41 @@ class RangeActions(Base):
         self._explorer.mark()
         if self._explorer.anchor is not None:
             return say("range.begun", start=exact_text(self._explorer.anchor))
+        return self._told()
+
+    def range_gap(self) -> str | None:
+        selected = self._selected()
+        if selected is None:
+            return say("select.none")
+        trace = self._trace(selected.trace)
+        before, behind = (gap_beside(trace, selected.item, direction) for direction in (-1, 1))
+        gap = before
+        if gap is None or (behind is not None and self._explorer.state.range == gap[:2]):
+            gap = behind
+        if gap is None:
+            return say("range.no_gap")
+        start, end, beyond = gap
+        if start == end:
+            key = "range.no_gap_before" if gap is before else "range.no_gap_behind"
+            self._explorer.set_range(start, end)  # so that this key goes on to the other side
+            return say(key, name=self._name(selected.trace, beyond))
+        self._explorer.set_range(start, end)
         self._screen.open_tab("range", unfold=False)
-        return None
+        first, second = (beyond, selected.item) if gap is before else (selected.item, beyond)
+        names = {"first": self._name(selected.trace, first), "second": self._name(selected.trace, second)}
+        return say("range.marked_between", length=duration_text(end - start), **names)
 
     def range_zoom(self) -> str | None:
         return None if self._explorer.zoom_to_range() else say("range.zoom_none")
+
+    def _told(self) -> str | None:
+        """How long the range is; its tab is open behind the key that shows the panel."""
+        self._screen.open_tab("range", unfold=False)
+        marked = self._explorer.state.range
+        if marked is None:
+            return None
+        start, end = marked
+        return say("range.marked", length=duration_text(end - start), start=exact_text(start), end=exact_text(end))
+
+    def _name(self, trace: int, item: int) -> str:
+        return brief(self._trace(trace).name_of(item), _LONGEST_NAME)

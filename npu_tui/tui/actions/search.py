@@ -11,6 +11,7 @@ class SearchActions(Base):
     """Commands of the group ``search``."""
 
     def search(self) -> None:
+        self._screen.finder.prepare()
         self._screen.asking.search()
 
     def hit_next(self) -> str:

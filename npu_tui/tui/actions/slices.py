@@ -8,6 +8,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.actions.base import Base
+from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.view.scene import Selected
 from npu_tui.view.walk import next_in_time
 
@@ -46,7 +47,8 @@ class SliceActions(Base):
         launch = launches[at]
         self._explorer.select(Selected(launch.trace, launch.item))
         name = printable(self._session.scene.traces[launch.trace].name_of(launch.item))
-        return say("starved.of", n=at + 1, count=len(launches), name=name, lost=duration_text(launch.lost, 3))
+        key, lost = keys_label(BY_ID["range_gap"]), duration_text(launch.lost, 3)
+        return say("starved.of", n=at + 1, count=len(launches), name=name, lost=lost, key=key)
 
     def same_next(self) -> str:
         return self._same(1)

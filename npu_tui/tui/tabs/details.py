@@ -9,6 +9,7 @@ from rich.text import Text
 
 from npu_tui.analysis.backlog import host_lead
 from npu_tui.analysis.chain import Chain, chain_of
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.dispatch import Dispatch
 from npu_tui.analysis.ranges import self_time
 from npu_tui.ingest.errors import InputError
@@ -18,6 +19,8 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import on_one_line, printable
 from npu_tui.trace.units import duration_text, exact_text
+from npu_tui.tui.commands import BY_ID, keys_label
+from npu_tui.tui.editor import line_of
 from npu_tui.tui.tabs.links import shape_text
 from npu_tui.tui.tabs.tab import Content, Context, Tab
 from npu_tui.tui.theme import ALERT, class_style
@@ -116,6 +119,9 @@ def details(trace: Trace, marks: LinkMarks, devices: list[Dispatch], item: int) 
         if chain.kernel == item:
             parts.append(_launch(trace, marks, devices, chain.link))
         parts.append(_chain(trace, chain))
+    code = line_of(trace, item)
+    if code is not None:
+        parts.insert(2, _code(code))
     try:
         args = fetch_event(trace, int(slices.event[item])).get("args", {})
     except InputError as error:
@@ -124,6 +130,18 @@ def details(trace: Trace, marks: LinkMarks, devices: list[Dispatch], item: int) 
     if isinstance(args, dict):
         parts += _args(args)
     return Group(*parts)
+
+
+def _code(code: CodeLine) -> Text:
+    """The line of user code that launched or called, and how to open it."""
+    line = Text.assemble((say("details.code") + " ", "dim"), overflow="fold")
+    line.append(
+        printable(
+            say("details.code_line", place=say("lines.place", file=code.file, line=code.line), function=code.function)
+        )
+    )
+    line.append(f"   {say('details.open', key=keys_label(BY_ID['open_code']))}", style="dim")
+    return line
 
 
 def _facts(trace: Trace, item: int) -> Text:

@@ -15,12 +15,14 @@ from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
+from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.scope import ComputedTab, Ranked, scope_note
-from npu_tui.tui.tabs.tab import Content, Context, Row, Table
+from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Table
 
 I64 = npt.NDArray[np.int64]
 
-_COLUMNS = ("sum", "share", "count", "min", "avg", "max", "core", "type")
+_COLUMNS = ("sum", "share", "count", "max", "type", "core", "avg", "min")
+"""What is looked at most comes first: narrow screens cut the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,9 @@ class OperatorsTab(ComputedTab):
             return say("operators.none")
         listed = sum(row.total for row in found)
         rows = [_row(now.trace, trace, each, listed, items, cores) for each in found]
-        note = f"{scope_note(now)}   {say('operators.total', count=f'{len(items):,}', total=duration_text(listed))}"
+        total = say("operators.total", count=f"{len(items):,}", total=duration_text(listed))
+        lead = say("operators.lead", key=keys_label(BY_ID["focus_next"]))
+        note = GAP.join([scope_note(now), total, lead])
         return Table(tuple(say(f"operators.{key}") for key in _COLUMNS), rows, note)
 
     def _kernels_of(self, index: int, trace: Trace) -> _Kernels:
@@ -74,13 +78,13 @@ def _row(index: int, trace: Trace, each: OperatorSum, listed: int, items: I64, c
         duration_text(each.total),
         f"{share:.1%}",
         f"{each.count:,}",
-        duration_text(each.shortest),
-        duration_text(average),
         duration_text(each.longest),
-        core,
         name,
+        core,
+        duration_text(average),
+        duration_text(each.shortest),
     )
-    values = (each.total, share, each.count, each.shortest, average, each.longest, core or None, name)
+    values = (each.total, share, each.count, each.longest, name, core or None, average, each.shortest)
     return Row(cells, Ranked(index, each.count, partial(_longest, trace, each, items, cores)), values)
 
 

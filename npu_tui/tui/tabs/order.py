@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from npu_tui.strings import say
-from npu_tui.tui.tabs.tab import Row, Table
+from npu_tui.tui.tabs.tab import GAP, Row, Table
 
 _DOWN, _UP = "▾", "▴"
 
@@ -49,7 +49,7 @@ def arranged(table: Table, order: Order) -> Table:
     if order.wanted:
         wanted = order.wanted.casefold()
         rows = [row for row in rows if wanted in _text(row)]
-        notes.append(say("panel.filtered", text=order.wanted, shown=len(rows), count=len(table.rows)))
+        notes.insert(0, say("panel.filtered", text=order.wanted, shown=len(rows), count=len(table.rows)))
     if sortable(table):
         notes.append(say("panel.order"))
         column = order.column
@@ -63,7 +63,7 @@ def arranged(table: Table, order: Order) -> Table:
     at = None
     if table.at is not None:
         at = next((i for i, row in enumerate(rows) if row is table.rows[table.at]), None)
-    return Table(headings, rows, "   ".join(notes), at)
+    return Table(headings, rows, GAP.join(notes), at)
 
 
 def _key(row: Row, column: int) -> tuple[bool, float, str]:

@@ -4,39 +4,41 @@ from __future__ import annotations
 
 from npu_tui.analysis.device import device_slices
 from npu_tui.analysis.overlap_lanes import OverlapLanes, overlap_lanes
-from npu_tui.analysis.ranges import NameSum, edge_at, launch_count, range_sums
+from npu_tui.analysis.ranges import By, NameSum, edge_at, launch_count, range_sums
 from npu_tui.analysis.window import Window
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text, exact_text
+from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.scope import ComputedTab, Ranked
-from npu_tui.tui.tabs.tab import Content, Context, Row, Table
+from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Table
 
 _COLUMNS = ("busy", "share", "count", "avg", "max", "name", "layer", "sum", "min", "p90")
 """What is looked at most comes first: narrow screens cut the others."""
+_WAYS: tuple[By, ...] = "name", "type", "layer"
 
 _LONGEST_NAME = 40
 
 
 class RangeTab(ComputedTab):
-    """Sums of the range; the layer under the cursor comes first. Its key again adds kernels up by operator type."""
+    """Sums of the range; the layer under the cursor comes first. Its key again adds up another way."""
 
     id = "range"
     key = "5"
 
     def __init__(self) -> None:
         super().__init__()
-        self._by_type = False
+        self._way = 0
         self._lanes: dict[int, list[OverlapLanes]] = {}
 
     def depends_on(self, now: Context) -> object:
         """The range, the lane of the cursor, and how it is added up."""
         place = now.focused and (now.focused.trace, now.focused.layer, now.focused.lane)
-        return now.range, place, self._by_type
+        return now.range, place, self._way
 
     def again(self) -> bool:
-        """Change between names and operator types."""
-        self._by_type = not self._by_type
+        """Change between names, operator types and layers."""
+        self._way = (self._way + 1) % len(_WAYS)
         return True
 
     def compute(self, now: Context) -> Content:
@@ -44,24 +46,22 @@ class RangeTab(ComputedTab):
         if now.marked is None:
             return say("range.none")
         start, end = now.marked
-        rows, count, focused = [], 0, now.focused
+        by, rows, count, cut, focused = _WAYS[self._way], [], 0, 0, now.focused
         for index, trace in enumerate(now.session.scene.traces):
-            sums = range_sums(trace, start, end, None, self._by_type)
+            sums = range_sums(trace, start, end, None, by)
             sums.sort(key=lambda row: focused is None or (index, row.layer) != (focused.trace, focused.layer))
             count += sum(row.count for row in sums)
+            cut += sum(row.cut for row in sums)
             rows += [_row(index, printable(trace.layers[row.layer].name), row, end - start) for row in sums]
-        title = say(
-            "range.title",
-            start=exact_text(start),
-            end=exact_text(end),
-            length=duration_text(end - start),
-            edges=_edges(now, start, end),
-            count=f"{count:,}",
-            names=len(rows),
-            by=say("range.by_type" if self._by_type else "range.by_name"),
-        )
+        title = say("range.length", length=duration_text(end - start), start=exact_text(start), end=exact_text(end))
+        counts = say("range.counts", count=f"{count:,}", rows=f"{len(rows):,}", by=say(f"range.by_{by}"))
+        key, then = keys_label(BY_ID["tab_range"]), say(f"range.by_{_WAYS[(self._way + 1) % len(_WAYS)]}")
+        lines = [f"{title}{GAP}{counts} ({say('range.again', key=key, by=then)})", *self._facts(now, start, end)]
+        hints = [say("range.cut", cut=f"{cut:,}")] if cut else []
+        hints.append(say("range.copy", text=keys_label(BY_ID["copy_text"]), csv=keys_label(BY_ID["copy_csv"])))
+        lines[-1] = GAP.join([lines[-1], *hints, *_edges(now, start, end)])
         headings = tuple(say(f"range.{key}") for key in _COLUMNS)
-        return Table(headings, rows, "\n".join([title, *self._facts(now, start, end)]))
+        return Table(headings, rows, "\n".join(lines))
 
     def _facts(self, now: Context, start: int, end: int) -> list[str]:
         """One line per device: how its time splits, what was lost, and how its launches look."""
@@ -82,7 +82,7 @@ class RangeTab(ComputedTab):
                 )
                 if lanes.device in launches:
                     found = launch_count(launches[lanes.device], trace, start, end)
-                    line += "   " + say(
+                    line += GAP + say(
                         "range.launches",
                         lost=duration_text(found.lost),
                         starved=found.starved,
@@ -94,17 +94,17 @@ class RangeTab(ComputedTab):
         return lines
 
 
-def _edges(now: Context, start: int, end: int) -> str:
-    """Between which slices of the cursor's lane the range lies, in brackets; empty where it does not begin at one."""
+def _edges(now: Context, start: int, end: int) -> list[str]:
+    """Between which slices of the cursor's lane the range lies; nothing where it is not the gap between two."""
     if now.focused is None or now.focused.lane < 0:
-        return ""
+        return []
     trace, words = now.session.scene.traces[now.focused.trace], []
     for when, wanted in ((start, True), (end, False)):
         found = edge_at(trace, when, now.focused.lane)
         if found is None or found[1] != wanted:
-            return ""
+            return []
         words.append(brief(trace.name_of(found[0]), _LONGEST_NAME))
-    return say("range.between", first=words[0], second=words[1]) + "   "
+    return [say("range.between", first=words[0], second=words[1])]
 
 
 def _row(index: int, layer: str, row: NameSum, length: int) -> Row:
@@ -116,7 +116,7 @@ def _row(index: int, layer: str, row: NameSum, length: int) -> Row:
         f"{row.count:,}",
         duration_text(row.average),
         duration_text(row.longest),
-        brief(label, _LONGEST_NAME),
+        brief(label, _LONGEST_NAME) or say("range.everything"),
         layer,
         *(duration_text(time) for time in times),
     )

@@ -16,6 +16,9 @@ from npu_tui.tui.hits import Hits
 from npu_tui.tui.session import Session
 from npu_tui.view.scene import ScreenRow, Selected
 
+GAP = "   "
+"""Stands between the parts of a note."""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -79,6 +82,8 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows under headings, below a ``note`` (none if empty); the cursor begins on row ``at``, else where it was.
+
+    A note of several lines is broken at its ``GAP`` where the screen is narrow; a panel too low shows its first lines.
 
     The user can sort a table whose rows have values.
     """

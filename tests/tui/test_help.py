@@ -1,0 +1,91 @@
+"""The help sheet: by task, by focus, on small screens, found by typing."""
+
+from __future__ import annotations
+
+import pytest
+from driving import opened
+from textual.containers import Vertical
+
+from npu_tui.tui.commands import COMMANDS, set_keys
+from npu_tui.tui.help import entries
+from npu_tui.tui.help_sheet import HelpSheet
+from npu_tui.tui.main import MainScreen
+
+
+def shown(driver) -> list[str]:
+    """The lines of the sheet without its frame."""
+    frame = driver.app.screen.query_one(Vertical).region
+    rows = driver.rows()[frame.y + 1 : frame.bottom - 1]
+    return [row[frame.x + 1 : frame.right - 2].strip() for row in rows]
+
+
+@pytest.mark.parametrize("focus", ["lanes", "table", "panel"])
+def test_every_command_is_told_once_under_its_task(focus):
+    told = [entry.words for task, found in entries(focus, {}) if task != "table" for entry in found]
+    for command in COMMANDS:
+        assert told.count(command.title) == 1, command.id
+
+
+async def test_the_keys_of_the_focus_come_first(session):
+    async with opened(session) as driver:
+        await driver.press("?")
+        assert "Go to a place" in driver.text()
+        assert "In the table" not in driver.text()
+        await driver.press("escape", "2", "tab", "?")
+        await driver.settle()
+        lines = shown(driver)
+        assert "Here: in the table" in lines[1]
+        assert any("sort by the column beside" in line for line in lines[2:6])
+
+
+async def test_what_is_typed_finds_keys_and_escape_takes_it_back(session):
+    async with opened(session, (60, 15)) as driver:
+        await driver.press("?")
+        every = shown(driver)
+        await driver.press(*"csv")
+        assert [line for line in shown(driver) if ":copy_csv" in line]
+        assert not [line for line in shown(driver) if "zoom" in line]
+        await driver.press("escape")
+        assert shown(driver) == every
+        await driver.press(*"V")
+        found = shown(driver)
+        assert "Measure" in found[1]
+        assert found[2].startswith("V ")
+        await driver.press("backspace", *"zqxj")
+        assert "No key and no command has zqxj in it." in driver.text()
+        await driver.press("escape", "escape")
+        assert isinstance(driver.app.screen, MainScreen)
+        assert driver.explorer.state.range is None
+
+
+@pytest.mark.parametrize("size", [(60, 15), (80, 24), (120, 40), (200, 50)])
+async def test_nothing_of_the_help_is_cut_off(session, size):
+    async with opened(session, size) as driver:
+        await driver.press("?")
+        seen = set()
+        for _ in range(200):
+            seen |= set(shown(driver))
+            await driver.press("down")
+        told = " ".join(seen)
+        for entry in (entry for _, found in entries("lanes", {}) for entry in found):
+            assert entry.keys in told
+            assert all(word in told for word in entry.words.split())
+
+
+async def test_the_user_s_own_keys_are_told(session):
+    try:
+        set_keys({"starved_next": ("f5",)})
+        async with opened(session, (100, 40)) as driver:
+            await driver.press("?", *"next starved")
+            assert any(line.startswith("f5") and "next starved launch" in line for line in shown(driver))
+    finally:
+        set_keys({})
+
+
+async def test_what_can_do_nothing_says_why(session):
+    async with opened(session) as driver:
+        await driver.press("?", *"next hit")
+        assert "no hits: / searches" in driver.text()
+        assert isinstance(driver.app.screen, HelpSheet)
+        await driver.press("?")
+        assert isinstance(driver.app.screen, MainScreen)
