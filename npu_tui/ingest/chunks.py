@@ -41,6 +41,7 @@ _PERHAPS_EARLY = re.compile(rb'[\]}][\s,\[\]}]*(?:\{\s*(?:"[a-z]{0,4}(?:"\s*)?)?
 """The same, cut off before it can be told."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\]]', re.DOTALL)
 """A text, whose group is empty if its end is missing (so that nothing is tried twice), or a bracket."""
+_BLANK = b" \t\r\n\0,"
 _SEPARATOR = re.compile(rb"[\s\0]*,?[\s\0]*")
 _ARRAY = re.compile(rb'\s*(?:\{(?:.*?"traceEvents"\s*:\s*))?\[', re.DOTALL)
 BOM = b"\xef\xbb\xbf"
@@ -165,7 +166,11 @@ class ChunkReader(Generic[T]):
             if spans:
                 yield from self._careful(spans)
             elif closed is not None:
+                damaged = self._is_damaged(closed)
+                if damaged and (self._resumed(0, len(self._block)) or self._lengthened()):
+                    continue
                 if not self._reopened(closed):
+                    self.malformed += damaged
                     return
             elif not (self._long_enough() and self._resumed(0, len(self._block))) and not self._grown():
                 self.truncated = True
@@ -185,6 +190,10 @@ class ChunkReader(Generic[T]):
             raise TooLongError(f"byte {self.offset}: an event of more than {_LONGEST >> 20} MB")
         self._read(max(len(self._block), self._size))
         return True
+
+    def _lengthened(self) -> bool:
+        """Whether the block was too short to hold a whole event behind damage, and has become longer."""
+        return len(self._block) < _WINDOWS[-1] and self._grown()
 
     def _long_enough(self) -> bool:
         return self._exhausted or len(self._block) >= _LONG
@@ -226,6 +235,10 @@ class ChunkReader(Generic[T]):
             self._block = self._block[: self._size]
             self._file.seek(self.offset + len(self._block))
             self._exhausted = False
+
+    def _is_damaged(self, closed: int) -> bool:
+        """Whether something stands before the bracket at ``closed`` that is no element: quotes may be the wrong way."""
+        return bool(self._block[:closed].strip(_BLANK))
 
     def _reopened(self, closed: int) -> bool:
         """Whether events follow the bracket at ``closed``: it is one too many, or ends the first of two arrays."""

@@ -190,3 +190,16 @@ def test_a_long_event_behind_damage_is_not_lost_for_a_short_one() -> None:
         found = [event.decode() for chunk in chunks for event in chunk.events]
         assert found == texts, chunk_size
         assert reader.malformed == 2
+
+
+def test_a_quote_too_many_between_events_does_not_end_the_array() -> None:
+    """With the quotes the wrong way round, brackets in names are taken for those of the file."""
+    texts = [f'{{"ph": "X", "name": "n{i}]}}", "dur": {i}}}' for i in range(40)]
+    document = render(texts)
+    at = document.spans[9][1]
+    damaged = document.data[:at] + b'": 4611686018427387904, "id": 0}}' + document.data[at:]
+    for chunk_size in (64, 200, 1 << 16):
+        chunks, reader = chunks_of(damaged, chunk_size)
+        assert [event.decode() for chunk in chunks for event in chunk.events] == texts, chunk_size
+        assert reader.malformed == 1
+        assert not reader.truncated
