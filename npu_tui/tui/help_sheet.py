@@ -60,19 +60,23 @@ class HelpSheet(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Begin with all keys."""
+        if not self.query("#keys"):
+            return  # closed while it was mounted
         self.query_one(VerticalScroll).focus()
         self._show()
 
     def on_resize(self) -> None:
         """As many columns as fit."""
-        self._show()
+        if self.query("#keys"):
+            self._show()
 
     def on_key(self, event: events.Key) -> None:
         """What is typed is looked for; Esc takes it back, then closes."""
         if event.key == "escape" and self._wanted:
             self._find("")
         elif event.key == "escape" or event.key in BY_ID["help"].keys:
-            self.dismiss()
+            if self.is_current:  # and not on its way out already, which would close what is below
+                self.dismiss()
         elif event.key == "backspace":
             self._find(self._wanted[:-1])
         elif event.character is not None and event.is_printable:
@@ -84,6 +88,8 @@ class HelpSheet(ModalScreen[None]):
 
     def _find(self, wanted: str) -> None:
         self._wanted = wanted
+        if not self.query("#keys"):
+            return  # typed while it is mounted
         self._show()
         self.query_one(VerticalScroll).scroll_home(animate=False)
 

@@ -89,3 +89,14 @@ async def test_what_can_do_nothing_says_why(session):
         assert isinstance(driver.app.screen, HelpSheet)
         await driver.press("?")
         assert isinstance(driver.app.screen, MainScreen)
+
+
+async def test_keys_faster_than_the_sheet_do_no_harm(session):
+    async with opened(session) as driver:
+        for _ in range(5):
+            await driver.send("?\x1b", at_once=True)
+        if isinstance(driver.app.screen, HelpSheet):
+            await driver.press("escape")
+        assert isinstance(driver.app.screen, MainScreen)
+        await driver.press("?", *"copy")
+        assert "with copy" in driver.text()

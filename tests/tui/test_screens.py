@@ -14,10 +14,10 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import COMMANDS
+from npu_tui.tui.help_sheet import HelpSheet
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.main import MainScreen
 from npu_tui.tui.session import make_session
-from npu_tui.tui.sheet import Sheet
 
 FIXTURE = Path("fixtures/dispatch_bound")
 
@@ -34,22 +34,14 @@ async def until(condition) -> None:
 # --- help and palette
 
 
-@pytest.mark.parametrize("key", ["escape", "?", "q"])
+@pytest.mark.parametrize("key", ["escape", "?"])
 async def test_help_opens_and_closes(session, key):
     async with opened(session) as driver:
         await driver.press("?")
-        assert isinstance(driver.app.screen, Sheet)
+        assert isinstance(driver.app.screen, HelpSheet)
         await driver.press(key)
         assert isinstance(driver.app.screen, MainScreen)
         assert driver.app.focused is driver.timeline
-
-
-async def test_help_shows_every_command(session):
-    async with opened(session, (140, 110)) as driver:
-        await driver.press("?")
-        text = " ".join(driver.text().split())
-        for command in COMMANDS:
-            assert command.title.split(";")[0] in text
 
 
 async def test_help_scrolls_on_a_small_screen(session):
