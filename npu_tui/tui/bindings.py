@@ -18,13 +18,18 @@ _ANYWHERE = re.compile(r"(ctrl|alt)\+\S+|f\d+")
 
 
 def screen_bindings() -> list[BindingType]:
-    """One binding per key of the registry; the first key of a sequence waits for the second."""
+    """Two bindings per key of the registry; the first key of a sequence waits for the second.
+
+    The first one runs at once while the lanes have the focus, so that keys which come together run in their order, also
+    those behind a prompt's; the second one runs what the focused table leaves.
+    """
     bindings: list[BindingType] = []
     for command in COMMANDS:
         for key in command.keys:
             first, _, second = key.partition(" ")
-            action = f"prefix('{first}')" if second else f"run('{command.id}')"
-            bindings += _named(command, action, [first], urgent=command.id in ASKING)
+            action, target = ("prefix", first) if second else ("run", command.id)
+            bindings += _named(command, f"{action}('{target}', True)", [first], urgent=True)
+            bindings += _named(command, f"{action}('{target}')", [first], urgent=command.id in ASKING)
     return bindings
 
 

@@ -6,9 +6,10 @@ import pytest
 from driving import opened
 from textual.containers import Vertical
 
-from npu_tui.tui.commands import COMMANDS, set_keys
+from npu_tui.tui.commands import COMMANDS
 from npu_tui.tui.help import entries
 from npu_tui.tui.help_sheet import HelpSheet
+from npu_tui.tui.keymap import use_keys
 from npu_tui.tui.main import MainScreen
 
 
@@ -63,9 +64,9 @@ async def test_nothing_of_the_help_is_cut_off(session, size):
     async with opened(session, size) as driver:
         await driver.press("?")
         seen = set()
-        for _ in range(200):
+        for _ in range(40):
             seen |= set(shown(driver))
-            await driver.press("down")
+            await driver.press("pagedown")
         told = " ".join(seen)
         for entry in (entry for _, found in entries("lanes", {}) for entry in found):
             assert entry.keys in told
@@ -74,12 +75,12 @@ async def test_nothing_of_the_help_is_cut_off(session, size):
 
 async def test_the_user_s_own_keys_are_told(session):
     try:
-        set_keys({"starved_next": ("f5",)})
+        use_keys({"starved_next": ("f5",)})
         async with opened(session, (100, 40)) as driver:
             await driver.press("?", *"next starved")
-            assert any(line.startswith("f5") and "next starved launch" in line for line in shown(driver))
+            assert any(line.startswith("F5") and "next starved launch" in line for line in shown(driver))
     finally:
-        set_keys({})
+        use_keys({})
 
 
 async def test_what_can_do_nothing_says_why(session):

@@ -14,9 +14,9 @@ from npu_tui.settings import load_settings
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import BY_ID, COMMANDS, text_table
 from npu_tui.tui.header import StatusLine
+from npu_tui.tui.help_sheet import HelpSheet
 from npu_tui.tui.keymap import KeymapError, key_name, use_keys, use_settings, words_at_start
 from npu_tui.tui.picture import unknown_keys
-from npu_tui.tui.sheet import Sheet
 
 
 @pytest.fixture(autouse=True)
@@ -208,9 +208,9 @@ async def test_texts_on_screen_name_the_users_keys(session, tmp_path):
         await driver.send("z")
         assert "no range: F7 marks one" in driver.rows()[-1]
         await driver.send("\x1bOP")
-        assert isinstance(driver.app.screen, Sheet)
+        assert isinstance(driver.app.screen, HelpSheet)
         await driver.send("\x1bOP")
-        assert not isinstance(driver.app.screen, Sheet)
+        assert not isinstance(driver.app.screen, HelpSheet)
 
 
 async def test_the_keys_of_textual_itself_can_be_given_to_others(session):

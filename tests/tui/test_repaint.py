@@ -34,7 +34,7 @@ class Screen:
 
     def settle(self) -> None:
         """Take in everything until the program has nothing more to say."""
-        while self.feed(quiet=0.4, limit=0.8):
+        while self.feed(quiet=0.25, limit=0.6):
             pass
 
     def cells(self) -> list[list[tuple[str, str, str]]]:
@@ -64,7 +64,7 @@ def test_partial_repaints_add_up() -> None:
     screen = Screen(FIXTURES / "dispatch_bound")
     try:
         screen.feed(quiet=0.8, limit=20.0, until=b"ProfilerStep")
-        for _ in range(3):
+        for _ in range(2):
             for _ in range(12):
                 os.write(screen.terminal.master, draws.choice(KEYS).encode())
                 screen.feed(draws.choice([0.005, 0.15]), limit=0.3)

@@ -58,7 +58,7 @@ async def test_what_is_wrong_with_a_search_is_said_while_it_is_typed_and_when_it
         ("clas:starved", "no hits; the field is class"),
         ("/(unclosed/", "no regular expr"),
         ("lane:Strem 2", "no lane has Strem"),
-        ("layer:canm", "no layer has canm in its name; did"),
+        ("layer:canm", "no layer has canm in its name;"),
         ("arg:", "arg wants a text"),
         ("/(?=a)b/", "patterns cannot look"),
         ("a long text that leaves no more room than it must", "no h"),
