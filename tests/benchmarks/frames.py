@@ -53,12 +53,14 @@ def main() -> None:
     """Print one table per trace."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trace", nargs="+", type=Path)
-    for path in parser.parse_args().trace:
+    parser.add_argument("--after", type=float, default=0.5, metavar="SECONDS", help="of rest behind the first picture")
+    options = parser.parse_args()
+    for path in options.trace:
         print(f"\n{path.name}, {path.stat().st_size / 1e6:.1f} MB, {SIZE[0]}x{SIZE[1]}\n")
         print("| view | keys | median ms | of budget | p95 ms | of budget | kB per frame | of budget |")
         print("|---|---|---|---|---|---|---|---|")
         terminal = Terminal(npu_tui(str(path)), *SIZE, answers=True)
-        terminal.read(until=b"ProfilerStep", quiet=0.5)
+        terminal.read(until=b"ProfilerStep", quiet=options.after, limit=120.0 + options.after)
         terminal.press("q")
         for view, zoom, keys in ZOOMS:
             for key in zoom:

@@ -240,11 +240,12 @@ def _site_words(site: SyncSite) -> dict[str, str]:
 def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]:
     own = facts.launches
     assert own is not None
+    stream = _stream(facts)
     evidence = [
         Evidence(
             each.start,
             each.end,
-            _stream(facts),
+            stream,
             say("finding.vertical.range"),
             say(
                 "finding.vertical.range_note",
@@ -339,6 +340,7 @@ def interrupt(facts: Facts) -> Draft | None:
         )
         for cause, times in sorted(by_cause.items(), key=lambda row: -sum(row[1]))
     ]
+    stream = _stream(facts)
     worst = sorted(sorted(found, key=lambda each: each.start - each.end)[:10], key=lambda each: each.start)
     return Draft(
         severity_of(facts, share) if share >= limits.drain_share else "info",
@@ -348,7 +350,7 @@ def interrupt(facts: Facts) -> Draft | None:
             Evidence(
                 int(each.start),
                 int(each.end),
-                _stream(facts),
+                stream,
                 say(f"finding.cause.{each.cause}"),
                 say(
                     "finding.interrupt.place",
