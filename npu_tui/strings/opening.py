@@ -9,6 +9,7 @@ ENGLISH: dict[str, str] = {
     "loading.building": "ordering {events} events",
     "loading.cancel": "Esc cancels",
     "loading.early": "loading: {figures} · {press[escape]} cancels",
+    "loading.findings": "findings come when the whole trace is there",
     "loading.links": "links and what follows from them come when the whole trace is there",
     "cache.help": "list the parsed copies of large traces, or clear them",
     "cache.what": "list (the default) or clear",

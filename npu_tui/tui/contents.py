@@ -151,7 +151,10 @@ class Contents:
     def go_to_finding(self, direction: int) -> str:
         """Go to the evidence of the next (1) or previous (-1) finding; returns what to tell."""
         self._screen.open_tab("findings", unfold=False)
-        content = self._tabs["findings"].content(self._now())
+        now = self._now()
+        if now.session.findings.get(now.trace) is None:
+            return say("findings.examining" if now.session.whole else "loading.findings")
+        content = self._tabs["findings"].content(now)
         found = [row for row in content.rows if not row.minor] if isinstance(content, Table) else []
         if not found:
             return say("findings.none")

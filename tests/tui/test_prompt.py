@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from driving import opened
 from textual.widgets import Input, Label
@@ -52,6 +54,18 @@ async def test_what_is_typed_ahead_belongs_to_the_prompt(session):
         await driver.press("escape")
         await driver.send(":3ms\r", at_once=True)
         assert driver.state.cursor == 3_000_000
+
+
+@pytest.mark.parametrize("begin", ["ww/", "ww:", "\x1b[B\x1b[Cww\x1b[B/", "wwgg/", "wwK"])
+async def test_keys_ahead_of_a_prompt_run_in_their_order(session, begin):
+    async with opened(session) as one, opened(session) as other:
+        await one.send(begin + "MatMul", at_once=True)
+        assert one.prompt.is_open
+        assert typed(one) == "MatMul"
+        for key in re.findall(r"\x1b\[.|.", begin):
+            await other.send(key)
+        assert one.window == other.window
+        assert one.state.cursor == other.state.cursor
 
 
 async def test_what_is_typed_ahead_of_the_answer_belongs_to_the_lanes(session):
