@@ -14,6 +14,7 @@ from pretended import PretendedWorkers
 from npu_tui.ingest import packing
 from npu_tui.ingest.codes import Codes
 from npu_tui.ingest.columns import Columns
+from npu_tui.ingest.errors import InputError, WorkerError
 from npu_tui.ingest.events import Event
 from npu_tui.ingest.link_ends import LinkEnds
 from npu_tui.ingest.packing import Packing
@@ -106,3 +107,14 @@ def test_workers_find_the_same_rows(workers: int, slices: list[tuple[int, int, i
         patch.setattr(packing, "_WORTH", 1)
         found = Packing(crowds(lane, start, end), PretendedWorkers(workers, seed)).depth()
     assert found.tolist() == first_fit(lane, start, end).tolist()
+
+
+def test_a_worker_that_ends_while_rows_are_found_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ending(PretendedWorkers):
+        def get(self, timeout: float | None = None) -> tuple[int, Any]:
+            return 0, InputError("a process that reads the file was ended by signal 9; open it again")
+
+    monkeypatch.setattr(packing, "_WORTH", 1)
+    lane, start = np.zeros(3, np.int32), np.arange(3)
+    with pytest.raises(WorkerError, match="signal 9"):
+        Packing(crowds(lane, start, start + 5), Ending(2)).depth()
