@@ -9,10 +9,8 @@ from pathlib import Path
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingsMap
 from textual.geometry import Size
 from textual.message import Message
-from textual.screen import Screen
 from textual.timer import Timer
 
 from npu_tui.analysis.findings.thresholds import Thresholds
@@ -22,8 +20,7 @@ from npu_tui.trace.text import printable
 from npu_tui.tui.actions import Actions
 from npu_tui.tui.asking import Asking
 from npu_tui.tui.bars import Bars
-from npu_tui.tui.bindings import ASKING, screen_bindings
-from npu_tui.tui.commands import COMMANDS, TAB_COMMAND
+from npu_tui.tui.commands import TAB_COMMAND
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.finder import Finder, Found
 from npu_tui.tui.first_run import FirstRun
@@ -33,6 +30,7 @@ from npu_tui.tui.header import Headline, StatusLine
 from npu_tui.tui.help_sheet import help_of
 from npu_tui.tui.hits import Hits
 from npu_tui.tui.key_names import is_han
+from npu_tui.tui.key_screen import KeyScreen
 from npu_tui.tui.keymap import words_at_start
 from npu_tui.tui.notes import Notes
 from npu_tui.tui.palette import CommandProvider
@@ -56,10 +54,9 @@ _PANEL_FROM = 36
 _PANEL_SMALL = 8
 
 
-class MainScreen(Screen[None], inherit_bindings=False):
+class MainScreen(KeyScreen):
     """Explores one session."""
 
-    BINDINGS = screen_bindings()
     COMMANDS = {CommandProvider}  # noqa: RUF012 - Textual's own declaration
 
     class Leave(Message):
@@ -79,7 +76,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
         Until the file ``seen`` is there, a line says what to press first.
         """
         super().__init__()
-        self._bindings = BindingsMap(screen_bindings())  # the user's keys are known only now
         self.session = session
         self._terminal = terminal
         self.head = Head(self, thresholds)
@@ -92,7 +88,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self.finder = Finder(self, session)
         self._actions = Actions(self)
         self._go_to_hit = False
-        self._prefix = ""
         self._pressed_tab = ""
         self._panel_timer: Timer | None = None
         self._panel_wanted: bool | None = None
@@ -221,30 +216,9 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if is_han(event.character):
             self.tell(say("keys.input_method"))
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
-        """In a prompt keys are text, and what is of the lanes alone wants their focus."""
-        if action not in ("prefix", "run"):
-            return True
-        asked = self.query_one(Prompt).is_open
-        if len(parameters) > 1:
-            return not asked and self.focused is self.query_one(Timeline)
-        return not (asked and (action == "prefix" or parameters[0] in ASKING))
-
-    def action_prefix(self, key: str, _lanes: bool = False) -> None:
-        """Take the first key of a sequence; the second one runs its command."""
-        if self._prefix == key:
-            command = next(command for command in COMMANDS if f"{key} {key}" in command.keys)
-            self.run_command(command.id)
-        else:
-            self._prefix = key
-
-    def action_run(self, command: str, _lanes: bool = False) -> None:
-        """Run the command called ``command`` (a binding's action)."""
-        self.run_command(command)
-
     def run_command(self, command: str) -> None:
         """Run a command of the registry and show what it has to say."""
-        self._prefix = ""
+        super().run_command(command)
         self._first_run.used(command)
         words = None
         if command.startswith(TAB_COMMAND):
