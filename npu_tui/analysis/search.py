@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from functools import cached_property
 from threading import RLock
 
@@ -189,14 +190,14 @@ def _compared(values: I64, sign: Compare, value: int) -> Bools:
 
 def _search(names: list[str], term: Text) -> Bools:
     """In which of ``names`` the pattern of ``term`` is found; (names,)."""
-    power = _power(term.text)
-    if power is None:
+    tries = _tries(term.text)
+    if tries is None:
         return _search_beside(names, term)
     found = np.zeros(len(names), np.bool_)
     pattern = re.compile(term.text, re.IGNORECASE if term.any_case else 0)
     until, left = time.monotonic() + _HERE_SECONDS, []
     for at, name in enumerate(names):
-        if len(name) ** power > _HERE_TRIES or time.monotonic() > until:
+        if tries(len(name)) > _HERE_TRIES or time.monotonic() > until:
             left.append(at)
         else:
             found[at] = pattern.search(name) is not None
@@ -205,8 +206,8 @@ def _search(names: list[str], term: Text) -> Bools:
     return found
 
 
-def _power(pattern: str) -> int | None:
-    """With which power of a name's length Python's engine may take longer at worst.
+def _tries(pattern: str) -> Callable[[int], int] | None:
+    """How often Python's engine may try at worst, by the length of a name: each repetition anywhere, each choice twice.
 
     None where it may be worse (a repeated group) or the other engine knows no such thing (look-around, references).
     """
@@ -216,7 +217,8 @@ def _power(pattern: str) -> int | None:
     refers = any((part["escaped"] or "") in tuple("123456789") for part in parts)
     if refers or "(?" in plain or any(f"){sign}" in plain for sign in "*+?{"):
         return None
-    return 1 + sum(plain.count(sign) for sign in "*+?{")
+    power, choices = 1 + sum(plain.count(sign) for sign in "*+?{"), plain.count("|")
+    return lambda length: length**power << choices
 
 
 def _search_beside(names: list[str], term: Text) -> Bools:

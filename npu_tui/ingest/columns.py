@@ -53,7 +53,7 @@ class Columns:
         self.link_texts: Codes[str] = Codes()
         self.count = 0
         self._skipped: Counter[str] = Counter()
-        self._kinds = Combined(self.threads, self.names, self.categories, self.task_types, self.stacks)
+        self._kinds = Combined(self.threads, self.categories, self.task_types, self.stacks)
         self._samples = Samples(self.series, self._skipped)
         self._ends = LinkEnds(self.threads, self.link_categories, self.link_texts, self._skipped)
         self._x_time, self._c_time = Times(), Times()
@@ -82,6 +82,7 @@ class Columns:
         self._replay: list[tuple[int, Event]] = []
         self._marks: list[bytes] = []
         self._pairs: list[int] = []
+        self._x_name = array("i")
         self._x_duration = array("d")
         self._x_ids = {name: array("q") for name in ("stream", "connection", "correlation")}
         self._chunk_offset, self._chunk_length, self._chunk_first = array("q"), array("q"), array("q")
@@ -91,12 +92,12 @@ class Columns:
         marks = b"".join(self._marks)
         self._phases.update({phase: found for phase in _COMMON if (found := marks.count(phase.encode()))})
         samples, series, value = self._samples.take()
-        thread, name, category, task_type, stack = self._kinds.take()
+        thread, category, task_type, stack = self._kinds.take()
         ends = self._ends.take(_places(marks, _LINK_ENDS))
         columns = {
             "x_duration": nanoseconds(np.frombuffer(self._x_duration, np.float64)),
             "x_thread": thread,
-            "x_name": name,
+            "x_name": np.frombuffer(self._x_name, np.int32),
             "x_category": category,
             "x_task_type": task_type,
             "x_stack": stack,
@@ -177,11 +178,11 @@ class Columns:
         self._kinds.add(
             [event.pid for event in events],
             [event.tid for event in events],
-            [event.name for event in events],
             [event.cat for event in events],
             [arg.task_type for arg in args],
             [arg.stack for arg in args],
         )
+        self._x_name += array("i", list(map(self.names.__getitem__, [event.name for event in events])))
         ids = self._x_ids
         ids["stream"] += array("q", [arg.stream if arg.stream >= 0 else arg.physic_stream for arg in args])
         ids["connection"] += array("q", [arg.connection for arg in args])

@@ -52,7 +52,7 @@ class LinkEnds:
             self._without += [self._count + i for i, identity in enumerate(ids) if identity is None]
             self._skipped["link end without id"] += ids.count(None)
         self._count += len(ends)
-        if None in ids:
+        if self._without:
             ends = [event for event in ends if event.id is not None]
             ids = [event.id for event in ends]
         self._places.add([event.pid for event in ends], [event.tid for event in ends], [event.cat for event in ends])
@@ -62,7 +62,7 @@ class LinkEnds:
     def _add_ids(self, ids: list[Any]) -> None:
         if _plain(ids):
             numbers = list(map(int, ids))
-            if max(numbers, default=0) <= _LOW:
+            if max(numbers) <= _LOW:
                 self._low += array("q", numbers)
                 self._high += array("q", bytes(8 * len(numbers)))
             else:

@@ -23,9 +23,16 @@ PIPED = Path("-")
 
 
 def opening_of(path: str | Path, cached: bool = True) -> Opening:
-    """``path`` to be opened; ``-`` is what comes through standard input."""
-    piped = os.fdopen(os.dup(0), "rb") if Path(path) == PIPED else None
-    return Opening(Path(path), cached, piped)
+    """``path`` to be opened; ``-`` is what comes through standard input.
+
+    Raises ``InputError`` if there is none.
+    """
+    if Path(path) != PIPED:
+        return Opening(Path(path), cached)
+    try:
+        return Opening(PIPED, cached, os.fdopen(os.dup(0), "rb"))
+    except OSError as error:
+        raise InputError(f"{PIPED}: there is no standard input; give a file") from error
 
 
 @dataclass(slots=True)

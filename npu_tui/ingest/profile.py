@@ -78,7 +78,10 @@ def _traces_in(folder: Path) -> list[tuple[Path, ...]]:
 
 
 def _traces_below(folder: Path) -> list[tuple[Path, ...]]:
-    """The traces in the folders below ``folder``, some levels down; a profile is not searched for others."""
+    """The traces in the folders below ``folder``, some levels down; a profile is not searched for others.
+
+    Raises ``InputError`` where there are too many folders to look through.
+    """
     found: list[tuple[Path, ...]] = []
     level, looked = [folder], 0
     for _ in range(_LEVELS):
@@ -86,7 +89,7 @@ def _traces_below(folder: Path) -> list[tuple[Path, ...]]:
         for child in (child for parent in level for child in _folders(parent) if not child.name.startswith(".")):
             looked += 1
             if looked > _MOST_FOLDERS:
-                return found
+                raise InputError(f"{folder}: more than {_MOST_FOLDERS} folders below it; give the one of the profile")
             try:
                 traces = _traces_in(child)
             except OSError:  # not ours to read

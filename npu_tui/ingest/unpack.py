@@ -166,6 +166,12 @@ class Unpacking:
         self._size = size
         self._lock = threading.Lock()
         self._plain: Plain | None = None
+        self._failed: OSError | InputError | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether ``path`` answers at once."""
+        return self._plain is not None or self._failed is not None
 
     def begin(self) -> None:
         """Unpack them beside everything else, so that nobody waits for them later."""
@@ -178,12 +184,26 @@ class Unpacking:
     def path(self) -> str:
         """What opens them. Raises ``OSError`` and ``InputError`` as ``open_plain`` does."""
         with self._lock:
+            if self._failed is not None:
+                raise self._failed
             if self._plain is None:
-                plain = open_plain(self._file)
-                if plain.size != self._size:
-                    raise InputError(f"{self._file}: the file has changed since it was loaded; open it again")
-                self._plain = plain
+                try:
+                    self._plain = self._unpacked()
+                except (OSError, InputError) as error:
+                    self._failed = error
+                    raise
             return self._plain.path
+
+    def _unpacked(self) -> Plain:
+        plain = open_plain(self._file)
+        if plain.size != self._size:
+            raise InputError(f"{self._file}: the file has changed since it was loaded; open it again")
+        return plain
+
+
+def at_hand(file: EventFile) -> bool:
+    """Whether ``plain_path`` answers at once."""
+    return not isinstance(file.copy, Unpacking) or file.copy.is_over
 
 
 def plain_path(file: EventFile) -> str:

@@ -130,7 +130,7 @@ class Asking:
         lanes = [Candidate("lane", name, partial(screen.go_to_lane, row)) for name, row in screen.lane_names()]
         sure, guesses = best(text, (flags, lanes, commands), self._names, self._slice)
         near = (nearest_command(text, BY_ID),)
-        nearest = [one for one in commands if one.also == near]
+        nearest = [one for one in commands if one.also == near and one not in sure]
         return first + sure, nearest + [one for one in guesses if one.also != near]
 
     def _slice(self, name: str) -> Candidate:

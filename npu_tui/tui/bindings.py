@@ -28,7 +28,7 @@ def screen_bindings() -> list[BindingType]:
         for key in command.keys:
             first, _, second = key.partition(" ")
             action, target = ("prefix", first) if second else ("run", command.id)
-            bindings += _named(command, f"{action}('{target}', True)", [first], urgent=True)
+            bindings += _named(command, f"lanes_{action}('{target}')", [first], urgent=True)
             bindings += _named(command, f"{action}('{target}')", [first], urgent=command.id in ASKING)
     return bindings
 

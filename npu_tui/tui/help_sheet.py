@@ -16,6 +16,7 @@ from npu_tui.strings import say
 from npu_tui.tui.commands import BY_ID
 from npu_tui.tui.disabled import why_not
 from npu_tui.tui.help import Focus, help_text
+from npu_tui.tui.key_names import delivered
 from npu_tui.tui.panel import Panel
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class HelpSheet(ModalScreen[None]):
         """What is typed is looked for; Esc takes it back, then closes."""
         if event.key == "escape" and self._wanted:
             self._find("")
-        elif event.key == "escape" or event.key in BY_ID["help"].keys:
+        elif event.key == "escape" or event.key in {name for key in BY_ID["help"].keys for name in delivered(key)}:
             if self.is_current:  # and not on its way out already, which would close what is below
                 self.dismiss()
         elif event.key == "backspace":

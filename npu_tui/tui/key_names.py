@@ -76,7 +76,7 @@ def find_key(text: str) -> str | None:
         words = [text[0], text[0]]
     if len(words) == 2 and words[0] == words[1]:
         key = find_key(words[0])
-        return None if key is None else f"{key} {key}"
+        return None if key is None or " " in key else f"{key} {key}"
     modifiers: set[str] = set()
     rest = text.strip()
     while True:
@@ -89,7 +89,7 @@ def find_key(text: str) -> str | None:
     if key is None:
         return None
     if len(key) == 1 and modifiers == {"shift"}:
-        return key.upper()  # as terminals send it
+        return key.upper() if key.isalpha() else None  # as terminals send it: a digit becomes a sign
     return "+".join([*sorted(modifiers), key.lower() if modifiers else key])
 
 

@@ -27,14 +27,12 @@ class KeyScreen(Screen[None], inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """In a prompt keys are text, and what is of the lanes alone wants their focus."""
-        if action not in ("prefix", "run"):
-            return True
         asked = self.query_one(Prompt).is_open
-        if len(parameters) > 1:
+        if action in ("lanes_prefix", "lanes_run"):
             return not asked and self.focused is self.query_one(Timeline)
-        return not (asked and (action == "prefix" or parameters[0] in ASKING))
+        return not (asked and (action == "prefix" or (action == "run" and parameters[0] in ASKING)))
 
-    def action_prefix(self, key: str, _lanes: bool = False) -> None:
+    def action_prefix(self, key: str) -> None:
         """Take the first key of a sequence; the second one runs its command."""
         if self._prefix == key:
             command = next(command for command in COMMANDS if f"{key} {key}" in command.keys)
@@ -42,6 +40,8 @@ class KeyScreen(Screen[None], inherit_bindings=False):
         else:
             self._prefix = key
 
-    def action_run(self, command: str, _lanes: bool = False) -> None:
+    def action_run(self, command: str) -> None:
         """Run the command called ``command`` (a binding's action)."""
         self.run_command(command)
+
+    action_lanes_prefix, action_lanes_run = action_prefix, action_run

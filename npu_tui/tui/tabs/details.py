@@ -14,6 +14,7 @@ from npu_tui.analysis.dispatch import Dispatch
 from npu_tui.analysis.ranges import self_time
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.fetch import fetch_event
+from npu_tui.ingest.unpack import at_hand
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
@@ -45,6 +46,12 @@ class DetailsTab(Tab):
         if row is not None and row.kind == "chart":
             return row.trace, row.chart, now.cursor
         return now.selection
+
+    def ready(self, now: Context) -> bool:
+        """Whether the args can be read at once: those of a packed trace have to be unpacked first."""
+        if now.selection is None:
+            return True
+        return all(at_hand(file) for file in now.session.scene.traces[now.selection.trace].files)
 
     def content(self, now: Context) -> Content:
         """A text."""
