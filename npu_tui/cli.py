@@ -29,6 +29,8 @@ def main(argv: list[str] | None = None) -> int:
     # NumPy starts a thread per core for matrices, of which there are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     command = words[0] if words and words[0] in _COMMANDS else ""
+    if sys.stdout is None:  # the shell has closed it
+        return _refuse(say("cli.no_stdout"))
     try:
         return _run(command, words[1:] if command else words)
     except KeyboardInterrupt:

@@ -218,3 +218,15 @@ def test_report_refuses_wrong_usage(words):
     done = run("report", str(HEALTHY), *words)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("report fixtures/healthy >&-", "npu-tui: standard output is closed; give it a place to go\n"),
+        ("report - <&-", "npu-tui: -: there is no standard input; give a file\n"),
+    ],
+)
+def test_streams_that_the_shell_has_closed(command: str, said: str) -> None:
+    done = subprocess.run(["bash", "-c", f'"{sys.executable}" -m npu_tui {command}'], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (3, said)

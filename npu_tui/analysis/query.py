@@ -248,6 +248,8 @@ def _near(value: str, names: Sequence[str]) -> str:
 def unknown_field(text: str) -> str | None:
     """What stands like a field in ``text`` but is none."""
     for match in _LIKE_A_FIELD.finditer(text):
+        if match["word"].lower() == "arg":
+            return None  # what follows is the name of an arg, with a sign of its own
         if match["word"].lower() not in FIELDS:
             return match["word"].lower()
     return None

@@ -84,7 +84,7 @@ class Searchable:
         if isinstance(term, LaunchClass):
             return self._launched(term.launch)
         if isinstance(term, SliceClass):
-            return np.asarray(slices.op_class == term.op_class)
+            return np.asarray((slices.op_class == term.op_class) & self._worked[slices.lane])
         if isinstance(term, Line):
             return self._line(term)
         if isinstance(term, StepNumber):
@@ -110,6 +110,12 @@ class Searchable:
         names = [lane.name if term.field == "lane" else trace.layers[lane.layer].name for lane in trace.lanes]
         wanted = [name.lower() == term.text if term.whole else term.text in name.lower() for name in names]
         return np.array([*wanted, False], np.bool_)
+
+    @cached_property
+    def _worked(self) -> Bools:
+        """Which lanes hold work; those of the overlap analysis only sum up what others hold."""
+        trace = self.trace
+        return np.array([trace.layers[lane.layer].kind != "overlap" for lane in trace.lanes] + [False], np.bool_)
 
     def _launched(self, launch: Launch) -> Bools:
         found = np.zeros(len(self.trace.slices), np.bool_)

@@ -76,7 +76,7 @@ _ORDER = ("fail", "not_measured", "pass")
 
 
 def _line(check: Check) -> str:
-    if check.kind == "finding":
+    if check.kind in ("finding", "trace"):
         if check.severity is None:
             return say("gate.finding.without", id=check.id, why=check.text)
         gain = "" if not check.value_us else say("gate.finding.gain", gain=_time(check.value_us))

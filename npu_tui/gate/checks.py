@@ -14,7 +14,7 @@ from npu_tui.strings import say
 SEVERITIES = ("high", "medium", "low")
 """What ``--fail-on`` takes, the gravest first; a finding that only informs fails nothing."""
 
-Kind = Literal["limit", "baseline", "finding"]
+Kind = Literal["limit", "baseline", "finding", "trace"]
 Status = Literal["pass", "fail", "not_measured"]
 
 
@@ -48,6 +48,13 @@ class Check:
     def change(self) -> float | None:
         """How much longer than the baseline, as a share of the baseline's."""
         return round(self.value_us / self.base_us - 1, 6) if self.base_us and self.value_us is not None else None
+
+
+def trace_checks(report: dict[str, Any]) -> list[Check]:
+    """A trace whose file ends too early has not been measured, whatever its figures say; none for a whole one."""
+    if not report["health"]["truncated"]:
+        return []
+    return [Check("trace", "trace", "not_measured", text=say("report.health.truncated"))]
 
 
 def limit_checks(measured: Measures, limits: list[Limit]) -> list[Check]:

@@ -48,7 +48,7 @@ def check(
 
     from npu_tui.gate.answer import Answer, answer_object, answer_text
     from npu_tui.gate.baseline import baseline, read_baseline, write_baseline
-    from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks
+    from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks, trace_checks
     from npu_tui.gate.measures import measures
     from npu_tui.report.json_report import report
 
@@ -57,7 +57,8 @@ def check(
     trace, selection = asked(parser, options)
     found = report(trace, selection, options.path, thresholds)
     measured = measures(found)
-    checks = limit_checks(measured, limits) + finding_checks(found, options.fail_on, only, ignore)
+    checks = trace_checks(found) + limit_checks(measured, limits)
+    checks += finding_checks(found, options.fail_on, only, ignore)
     notes = []
     if base is not None:
         checks += baseline_checks(measured, base, tolerances)

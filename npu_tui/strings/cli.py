@@ -9,6 +9,7 @@ ENGLISH: dict[str, str] = {
         "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable or output not writable, "
         "70 internal error, 130 interrupted."
     ),
+    "cli.no_stdout": "standard output is closed; give it a place to go",
     "cli.stdout": "standard output",
     "cli.no_memory": "not enough memory; close other programs, or use a machine that has more",
     "cli.report": "print what the explorer shows",

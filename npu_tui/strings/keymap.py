@@ -6,6 +6,7 @@ ENGLISH: dict[str, str] = {
     "keymap.unknown": "[keys] {command}: there is no key {key}",
     "keymap.nearest": "; did you mean {name}?",
     "keymap.fixed": "[keys] {command}: {key} always leaves at once",
+    "keymap.escape": "[keys] {command}: {key} always closes, clears and leads back to the lanes",
     "keymap.twice": "[keys] {key} is given to {other} and to {command}",
     "keymap.begins": "[keys] {key} begins {sequence} of {other}, so it cannot run {command} as well",
     "keymap.line": "line {line}",

@@ -10,7 +10,7 @@ from npu_tui.strings import say
 from npu_tui.tui.commands import BY_ID, COMMANDS, set_keys
 from npu_tui.tui.key_names import find_key, key_label, nearest_key, sent_as
 
-_FIXED = {"ctrl+c": "keymap.fixed"}
+_FIXED = {"ctrl+c": "keymap.fixed", "escape": "keymap.escape"}
 """Keys that no command can have, each with the text that says why."""
 
 _without: list[str] = []
@@ -88,7 +88,7 @@ def key_name(command: str, text: str) -> str:
         hint = say("keymap.nearest", name=near) if near else ""
         raise KeymapError(command, say("keymap.unknown", key=text, command=command) + hint)
     fixed = _FIXED.get(key.partition(" ")[0])
-    if fixed is not None:
+    if fixed is not None and command != key:
         raise KeymapError(command, say(fixed, key=key_label(key), command=command))
     return key
 

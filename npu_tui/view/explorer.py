@@ -217,6 +217,7 @@ class Explorer:
     def go_to(self, when: int) -> None:
         """Put the cursor at ``when``, or at the end of the trace next to it, and bring it on screen."""
         self.leave()
+        when = min(max(when, 0), self.scene.end)
         self.bring(when)
         self._put_cursor(when)
         self._drag_range()

@@ -30,6 +30,7 @@ _GROUND[list(GROUNDS)] = True
 _CURSOR, _RANGE, _SELECTED, _TICK = ord("│"), ord("░"), ord("━"), ord("▏")
 _ALERTS = (int(Ink.ALERT), int(Ink.ALERT_LOW))
 _CHART = ord("▁"), ord("█")
+_HANGING = [ord("▀"), ord("▔")]
 _BOLD, _UNDERLINE = int(Attr.BOLD), int(Attr.UNDERLINE)
 _PLAIN_BAR = bar(OpClass.OP)
 
@@ -61,8 +62,8 @@ def without_colour(grid: Grid) -> Grid:
     char[free & (bg == Ink.CURSOR)] = _CURSOR
     char[free & ((bg == Ink.RANGE) | (bg == Ink.RANGE_FOCUS))] = _RANGE
 
-    # A chart of lost time speaks by its height, which reversing would turn over.
-    chart = (char >= _CHART[0]) & (char <= _CHART[1])
+    # A chart of lost time or lead speaks by its height, which reversing would turn over.
+    chart = (char >= _CHART[0]) & (char <= _CHART[1]) | np.isin(char, _HANGING)
     alarming = np.isin(fg, _ALERTS) & _GROUND[bg] & (char != SPACE) & ~chart
     alarming |= bg == Ink.NAME_FOCUS
     fg[alarming], bg[alarming] = Ink.LABEL, _PLAIN_BAR

@@ -148,3 +148,12 @@ def test_a_pipe_is_held_against_limits_as_the_file_is(capsys):
         done = subprocess.run([sys.executable, "-m", "npu_tui", "check", "-", *words], stdin=stdin, capture_output=True)
     assert (done.returncode, done.stderr) == (direct, b"")
     assert done.stdout.decode() == answer.replace(json.dumps(str(trace)), '"-"')
+
+
+def test_a_trace_that_is_cut_off_does_not_pass(tmp_path, capsys):
+    whole = Path("fixtures/healthy/ASCEND_PROFILER_OUTPUT/trace_view.json").read_bytes()
+    cut = tmp_path / "trace_view.json"
+    cut.write_bytes(whole[: len(whole) // 2])
+    assert main(["check", str(cut), "--max-step", "10s"]) == 1
+    assert "NOT MEASURED  trace: the file ends too early" in capsys.readouterr().out
+    assert main(["check", str(cut), "--max-step", "10s", "--allow-unmeasured"]) == 0

@@ -30,7 +30,7 @@ def _default_keys():
     [
         ("w", "w"), ("W", "W"), ("/", "slash"), ("Ctrl+R", "ctrl+r"), ("ctrl+r", "ctrl+r"), ("PgUp", "pageup"),
         ("Shift+←", "shift+left"), ("shift+left", "shift+left"), ("F5", "f5"), ("gg", "g g"), ("g g", "g g"),
-        ("full_stop", "full_stop"), (";", "semicolon"), ("Esc", "escape"), ("alt+x", "alt+x"), ("Space", "space"),
+        ("full_stop", "full_stop"), (";", "semicolon"), ("alt+x", "alt+x"), ("Space", "space"),
         ("ctrl+alt+Delete", "alt+ctrl+delete"), ("Shift+w", "W"),
     ],
 )  # fmt: skip
@@ -255,3 +255,14 @@ def test_the_printed_keys_are_the_default_ones(tmp_path, capsys):
 def test_pictures_take_keys_as_people_write_them():
     assert unknown_keys(["x", "Ctrl+R", "PgDn", "gg", "F5", "left", "<", "colon"]) == []
     assert unknown_keys(["nope", "Ctrl+Nope", "xy"]) == ["nope", "Ctrl+Nope", "xy"]
+
+
+def test_the_key_that_leads_back_stays_with_its_command():
+    with pytest.raises(KeymapError, match="zoom_in: Esc always closes"):
+        use_keys({"zoom_in": ("Esc",)})
+
+
+@pytest.mark.parametrize("text", ["Shift+1", "gg gg"])
+def test_what_no_terminal_sends_is_no_key(text):
+    with pytest.raises(KeymapError, match="there is no key"):
+        use_keys({"zoom_in": (text,)})
