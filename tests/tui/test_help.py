@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from driving import opened
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 
 from npu_tui.tui.commands import COMMANDS
 from npu_tui.tui.help import entries
@@ -64,9 +64,13 @@ async def test_nothing_of_the_help_is_cut_off(session, size):
     async with opened(session, size) as driver:
         await driver.press("?")
         seen = set()
-        for _ in range(40):
+        sheet = driver.app.screen.query_one(VerticalScroll)
+        while True:
             seen |= set(shown(driver))
-            await driver.press("pagedown")
+            if sheet.scroll_offset.y >= sheet.max_scroll_y:
+                break
+            sheet.scroll_to(y=sheet.scroll_offset.y + sheet.size.height - 1, animate=False)
+            await driver.idle()
         told = " ".join(seen)
         for entry in (entry for _, found in entries("lanes", {}) for entry in found):
             assert entry.keys in told
