@@ -47,12 +47,11 @@ class LinkEnds:
 
     def add(self, ends: list[Event]) -> None:
         """Take in link ends; those without an id are counted as skipped."""
-        ids = [event.id for event in ends]
-        if None in ids:
-            self._without += [self._count + i for i, identity in enumerate(ids) if identity is None]
-            self._skipped["link end without id"] += ids.count(None)
+        ids, begun = [event.id for event in ends], self._count
         self._count += len(ends)
-        if self._without:
+        if None in ids:
+            self._without += [i for i, identity in enumerate(ids, begun) if identity is None]
+            self._skipped["link end without id"] += ids.count(None)
             ends = [event for event in ends if event.id is not None]
             ids = [event.id for event in ends]
         self._places.add([event.pid for event in ends], [event.tid for event in ends], [event.cat for event in ends])

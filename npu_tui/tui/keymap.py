@@ -11,7 +11,7 @@ from npu_tui.tui.commands import BY_ID, COMMANDS, set_keys
 from npu_tui.tui.key_names import find_key, key_label, nearest_key, sent_as
 
 _FIXED = {"ctrl+c": "keymap.fixed", "escape": "keymap.escape"}
-"""Keys that no command can have, each with the text that says why."""
+"""Keys that no other command can have than the one called so, each with the text that says why."""
 
 _without: list[str] = []
 """The commands whose last key the user gave to others without a word about them."""
