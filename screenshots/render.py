@@ -7,8 +7,8 @@ from pathlib import Path
 
 from npu_tui.ingest.load import load
 from npu_tui.tui.picture import picture
-from npu_tui.tui.terminal import Terminal
-from npu_tui.view.palette import BLIND, LIGHT
+from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.view.cells.palette import BLIND, LIGHT
 
 HERE = Path(__file__).resolve().parent
 

@@ -27,11 +27,11 @@ from functools import cache
 from pathlib import Path
 from types import FrameType
 
-from npu_tui.ingest.chunks import ChunkReader, array_start
+from npu_tui.ingest.args.one import event_bytes, fetch_event
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.events import Event, decode_events
-from npu_tui.ingest.fetch import event_bytes, fetch_event
-from npu_tui.ingest.lenient import strict_json
+from npu_tui.ingest.json.chunks import ChunkReader, array_start
+from npu_tui.ingest.json.events import Event, decode_events
+from npu_tui.ingest.json.lenient import strict_json
 from npu_tui.ingest.load import load
 from npu_tui.report.json_report import report
 from npu_tui.report.text_report import text_report

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-import npu_tui.cli
 from npu_tui import __version__
 from npu_tui.cli import main
 
@@ -147,7 +146,7 @@ def test_interrupted(monkeypatch):
     def interrupt(path, *rest):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(npu_tui.cli, "_explore", interrupt)
+    monkeypatch.setattr("npu_tui.commands.explore.explore", interrupt)
     assert main([str(HEALTHY)]) == 130
 
 
@@ -181,7 +180,7 @@ def test_want_of_memory_is_one_line(monkeypatch, capsys):
     def exhausted(words):
         raise MemoryError
 
-    monkeypatch.setattr(npu_tui.cli, "_report", exhausted)
+    monkeypatch.setattr("npu_tui.commands.report.run", exhausted)
     assert main(["report", str(HEALTHY)]) == 3
     assert capsys.readouterr().err.startswith("npu-tui: not enough memory")
 

@@ -31,8 +31,8 @@ from npu_tui.report.json_report import report  # noqa: E402
 from npu_tui.report.markdown_report import markdown_report  # noqa: E402
 from npu_tui.report.text_report import text_report  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
+from npu_tui.tui.explore.session import make_session  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402
-from npu_tui.tui.session import make_session  # noqa: E402
 from npu_tui.tui.tabs import TABS  # noqa: E402
 
 TEXTS = {

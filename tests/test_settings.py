@@ -7,7 +7,7 @@ import pytest
 
 from npu_tui.cli import main
 from npu_tui.settings import Known, Settings, SettingsError, load_settings, parse_settings, settings_path, settings_text
-from npu_tui.tui.commands import COMMANDS
+from npu_tui.tui.keys.commands import COMMANDS
 
 KNOWN = Known(
     commands=("zoom_in", "zoom_out", "quit"),

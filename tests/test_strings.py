@@ -10,11 +10,11 @@ from typing import get_args
 import pytest
 
 import npu_tui.strings
-from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.findings.config import ENVIRONMENT
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import FindingClass
-from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.analysis.launches.drains import Cause
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.gate.baseline import PLACES
 from npu_tui.gate.limits import LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES
@@ -23,11 +23,11 @@ from npu_tui.report.tables import _COLUMNS
 from npu_tui.strings import ENGLISH, say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
-from npu_tui.tui.commands import COMMANDS, GROUPS
-from npu_tui.tui.footer import HINTS
+from npu_tui.tui.keys.commands import COMMANDS, GROUPS
+from npu_tui.tui.keys.footer import HINTS
 from npu_tui.tui.tabs import TABS
-from npu_tui.view.explorer import _MODES
 from npu_tui.view.scene import LinkShape
+from npu_tui.view.walk.explorer import _MODES
 
 PACKAGE = Path(__file__).resolve().parents[1] / "npu_tui"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from npu_tui.analysis.device import DeviceSlices, device_slices
-from npu_tui.analysis.dispatch import Dispatch, dispatch
-from npu_tui.analysis.findings.thresholds import Thresholds
-from npu_tui.analysis.free import FreeSplit, free_split
-from npu_tui.analysis.launches import Pairs, busy_pairs
-from npu_tui.analysis.overlap_lanes import OverlapLanes, overlap_lanes
+from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
+from npu_tui.analysis.launches.origin import Pairs, busy_pairs
+from npu_tui.analysis.overlap.free import FreeSplit, free_split
+from npu_tui.analysis.overlap.lanes import OverlapLanes, overlap_lanes
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.trace.model import Trace
 
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from npu_tui.ingest.build import build_trace
-from npu_tui.ingest.chunks import BOM, CHUNK, ChunkReader, TooLongError, array_start
-from npu_tui.ingest.columns import Columns
+from npu_tui.ingest.build.trace import build_trace
 from npu_tui.ingest.errors import Cancelled, InputError, WorkerError
-from npu_tui.ingest.events import decode_events
-from npu_tui.ingest.gathered import Gathered, UnknownValuesError
-from npu_tui.ingest.lenient import strict_json
-from npu_tui.ingest.parallel import Outcome, read_parallel
-from npu_tui.ingest.profile import Source, find_source
-from npu_tui.ingest.scratch import scratch_folder
-from npu_tui.ingest.unpack import Plain, open_plain
-from npu_tui.ingest.workers import Workers, worker_count
+from npu_tui.ingest.json.chunks import BOM, CHUNK, ChunkReader, TooLongError, array_start
+from npu_tui.ingest.json.columns import Columns
+from npu_tui.ingest.json.events import decode_events
+from npu_tui.ingest.json.lenient import strict_json
+from npu_tui.ingest.json.parallel import Outcome, read_parallel
+from npu_tui.ingest.json.whole_columns import Gathered, UnknownValuesError
+from npu_tui.ingest.json.workers import Workers, worker_count
+from npu_tui.ingest.source.find import Source, find_source
+from npu_tui.ingest.source.scratch import scratch_folder
+from npu_tui.ingest.source.unpack import Plain, open_plain
 from npu_tui.trace.model import EventFile, Health, Trace
 
 Progress = Callable[[int, int, int], bool]

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from npu_tui.ingest import cache
+from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.json.workers import Workers, worker_count
 from npu_tui.ingest.load import Early, Progress, load, no_room
-from npu_tui.ingest.profile import find_source
-from npu_tui.ingest.unpack import Unpacking, spooled
-from npu_tui.ingest.workers import Workers, worker_count
+from npu_tui.ingest.source.find import find_source
+from npu_tui.ingest.source.unpack import Unpacking, spooled
 from npu_tui.trace.model import Trace
 
 PIPED = Path("-")

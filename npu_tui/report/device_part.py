@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.analysis.communication import Collective
 from npu_tui.analysis.findings.facts import Facts
-from npu_tui.analysis.operators import collective_type, operators
+from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.stage import slow_stage
+from npu_tui.analysis.work.communication import Collective
+from npu_tui.analysis.work.operators import collective_type, operators
 from npu_tui.report.measured import Measured
 from npu_tui.report.selection import Selection
 from npu_tui.report.values import ratio, text, us

@@ -8,7 +8,7 @@ import textwrap
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import FindingClass
 from npu_tui.analysis.findings.rule import Rule
-from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 

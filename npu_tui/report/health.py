@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.dispatch import dispatch
 from npu_tui.analysis.health import trace_health
+from npu_tui.analysis.launches.dispatch import dispatch
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from npu_tui.analysis.apis import apis
-from npu_tui.analysis.findings.thresholds import Thresholds
 from npu_tui.analysis.health import trace_health
-from npu_tui.analysis.host_operators import HostOperators
-from npu_tui.analysis.overlap_lanes import disagreement
+from npu_tui.analysis.overlap.lanes import disagreement
+from npu_tui.analysis.overlap.steps import Step, StepSums, step_sums
 from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.steps import Step, StepSums, step_sums
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING
-from npu_tui.ingest.companions import Companions
+from npu_tui.analysis.work.apis import apis
+from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.ingest.companions.files import Companions
 from npu_tui.report.device_part import communication_part, dispatch_part, operator_part, overlap_part
 from npu_tui.report.findings_part import findings_part
 from npu_tui.report.measured import Measured

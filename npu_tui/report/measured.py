@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from npu_tui.analysis.communication import Collective, PlaneArgs, collectives, plane_tasks
 from npu_tui.analysis.findings.facts import Beside, Facts
 from npu_tui.analysis.findings.find import find
 from npu_tui.analysis.findings.model import Findings
-from npu_tui.analysis.findings.thresholds import Thresholds
-from npu_tui.analysis.host_operators import HostOperators, host_operators
+from npu_tui.analysis.overlap.steps import Step, steps
 from npu_tui.analysis.parts import DevicePart, device_parts
-from npu_tui.analysis.steps import Step, steps
-from npu_tui.ingest.companions import Companions, companions_of
-from npu_tui.ingest.task_args import task_args
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives, plane_tasks
+from npu_tui.analysis.work.host_operators import HostOperators, host_operators
+from npu_tui.ingest.args.many import task_args
+from npu_tui.ingest.companions.files import Companions, companions_of
 from npu_tui.report.selection import WHOLE_TRACE, Selection
 from npu_tui.trace.model import Trace
 

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from npu_tui.analysis.backlog import backlog, host_lead, waiting
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.dispatch import Dispatch
-from npu_tui.analysis.launches import busy_pairs
+from npu_tui.analysis.launches.backlog import backlog, host_lead, waiting
+from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.launches.origin import busy_pairs
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npu_tui.analysis.steps import Step, steps
+from npu_tui.analysis.overlap.steps import Step, steps
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.trace.model import Trace
 from npu_tui.trace.units import parse_duration

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npu_tui.analysis.dispatch import dispatch
+from npu_tui.analysis.launches.dispatch import dispatch
 from npu_tui.report.scene import finding_marks, make_scene
 from npu_tui.report.selection import WHOLE_TRACE, Selection
 from npu_tui.report.svg import Piece, svg
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import drawable
-from npu_tui.view.ansi import Encoder, Run
-from npu_tui.view.explorer import Explorer
-from npu_tui.view.frame import Painter, gutter_width, lanes_top
-from npu_tui.view.grid import Grid
-from npu_tui.view.palette import DARK, LIGHT, Palette
+from npu_tui.view.cells.ansi import Encoder, Run
+from npu_tui.view.cells.grid import Grid
+from npu_tui.view.cells.palette import DARK, LIGHT, Palette
+from npu_tui.view.frame.painter import Painter, gutter_width, lanes_top
+from npu_tui.view.walk.explorer import Explorer
 
 _COLUMNS = 150
 _MOST_ROWS = 60

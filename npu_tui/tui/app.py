@@ -16,21 +16,21 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
 
-from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.tui.bindings import quit_bindings
-from npu_tui.tui.clipboard import to_tmux
+from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.tui.explore.session import Session
+from npu_tui.tui.keys.bindings import quit_bindings
 from npu_tui.tui.loading import LoadingScreen
-from npu_tui.tui.main import MainScreen
-from npu_tui.tui.repaint import Repaint
-from npu_tui.tui.session import Session
-from npu_tui.tui.terminal import Terminal
-from npu_tui.tui.theme import THEMES
-from npu_tui.tui.timeline import Timeline
-from npu_tui.view.start import Start
+from npu_tui.tui.terminal.clipboard import to_tmux
+from npu_tui.tui.terminal.repaint import Repaint
+from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.tui.widgets.theme import THEMES
+from npu_tui.tui.widgets.timeline import Timeline
+from npu_tui.view.walk.start import Start
 
 _DEBUG = "NPU_TUI_DEBUG"
 _LAST_ANSWER_SECONDS = 0.4

@@ -15,14 +15,14 @@ from textual.screen import Screen
 from textual.widgets import ProgressBar, Static
 from textual.worker import Worker, get_current_worker
 
-from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
-from npu_tui.tui.main import MainScreen
-from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.tui.explore.session import Session, make_session
 
 Loaded = Callable[["Session | InputError | None"], None]
 """Told how the loading ended: with the session that is on screen, the error, or None when cancelled."""

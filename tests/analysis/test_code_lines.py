@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from samples import parts_of
 
-from npu_tui.analysis.code_lines import CodeLine, code_lines, user_line
-from npu_tui.analysis.dispatch_ranges import launches_in
+from npu_tui.analysis.launches.code_lines import CodeLine, code_lines, user_line
+from npu_tui.analysis.launches.dispatch_ranges import launches_in
 from npu_tui.analysis.window import Window
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npu_tui.analysis.communication import Collective, PlaneArgs, collectives, plane_tasks
-from npu_tui.ingest.task_args import task_args
+from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives, plane_tasks
+from npu_tui.ingest.args.many import task_args
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:

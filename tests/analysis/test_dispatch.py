@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.dispatch import clock_floor, dispatch
-from npu_tui.analysis.findings.thresholds import Thresholds
-from npu_tui.analysis.overlap import overlap
+from npu_tui.analysis.launches.dispatch import clock_floor, dispatch
+from npu_tui.analysis.overlap.sums import overlap
+from npu_tui.analysis.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from conftest import Sample

@@ -10,8 +10,8 @@ import pytest
 from samples import rows_of
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.operators import collective_type, kernel_types, operator_type, operators
-from npu_tui.ingest.companions import companions_of
+from npu_tui.analysis.work.operators import collective_type, kernel_types, operator_type, operators
+from npu_tui.ingest.companions.files import companions_of
 
 if TYPE_CHECKING:
     from conftest import Sample

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.dispatch import dispatch
-from npu_tui.analysis.overlap import overlap
+from npu_tui.analysis.launches.dispatch import dispatch
+from npu_tui.analysis.overlap.sums import overlap
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from npu_tui.analysis import search
-from npu_tui.analysis.code_lines import code_lines
-from npu_tui.analysis.dispatch import dispatch
-from npu_tui.analysis.query import QueryError, parse_query
-from npu_tui.analysis.search import Searchable
-from npu_tui.analysis.steps import steps
+from npu_tui.analysis.launches.code_lines import code_lines
+from npu_tui.analysis.launches.dispatch import dispatch
+from npu_tui.analysis.overlap.steps import steps
+from npu_tui.analysis.search import search
+from npu_tui.analysis.search.language import QueryError, parse_query
+from npu_tui.analysis.search.search import Searchable
 from npu_tui.trace.model import Trace
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from samples import parts_of
 
-from npu_tui.analysis.dispatch_ranges import dispatch_ranges, launches_in
-from npu_tui.analysis.stage import dequeue_idle_ratio, slow_stage
+from npu_tui.analysis.launches.dispatch_ranges import dispatch_ranges, launches_in
+from npu_tui.analysis.overlap.stage import dequeue_idle_ratio, slow_stage
 from npu_tui.analysis.window import EVERYTHING, Window
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from samples import rows_of
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.overlap_lanes import computed_lanes, overlap_lanes
-from npu_tui.analysis.steps import step_sums, steps
+from npu_tui.analysis.overlap.lanes import computed_lanes, overlap_lanes
+from npu_tui.analysis.overlap.steps import step_sums, steps
 from npu_tui.analysis.window import EVERYTHING
 
 if TYPE_CHECKING:

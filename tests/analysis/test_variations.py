@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import parts_of
 
-from npu_tui.analysis.overlap_lanes import OverlapLanes, computed_lanes, disagreement
+from npu_tui.analysis.overlap.lanes import OverlapLanes, computed_lanes, disagreement
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.trace.intervals import covered_before, difference, touches
 

@@ -49,14 +49,20 @@ for event in events:
 start, tid, pid = (np.array(columns[key], np.int64) for key in ("start", "tid", "pid"))
 order = np.lexsort((start, tid, pid))
 """
-_LOADER = "from pathlib import Path\nfrom npu_tui.ingest.load import load\nfrom npu_tui.ingest.workers import Workers"
+_LOADER = (
+    "from pathlib import Path\nfrom npu_tui.ingest.load import load\nfrom npu_tui.ingest.json.workers import Workers"
+)
 _ALONE = "import npu_tui.ingest.load as loading\nloading.worker_count = lambda size: 0\ntrace = loading.load(path)"
 _REOPEN = """
 source = find_source(Path(path))
 trace = cache.find(source, cache.key_of(source))
 assert trace is not None
 """
-_CACHE = "from pathlib import Path\nfrom npu_tui.ingest import cache\nfrom npu_tui.ingest.profile import find_source"
+_CACHE = """
+from pathlib import Path
+from npu_tui.ingest.copy import cache
+from npu_tui.ingest.source.find import find_source
+"""
 PROGRAMS = {
     "orjson.loads alone": ("import gc, orjson\ngc.disable()", "events = orjson.loads(open(path, 'rb').read())"),
     "orjson.loads and a loop": ("import gc, orjson, numpy as np\ngc.disable()", _NAIVE),

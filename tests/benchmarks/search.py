@@ -16,13 +16,13 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.dispatch import dispatch
-from npu_tui.analysis.query import parse_query
-from npu_tui.analysis.search import Searchable
-from npu_tui.ingest.arg_scan import file_order, slices_with_args
+from npu_tui.analysis.launches.dispatch import dispatch
+from npu_tui.analysis.search.language import parse_query
+from npu_tui.analysis.search.search import Searchable
+from npu_tui.ingest.args.scan import file_order, slices_with_args
 from npu_tui.ingest.opening import Opening
 from npu_tui.trace.model import Trace
-from npu_tui.tui.hits import make_hits
+from npu_tui.tui.explore.hits import make_hits
 
 I64 = npt.NDArray[np.int64]
 

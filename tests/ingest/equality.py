@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from npu_tui.ingest.fetch import event_bytes
+from npu_tui.ingest.args.one import event_bytes
 from npu_tui.trace.model import Trace
 
 LAID_OUT = ("chunks", "files", "path")

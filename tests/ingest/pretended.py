@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.columns import Columns
-from npu_tui.ingest.parts import Part, unpacked
-from npu_tui.ingest.worker import Pack, Task, answer
-from npu_tui.ingest.workers import Workers
+from npu_tui.ingest.json.columns import Columns
+from npu_tui.ingest.json.range_columns import Part, unpacked
+from npu_tui.ingest.json.worker import Pack, Task, answer
+from npu_tui.ingest.json.workers import Workers
 
 
 class PretendedWorkers(Workers):

@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from npu_tui.ingest import arg_scan
-from npu_tui.ingest.arg_scan import file_order, slices_with_args
+from npu_tui.ingest.args import scan as arg_scan
+from npu_tui.ingest.args.one import fetch_event
+from npu_tui.ingest.args.scan import file_order, slices_with_args
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.fetch import fetch_event
 from npu_tui.ingest.load import load
 from npu_tui.trace.arg import Arg
 from npu_tui.trace.text import on_one_line

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 from equality import assert_same, assert_same_events
 
-from npu_tui.ingest import cache, unpack
+from npu_tui.ingest.args.one import fetch_event
+from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.fetch import fetch_event
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
-from npu_tui.ingest.profile import find_source
+from npu_tui.ingest.source import unpack
+from npu_tui.ingest.source.find import find_source
 from npu_tui.report.json_report import json_report
 from npu_tui.trace.model import Trace
 
@@ -257,7 +258,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 def test_processes_side_by_side_all_get_the_trace(tmp_path: Path) -> None:
     path = traces_of(1, tmp_path)[0]
     program = (
-        "import sys; from pathlib import Path; from npu_tui.ingest import cache; cache.LEAST_BYTES = 1;"
+        "import sys; from pathlib import Path; from npu_tui.ingest.copy import cache; cache.LEAST_BYTES = 1;"
         "from npu_tui.ingest.opening import Opening; print(len(Opening(Path(sys.argv[1])).trace().slices))"
     )
     running = [

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import read
 
-from npu_tui.ingest.chunks import Chunk, ChunkReader, array_start, candidate, object_spans
-from npu_tui.ingest.events import decode_events
-from npu_tui.ingest.fetch import event_bytes, fetch_event
+from npu_tui.ingest.args.one import event_bytes, fetch_event
+from npu_tui.ingest.json.chunks import Chunk, ChunkReader, array_start, candidate, object_spans
+from npu_tui.ingest.json.events import decode_events
 from npu_tui.ingest.load import load
 
 SIZES = st.integers(16, 400) | st.sampled_from([16, 17, 64, 1 << 16])

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pretended import PretendedWorkers
 
-from npu_tui.ingest import packing
-from npu_tui.ingest.codes import Codes
-from npu_tui.ingest.columns import Columns
+from npu_tui.ingest.build import depth as packing
+from npu_tui.ingest.build.depth import Packing
 from npu_tui.ingest.errors import InputError, WorkerError
-from npu_tui.ingest.events import Event
-from npu_tui.ingest.link_ends import LinkEnds
-from npu_tui.ingest.packing import Packing
+from npu_tui.ingest.json.codes import Codes
+from npu_tui.ingest.json.columns import Columns
+from npu_tui.ingest.json.events import Event
+from npu_tui.ingest.json.link_ends import LinkEnds
 from npu_tui.trace.depth import crowds, first_fit, sort_slices
 
 PHASES = st.sampled_from(["X", "C", "s", "t", "f", "M", "i", "", "XX", "é", "\0", ",", "f,s"])

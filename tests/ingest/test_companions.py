@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.ingest.companions import Companions, companions_of
+from npu_tui.ingest.args.many import task_args
+from npu_tui.ingest.companions.files import Companions, companions_of
 from npu_tui.ingest.load import load
-from npu_tui.ingest.task_args import task_args
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
@@ -83,7 +83,7 @@ def test_cores_by_name_and_start(tmp_path: Path) -> None:
 
 
 def test_args_of_many_events_are_those_of_each(tmp_path: Path) -> None:
-    from npu_tui.ingest.fetch import fetch_event
+    from npu_tui.ingest.args.one import fetch_event
 
     trace = load(FIXTURES / "communication_bound", chunk_size=4096)
     lanes = [lane for lane in trace.lanes if lane.name.startswith("Plane ")]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npu_tui.ingest.args.one import fetch_event
 from npu_tui.ingest.errors import Cancelled, InputError
-from npu_tui.ingest.fetch import fetch_event
 from npu_tui.ingest.load import load
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'

@@ -11,8 +11,8 @@ from documents import SLICE, Event, documents, render
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.ingest.events import decode_events
-from npu_tui.ingest.fetch import fetch_event
+from npu_tui.ingest.args.one import fetch_event
+from npu_tui.ingest.json.events import decode_events
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 

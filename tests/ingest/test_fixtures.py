@@ -10,7 +10,7 @@ import pytest
 from compare import assert_equal
 from reference import Reference
 
-from npu_tui.analysis.dispatch import dispatch
+from npu_tui.analysis.launches.dispatch import dispatch
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Layer, Trace
 

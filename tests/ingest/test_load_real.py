@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from compare import assert_equal
 
-from npu_tui.ingest.fetch import event_bytes, fetch_event
+from npu_tui.ingest.args.one import event_bytes, fetch_event
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 

@@ -16,12 +16,12 @@ sys.path.insert(0, str(FIXTURES))
 from malformed import MALFORMATIONS, Malformation, first_event_end, truncations  # noqa: E402 - its folder is no package
 from small_trace import SLICES, small_trace  # noqa: E402
 
-from npu_tui.ingest import chunks  # noqa: E402
-from npu_tui.ingest.chunks import ChunkReader  # noqa: E402
+from npu_tui.ingest.args.one import fetch_event  # noqa: E402
 from npu_tui.ingest.errors import InputError  # noqa: E402
-from npu_tui.ingest.events import decode_events  # noqa: E402
-from npu_tui.ingest.fetch import fetch_event  # noqa: E402
-from npu_tui.ingest.lenient import strict_json  # noqa: E402
+from npu_tui.ingest.json import chunks  # noqa: E402
+from npu_tui.ingest.json.chunks import ChunkReader  # noqa: E402
+from npu_tui.ingest.json.events import decode_events  # noqa: E402
+from npu_tui.ingest.json.lenient import strict_json  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
 from npu_tui.report.json_report import report  # noqa: E402

@@ -16,7 +16,7 @@ from equality import assert_same, assert_same_events
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import PIPED, Opening
-from npu_tui.ingest.unpack import spooled
+from npu_tui.ingest.source.unpack import spooled
 
 TRACE = Path("fixtures/two_ranks/rank1_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json")
 WAYS = ["report", "--format", "json"]

@@ -20,11 +20,11 @@ from pretended import PretendedWorkers
 from reference import read
 
 from npu_tui.ingest import load as loading
+from npu_tui.ingest.args.one import fetch_event
 from npu_tui.ingest.errors import Cancelled, InputError, WorkerError
-from npu_tui.ingest.fetch import fetch_event
+from npu_tui.ingest.json.parallel import range_cuts
+from npu_tui.ingest.json.workers import ALONE_BYTES, Workers, worker_count
 from npu_tui.ingest.load import load
-from npu_tui.ingest.parallel import range_cuts
-from npu_tui.ingest.workers import ALONE_BYTES, Workers, worker_count
 
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
 SIZES = st.integers(16, 400) | st.sampled_from([64, 1 << 16])
@@ -145,7 +145,7 @@ def test_cancelling_leaves_no_process() -> None:
 
 def test_workers_end_with_the_process_that_started_them() -> None:
     program = (
-        "import os, signal; from npu_tui.ingest.workers import Workers; w = Workers(2);"
+        "import os, signal; from npu_tui.ingest.json.workers import Workers; w = Workers(2);"
         "print(*[p.pid for p in w._processes], flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

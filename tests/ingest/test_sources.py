@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.ingest import unpack
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
-from npu_tui.ingest.profile import find_source
+from npu_tui.ingest.source import unpack
+from npu_tui.ingest.source.find import find_source
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
 TRACE = b"[" + b", ".join([EVENT] * 400) + b"]"

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from npu_tui.analysis.findings.find import RULES
-from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli import DONE, USAGE, main
 from npu_tui.report.explain import explain, list_findings, nearest, rule_of, unknown
 

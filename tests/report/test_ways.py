@@ -14,7 +14,7 @@ from pretended import PretendedWorkers
 from reference import read
 from ways import every_way
 
-from npu_tui.ingest.fetch import fetch_event
+from npu_tui.ingest.args.one import fetch_event
 from npu_tui.report.json_report import json_report
 
 ANY = SLICE | LINK_END | SAMPLE | NAME | FOREIGN

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from npu_tui.ingest.load import load
-from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.explore.session import Session, make_session
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

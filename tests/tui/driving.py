@@ -12,13 +12,13 @@ from textual._xterm_parser import XTermParser
 from textual.pilot import Pilot
 
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.main import MainScreen
-from npu_tui.tui.panel import Panel, Rows
-from npu_tui.tui.prompt import Prompt
-from npu_tui.tui.session import Session
-from npu_tui.tui.timeline import Timeline
-from npu_tui.view.explorer import Explorer
+from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.tui.explore.session import Session
+from npu_tui.tui.widgets.panel import Panel, Rows
+from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.tui.widgets.timeline import Timeline
 from npu_tui.view.scene import ViewState
+from npu_tui.view.walk.explorer import Explorer
 
 SIZE = (120, 40)
 _PATIENCE = 2_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from npu_tui.tui.commands import COMMANDS
+from npu_tui.tui.keys.commands import COMMANDS
 
 LEGACY, KITTY, TWIN = "legacy", "kitty", "input method"
 _ESCAPED = re.compile(r"\x1b\[(27;\d+;\d+~|[\d;]+u)")

@@ -7,7 +7,7 @@ import pytest
 
 from npu_tui.ingest.load import load
 from npu_tui.report.json_report import report
-from npu_tui.tui.bars import device_line, measure, nearest_step, step_line
+from npu_tui.tui.widgets.bars import device_line, measure, nearest_step, step_line
 
 WIDTH = 160
 

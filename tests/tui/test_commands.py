@@ -9,10 +9,10 @@ from driving import Driver, opened
 
 from npu_tui.strings import ENGLISH
 from npu_tui.tui.actions import Actions
-from npu_tui.tui.commands import BY_ID, COMMANDS, GROUPS, TAB_KEYS, Command, keys_label, markdown_table
-from npu_tui.tui.footer import HINTS
-from npu_tui.tui.key_names import delivered
-from npu_tui.tui.main import MainScreen
+from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.tui.keys.commands import BY_ID, COMMANDS, GROUPS, TAB_KEYS, Command, keys_label, markdown_table
+from npu_tui.tui.keys.footer import HINTS
+from npu_tui.tui.keys.key_names import delivered
 from npu_tui.tui.tabs import TABS
 from npu_tui.view.scene import Selected
 

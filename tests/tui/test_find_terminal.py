@@ -7,11 +7,11 @@ import time
 import pytest
 from terminals import PROGRAM, Terminal, answering
 
-from npu_tui import cli
+from npu_tui.commands import look
 from npu_tui.settings import GLYPHS
 from npu_tui.trace.text import cell_count
-from npu_tui.tui import terminal as module
-from npu_tui.tui.terminal import (
+from npu_tui.tui.terminal import terminal as module
+from npu_tui.tui.terminal.terminal import (
     GLYPHS_NAMES,
     THEME_NAMES,
     colour_depth,
@@ -19,7 +19,7 @@ from npu_tui.tui.terminal import (
     is_utf8,
     palette_named,
 )
-from npu_tui.view.glyphs import PROBE
+from npu_tui.view.cells.glyphs import PROBE
 
 PROFILE = "fixtures/dispatch_bound"
 
@@ -74,8 +74,8 @@ def test_glyphs_by_the_width_of_the_probe():
 
 
 def test_names_are_the_same_everywhere():
-    assert cli._THEMES == THEME_NAMES
-    assert cli._GLYPHS == GLYPHS_NAMES == GLYPHS
+    assert look.THEMES == THEME_NAMES
+    assert look.GLYPHS == GLYPHS_NAMES == GLYPHS
     assert palette_named("auto", dark=False).name == "light"
     assert palette_named("auto").name == "dark"
 

@@ -7,10 +7,10 @@ from driving import opened
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.report.findings_part import finding_text
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.panel import Panel
-from npu_tui.tui.sheet import Sheet
-from npu_tui.tui.verdict import Verdict
-from npu_tui.view.start import Start
+from npu_tui.tui.sheets.sheet import Sheet
+from npu_tui.tui.widgets.panel import Panel
+from npu_tui.tui.widgets.verdict import Verdict
+from npu_tui.view.walk.start import Start
 
 
 def found(driver) -> Findings:

@@ -6,11 +6,11 @@ import pytest
 from driving import opened
 from textual.containers import Vertical, VerticalScroll
 
-from npu_tui.tui.commands import COMMANDS
-from npu_tui.tui.help import entries
-from npu_tui.tui.help_sheet import HelpSheet
-from npu_tui.tui.keymap import use_keys
-from npu_tui.tui.main import MainScreen
+from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.keys.keymap import use_keys
+from npu_tui.tui.sheets.help import entries
+from npu_tui.tui.sheets.help_sheet import HelpSheet
 
 
 def shown(driver) -> list[str]:

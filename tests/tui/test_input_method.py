@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from driving import keys_of, opened
 
-from npu_tui.tui.commands import COMMANDS
-from npu_tui.tui.key_names import delivered, is_han
+from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.keys.key_names import delivered, is_han
 
 TWINS = dict(zip("，。【】、？：｛｝（）《》／．ｗＷ０", ",.[]/?:{}()<>/.wW0", strict=True))
 

@@ -18,15 +18,15 @@ from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.explore.session import Session, make_session
 from npu_tui.tui.picture import screen_runs
-from npu_tui.tui.session import Session, make_session
-from npu_tui.tui.terminal import Terminal
-from npu_tui.view.glyphs import plain_text, redraw
-from npu_tui.view.grid import Grid
-from npu_tui.view.link_index import LinkIndex
-from npu_tui.view.palette import DARK, LIGHT, PALETTES, Ink
+from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.view.cells.glyphs import plain_text, redraw
+from npu_tui.view.cells.grid import Grid
+from npu_tui.view.cells.palette import DARK, LIGHT, PALETTES, Ink
+from npu_tui.view.frame.link_index import LinkIndex
+from npu_tui.view.frame.strip import draw_strip
 from npu_tui.view.scene import LinkMarks, LinkShape
-from npu_tui.view.strip import draw_strip
 from npu_tui.view.viewport import Viewport
 
 WALK = ["", "x", "W", "t", "v", "d", "v", "c", "4", "5", ":", "\x1b", "?", "\x1b", "/gelu\r", "\x10", "\x1b"]

@@ -8,7 +8,7 @@ from mouse import MINIMAP, RULER, cell_of, click, drag, report, send, send_bytes
 from textual import events
 
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.flags import Flag
+from npu_tui.tui.explore.flags import Flag
 
 REST = 0.4
 """Longer than a burst, so that undo takes back one motion."""

@@ -12,9 +12,9 @@ from textual import events
 
 from npu_tui.strings import say
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.commands import TAB_KEYS
-from npu_tui.tui.flags import Flag
-from npu_tui.tui.panel import Rows, TabLine
+from npu_tui.tui.explore.flags import Flag
+from npu_tui.tui.keys.commands import TAB_KEYS
+from npu_tui.tui.widgets.panel import Rows, TabLine
 
 Act = Callable[[Driver], Awaitable[None]]
 SLICE = "ProfilerStep#20"

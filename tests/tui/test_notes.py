@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from driving import opened
 
+from npu_tui.commands.place import add_place, place_of
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.clipboard import to_tmux
-from npu_tui.tui.flag_sheet import FlagSheet
-from npu_tui.tui.flags import Flag, Flags, identity_of
-from npu_tui.tui.header import StatusLine
-from npu_tui.tui.main import MainScreen
-from npu_tui.tui.place_options import add_place, place_of
+from npu_tui.tui.explore.flags import Flag, Flags, identity_of
+from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.tui.sheets.flag_sheet import FlagSheet
 from npu_tui.tui.tabs.tab import Table
+from npu_tui.tui.terminal.clipboard import to_tmux
+from npu_tui.tui.widgets.header import StatusLine
 
 
 def status(driver) -> str:

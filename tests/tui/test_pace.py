@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 from terminal import Terminal, npu_tui
 
-from npu_tui.tui.pace import QUESTION, Pace
+from npu_tui.tui.terminal.pace import QUESTION, Pace
 
 
 class Clock:

@@ -6,9 +6,9 @@ import pytest
 from driving import opened
 from textual.widgets import Input, Label
 
-from npu_tui.tui.commands import BY_ID, COMMANDS
-from npu_tui.tui.header import StatusLine
-from npu_tui.tui.main import MainScreen
+from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.tui.keys.commands import BY_ID, COMMANDS
+from npu_tui.tui.widgets.header import StatusLine
 
 
 def typed(driver) -> str:

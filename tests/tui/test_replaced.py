@@ -8,12 +8,12 @@ import pytest
 from driving import opened
 
 from npu_tui.ingest import load as loading
+from npu_tui.ingest.json.workers import Workers
 from npu_tui.ingest.load import load
-from npu_tui.ingest.workers import Workers
 from npu_tui.trace.model import Trace
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.main import MainScreen
-from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.tui.explore.session import Session, make_session
 
 PATH = "fixtures/dispatch_bound"
 

@@ -15,7 +15,7 @@ from terminals import PROGRAM, Terminal
 PROFILE = "fixtures/dispatch_bound"
 CRASH = """
 import sys
-from npu_tui.view.frame import Painter
+from npu_tui.view.frame.painter import Painter
 drawn, real = [0], Painter.compose
 def compose(*words):
     drawn[0] += 1

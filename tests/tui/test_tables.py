@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from driving import opened
 
-from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.ingest.load import load
-from npu_tui.tui import editor
-from npu_tui.tui.bars import Bars
-from npu_tui.tui.session import make_session
+from npu_tui.tui.explore import editor
+from npu_tui.tui.explore.session import make_session
+from npu_tui.tui.widgets.bars import Bars
 from npu_tui.view.scene import Selected
 
 

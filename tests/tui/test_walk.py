@@ -13,17 +13,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
 from launch_groups import COMPILED, COMPILED_CALL, GRAPH, GRAPH_CALL, launch_groups
 
-from npu_tui.analysis.namesakes import namesakes
-from npu_tui.analysis.overlap import free_slices
+from npu_tui.analysis.overlap.sums import free_slices
+from npu_tui.analysis.work.namesakes import namesakes
 from npu_tui.ingest.load import load
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.disabled import why_not
-from npu_tui.tui.header import StatusLine
-from npu_tui.tui.session import make_session
-from npu_tui.view.follow import links_of, siblings
-from npu_tui.view.outline import lane_key
+from npu_tui.tui.explore.disabled import why_not
+from npu_tui.tui.explore.session import make_session
+from npu_tui.tui.widgets.header import StatusLine
+from npu_tui.view.rows.outline import lane_key
 from npu_tui.view.scene import Selected
+from npu_tui.view.walk.follow import links_of, siblings
 
 
 def status(driver) -> str:

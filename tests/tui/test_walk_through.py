@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from driving import opened
 
-from npu_tui.analysis.code_lines import user_line
+from npu_tui.analysis.launches.code_lines import user_line
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.units import duration_text
-from npu_tui.tui.editor import line_of
-from npu_tui.tui.header import StatusLine
+from npu_tui.tui.explore.editor import line_of
+from npu_tui.tui.widgets.header import StatusLine
 
 WALK = {
     "the longest kernel": ("6", "tab", "right", "right", "right", "right", "enter"),

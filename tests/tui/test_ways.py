@@ -11,9 +11,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
 
 from ways import every_way
 
-from npu_tui.ingest.workers import Workers
+from npu_tui.ingest.json.workers import Workers
+from npu_tui.tui.explore.session import make_session
 from npu_tui.tui.picture import screen_runs
-from npu_tui.tui.session import make_session
 
 TRACE = Path("fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json")
 

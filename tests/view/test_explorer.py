@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npu_tui.trace.model import Trace
-from npu_tui.view.explorer import Explorer
-from npu_tui.view.history import BURST_SECONDS
 from npu_tui.view.scene import LinkMarks, Scene, Selected
-from npu_tui.view.walk import next_in_time
+from npu_tui.view.walk.along import next_in_time
+from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.walk.history import BURST_SECONDS
 
 WIDTH, HEIGHT = 100, 10
 

@@ -3,7 +3,7 @@ from builders import one_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.view.levels import Levels
+from npu_tui.view.frame.levels import Levels
 
 
 def slow(durations: list[int], first: int, last: int) -> int:

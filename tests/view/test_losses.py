@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from builders import all_rows, bars, make_trace
 
-from npu_tui.view.findings import draw_findings
-from npu_tui.view.frame import Frame, compose, gutter_width
-from npu_tui.view.grid import Grid
-from npu_tui.view.losses import LossIndex, draw_losses
-from npu_tui.view.palette import Ink
+from npu_tui.view.cells.grid import Grid
+from npu_tui.view.cells.palette import Ink
+from npu_tui.view.frame.findings import draw_findings
+from npu_tui.view.frame.losses import LossIndex, draw_losses
+from npu_tui.view.frame.painter import Frame, compose, gutter_width
 from npu_tui.view.scene import LinkMarks, Losses, Mark, Scene, ViewState
 from npu_tui.view.viewport import Viewport
 

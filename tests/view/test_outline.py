@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from npu_tui.trace.model import Trace
-from npu_tui.view.leaf import leaf_row
-from npu_tui.view.outline import DEEP, Folds, default_folds, outline, series_name
+from npu_tui.view.rows.leaf import leaf_row
+from npu_tui.view.rows.outline import DEEP, Folds, default_folds, outline, series_name
 from npu_tui.view.scene import LinkMarks, Scene, ScreenRow
 
 

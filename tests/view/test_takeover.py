@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from npu_tui.ingest import load as loading
+from npu_tui.ingest.json.workers import Workers
 from npu_tui.ingest.load import load
-from npu_tui.ingest.workers import Workers
 from npu_tui.trace.model import Trace
-from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import LinkMarks, Scene, Selected
-from npu_tui.view.takeover import take_over
+from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.walk.takeover import take_over
 
 
 @pytest.fixture

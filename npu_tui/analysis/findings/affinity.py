@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.findings.facts import I64, Facts
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, Match, matches
 from npu_tui.analysis.findings.words import line_text, list_text, share_text, span_text
-from npu_tui.analysis.host_operators import HostOperators
-from npu_tui.analysis.operators import collective_type
+from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
+from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.analysis.work.operators import collective_type
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
 

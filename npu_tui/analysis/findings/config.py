@@ -15,7 +15,7 @@ from npu_tui.analysis.findings.facts import I64, Facts, largest, length_of
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.words import list_text, share_text, span_text
-from npu_tui.analysis.launches import queue_slices
+from npu_tui.analysis.launches.origin import queue_slices
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union
 from npu_tui.trace.text import brief

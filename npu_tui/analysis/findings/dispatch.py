@@ -22,7 +22,7 @@ from npu_tui.analysis.findings.facts import Bools, Facts, both, largest, length_
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Skipped, Span
 from npu_tui.analysis.findings.words import between_text, line_text, lines_text, list_text, share_text, span_text
-from npu_tui.analysis.stage import slow_stage
+from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
 

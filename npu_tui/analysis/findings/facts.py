@@ -9,21 +9,21 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.code_lines import LineLoss, code_lines
-from npu_tui.analysis.communication import Collective, PlaneArgs
-from npu_tui.analysis.dispatch import Dispatch
-from npu_tui.analysis.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
-from npu_tui.analysis.drains import Drain, drains
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.rule import NOTHING, Input, Span
-from npu_tui.analysis.findings.thresholds import Thresholds
-from npu_tui.analysis.host_operators import HostOperators, host_operators
-from npu_tui.analysis.operators import kernel_types
-from npu_tui.analysis.overlap import Overlap
+from npu_tui.analysis.launches.code_lines import LineLoss, code_lines
+from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.launches.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
+from npu_tui.analysis.launches.drains import Drain, drains
+from npu_tui.analysis.overlap.stage import dequeue_idle_ratio
+from npu_tui.analysis.overlap.steps import Step
+from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.stage import dequeue_idle_ratio
-from npu_tui.analysis.steps import Step
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.analysis.work.communication import Collective, PlaneArgs
+from npu_tui.analysis.work.host_operators import HostOperators, host_operators
+from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.trace.intervals import clipped, covered, difference, intersection, union
 from npu_tui.trace.model import LayerKind, Trace
 from npu_tui.trace.text import brief

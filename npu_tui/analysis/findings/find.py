@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npu_tui.analysis.findings import affinity, communication, compute, config, data, dispatch, host, links
+from npu_tui.analysis.findings import affinity, communication, compute, config, data, dispatch, host
+from npu_tui.analysis.findings import hardware_links as links
 from npu_tui.analysis.findings.facts import Facts
 from npu_tui.analysis.findings.ladder import SUMMING_UP, Candidate, climb
 from npu_tui.analysis.findings.model import SEVERITIES, Finding, Findings

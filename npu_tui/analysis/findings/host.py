@@ -10,7 +10,6 @@ import re
 
 import numpy as np
 
-from npu_tui.analysis.code_lines import stack_of, user_line
 from npu_tui.analysis.findings.blame import (
     compile_calls,
     starving,
@@ -24,7 +23,8 @@ from npu_tui.analysis.findings.facts import I64, Facts, both, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
 from npu_tui.analysis.findings.words import line_text, lines_text, list_text, share_text, span_text
-from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.launches.code_lines import stack_of, user_line
+from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.strings import say
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.text import brief

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.launches.code_lines import CodeLine
 
 FindingClass = Literal["dispatch", "compute", "communication", "memory", "config", "data"]
 Severity = Literal["high", "medium", "low", "info"]

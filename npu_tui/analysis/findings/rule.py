@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.findings.model import Confidence, Evidence, FindingClass, Severity
+from npu_tui.analysis.launches.code_lines import CodeLine
 
 if TYPE_CHECKING:
     from npu_tui.analysis.findings.facts import Facts

@@ -9,7 +9,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.view.scene import Selected
 
 if TYPE_CHECKING:
-    from npu_tui.tui.main import MainScreen
+    from npu_tui.tui.explore.screen import MainScreen
 
 
 class Base:

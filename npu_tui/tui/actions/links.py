@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.chain import chain_of
+from npu_tui.analysis.launches.chain import chain_of
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.actions.base import Base
-from npu_tui.view.follow import back, forward, siblings
 from npu_tui.view.scene import Selected
+from npu_tui.view.walk.follow import back, forward, siblings
 
 
 class LinkActions(Base):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.actions.base import Base
-from npu_tui.tui.clipboard import MOST_BYTES, as_csv, as_text, cut
-from npu_tui.tui.flags import Flag
-from npu_tui.tui.panel import Panel
+from npu_tui.tui.explore.flags import Flag
 from npu_tui.tui.tabs.tab import Table
+from npu_tui.tui.terminal.clipboard import MOST_BYTES, as_csv, as_text, cut
+from npu_tui.tui.widgets.panel import Panel
 
 
 class NoteActions(Base):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from npu_tui.strings import say
 from npu_tui.tui.actions.base import Base
-from npu_tui.tui.editor import line_of, open_line
-from npu_tui.tui.panel import Panel
+from npu_tui.tui.explore.editor import line_of, open_line
 from npu_tui.tui.tabs.tab import Table
+from npu_tui.tui.widgets.panel import Panel
 
 
 class PanelActions(Base):

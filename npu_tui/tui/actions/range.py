@@ -6,7 +6,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text, exact_text
 from npu_tui.tui.actions.base import Base
-from npu_tui.view.walk import gap_beside
+from npu_tui.view.walk.along import gap_beside
 
 _LONGEST_NAME = 40
 

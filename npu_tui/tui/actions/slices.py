@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.namesakes import namesakes
-from npu_tui.analysis.overlap import free_slices
+from npu_tui.analysis.overlap.sums import free_slices
+from npu_tui.analysis.work.namesakes import namesakes
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.actions.base import Base
-from npu_tui.tui.commands import BY_ID, keys_label
+from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.view.scene import Selected
-from npu_tui.view.walk import next_in_time
+from npu_tui.view.walk.along import next_in_time
 
 
 class SliceActions(Base):

@@ -8,8 +8,8 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.actions.base import Base
-from npu_tui.view.follow import link_span
-from npu_tui.view.walk import next_in_time
+from npu_tui.view.walk.along import next_in_time
+from npu_tui.view.walk.follow import link_span
 
 _ZOOM = 1.25
 _ZOOM_FAST = 4.0

@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.communication import Collective, PlaneArgs, collectives, plane_tasks
-from npu_tui.analysis.operators import collective_type
+from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives, plane_tasks
+from npu_tui.analysis.work.operators import collective_type
+from npu_tui.ingest.args.many import task_args
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.task_args import task_args
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief

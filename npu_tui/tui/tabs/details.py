@@ -7,25 +7,25 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from npu_tui.analysis.backlog import host_lead
-from npu_tui.analysis.chain import Chain, chain_of
-from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.dispatch import Dispatch
-from npu_tui.analysis.ranges import self_time
+from npu_tui.analysis.launches.backlog import host_lead
+from npu_tui.analysis.launches.chain import Chain, chain_of
+from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.work.ranges import self_time
+from npu_tui.ingest.args.one import fetch_event
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.fetch import fetch_event
-from npu_tui.ingest.unpack import at_hand
+from npu_tui.ingest.source.unpack import at_hand
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import on_one_line, printable
 from npu_tui.trace.units import duration_text, exact_text
-from npu_tui.tui.commands import BY_ID, keys_label
-from npu_tui.tui.editor import line_of
+from npu_tui.tui.explore.editor import line_of
+from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.links import shape_text
 from npu_tui.tui.tabs.tab import Content, Context, Tab
-from npu_tui.tui.theme import ALERT, class_style
-from npu_tui.view.charts import STARVING_NS, StepCurve
+from npu_tui.tui.widgets.theme import ALERT, class_style
+from npu_tui.view.frame.charts import STARVING_NS, StepCurve
 from npu_tui.view.scene import LinkMarks, LinkShape
 
 _STACK = "Call stack"

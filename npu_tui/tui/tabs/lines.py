@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from npu_tui.analysis.code_lines import losing_launches
-from npu_tui.analysis.dispatch_ranges import launches_in
+from npu_tui.analysis.launches.code_lines import losing_launches
+from npu_tui.analysis.launches.dispatch_ranges import launches_in
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.operators import OperatorSum, kernel_types, operators
-from npu_tui.ingest.companions import companions_of
+from npu_tui.analysis.work.operators import OperatorSum, kernel_types, operators
+from npu_tui.ingest.companions.files import companions_of
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
-from npu_tui.tui.commands import BY_ID, keys_label
+from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.scope import ComputedTab, Ranked, scope_note
 from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Table
 

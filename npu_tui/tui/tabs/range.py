@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.overlap_lanes import OverlapLanes, overlap_lanes
-from npu_tui.analysis.ranges import By, NameSum, edge_at, launch_count, range_sums
+from npu_tui.analysis.overlap.lanes import OverlapLanes, overlap_lanes
 from npu_tui.analysis.window import Window
+from npu_tui.analysis.work.ranges import By, NameSum, edge_at, launch_count, range_sums
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text, exact_text
-from npu_tui.tui.commands import BY_ID, keys_label
+from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.scope import ComputedTab, Ranked
 from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Table
 

@@ -10,10 +10,10 @@ from typing import ClassVar
 from rich.console import RenderableType
 from rich.text import Text
 
-from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.tui.hits import Hits
-from npu_tui.tui.session import Session
+from npu_tui.tui.explore.hits import Hits
+from npu_tui.tui.explore.session import Session
 from npu_tui.view.scene import ScreenRow, Selected
 
 GAP = "   "

@@ -15,7 +15,7 @@ from npu_tui.analysis.findings.facts import Beside, Facts
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
-from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.load import load
 from npu_tui.report.measured import Measured
 from npu_tui.report.selection import WHOLE_TRACE, Selection

@@ -14,7 +14,7 @@ from troubled import TROUBLED
 from npu_tui.analysis.findings.facts import Beside
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.rule import Draft, Skipped
-from npu_tui.analysis.findings.thresholds import Thresholds
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import Window
 from npu_tui.ingest.load import load
 from npu_tui.report.measured import findings_of

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.findings.words import line_text, lines_text, list_text, runs_text, share_text, span_text
+from npu_tui.analysis.launches.code_lines import CodeLine
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,132 @@
+"""Findings about how well the links between devices are used (rule F27 of the collected diagnosis rules).
+
+The parts are the communication rules of msprof-analyze's advisor: byte alignment, packet, bandwidth contention and
+retransmission.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.findings.communication import late_rank
+from npu_tui.analysis.findings.facts import I64, Facts, both, length_of, without
+from npu_tui.analysis.findings.model import SEVERITIES, Severity
+from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule
+from npu_tui.analysis.findings.words import share_text
+from npu_tui.analysis.work.communication import ON_CHIP
+from npu_tui.strings import say
+
+
+def link(facts: Facts) -> Draft | None:
+    """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
+    assert facts.planes is not None
+    limits = facts.limits
+    problems: list[tuple[Severity, str, str, list[int]]] = []
+    unaligned, share = _unaligned(facts)
+    if unaligned:
+        slow = without(facts.exposed, late.span if (late := late_rank(facts)) is not None else NOTHING)
+        matters = facts.share(length_of(both(slow, facts.span_of(np.array(unaligned))))) >= limits.severity_medium
+        severity: Severity = "info" if not matters else "low" if share < 0.2 else "medium"
+        text = say(
+            "finding.link.unaligned", count=len(unaligned), bytes=limits.alignment_bytes, share=share_text(share)
+        )
+        problems.append((severity, text, say("finding.advice.align", bytes=limits.alignment_bytes), unaligned))
+    for kind, most in (("SDMA", limits.small_packet_sdma_mb), ("RDMA", limits.small_packet_rdma_mb)):
+        own = np.array([each == kind for each in facts.planes.link_type], np.bool_) & (facts.planes.size > 0)
+        small = own & (facts.planes.size < most * 1e6)
+        if own.any() and small.sum() > limits.small_packet_share * own.sum():
+            text = say(
+                "finding.link.small", kind=kind, share=share_text(float(small.sum() / own.sum())), most=f"{most:g}"
+            )
+            problems.append(("low", text, say("finding.advice.larger_packets"), facts.planes.item[small][:3].tolist()))
+    if contended := _contended(facts):
+        text = say("finding.link.contention", count=len(contended), speed=f"{limits.contention_gb_s:g}")
+        problems.append(("low", text, say("finding.advice.contention"), contended))
+    again = [
+        each.item
+        for each in facts.collectives
+        if each.elapsed >= limits.retransmission_ms * 1e6
+        and any(
+            row.link_type.startswith("RDMA") and row.transfer >= limits.retransmission_ms * 1e6
+            for row in each.traffic or []
+        )
+    ]
+    if again:
+        problems.append(("high", say("finding.link.again", count=len(again)), say("finding.advice.rdma"), again))
+    if not problems:
+        return None
+    worst = min((row[0] for row in problems), key=SEVERITIES.index)
+    return Draft(
+        worst,
+        say("finding.link.title", first=problems[0][1])
+        if len(problems) == 1
+        else say("finding.link.titles", count=len(problems)),
+        " ".join(say("finding.link.sentence", text=row[1]) for row in problems),
+        tuple(facts.place(item, row[1]) for row in problems for item in row[3][:5]),
+        tuple(row[2] for row in problems),
+    )
+
+
+def _unaligned(facts: Facts) -> tuple[list[int], float]:
+    """Collectives with transfers off the alignment, and their share of the time of all transfers."""
+    planes = facts.planes
+    assert planes is not None
+    size = facts.limits.alignment_bytes
+    moving = np.array([kind not in (ON_CHIP, "", "INVALID_TYPE") for kind in planes.link_type], np.bool_) & (
+        planes.size > 0
+    )
+    odd = moving & (planes.size > size) & (planes.size % size != 0)
+    if not odd.any():
+        return [], 0.0
+    starts = np.sort(facts.trace.slices.start[planes.item[odd]])
+    found, time, total = [], 0, 0
+    for each in facts.collectives:
+        begin, end = int(facts.trace.slices.start[each.item]), int(facts.trace.slices.end[each.item])
+        moved = sum(row.transfer for row in each.traffic or [])
+        total += moved
+        if np.searchsorted(starts, end) > np.searchsorted(starts, begin):
+            found.append(each.item)
+            time += moved
+    return found, time / total if total else 0.0
+
+
+def _contended(facts: Facts) -> list[int]:
+    """Slow SDMA collectives during which a matrix multiplication ran."""
+    types, code = facts.kernel_types
+    wanted = np.array(["matmul" in name.lower() for name in types] + [False])
+    products: I64 = facts.kernels[wanted[code]] if len(facts.kernels) else facts.kernels
+    start, end = facts.trace.slices.start[products], facts.trace.slices.end[products]
+    found = []
+    for each in facts.collectives:
+        moved = [row for row in each.traffic or [] if row.link_type == "SDMA" and row.transfer]
+        if (
+            not moved
+            or sum(row.size for row in moved) / sum(row.transfer for row in moved) >= facts.limits.contention_gb_s
+        ):
+            continue
+        low, high = int(facts.trace.slices.start[each.item]), int(facts.trace.slices.end[each.item])
+        if ((start < high) & (end > low)).any():
+            found.append(each.item)
+    return found
+
+
+RULES = (
+    Rule(
+        "COMM.LINK",
+        "communication",
+        ("device", "overlap", "planes"),
+        link,
+        (
+            "alignment_bytes",
+            "small_packet_share",
+            "small_packet_sdma_mb",
+            "small_packet_rdma_mb",
+            "contention_gb_s",
+            "retransmission_ms",
+        ),
+        (
+            "msprof-analyze advisor: packet, byte alignment, bandwidth contention, retransmission",
+            "operator tuning guide 0-31",
+        ),
+    ),
+)

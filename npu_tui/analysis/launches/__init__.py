@@ -1,0 +1,1 @@
+"""What launched what, how late, and from which line."""

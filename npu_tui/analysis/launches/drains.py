@@ -1,0 +1,142 @@
+"""When the device had nothing left to do, and what the host did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.launches.backlog import backlog
+from npu_tui.analysis.launches.origin import Pairs, dequeue_of, enqueue_of
+from npu_tui.trace.intervals import touches
+from npu_tui.trace.model import LayerKind, Trace
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+Cause = Literal["sync", "communication", "copy", "aicpu", "compile", "memory", "gc", "dataloader", "python"]
+
+_DRAIN_NS = 100_000
+_INTERRUPTED_FROM = 3
+_BEFORE_NS = 2_000_000
+_LONG_SYNC_NS = 100_000
+_LONG_HEAD_NS = 1_000_000
+_LONG_COPY_NS = 200_000
+_SYNC_OPERATIONS = frozenset(
+    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
+)
+_MEMORY_CALLS = ("aclrtMalloc", "aclMallocMem", "aclrtFree")
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A pause of 100 us or more (ns) without any launch in flight, between two of them.
+
+    ``peak_backlog`` is the most launches in flight at once since the drain before. ``before`` is the busy slice that
+    ended last and ``after`` the one whose launch ended the pause.
+    """
+
+    start: float
+    end: float
+    cause: Cause
+    peak_backlog: int
+    before: int
+    after: int
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a filled queue ran empty, not one that starved all along."""
+        return self.peak_backlog >= _INTERRUPTED_FROM
+
+
+def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> list[Drain]:
+    """The drains of ``device`` in order of time, with the first cause that applies."""
+    if not len(pairs.link):
+        return []
+    target = trace.links.target_slice[pairs.link].astype(np.int64)
+    time, depth, pair = backlog(trace, pairs)
+    at = np.flatnonzero((depth[:-1] == 0) & (time[1:] - time[:-1] >= _DRAIN_NS))
+    if not len(at):
+        return []
+    peak = np.maximum.reduceat(depth[: at[-1] + 1], np.append(0, at[:-1] + 1))
+    before, next_pair = target[pair[at]], pair[at + 1]
+    cause = _causes(trace, device, pairs, next_pair, time[at], time[at + 1])
+    return [
+        Drain(*row)
+        for row in zip(
+            time[at].tolist(),
+            time[at + 1].tolist(),
+            cause,
+            peak.tolist(),
+            before.tolist(),
+            target[next_pair].tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, start: F64, end: F64) -> list[Cause]:
+    """The cause of the drains from ``start`` to ``end``, each ended by a pair.
+
+    Long device slices count up to 2 ms before, calls of the host if they run in the drain (on the host's clock), and a
+    wait of the host only if it returned before the launch that ended the drain was put into the task queue.
+    """
+    slices, link = trace.slices, pairs.link[next_pair]
+    floor = pairs.launch[next_pair] - trace.links.source_time[link]
+    host_start, host_end = start - floor, end - floor
+    length = slices.end - slices.start
+    issued = _issued(trace, link)
+    sync = _named(trace, ("cann", "python", "other"), _is_sync_call)
+    sync |= _named(trace, ("python", "other"), lambda name: name in _SYNC_OPERATIONS) & (length > _LONG_SYNC_NS)
+    returned = np.sort(slices.end[sync])
+    low = np.searchsorted(returned, host_start, "right")
+    waited = np.searchsorted(returned, np.minimum(issued, host_end), "right") > low
+    head = (device.collective | _named(trace, ("hardware",), _is_event_wait)) & (length >= _LONG_HEAD_NS)
+    copy = device.copy & (length >= _LONG_COPY_NS)
+    ai_cpu = device.compute & (np.array([kind == "AI_CPU" for kind in trace.task_types] + [False])[slices.task_type])
+    compiling = _named(trace, ("cann",), lambda name: name.endswith("aclopCompileAndExecute"))
+    memory = _named(trace, ("cann",), lambda name: name.rpartition("@")[2].startswith(_MEMORY_CALLS))
+    collecting = _named(trace, ("python", "other"), lambda name: name == "GC")
+    loading = _named(trace, ("python", "other"), lambda name: "dataloader" in name.lower())
+    found: list[tuple[Cause, Bools]] = [
+        ("sync", waited),
+        ("communication", _touches(trace, head, start - _BEFORE_NS, end)),
+        ("copy", _touches(trace, copy, start - _BEFORE_NS, end)),
+        ("aicpu", _touches(trace, ai_cpu, start - _BEFORE_NS, end)),
+        ("compile", _touches(trace, compiling, host_start, host_end)),
+        ("memory", _touches(trace, memory, host_start, host_end)),
+        ("gc", _touches(trace, collecting, host_start, host_end)),
+        ("dataloader", _touches(trace, loading, host_start, host_end)),
+    ]
+    return [next((cause for cause, holds in found if holds[k]), "python") for k in range(len(start))]
+
+
+def _issued(trace: Trace, link: I64) -> I64:
+    """When the launch of each ``link`` was put into the task queue, without a queue when it was made; (n,) ns."""
+    enqueue = enqueue_of(trace, dequeue_of(trace, link))
+    return np.where(enqueue >= 0, trace.slices.start[enqueue], trace.links.source_time[link])
+
+
+def _is_sync_call(name: str) -> bool:
+    call = name.rpartition("@")[2]
+    return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
+
+
+def _is_event_wait(name: str) -> bool:
+    return name.upper().startswith("EVENT_WAIT")
+
+
+def _named(trace: Trace, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> Bools:
+    wanted = np.array([rule(name) for name in trace.names] + [False])
+    layer = np.array([trace.layers[lane.layer].kind in kinds for lane in trace.lanes] + [False])
+    found: Bools = wanted[trace.slices.name] & layer[trace.slices.lane]
+    return found
+
+
+def _touches(trace: Trace, chosen: Bools, low: F64, high: F64) -> Bools:
+    return touches(trace.slices.start[chosen], trace.slices.end[chosen], low, high)

@@ -1,0 +1,114 @@
+"""What a launch came from: its Dequeue and Enqueue slices, its operation, and its clock floor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, Trace
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+
+class Around:
+    """Finds which of the chosen slices of a trace hold others."""
+
+    def __init__(self, trace: Trace, chosen: npt.NDArray[np.bool_]) -> None:
+        """``chosen`` is a mask over the slices of ``trace``."""
+        self.items = np.flatnonzero(chosen)
+        self.lane = trace.slices.lane[self.items]
+        lanes = np.arange(len(trace.lanes))
+        first = np.searchsorted(self.lane, lanes, "left").astype(np.int64)
+        last = np.searchsorted(self.lane, lanes, "right").astype(np.int64)
+        self._index = LaneIndex(first, last, trace.slices.start[self.items], trace.slices.end[self.items])
+
+    def find(self, lane: I32, start: I64, end: I64) -> I64:
+        """The last started of the chosen slices on ``lane`` that hold ``[start, end]``, -1 without one; (n,)."""
+        found = np.full(len(lane), -1, np.int64)
+        if not len(self.items):
+            return found
+        known = np.flatnonzero(lane >= 0)
+        at = self._index.enclosing(lane[known], start[known], end[known])
+        found[known] = np.where(at >= 0, self.items[np.maximum(at, 0)], -1)
+        return found
+
+    def parents(self) -> I64:
+        """For each chosen slice the position in ``items`` of the nearest one around it, -1 without; (items,)."""
+        return self._index.parents(self.lane) if len(self.items) else np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Every HostToDevice pair that ends in a busy slice of one device, by target start.
+
+    ``link`` indexes ``Trace.links``; ``arrival`` is when the launch reached the device: source plus clock floor, but
+    not after the target's start; ``launch`` is the former without that limit; float64 ns.
+    """
+
+    link: I64
+    launch: F64
+    arrival: F64
+
+
+def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
+    """All pairs of the launches of ``device``; those of one id share the clock floor of its first one."""
+    links = trace.links
+    floor_of = np.full(int(links.key.max()) + 1 if len(links) else 0, np.nan)
+    floor_of[links.key[launches.link]] = links.latency[launches.link] - launches.relative
+    link = trace.links_of(HOST_TO_DEVICE)
+    link = link[links.target_slice[link] >= 0]
+    link = link[device.busy[links.target_slice[link]]]
+    launch = links.source_time[link] + floor_of[links.key[link]]
+    return Pairs(link, launch, np.minimum(launch, links.target_time[link]))
+
+
+def queue_slices(trace: Trace, category: str) -> npt.NDArray[np.bool_]:
+    """The slices of the task queue's ``category``, ``enqueue`` or ``dequeue``; (n,)."""
+    if category not in trace.categories:
+        return np.zeros(len(trace.slices), np.bool_)
+    found: npt.NDArray[np.bool_] = trace.slices.category == trace.categories.index(category)
+    return found
+
+
+def dequeue_of(trace: Trace, link: I64) -> I64:
+    """The Dequeue slice on the launching thread around the source of each ``link``, -1 without a task queue; (n,)."""
+    chosen = queue_slices(trace, "dequeue")
+    if not chosen.any():
+        return np.full(len(link), -1, np.int64)
+    python = {trace.lanes[lane].tid: lane for layer in trace.layers if layer.kind == "python" for lane in layer.lanes}
+    same_thread = np.array([python.get(lane.tid, -1) for lane in trace.lanes] + [-1], np.int32)
+    time = trace.links.source_time[link]
+    return Around(trace, chosen).find(same_thread[trace.links.source_lane[link]], time, time)
+
+
+def enqueue_of(trace: Trace, dequeue: I64) -> I64:
+    """The Enqueue slice with the correlation id of each ``dequeue`` slice, -1 without one; (n,)."""
+    slices = trace.slices
+    enqueues = np.flatnonzero(queue_slices(trace, "enqueue") & (slices.correlation >= 0))
+    found = np.full(len(dequeue), -1, np.int64)
+    if not len(enqueues):
+        return found
+    enqueues = enqueues[np.argsort(slices.correlation[enqueues], kind="stable")]
+    ids = slices.correlation[enqueues]
+    wanted = np.where(dequeue >= 0, slices.correlation[dequeue], -1)
+    at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    hit = (wanted >= 0) & (ids[at] == wanted)
+    found[hit] = enqueues[at[hit]]
+    return found
+
+
+def operation_of(trace: Trace, target: I64) -> I64:
+    """The operation at the source of the ``async_npu`` link into each slice ``target``, -1 without one; (n,)."""
+    ways = trace.links_of(ASYNC_NPU)
+    source, end = trace.links.source_slice[ways], trace.links.target_slice[ways]
+    operation = np.full(len(trace.slices) + 1, -1, np.int64)
+    bound = (end >= 0) & (source >= 0)
+    operation[end[bound][::-1]] = source[bound][::-1]
+    return operation[target]

@@ -1,0 +1,1 @@
+"""Computing, communication and free time, as a whole and by step."""

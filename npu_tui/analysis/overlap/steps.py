@@ -1,0 +1,165 @@
+"""Training steps: which time of the device belongs to each, and how it was spent.
+
+The rules are those of torch_npu's step_trace_time.csv, in whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.launches.origin import dequeue_of, queue_slices
+from npu_tui.analysis.overlap.lanes import OverlapLanes
+from npu_tui.analysis.overlap.sums import Overlap
+from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.trace.classes import step_number
+from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+
+I64 = npt.NDArray[np.int64]
+
+_RECEIVE = "hcom_receive"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A ``ProfilerStep#N`` slice; ``window`` is its time on the device, None where it launched nothing.
+
+    A profile without steps is one Step without name, number and slice (-1).
+    """
+
+    name: str | None
+    number: int | None
+    item: int
+    window: Window | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepSums:
+    """The row of one step, ns; ``stage`` and ``preparing`` are None where nothing ran on the device."""
+
+    overlap: Overlap
+    stage: int | None
+    bubble: int
+    preparing: int | None
+
+
+def steps(trace: Trace) -> list[Step]:
+    """The steps of ``trace`` by number; a device time that two of them claim belongs to the first."""
+    items: dict[int, int] = {}
+    for item in _step_slices(trace):
+        text = step_number(trace.name_of(item))
+        if text is not None:
+            items.setdefault(int(text), item)
+    if not items:
+        return [Step(None, None, -1, EVERYTHING)]
+    spans = _device_spans(trace, np.array([items[number] for number in sorted(items)]))
+    found, reached = [], -(2**62)
+    for number, span in zip(sorted(items), spans, strict=True):
+        window = None
+        if span is not None:
+            window = Window(max(span[0], reached), max(span[1], reached), whole=True)
+            reached = window.end
+        found.append(Step(trace.name_of(items[number]), number, items[number], window))
+    return found
+
+
+def _step_slices(trace: Trace) -> list[int]:
+    """The slices of the derived Steps lanes by start."""
+    found: list[int] = []
+    for lane in trace.lanes:
+        if lane.derived:
+            low, high = trace.rows.offset[lane.first_row], trace.rows.offset[lane.first_row + lane.rows]
+            found += trace.rows.item[low:high].tolist()
+    return sorted(found, key=lambda item: int(trace.slices.start[item]))
+
+
+def _device_spans(trace: Trace, items: I64) -> list[tuple[int, int] | None]:
+    """From the first kernel of each step's first launch to the last one of its last launch, or its end on the host.
+
+    Launches are ordered by the correlation id of the task queue, without a queue by their own time.
+    """
+    slices, links = trace.slices, trace.links
+    link = trace.links_of(HOST_TO_DEVICE)
+    link = link[links.target_slice[link] >= 0]
+    enqueues = np.flatnonzero(queue_slices(trace, "enqueue"))
+    dequeue = dequeue_of(trace, link)
+    if len(enqueues) and (dequeue >= 0).any():
+        link, dequeue = link[dequeue >= 0], dequeue[dequeue >= 0]
+        order_of, made_at, made = slices.correlation[dequeue], slices.start[enqueues], slices.correlation[enqueues]
+        launched = np.isin(made, order_of)
+        made_at, made = made_at[launched], made[launched]
+    else:
+        order_of = made = links.source_time[link]
+        made_at = made
+    target = links.target_slice[link]
+    launches, own = np.unique(order_of, return_inverse=True)
+    first = np.full(len(launches), 2**62)
+    last = np.full(len(launches), -(2**62))
+    np.minimum.at(first, own, slices.start[target])
+    np.maximum.at(last, own, slices.end[target])
+    in_time = np.argsort(made_at, kind="stable")
+    made_at, made = made_at[in_time], made[in_time]
+    spans: list[tuple[int, int] | None] = []
+    for item in items.tolist():
+        low = int(np.searchsorted(made_at, slices.start[item], "left"))
+        high = int(np.searchsorted(made_at, slices.end[item], "right"))
+        if low == high:
+            spans.append(None)
+            continue
+        earliest, latest = np.searchsorted(launches, (made[low:high].min(), made[low:high].max())).tolist()
+        spans.append((int(first[earliest]), max(int(last[latest]), int(slices.end[item]))))
+    return spans
+
+
+def step_sums(trace: Trace, found: list[Step], lanes: OverlapLanes) -> list[StepSums]:
+    """The time of each of the steps ``found`` by kind; every slice counts as a whole for the step it starts in."""
+    receiving = np.array([name.startswith(_RECEIVE) for name in trace.names] + [False])[trace.slices.name]
+    received = np.flatnonzero(receiving & _of_groups(trace, lanes.device))
+    received = received[np.argsort(trace.slices.start[received], kind="stable")]
+    receive = trace.slices.start[received], trace.slices.end[received]
+    kinds = (lanes.computing, lanes.communication, lanes.not_overlapped, lanes.free, receive)
+    rows = []
+    for step in found:
+        window = step.window or Window(0, 0, whole=True)
+        own = [_within(window, *kind) for kind in kinds]
+        computing, communication, exposed, free, bubble = (int((end - start).sum()) for start, end in own)
+        begins = [int(start[0]) for start, _ in own if len(start)]
+        ends = [int(end.max()) for _, end in own if len(end)]
+        working = [int(start[0]) for start, _ in own[:2] if len(start)]
+        origin = _host_start(trace, step)
+        rows.append(
+            StepSums(
+                Overlap(lanes.device, computing, communication, exposed, free),
+                max(ends) - min(begins) - bubble if begins else None,
+                bubble,
+                min(working) - origin if working and origin is not None else None,
+            )
+        )
+    return rows
+
+
+def _within(window: Window, start: I64, end: I64) -> tuple[I64, I64]:
+    """The intervals, ascending by start, that start in ``window``."""
+    own = slice(*np.searchsorted(start, (window.start, window.end)).tolist())
+    return start[own], end[own]
+
+
+def _of_groups(trace: Trace, device: int | None) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(len(trace.slices), np.bool_)
+    for lane in trace.file_lanes:
+        layer = trace.layers[lane.layer]
+        if layer.kind == "communication" and layer.device == device:
+            mask[lane.first : lane.last] = True
+    return mask
+
+
+def _host_start(trace: Trace, step: Step) -> int | None:
+    """Start of the step on the host; without steps that of the first operation."""
+    if step.item >= 0:
+        return int(trace.slices.start[step.item])
+    if "cpu_op" not in trace.categories:
+        return None
+    operations = trace.slices.start[trace.slices.category == trace.categories.index("cpu_op")]
+    return int(operations.min()) if len(operations) else None

@@ -1,0 +1,1 @@
+"""The search language and what it finds."""

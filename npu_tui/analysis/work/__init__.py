@@ -1,0 +1,1 @@
+"""What the device and the host worked on, name by name."""

@@ -1,0 +1,64 @@
+"""Time of operations on the host and of the kernels they launched, as in torch_npu's operator_details.csv."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.launches.origin import Around
+from npu_tui.trace.classes import step_number
+from npu_tui.trace.model import ASYNC_NPU, Trace
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class HostOperators:
+    """The ``cpu_op`` slices ``item`` without steps: times in ns, (n,) each.
+
+    ``host_self`` leaves out the operations directly inside; ``device_self`` adds up the slices whose ``async_npu`` link
+    starts at the operation, ``device_total`` those of the operations inside as well. ``parent`` is the position in
+    ``item`` of the nearest operation around it, -1 without one.
+    """
+
+    item: I64
+    host_total: I64
+    host_self: I64
+    device_self: I64
+    device_total: I64
+    parent: I64
+
+
+def host_operators(trace: Trace) -> HostOperators:
+    """All operations of the Python layers, in slice order."""
+    slices = trace.slices
+    chosen = np.zeros(len(slices), np.bool_)
+    if "cpu_op" in trace.categories:
+        step = np.array([step_number(name) is not None for name in trace.names] + [False])
+        chosen = (slices.category == trace.categories.index("cpu_op")) & ~step[slices.name]
+    around = Around(trace, chosen)
+    item, parent = around.items, around.parents()
+    total = slices.end[item] - slices.start[item]
+    own = total.copy()
+    inner = np.flatnonzero(parent >= 0)
+    np.subtract.at(own, parent[inner], total[inner])
+    device_self = _launched_time(trace)[item]
+    device_total = device_self.copy()
+    up = parent
+    while (inner := np.flatnonzero(up >= 0)).size:  # one pass per level of nesting
+        np.add.at(device_total, up[inner], device_self[inner])
+        up = np.where(up >= 0, parent[up], -1)
+    return HostOperators(item, total, own, device_self, device_total, parent)
+
+
+def _launched_time(trace: Trace) -> I64:
+    """By slice: how long the device slices ran whose ``async_npu`` link starts at it, ns; (slices,)."""
+    links = trace.links
+    ways = trace.links_of(ASYNC_NPU)
+    ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
+    target = links.target_slice[ways]
+    time = np.zeros(len(trace.slices), np.int64)
+    np.add.at(time, links.source_slice[ways], trace.slices.end[target] - trace.slices.start[target])
+    return time

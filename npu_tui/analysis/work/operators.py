@@ -1,0 +1,115 @@
+"""Compute time by operator type and core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.launches.origin import dequeue_of
+from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_DEQUEUE = "Dequeue@"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSum:
+    """The kernels of one type and core (None: unknown), times in ns."""
+
+    type: str
+    core: str | None
+    count: int
+    total: int
+    shortest: int
+    longest: int
+
+
+def operator_type(name: str, operation: str = "") -> str:
+    """The operator type in a kernel's ``name``, as op_statistic.csv and kernel_details.csv give it.
+
+    ``operation`` is what the launching ``Dequeue@`` slice names: it tells ``MaxPoolWithArgmaxV1`` with a number behind
+    it from another version of that operator.
+    """
+    words = name.split("_")
+    while len(words) > 1 and words[-1].isdecimal():
+        words.pop()
+    word = words[-1]
+    if operation and word.startswith(operation) and word[len(operation) :].isdecimal():
+        return operation
+    if name.startswith("aclnn"):
+        return word
+    return word.rstrip("0123456789") or word
+
+
+def collective_type(name: str) -> str:
+    """The type of a collective's ``name``: ``hcom_allReduce_`` of ``hcom_allReduce__586_0_1``."""
+    head, double, _ = name.partition("__")
+    return f"{head}_" if double else operator_type(name)
+
+
+def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
+    """The distinct operator types of the kernels ``items``, and which one each has; (n,)."""
+    slices = trace.slices
+    operation = _operations(trace, items)
+    pair = slices.name[items].astype(np.int64) * (len(trace.names) + 1) + operation + 1
+    distinct, code = np.unique(pair, return_inverse=True)
+    types: dict[str, int] = {}
+    of_pair = np.zeros(len(distinct), np.int64)
+    for k, value in enumerate(distinct.tolist()):
+        name, launching = divmod(value, len(trace.names) + 1)
+        by = trace.names[launching - 1].removeprefix(_DEQUEUE) if launching else ""
+        of_pair[k] = types.setdefault(operator_type(trace.names[name], by), len(types))
+    return list(types), of_pair[code]
+
+
+def _operations(trace: Trace, items: I64) -> I64:
+    """The name code of the ``Dequeue@operation`` slice that launched each of ``items``, -1 without one; (n,)."""
+    link = trace.links_of(HOST_TO_DEVICE)
+    link = link[trace.links.target_slice[link] >= 0]
+    dequeue = dequeue_of(trace, link)
+    named = np.array([name.startswith(_DEQUEUE) for name in trace.names] + [False])
+    name = np.where(dequeue >= 0, trace.slices.name[dequeue], -1)
+    launching = np.full(len(trace.slices), -1, np.int64)
+    known = named[name]
+    launching[trace.links.target_slice[link[known]]] = name[known]
+    return launching[items]
+
+
+def operators(
+    trace: Trace,
+    items: I64,
+    cores: list[str | None] | None = None,
+    kinds: tuple[list[str], I64] | None = None,
+) -> list[OperatorSum]:
+    """The kernels ``items`` (compute slices) by type and core, most time first.
+
+    ``cores`` has one entry per item, None where kernel_details.csv is missing; ``kinds`` is what ``kernel_types`` says
+    of ``items`` where that has been asked before.
+    """
+    if not len(items):
+        return []
+    types, type_code = kernel_types(trace, items) if kinds is None else kinds
+    known = {core: code for code, core in enumerate(dict.fromkeys(cores or [None]))}
+    core_code = np.array([known[core] for core in cores], np.int64) if cores else np.zeros(len(items), np.int64)
+    names = list(known)
+    group, code = np.unique(type_code * len(names) + core_code, return_inverse=True)
+    length = trace.slices.end[items] - trace.slices.start[items]
+    order = np.argsort(code, kind="stable")
+    firsts = np.searchsorted(code[order], np.arange(len(group)))
+    ordered = length[order]
+    rows = [
+        OperatorSum(types[value // len(names)], names[value % len(names)], count, total, shortest, longest)
+        for value, count, total, shortest, longest in zip(
+            group.tolist(),
+            np.bincount(code).tolist(),
+            np.add.reduceat(ordered, firsts).tolist(),
+            np.minimum.reduceat(ordered, firsts).tolist(),
+            np.maximum.reduceat(ordered, firsts).tolist(),
+            strict=True,
+        )
+    ]
+    return sorted(rows, key=lambda row: (-row.total, row.type, row.core or ""))

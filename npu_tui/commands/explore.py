@@ -1,0 +1,99 @@
+"""``npu-tui PATH``: the explorer, or the report where stdout is no terminal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from npu_tui import __version__
+from npu_tui.commands.look import add_look
+from npu_tui.commands.place import add_place, place_of
+from npu_tui.commands.settings_file import read_settings, thresholds_of
+from npu_tui.commands.streams import DONE, USAGE, refuse, write
+from npu_tui.strings import say
+
+
+def run(words: list[str]) -> int:
+    """Open what ``words`` name; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="npu-tui",
+        description=say("cli.description"),
+        epilog=say("cli.epilog"),
+        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui check [PATH] LIMITS | "
+        "npu-tui screenshot PATH -o OUT.svg | npu-tui settings | npu-tui explain [ID]",
+    )
+    parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
+    parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
+    add_look(parser)
+    add_place(parser)
+    options = parser.parse_args(words)
+    from npu_tui.commands.profile_options import refuse_terminal
+
+    refuse_terminal(parser, options.path)
+    return explore(Path(options.path), parser, options, not options.no_cache)
+
+
+def explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Namespace, cached: bool = True) -> int:
+    """The explorer on ``path``, or the report where stdout is no terminal; ``options`` say how to draw and where."""
+    from npu_tui.ingest.opening import opening_of
+
+    start = place_of(parser, options)
+    opening = opening_of(path, cached)
+    if not (sys.stdout.isatty() and _has_keys()):
+        from npu_tui.report.json_report import report
+        from npu_tui.report.text_report import text_report
+
+        thresholds = thresholds_of(None)
+        write(text_report(report(opening.trace(), opened=path, thresholds=thresholds)))
+        return DONE
+
+    opening.start()  # before Textual is imported, which takes as long as they need
+    settings = read_settings()
+    if settings is None:
+        opening.close()
+        return USAGE
+    if not sys.stderr.isatty():
+        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
+    from concurrent.futures import ThreadPoolExecutor
+
+    from npu_tui.tui.terminal.terminal import find_terminal, guarded
+
+    with ThreadPoolExecutor(1) as beside:  # the terminal answers while the rest is imported
+        theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+        asked = beside.submit(find_terminal, theme, glyphs)
+        from npu_tui.tui.app import NpuTui
+        from npu_tui.tui.explore.flags import default_notes
+
+        terminal = asked.result()
+    from npu_tui.analysis.thresholds import Thresholds
+
+    thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
+    notes = Path(options.notes) if options.notes else default_notes()
+    seen = default_notes().with_name("seen")
+    app = NpuTui(opening, terminal=terminal, thresholds=thresholds, start=start, notes=notes, seen=seen)
+    try:
+        with guarded(app.leave):
+            failure = app.run()
+    finally:
+        opening.close()
+    if failure is not None:
+        return refuse(failure)
+    return app.return_code or DONE
+
+
+def _has_keys() -> bool:
+    """Whether keys can be read: where stdin is no terminal it is made to be the one the program runs in."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        return False
+    os.dup2(terminal, 0)
+    if terminal:
+        os.close(terminal)
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115 - open as long as the program
+    return True

@@ -1,0 +1,20 @@
+"""``npu-tui keys``: the table of keys."""
+
+from __future__ import annotations
+
+import argparse
+
+from npu_tui.commands.settings_file import read_settings
+from npu_tui.commands.streams import DONE, USAGE, write
+from npu_tui.strings import say
+
+
+def run(words: list[str]) -> int:
+    """Print the table of keys; returns the exit code."""
+    argparse.ArgumentParser(prog="npu-tui keys", description=say("cli.key_table")).parse_args(words)
+    from npu_tui.tui.keys.commands import text_table
+
+    if read_settings() is None:
+        return USAGE
+    write(text_table())
+    return DONE

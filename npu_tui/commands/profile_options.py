@@ -1,0 +1,54 @@
+"""What a command line asks about: the trace at PATH, from its parsed copy where there is one, and the part of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from npu_tui.strings import say
+
+if TYPE_CHECKING:
+    from npu_tui.report.selection import Selection
+    from npu_tui.trace.model import Trace
+
+_PIPE = "-"
+
+
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """The options that every command has that answers about a trace."""
+    parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--range", metavar="A..B", help=say("cli.range"))
+    part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
+
+
+def refuse_terminal(parser: argparse.ArgumentParser, path: str) -> None:
+    """Nobody types a trace: ``-`` wants a pipe or a file on standard input."""
+    if path == _PIPE and sys.stdin is not None and sys.stdin.isatty():
+        parser.error(say("cli.piped_terminal"))
+
+
+def profile_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[Trace, Selection]:
+    """The trace and the part of it that ``options`` name.
+
+    Raises ``InputError`` if it cannot be read, ``SystemExit`` (2) for a part that it does not have.
+    """
+    from npu_tui.ingest.opening import opening_of
+    from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
+    from npu_tui.trace.units import exact_text
+
+    selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
+    if selection is None:
+        parser.error(say("cli.bad_range"))
+    refuse_terminal(parser, options.path)
+    trace = opening_of(options.path, not options.no_cache).trace()
+    if selection.window.start > trace.end or selection.window.end < 0:
+        parser.error(say("cli.outside", end=exact_text(trace.end)))
+    if options.step is not None:
+        selection = select_step(trace, options.step)
+        if selection is None:
+            parser.error(say("cli.no_step", step=options.step))
+    return trace, selection

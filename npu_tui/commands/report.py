@@ -1,0 +1,44 @@
+"""``npu-tui report``: its options, and the form of the answer."""
+
+from __future__ import annotations
+
+import argparse
+
+from npu_tui.commands.profile_options import add_profile, profile_of
+from npu_tui.commands.settings_file import thresholds_of
+from npu_tui.commands.streams import DONE, write
+from npu_tui.strings import say
+
+
+def run(words: list[str]) -> int:
+    """Print the report that ``words`` ask for (JSON as bytes: it is UTF-8 everywhere); returns the exit code.
+
+    Raises ``InputError`` for a trace that cannot be read, ``SettingsError``, ``OSError`` of stdout.
+    """
+    parser = argparse.ArgumentParser(prog="npu-tui report", description=say("cli.report"))
+    add_profile(parser)
+    parser.add_argument(
+        "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
+    )
+    options = parser.parse_args(words)
+    from npu_tui.report.json_report import json_report, report
+
+    thresholds = thresholds_of(options.config)
+    trace, selection = profile_of(parser, options)
+    if options.format == "json":
+        write(json_report(trace, selection, options.path, thresholds))
+        return DONE
+    found = report(trace, selection, options.path, thresholds)
+    if options.format == "markdown":
+        from npu_tui.report.markdown_report import markdown_report
+
+        write(markdown_report(found))
+    elif options.format == "html":
+        from npu_tui.report.html_report import html_report
+
+        write(html_report(found, trace, selection))
+    else:
+        from npu_tui.report.text_report import text_report
+
+        write(text_report(found))
+    return DONE

@@ -1,0 +1,49 @@
+"""``npu-tui screenshot``: the screen as a picture, without a terminal."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from npu_tui.commands.look import add_look
+from npu_tui.commands.place import add_place, place_of
+from npu_tui.commands.settings_file import read_settings
+from npu_tui.commands.streams import DONE, USAGE
+from npu_tui.strings import say
+
+
+def run(words: list[str]) -> int:
+    """Draw what ``words`` name; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="npu-tui screenshot", description=say("cli.screenshot"))
+    parser.add_argument("path", metavar="PATH", help=say("cli.trace"))
+    parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
+    parser.add_argument("--size", default="120x40", help=say("cli.size"))
+    parser.add_argument("--keys", default="", help=say("cli.keys"))
+    add_look(parser)
+    add_place(parser)
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
+    options = parser.parse_args(words)
+    columns, _, rows = options.size.partition("x")
+    if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
+        parser.error(say("cli.bad_size"))
+    if not options.output.endswith(".svg"):
+        parser.error(say("cli.bad_output"))
+    from npu_tui.commands.profile_options import refuse_terminal
+    from npu_tui.ingest.opening import opening_of
+    from npu_tui.tui.picture import picture, unknown_keys
+    from npu_tui.tui.terminal.terminal import Terminal, glyphs_named, palette_named
+
+    settings = read_settings()
+    if settings is None:
+        return USAGE
+    theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+    terminal = Terminal(palette=palette_named(theme), glyphs=glyphs_named(glyphs))
+    keys, start = options.keys.split(), place_of(parser, options)
+    if unknown := unknown_keys(keys):
+        parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
+    refuse_terminal(parser, options.path)
+    trace = opening_of(options.path, not options.no_cache).trace()
+    notes = Path(options.notes) if options.notes else None
+    drawn = picture(trace, int(columns), int(rows), keys, terminal, start, notes)
+    Path(options.output).write_text(drawn, encoding="utf-8")
+    return DONE

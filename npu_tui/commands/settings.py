@@ -1,0 +1,40 @@
+"""``npu-tui settings``: a settings file with every default, or the one in use checked."""
+
+from __future__ import annotations
+
+import argparse
+
+from npu_tui.commands.look import THEMES
+from npu_tui.commands.settings_file import known_settings, threshold_rows
+from npu_tui.commands.streams import DONE, USAGE, refuse, write
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+
+
+def run(words: list[str]) -> int:
+    """Print a settings file with every default, or check the one in use."""
+    from npu_tui.settings import SettingsError, load_settings, settings_path, settings_text
+
+    parser = argparse.ArgumentParser(prog="npu-tui settings", description=say("cli.settings"))
+    parser.add_argument("--check", action="store_true", help=say("cli.settings.check"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    options = parser.parse_args(words)
+    from npu_tui.tui.keys.commands import COMMANDS
+
+    if not options.check:
+        from npu_tui.tui.keys.key_names import key_in_ascii
+
+        rows = [(each.id, tuple(map(key_in_ascii, each.default_keys)), each.title) for each in COMMANDS]
+        write(settings_text(rows, THEMES, threshold_rows()))
+        return DONE
+    from npu_tui.tui.keys.keymap import use_settings
+
+    try:
+        found = load_settings(options.config, known_settings())
+        remarks = use_settings(found)
+    except SettingsError as error:
+        return refuse(error, USAGE)
+    write("".join(f"{remark}\n" for remark in remarks))
+    key = "cli.settings.none" if found.path is None else "cli.settings.good"
+    write(say(key, path=printable(str(found.path or settings_path()))) + "\n")
+    return DONE

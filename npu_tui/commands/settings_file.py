@@ -1,0 +1,54 @@
+"""The user's settings as commands need them: checked against the names that the rooms own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npu_tui.commands.look import THEMES
+from npu_tui.commands.streams import refuse
+from npu_tui.strings import say
+
+if TYPE_CHECKING:
+    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.settings import Known, Settings
+
+
+def known_settings() -> Known:
+    """Every name that a settings file may use, from the rooms that own them."""
+    from npu_tui.settings import Known
+    from npu_tui.tui.keys.commands import BY_ID
+
+    return Known(commands=BY_ID, themes=THEMES, thresholds={name: default for name, default, _ in threshold_rows()})
+
+
+def read_settings() -> Settings | None:
+    """The user's settings, None after saying what is wrong with them."""
+    from npu_tui.settings import SettingsError, load_settings, settings_path
+    from npu_tui.tui.keys.keymap import use_settings
+
+    try:
+        # What the names may be takes imports that only a file is worth.
+        settings = load_settings(known=known_settings() if settings_path().exists() else None)
+        use_settings(settings)
+        return settings
+    except SettingsError as error:
+        refuse(error)
+        return None
+
+
+def threshold_rows() -> list[tuple[str, bool | int | float, str]]:
+    """Name, default and meaning of every threshold of a finding."""
+    from dataclasses import asdict
+
+    from npu_tui.analysis.thresholds import Thresholds
+
+    defaults = asdict(Thresholds()).items()
+    return [(name, value, say(f"threshold.{name}")) for name, value in defaults]
+
+
+def thresholds_of(option: str | None) -> Thresholds:
+    """The thresholds of the settings in use, those of the file ``option`` if there is one. Raises ``SettingsError``."""
+    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.settings import load_settings
+
+    return Thresholds(**load_settings(option, known_settings()).thresholds)  # type: ignore[arg-type]  # each is checked

@@ -1,0 +1,35 @@
+"""What commands write to the shell: data on stdout, words on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+
+DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
+
+
+def write(text: str | bytes) -> None:
+    """Write to stdout, whatever characters its encoding has; bytes as they are."""
+    if isinstance(text, bytes):
+        sys.stdout.buffer.write(text)
+    else:
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()
+
+
+def drop_output() -> None:
+    """What still waits to be written to stdout is not tried again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def refuse(error: Exception | str, code: int = UNREADABLE) -> int:
+    """Say ``error`` on stderr in one line; returns ``code``."""
+    words = str(error)
+    if isinstance(error, OSError):
+        words = f"{error.filename or say('cli.stdout')}: {error.strerror or error}"
+    print(f"npu-tui: {printable(words)}", file=sys.stderr)
+    return code

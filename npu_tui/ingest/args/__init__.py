@@ -1,0 +1,1 @@
+"""The args of events, which stay in the file."""

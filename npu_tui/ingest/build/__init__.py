@@ -1,0 +1,1 @@
+"""Columns to a Trace: order, rows, links."""

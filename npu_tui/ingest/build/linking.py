@@ -1,0 +1,83 @@
+"""Link ends paired by (category, id) and bound to slices."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.ingest.json.pairing import link_keys, pair_ends
+from npu_tui.ingest.json.whole_columns import Gathered
+from npu_tui.ingest.times import INVALID
+from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace.model import HOST_TO_DEVICE, Health, Links, Slices
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+
+def bound_links(
+    gathered: Gathered,
+    lane_of: I32,
+    python: set[int],
+    bounds: I64,
+    slices: Slices,
+    start_ns: int,
+    health: Health,
+) -> Links:
+    """Pairs of link ends, bound to slices, by target time.
+
+    ``lane_of`` gives the lane of each thread code, ``bounds`` the first slice of each lane and the count of all,
+    ``python`` the processes of the Python layers, ``start_ns`` the start of the trace. What is left over is counted in
+    ``health``.
+    """
+    time = gathered.column("l_time", np.int64)
+    timed = np.flatnonzero(time != INVALID)
+    health.skip("link end without a usable time", len(time) - len(timed))
+    category = gathered.column("l_category", np.int32)[timed]
+    key = link_keys(category, gathered.column("l_id", np.int64)[timed], gathered.column("l_high", np.int64)[timed])
+    pairs = pair_ends(key, gathered.column("l_phase", np.int8)[timed])
+    health.skip("link source without target", pairs.lone_sources)
+    health.skip("link target without source", pairs.lone_targets)
+    time = time[timed] - start_ns
+    thread = gathered.column("l_thread", np.int32)[timed]
+    event = gathered.column("l_event", np.int64)[timed]
+    order = np.argsort(time[pairs.target], kind="stable")
+    source, target = pairs.source[order], pairs.target[order]
+    lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
+    index = LaneIndex(bounds[:-1], bounds[1:], slices.start, slices.end)
+    target_slice = _bind(index, lane[target], time[target], np.full(len(target), -1, np.int64), slices)
+    wanted = np.full(len(target), -1, np.int64)
+    wanted[target_slice >= 0] = slices.connection[target_slice[target_slice >= 0]]
+    source_slice = _bind(index, lane[source], time[source], wanted, slices)
+    source_lane = lane[source].copy()
+    to_device = gathered.link_categories.get(HOST_TO_DEVICE, -1)
+    astray = np.flatnonzero((source_slice < 0) & (category[source] == to_device))
+    if len(astray):
+        fallback = _python_lane_of_thread(gathered, lane_of, python)[thread[source[astray]]]
+        source_slice[astray] = index.innermost(fallback, time[source[astray]])
+        source_lane[astray] = np.where(source_slice[astray] >= 0, fallback, source_lane[astray])
+    return Links(
+        category=category[source],
+        key=key[source],
+        source_time=time[source],
+        target_time=time[target],
+        source_slice=source_slice.astype(np.int32),
+        target_slice=target_slice.astype(np.int32),
+        source_lane=source_lane,
+        target_lane=lane[target],
+        source_event=event[source],
+        target_event=event[target],
+    )
+
+
+def _bind(index: LaneIndex, lane: I32, time: I64, connection: I64, slices: Slices) -> I64:
+    found = index.exact(lane, time, connection, slices.connection)
+    missing = np.flatnonzero(found < 0)
+    found[missing] = index.innermost(lane[missing], time[missing])
+    return found
+
+
+def _python_lane_of_thread(gathered: Gathered, lane_of: I32, python: set[int]) -> I32:
+    """For every thread code the lane of the same tid on a Python layer, -1 without one."""
+    by_tid = {tid: int(lane_of[code]) for (pid, tid), code in gathered.threads.items() if pid in python}
+    return np.array([by_tid.get(tid, -1) for _, tid in gathered.threads], np.int32)

@@ -1,0 +1,292 @@
+"""Columns to a Trace: order, rows, links and counters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.ingest.build.depth import Packing
+from npu_tui.ingest.build.layers import ProcessPlan, plan_layers, thread_label
+from npu_tui.ingest.build.linking import bound_links
+from npu_tui.ingest.json.events import NO_PROCESS
+from npu_tui.ingest.json.whole_columns import Gathered
+from npu_tui.ingest.json.workers import Workers
+from npu_tui.ingest.times import INVALID
+from npu_tui.trace.classes import classify, step_number
+from npu_tui.trace.depth import crowds, first_fit, sort_slices
+from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Series, Slices, Trace
+from npu_tui.trace.rows import Rows, make_rows
+from npu_tui.trace.text import brief
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+STEPS_LANE = "Steps"
+
+_TABLE = 1 << 24
+"""Codes below this are counted in a table, others sorted."""
+
+
+def build_trace(
+    gathered: Gathered,
+    path: str,
+    files: tuple[EventFile, ...],
+    rank: int | None,
+    health: Health,
+    workers: Workers | None = None,
+) -> Trace:
+    """The trace of what was ``gathered``, which is used up; what cannot be placed is counted in ``health``.
+
+    ``workers`` without tasks take a part in it. Raises ``WorkerError`` if one of them fails.
+    """
+    gathered.close()
+    start, end, usable = _slice_times(gathered)
+    kept = None if usable.all() else np.flatnonzero(usable)
+    start, end = _of(start, kept), _of(end, kept)
+    start_ns = int(start.min()) if len(start) else _first_sample(gathered)
+    start -= start_ns
+    end -= start_ns
+    thread, category = (
+        _of(gathered.column("x_thread", np.int32), kept),
+        _of(gathered.column("x_category", np.int32), kept),
+    )
+    plans = plan_layers(
+        gathered.metadata,
+        _categories_by_thread(gathered, thread, category),
+        {pid for pid, _, _, _ in gathered.series},
+        _processes_of_links(gathered),
+    )
+    lane_of = _lane_codes(plans, gathered.threads)
+    lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
+    order = sort_slices(lane, start, end)
+    kept = order if kept is None else kept[order]
+    lane, start, end = lane[order], start[order], end[order]
+    packing = Packing(crowds(lane, start, end), workers)
+    slices = _slices(gathered, plans, kept, lane, start, end, category[order])
+    bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
+    python = {plan.pid for plan in plans if plan.kind == "python"}
+    links = bound_links(gathered, lane_of, python, bounds, slices, start_ns, health)
+    counters = _counters(gathered, plans, start_ns, health)
+    slices.depth = packing.depth()
+    rows, lanes = _rows_and_lanes(gathered, plans, slices, bounds, rank)
+    layers = _layers(plans, lanes, counters, rank)
+    for reason, count in gathered.skipped.items():
+        health.skip(reason, count)
+    health.warnings += _oddities(gathered, plans, lanes)
+    return Trace(
+        path=path,
+        files=files,
+        rank=rank,
+        start_ns=start_ns,
+        end=int(slices.end.max()) if len(slices) else 0,
+        names=gathered.names.values_in_order,
+        categories=gathered.categories.values_in_order,
+        task_types=gathered.task_types.values_in_order,
+        stacks=gathered.stacks.values_in_order,
+        layers=layers,
+        lanes=lanes,
+        slices=slices,
+        rows=rows,
+        links=links,
+        link_categories=gathered.link_categories.values_in_order,
+        counters=counters,
+        events=dict(gathered.phases),
+        chunks=gathered.chunks(),
+        health=health,
+    )
+
+
+def _of(values: Any, kept: I64 | None) -> Any:
+    return values if kept is None else values[kept]
+
+
+def _slice_times(gathered: Gathered) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
+    """Absolute start and end of every slice, ns, and which of them are usable; (n,) each.
+
+    Slices without a time or with a negative or endless duration are counted as skipped.
+    """
+    start, duration = gathered.column("x_time", np.int64), gathered.column("x_duration", np.int64)
+    timed, lasting = start != INVALID, duration >= 0
+    gathered.skipped["slice without a usable time"] += int(np.count_nonzero(~timed))
+    gathered.skipped["slice with a negative or endless duration"] += int(np.count_nonzero(timed & ~lasting))
+    duration += start
+    return start, duration, timed & lasting
+
+
+def _distinct(code: npt.NDArray[Any], size: int) -> I64:
+    """The values among ``code``, ascending; all lie in ``[0, size)``."""
+    if size > _TABLE:
+        return np.unique(code).astype(np.int64)
+    seen = np.zeros(size, np.bool_)
+    seen[code] = True
+    return np.flatnonzero(seen)
+
+
+def _processes_of_links(gathered: Gathered) -> set[int]:
+    threads = gathered.threads.values_in_order
+    return {threads[code][0] for code in _distinct(gathered.peek("l_thread", np.int32), len(threads)).tolist()}
+
+
+def _oddities(gathered: Gathered, plans: list[ProcessPlan], lanes: list[Lane]) -> list[str]:
+    """Sentences on processes with several names or with none to tell them by."""
+    named = gathered.metadata.process_name
+    found = [
+        f"process {pid} is named {brief(named[pid])} and {brief(other)}: both are shown under the first name"
+        for pid, other in gathered.metadata.other_names.items()
+    ]
+    astray = sum(lane.last - lane.first for lane in lanes if plans[lane.layer].pid == NO_PROCESS)
+    return found + ([f"{astray:,} slices name no process: they are shown on a layer of their own"] if astray else [])
+
+
+def _categories_by_thread(gathered: Gathered, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
+    """The (pid, tid) of every thread with slices, and the categories of these."""
+    threads, categories = gathered.threads.values_in_order, gathered.categories.values_in_order
+    found: dict[tuple[int, int], set[str]] = {}
+    key = thread.astype(np.int64) * len(categories) + category
+    for code in _distinct(key, len(threads) * len(categories)).tolist():
+        found.setdefault(threads[code // len(categories)], set()).add(categories[code % len(categories)])
+    return found
+
+
+def _first_sample(gathered: Gathered) -> int:
+    times = gathered.peek("c_time", np.int64)
+    times = times[times != INVALID]
+    return int(times.min()) if len(times) else 0
+
+
+def _lane_codes(plans: list[ProcessPlan], threads: dict[tuple[int, int], int]) -> I32:
+    """Lane index by thread code, -1 for threads without slices; (threads,) int32."""
+    lane_of = np.full(len(threads), -1, np.int32)
+    lane = 0
+    for plan in plans:
+        for tid in plan.threads:
+            lane_of[threads[plan.pid, tid]] = lane
+            lane += 1
+    return lane_of
+
+
+def _slices(
+    gathered: Gathered, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64, category: I32
+) -> Slices:
+    """The columns in the order of ``kept``; the depth is still to be found."""
+
+    def sorted_column(name: str, dtype: npt.DTypeLike) -> Any:
+        return np.take(gathered.column(f"x_{name}", dtype), kept)
+
+    name = sorted_column("name", np.int32)
+    return Slices(
+        start=start,
+        end=end,
+        lane=lane,
+        depth=np.zeros(0, np.int32),
+        name=name,
+        category=category,
+        op_class=_classes(gathered, plans, lane, category, name),
+        task_type=sorted_column("task_type", np.int32),
+        stream=sorted_column("stream", np.int64),
+        connection=sorted_column("connection", np.int64),
+        correlation=sorted_column("correlation", np.int64),
+        stack=sorted_column("stack", np.int32),
+        event=sorted_column("event", np.int64),
+    )
+
+
+def _classes(gathered: Gathered, plans: list[ProcessPlan], lane: I32, category: I32, name: I32) -> npt.NDArray[np.int8]:
+    """The class of every slice, decided once per (layer, category, name)."""
+    layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
+    if not len(lane):
+        return np.zeros(0, np.int8)
+    names, categories = gathered.names.values_in_order, gathered.categories.values_in_order
+    key = (layer_of_lane[lane] * len(categories) + category) * len(names) + name
+    size = len(plans) * len(categories) * len(names)
+    distinct = _distinct(key, size)
+    found = np.empty(len(distinct), np.int8)
+    for i, code in enumerate(distinct.tolist()):
+        rest, name_code = divmod(code, len(names))
+        layer, category_code = divmod(rest, len(categories))
+        found[i] = classify(plans[layer].kind, categories[category_code], names[name_code])
+    if size > _TABLE:
+        return np.take(found, np.searchsorted(distinct, key))
+    table = np.empty(size, np.int8)
+    table[distinct] = found
+    return np.take(table, key)
+
+
+def _rows_and_lanes(
+    gathered: Gathered, plans: list[ProcessPlan], slices: Slices, bounds: I64, rank: int | None
+) -> tuple[Rows, list[Lane]]:
+    """One row per (lane, depth) in lane order, the rows of the derived Steps lane last."""
+    height = np.maximum.reduceat(slices.depth, bounds[:-1]).astype(np.int64) + 1 if len(slices) else bounds[:-1]
+    first_row = np.concatenate(([0], np.cumsum(height)))
+    lanes: list[Lane] = []
+    for i, plan in enumerate(plans):
+        for tid in plan.threads:
+            at = len(lanes)
+            label = thread_label(gathered.metadata, plan.pid, tid)
+            first, last = int(bounds[at]), int(bounds[at + 1])
+            lanes.append(Lane(at, i, tid, label, rank, first, last, int(first_row[at]), int(height[at])))
+    row = first_row[slices.lane] + slices.depth
+    item = np.argsort(row.astype(np.uint16) if first_row[-1] <= 1 << 16 else row, kind="stable")
+    offset = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=int(first_row[-1])))))
+    steps, depths = _steps(gathered, plans, slices)
+    if len(steps):
+        kind = next(i for i, plan in enumerate(plans) if plan.kind == "python")
+        rows_used = int(depths.max()) + 1
+        by_row = np.argsort(depths, kind="stable")
+        item = np.concatenate((item, steps[by_row]))
+        counts = np.bincount(depths, minlength=rows_used)
+        offset = np.concatenate((offset, offset[-1] + np.cumsum(counts)))
+        lanes.append(Lane(len(lanes), kind, -1, STEPS_LANE, rank, 0, 0, int(first_row[-1]), rows_used, derived=True))
+    return make_rows(offset.astype(np.int64), item.astype(np.int32), slices.start[item], slices.end[item]), lanes
+
+
+def _steps(gathered: Gathered, plans: list[ProcessPlan], slices: Slices) -> tuple[I64, I32]:
+    """The ``ProfilerStep#N`` slices of the Python layers by start, and their rows in the derived lane."""
+    python = [i for i, plan in enumerate(plans) if plan.kind == "python"]
+    codes = [code for name, code in gathered.names.items() if step_number(name) is not None]
+    layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
+    found = np.flatnonzero(np.isin(slices.name, codes)) if codes and python else np.zeros(0, np.int64)
+    found = found[np.isin(layer_of_lane[slices.lane[found]], python)]
+    found = found[np.lexsort((-slices.end[found], slices.start[found]))]
+    return found, first_fit(np.zeros(len(found), np.int32), slices.start[found], slices.end[found])
+
+
+def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, rank: int | None) -> list[Layer]:
+    return [
+        Layer(
+            index=i,
+            pid=plan.pid,
+            name=plan.name,
+            kind=plan.kind,
+            rank=rank,
+            device=plan.device,
+            lanes=tuple(lane.index for lane in lanes if lane.layer == i and not lane.derived),
+            series=tuple(series.index for series in counters.series if series.layer == i),
+        )
+        for i, plan in enumerate(plans)
+    ]
+
+
+def _counters(gathered: Gathered, plans: list[ProcessPlan], start_ns: int, health: Health) -> Counters:
+    layer_of = {plan.pid: i for i, plan in enumerate(plans)}
+    declared = list(gathered.series)
+    rank = sorted(range(len(declared)), key=lambda code: (layer_of[declared[code][0]], code))
+    series = [
+        Series(i, layer_of[pid], name, key, instance)
+        for i, (pid, name, key, instance) in enumerate(declared[code] for code in rank)
+    ]
+    new_code = np.empty(len(declared), np.int32)
+    new_code[rank] = np.arange(len(declared))
+    time, value = gathered.column("c_time", np.int64), gathered.column("c_value", np.float64)
+    code = gathered.column("c_series", np.int32)
+    timed = time != INVALID
+    if not timed.all():
+        health.skip("counter sample without a usable time", int(np.count_nonzero(~timed)))
+        time, value, code = time[timed], value[timed], code[timed]
+    time -= start_ns
+    code = new_code[code]
+    order = sort_slices(code, time, time)
+    offset = np.searchsorted(code[order], np.arange(len(series) + 1)).astype(np.int64)
+    return Counters(time[order], value[order], offset, series)

@@ -1,0 +1,1 @@
+"""The files beside a trace."""

@@ -1,0 +1,151 @@
+"""The files beside a trace: tables, statistics and settings of the same profile."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.source.find import find_source
+from npu_tui.ingest.times import INVALID, parse_times
+from npu_tui.trace.model import Trace
+
+_INFO = re.compile(r"profiler_info(?:_(\d{1,5}))?\.json")
+_LEVEL = re.compile(r"Level(\d)")
+_MISSING = ("", "N/A")
+_PROFILES = ("_ascend_pt", "_ascend_ms")
+_LONGEST_CELL = 1 << 27
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """The files in ``folder``, where the events of a trace lie, and the settings of the profiler above it."""
+
+    folder: Path
+
+    def rows(self, name: str, *columns: str) -> Iterator[tuple[str | None, ...]]:
+        """The cells of ``columns`` in every row of the CSV file ``name``, blanks and tabs stripped.
+
+        A cell that is empty, ``N/A`` or not there is None. Nothing comes from a file that is missing or cannot be
+        read, and nothing more behind a place that is no CSV.
+        """
+        csv.field_size_limit(_LONGEST_CELL)  # a call stack or a list of shapes may be longer than the default
+        try:
+            with (self.folder / name).open(newline="", encoding="utf-8-sig", errors="replace") as lines:
+                table = csv.reader(lines)
+                header = [cell.strip() for cell in next(table, [])]
+                wanted = [header.index(column) if column in header else -1 for column in columns]
+                for cells in table:
+                    if cells:
+                        yield tuple(_cell(cells, at) for at in wanted)
+        except (OSError, csv.Error):
+            return
+
+    def table(self, name: str) -> list[dict[str, str | None]]:
+        """Every row of the CSV file ``name`` by the column names of its header."""
+        columns = self.columns(name)
+        return [dict(zip(columns, cells, strict=True)) for cells in self.rows(name, *columns)]
+
+    def columns(self, name: str) -> list[str]:
+        """The header of the CSV file ``name``, empty without one."""
+        try:
+            with (self.folder / name).open(newline="", encoding="utf-8-sig", errors="replace") as lines:
+                return [cell.strip() for cell in next(csv.reader(lines), [])]
+        except (OSError, csv.Error):
+            return []
+
+    def document(self, name: str) -> Any:
+        """The content of the JSON file ``name``, None if it is missing or no JSON."""
+        return _document(self.folder / name)
+
+    @property
+    def profiler_info(self) -> dict[str, Any]:
+        """The content of ``profiler_info_<rank>.json`` one directory up, empty without one."""
+        try:
+            names = sorted(self.folder.resolve().parent.iterdir())
+        except OSError:
+            return {}
+        found = next((_document(file) for file in names if _INFO.fullmatch(file.name)), None)
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def metadata(self) -> Any:
+        """The content of ``profiler_metadata.json`` one directory up, None without one."""
+        return _document(self.folder.resolve().parent / "profiler_metadata.json")
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks whose profiles lie beside this one, its own included, by their ``profiler_info_<rank>.json``."""
+        found = set()
+        try:
+            for profile in self.folder.resolve().parent.parent.iterdir():
+                if profile.is_dir() and profile.name.endswith(_PROFILES):
+                    matches = (_INFO.fullmatch(file.name) for file in profile.iterdir())
+                    found |= {int(match[1]) for match in matches if match is not None and match[1] is not None}
+        except OSError:
+            pass
+        return tuple(sorted(found))
+
+    @property
+    def profiler_level(self) -> int | None:
+        """0, 1 or 2 where the settings of the profiler say so."""
+        settings: Any = self.profiler_info
+        for key in ("config", "experimental_config", "_profiler_level"):
+            settings = settings.get(key) if isinstance(settings, dict) else None
+        match = _LEVEL.fullmatch(settings.rpartition(".")[2]) if isinstance(settings, str) else None
+        return int(match[1]) if match else None
+
+    def kernel_cores(self, trace: Trace, items: npt.NDArray[np.int64]) -> list[str | None] | None:
+        """The ``Accelerator Core`` of the kernels ``items`` in kernel_details.csv; None without that file.
+
+        Rows belong to slices by name and start, which may differ by one nanosecond; a kernel without a row has None.
+        """
+        rows = list(self.rows("kernel_details.csv", "Name", "Start Time(us)", "Accelerator Core"))
+        if not rows:
+            return None
+        starts = parse_times([start or "" for _, start, _ in rows])
+        cores = {
+            (name, start): core
+            for (name, _, core), start in zip(rows, starts.tolist(), strict=True)
+            if start != INVALID
+        }
+        names = [trace.names[code] for code in trace.slices.name[items].tolist()]
+        return _joined(cores, names, (trace.slices.start[items] + trace.start_ns).tolist())
+
+
+def _joined(
+    cores: dict[tuple[str | None, int], str | None], names: Sequence[str], starts: Sequence[int]
+) -> list[str | None]:
+    found: list[str | None] = []
+    for name, start in zip(names, starts, strict=True):
+        keys = ((name, start), (name, start - 1), (name, start + 1))
+        found.append(next((cores[key] for key in keys if key in cores), None))
+    return found
+
+
+def companions_of(trace: Trace) -> Companions | None:
+    """The files beside ``trace``, however it was opened; None where it is no longer there."""
+    try:
+        return Companions(find_source(Path(trace.path)).files[0].parent)
+    except InputError:
+        return None
+
+
+def _cell(cells: list[str], at: int) -> str | None:
+    text = cells[at].strip() if 0 <= at < len(cells) else ""
+    return None if text in _MISSING else text
+
+
+def _document(file: Path) -> Any:
+    try:
+        return orjson.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None

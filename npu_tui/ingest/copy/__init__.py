@@ -1,0 +1,1 @@
+"""Parsed copies of traces."""

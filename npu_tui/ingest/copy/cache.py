@@ -1,0 +1,227 @@
+"""Parsed copies of large traces in the user's cache directory, so that they open at once the next time.
+
+A copy is found by what the files are (sizes, times, samples of their bytes), not by where they lie. Copies are written
+under another name and renamed when they are whole, so any number of processes may use the directory; the least recently
+used go when it grows too large. Whatever is wrong with the directory or a copy, the trace is loaded from its files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from npu_tui import __version__
+from npu_tui.ingest.copy.container import DamagedError, container_bytes, opened_path, read_container, write_container
+from npu_tui.ingest.source.find import Source
+from npu_tui.ingest.source.unpack import plain_bytes
+from npu_tui.trace.model import Trace
+
+FORMAT = 2
+LEAST_BYTES = 24 << 20
+"""Smaller traces are loaded as fast as they would be found."""
+
+MOST_BYTES = 8 << 30
+"""All copies together; ``NPU_TUI_CACHE_MB`` says otherwise."""
+
+VARIABLE = "NPU_TUI_CACHE_MB"
+_SUFFIX, _UNFINISHED = ".columns", ".part"
+_LEFT_FREE = 256 << 20
+_EDGE = 64 * 1024
+_BLOCK = 4096
+_BLOCKS = 16
+_STALE_SECONDS = 600.0
+_LAST_WAIT_SECONDS = 0.5
+
+
+def directory() -> Path:
+    """Where the copies lie; it may not exist."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("npu-tui") / "columns"
+
+
+def key_of(source: Source) -> str | None:
+    """What the copy of ``source`` is called; None if it is not worth one or cannot be read."""
+    digest = hashlib.blake2b(f"{FORMAT} {__version__} {sys.byteorder}".encode(), digest_size=16)
+    total = 0
+    try:
+        for file in source.files:
+            with file.open("rb", buffering=0) as stream:
+                status = os.fstat(stream.fileno())
+                total += plain_bytes(stream.fileno())
+                digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
+                step = max(status.st_size // (_BLOCKS + 1), 1)
+                digest.update(os.pread(stream.fileno(), _EDGE, 0))
+                digest.update(os.pread(stream.fileno(), _EDGE, max(status.st_size - _EDGE, 0)))
+                for i in range(1, _BLOCKS + 1):
+                    digest.update(os.pread(stream.fileno(), _BLOCK, i * step))
+    except OSError:
+        return None
+    return digest.hexdigest() if total >= LEAST_BYTES else None
+
+
+def has(key: str) -> bool:
+    """Whether there is a copy called ``key``."""
+    return (directory() / f"{key}{_SUFFIX}").exists()
+
+
+def find(source: Source, key: str) -> Trace | None:
+    """The trace of the copy called ``key``, or None; a damaged copy is removed."""
+    path = directory() / f"{key}{_SUFFIX}"
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        trace = read_container(descriptor, str(source.path), source.files, source.rank)
+        with contextlib.suppress(OSError):
+            os.utime(path, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
+        return trace
+    except DamagedError:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+    except (OSError, ValueError, MemoryError):
+        return None
+    finally:
+        os.close(descriptor)
+
+
+class TooLargeError(OSError):
+    """A copy is larger than all of them together may be."""
+
+
+def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
+    """Write the copy of ``trace``, making room for it; nothing happens if ``go_on`` says to stop.
+
+    Raises ``OSError`` if it cannot be written, ``TooLargeError`` if it is too large to be kept.
+    """
+    folder = directory()
+    needed, most = container_bytes(trace), limit()
+    if needed > most:
+        words = f"it takes {needed >> 20} MB, and {VARIABLE} allows {most >> 20} MB for all copies"
+        raise TooLargeError(errno.EFBIG, words)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _make_room(folder, most - needed)
+    status = os.statvfs(folder)
+    if status.f_bavail * status.f_frsize < needed + _LEFT_FREE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    descriptor, name = tempfile.mkstemp(_UNFINISHED, key, folder)
+    try:
+        with os.fdopen(descriptor, "w+b") as out:
+            stamp = time.time_ns()
+            if not write_container(trace, out, stamp, go_on):
+                return
+        os.utime(name, ns=(stamp, stamp))
+        os.rename(name, folder / f"{key}{_SUFFIX}")
+        name = ""
+    finally:
+        if name:
+            os.unlink(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A parsed copy: its file, bytes, and when it was last used (seconds since 1970)."""
+
+    path: Path
+    size: int
+    used: float
+
+    def opened(self) -> str:
+        """Where the trace lay when this was written, empty if the copy is damaged."""
+        try:
+            with self.path.open("rb", buffering=0) as stream:
+                return opened_path(stream.fileno())
+        except (OSError, DamagedError):
+            return ""
+
+
+def copies() -> list[Copy]:
+    """All copies, the last used first."""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in directory().glob(f"*{_SUFFIX}"):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                found.append(Copy(path, status.st_size, status.st_atime))
+    return sorted(found, key=lambda copy: -copy.used)
+
+
+def clear() -> tuple[int, int, list[str]]:
+    """Remove all copies; returns how many, their bytes, and why others could not be removed."""
+    count = size = 0
+    why = []
+    for copy in copies():
+        try:
+            copy.path.unlink()
+        except FileNotFoundError:
+            continue  # another process was faster
+        except OSError as error:
+            why.append(f"{copy.path}: {error.strerror or error}")
+        else:
+            count, size = count + 1, size + copy.size
+    _remove_unfinished(directory(), 0.0)
+    return count, size, why
+
+
+def limit() -> int:
+    """The bytes that all copies together may take; 0 keeps none."""
+    with contextlib.suppress(KeyError, ValueError):
+        return max(int(os.environ[VARIABLE]), 0) << 20
+    return MOST_BYTES
+
+
+def _make_room(folder: Path, most: int) -> None:
+    """Remove the least recently used copies until the others take up ``most`` bytes."""
+    _remove_unfinished(folder, _STALE_SECONDS)
+    total = 0
+    for copy in copies():
+        total += copy.size
+        if total > most:
+            with contextlib.suppress(OSError):
+                copy.path.unlink()
+
+
+def _remove_unfinished(folder: Path, age: float) -> None:
+    """Remove what processes left behind that were killed while writing, ``age`` seconds ago or more."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob(f"*{_UNFINISHED}"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime >= age:
+                    path.unlink()
+
+
+class Keeper:
+    """Writes the copy of ``trace`` beside everything else; ``note`` is told in one line what went wrong."""
+
+    def __init__(self, trace: Trace, key: str, note: Callable[[str], None] | None = None) -> None:
+        self._stopped = threading.Event()
+        self._note = note
+        self._thread = threading.Thread(target=self._run, args=(trace, key), daemon=True)
+        self._thread.start()
+
+    def _run(self, trace: Trace, key: str) -> None:
+        try:
+            keep(trace, key, lambda: not self._stopped.is_set())
+        except TooLargeError as error:
+            if self._note is not None and limit():  # who allows nothing need not be told
+                self._note(str(error.strerror))
+        except OSError as error:
+            if self._note is not None:
+                self._note(error.strerror or str(error))
+
+    def finish(self, seconds: float = _LAST_WAIT_SECONDS) -> None:
+        """Wait for it a moment, then give it up; nothing unfinished is left behind."""
+        self._thread.join(seconds)
+        self._stopped.set()
+        self._thread.join()

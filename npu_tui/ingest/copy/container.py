@@ -1,0 +1,219 @@
+"""A Trace as one file of raw columns that is mapped into memory, not read.
+
+A head (magic, lengths, checksums, everything that is no column) and the columns behind it, each at a multiple of 64
+bytes. Whoever changes the file without this module changes its time stamp, which the head knows.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.ingest.source.unpack import Unpacking
+from npu_tui.trace.model import Chunks, Counters, EventFile, Health, Lane, Layer, Links, Series, Slices, Trace
+from npu_tui.trace.rows import Rows
+
+MAGIC = b"npu-tui\x01"
+_HEAD = 8 + 8 + 4
+_ALIGN = 64
+_BLOCK = 4 << 20
+_SAMPLES = 64
+_SAMPLE_BYTES = 4096
+
+
+class DamagedError(ValueError):
+    """The file is not what was written."""
+
+
+class _Head(msgspec.Struct):
+    """Everything of a trace but its columns; ``arrays`` gives (name, type, offset, length) of those.
+
+    ``files`` gives the plain bytes of each file and whether it is packed, ``opened`` the path when this was written.
+    """
+
+    stamp: int
+    opened: str
+    files: list[tuple[int, bool]]
+    size: int
+    sampled: int
+    start_ns: int
+    end: int
+    names: list[str]
+    categories: list[str]
+    task_types: list[str]
+    stacks: list[str]
+    link_categories: list[str]
+    layers: list[Layer]
+    lanes: list[Lane]
+    series: list[Series]
+    events: dict[str, int]
+    health: Health
+    arrays: list[tuple[str, str, int, int]]
+
+
+class _Label(msgspec.Struct):
+    """What a list of copies needs of a head."""
+
+    opened: str
+
+
+_GROUPS: dict[str, type] = {"slices": Slices, "rows": Rows, "links": Links, "counters": Counters, "chunks": Chunks}
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Head).decode
+_decode_label = msgspec.msgpack.Decoder(_Label).decode
+
+
+def _columns(trace: Trace) -> list[tuple[str, npt.NDArray[Any]]]:
+    found = []
+    for group in _GROUPS:
+        holder = getattr(trace, group)
+        for field in fields(holder):
+            values = getattr(holder, field.name)
+            if isinstance(values, np.ndarray):
+                found.append((f"{group}.{field.name}", np.ascontiguousarray(values)))
+    return found
+
+
+def container_bytes(trace: Trace) -> int:
+    """About how long the file of ``trace`` will be."""
+    texts = sum(map(len, trace.names)) + sum(map(len, trace.stacks))
+    return sum(values.nbytes + _ALIGN for _, values in _columns(trace)) + 2 * texts + (1 << 16)
+
+
+def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[], bool]) -> bool:
+    """Write ``trace`` to ``out``, an empty file; False if ``go_on`` said to stop.
+
+    ``stamp`` is the time (ns) that the file will be given once it is whole. Raises ``OSError`` where there is no room.
+    """
+    columns = _columns(trace)
+    arrays = [(name, values.dtype.str, 0, len(values)) for name, values in columns]
+    head = _Head(
+        stamp=stamp,
+        opened=os.path.abspath(trace.path).encode(errors="replace").decode(),
+        files=[(file.size, file.copy is not None) for file in trace.files],
+        size=2**62,
+        sampled=2**31,
+        start_ns=trace.start_ns,
+        end=trace.end,
+        names=trace.names,
+        categories=trace.categories,
+        task_types=trace.task_types,
+        stacks=trace.stacks,
+        link_categories=trace.link_categories,
+        layers=trace.layers,
+        lanes=trace.lanes,
+        series=trace.counters.series,
+        events=trace.events,
+        health=trace.health,
+        arrays=[(name, kind, 2**62, length) for name, kind, _, length in arrays],
+    )
+    at = _aligned(_HEAD + len(_encode(head)) + 64)  # the numbers put in below are not longer
+    for i, (_, values) in enumerate(columns):
+        head.arrays[i] = (*arrays[i][:2], at, len(values))
+        at = _aligned(at + values.nbytes)
+    head.size = at
+    for (_, values), (_, _, offset, _) in zip(columns, head.arrays, strict=True):
+        data = values.data.cast("B") if len(values) else memoryview(b"")
+        out.seek(offset)
+        for low in range(0, len(data), _BLOCK):
+            if not go_on():
+                return False
+            out.write(data[low : low + _BLOCK])
+    out.truncate(head.size)
+    out.flush()
+    head.sampled = _sampled(out.fileno(), head.arrays[0][2], head.size)
+    packed = _encode(head)
+    out.seek(0)
+    out.write(MAGIC + len(packed).to_bytes(8, "little") + zlib.crc32(packed).to_bytes(4, "little") + packed)
+    out.flush()
+    return True
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGN) * _ALIGN
+
+
+def _sampled(descriptor: int, start: int, end: int) -> int:
+    """A checksum over blocks spread evenly over the columns."""
+    step = max((end - start - _SAMPLE_BYTES) // _SAMPLES, 1)
+    checksum = 0
+    for at in range(start, max(end - _SAMPLE_BYTES, start) + 1, step):
+        checksum = zlib.crc32(os.pread(descriptor, _SAMPLE_BYTES, at), checksum)
+    return checksum
+
+
+def opened_path(descriptor: int) -> str:
+    """The path of the trace in the file ``descriptor`` when it was written. Raises as ``read_container`` does."""
+    try:
+        return _decode_label(_packed_head(descriptor)).opened
+    except msgspec.DecodeError as error:
+        raise DamagedError from error
+
+
+def _packed_head(descriptor: int) -> bytes:
+    lead = os.pread(descriptor, _HEAD, 0)
+    length = int.from_bytes(lead[8:16], "little")
+    whole = lead[:8] == MAGIC and length < os.fstat(descriptor).st_size
+    packed = os.pread(descriptor, length, _HEAD) if whole else b""
+    if len(packed) != length or zlib.crc32(packed) != int.from_bytes(lead[16:], "little") or not packed:
+        raise DamagedError
+    return packed
+
+
+def read_container(descriptor: int, path: str, files: tuple[Path, ...], rank: int | None) -> Trace:
+    """The trace in the file ``descriptor``, whose events lie in ``files``; nothing of its columns is read yet.
+
+    Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file is not as it was written,
+    ``OSError`` if it cannot be read.
+    """
+    status = os.fstat(descriptor)
+    try:
+        head = _decode(_packed_head(descriptor))
+    except msgspec.DecodeError as error:
+        raise DamagedError from error
+    if len(head.files) != len(files):
+        raise DamagedError
+    if (head.size, head.stamp) != (status.st_size, status.st_mtime_ns):
+        raise DamagedError
+    if head.sampled != _sampled(descriptor, head.arrays[0][2], head.size):
+        raise DamagedError
+    mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY)
+    groups: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
+    for name, kind, offset, count in head.arrays:
+        group, _, column = name.partition(".")
+        groups[group][column] = np.frombuffer(mapped, kind, count, offset)
+    groups["counters"]["series"] = head.series
+    if (head.lanes and head.lanes[0].rank != rank) or (head.layers and head.layers[0].rank != rank):
+        head.layers = [replace(layer, rank=rank) for layer in head.layers]
+        head.lanes = [replace(lane, rank=rank) for lane in head.lanes]
+    held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
+    return Trace(
+        path=path,
+        files=tuple(_event_file(file, *known) for file, known in zip(files, head.files, strict=True)),
+        rank=rank,
+        start_ns=head.start_ns,
+        end=head.end,
+        names=head.names,
+        categories=head.categories,
+        task_types=head.task_types,
+        stacks=head.stacks,
+        layers=head.layers,
+        lanes=head.lanes,
+        link_categories=head.link_categories,
+        events=head.events,
+        health=head.health,
+        **held,
+    )
+
+
+def _event_file(file: Path, size: int, packed: bool) -> EventFile:
+    return EventFile(str(file), size, Unpacking(file, size) if packed else None)

@@ -1,0 +1,1 @@
+"""A file of events to columns: chunks, events, columns, in parallel."""

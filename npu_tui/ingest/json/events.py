@@ -1,0 +1,178 @@
+"""Typed decoding of events: the strict form of torch_npu and msprof, and the tolerant one for everything else."""
+
+from __future__ import annotations
+
+from binascii import crc32
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from npu_tui.ingest.json.lenient import loose_value
+
+_BOUND = 2**62
+NO_PROCESS = -1
+"""Stands for the process of an event that names none."""
+_Int64: TypeAlias = Annotated[int, msgspec.Meta(gt=-_BOUND, lt=_BOUND)]
+
+
+class Event(msgspec.Struct, gc=False):
+    """One element of the trace; ``ts`` in us as text, ``dur`` in us, ``args`` still JSON."""
+
+    ph: str = ""
+    name: str = ""
+    pid: _Int64 = NO_PROCESS
+    tid: _Int64 = 0
+    ts: str = ""
+    dur: float = 0.0
+    cat: str = ""
+    id: int | str | None = None
+    args: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Loose(msgspec.Struct, gc=False):
+    ph: Any = ""
+    name: Any = ""
+    pid: Any = NO_PROCESS
+    tid: Any = 0
+    ts: msgspec.Raw = msgspec.Raw(b"")
+    dur: msgspec.Raw = msgspec.Raw(b"")
+    cat: Any = ""
+    id: msgspec.Raw = msgspec.Raw(b"")
+    args: msgspec.Raw = msgspec.Raw(b"")
+
+
+class SliceArgs(msgspec.Struct, gc=False):
+    """The args of a slice that become columns; the others stay in the file."""
+
+    task_type: str = msgspec.field(name="Task Type", default="")
+    stream: _Int64 = msgspec.field(name="Stream Id", default=-1)
+    physic_stream: _Int64 = msgspec.field(name="Physic Stream Id", default=-1)
+    connection: _Int64 = msgspec.field(name="connection_id", default=-1)
+    correlation: _Int64 = msgspec.field(name="correlation_id", default=-1)
+    stack: str = msgspec.field(name="Call stack", default="")
+
+
+_strict = msgspec.json.Decoder(list[Event]).decode
+_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_loose = msgspec.json.Decoder(_Loose).decode
+_slice_args = msgspec.json.Decoder(list[SliceArgs]).decode
+_one_slice_args = msgspec.json.Decoder(SliceArgs).decode
+_any = msgspec.json.decode
+_named: dict[int, str] = {}
+
+
+def decode_events(data: bytes) -> list[Event]:
+    """The events of a JSON array; an element that is no event becomes one with an empty ``ph``.
+
+    Raises ``ValueError`` (``msgspec.DecodeError``) if ``data`` is not well-formed.
+    """
+    try:
+        try:
+            return _strict(data)
+        except msgspec.ValidationError:
+            return [_tolerated(raw) for raw in _raws(data)]
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _tolerated(raw: msgspec.Raw) -> Event:
+    try:
+        loose = _loose(raw)
+    except msgspec.ValidationError:
+        return Event()
+    return Event(
+        ph=_text(loose.ph),
+        name=_text(loose.name),
+        pid=_number(loose.pid),
+        tid=_number(loose.tid),
+        ts=_literal(loose.ts),
+        dur=_microseconds(_literal(loose.dur)),
+        cat=_text(loose.cat),
+        id=None if bytes(loose.id) in (b"", b"null") else _literal(loose.id),
+        args=loose.args,
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _whole(value: object) -> int:
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return -1
+    return number if abs(number) < _BOUND else -1
+
+
+def _number(value: object) -> int:
+    """The number of a process or thread; one that is given as a name gets a negative number of its own."""
+    number = _whole(value)
+    if number != -1 or not isinstance(value, str) or value == "-1":
+        return number
+    number = -2 - crc32(value.encode())
+    _named[number] = value
+    return number
+
+
+def named(number: int) -> str:
+    """The name that stands behind the number of a process or thread, empty if it was given as a number."""
+    return _named.get(number, "")
+
+
+def known_names() -> dict[int, str]:
+    """All names that stand behind numbers so far, for another process to ``learn``."""
+    return dict(_named)
+
+
+def learn(named: dict[int, str]) -> None:
+    """Know the names that another process met."""
+    _named.update(named)
+
+
+def _literal(raw: msgspec.Raw) -> str:
+    """A number as it is written, or the text itself."""
+    data = bytes(raw)
+    if data[:1] == b'"':
+        return str(_any(data))
+    return data.decode("ascii", "replace")
+
+
+def _microseconds(text: str) -> float:
+    if not text or text == "null":
+        return 0.0
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def decode_slice_args(raws: list[msgspec.Raw]) -> list[SliceArgs]:
+    """The column args of every slice, in order; values of another type than the profiler's count as absent."""
+    joined = b"[%b]" % b",".join([raw or b"{}" for raw in raws])
+    try:
+        return _slice_args(joined)
+    except ValueError:
+        return [_tolerated_args(raw) for raw in raws]
+
+
+def _tolerated_args(raw: msgspec.Raw) -> SliceArgs:
+    try:
+        return _one_slice_args(raw or b"{}")
+    except ValueError:
+        found = SliceArgs()
+        values = decode_args(bytes(raw))
+        for attribute, key in _COLUMNS.items():
+            if key in values:
+                value = values[key]
+                setattr(found, attribute, _text(value) if attribute in ("task_type", "stack") else _whole(value))
+        return found
+
+
+_COLUMNS = {field.name: field.encode_name for field in msgspec.structs.fields(SliceArgs)}
+
+
+def decode_args(raw: bytes) -> dict[str, Any]:
+    """All args of one event; empty if there are none."""
+    values = loose_value(raw) if raw else {}
+    return values if isinstance(values, dict) else {}

@@ -1,0 +1,43 @@
+"""What ``M`` events say about processes and threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from npu_tui.ingest.json.events import Event, decode_args
+
+
+@dataclass(slots=True)
+class Metadata:
+    """Names, labels and orders of processes, names and orders of threads.
+
+    Packed pids of sort indexes above 31 run into those of other processes: the first name counts, a further one is kept
+    in ``other_names``.
+    """
+
+    process_name: dict[int, str] = field(default_factory=dict)
+    process_label: dict[int, str] = field(default_factory=dict)
+    process_order: dict[int, int] = field(default_factory=dict)
+    thread_name: dict[tuple[int, int], str] = field(default_factory=dict)
+    thread_order: dict[tuple[int, int], int] = field(default_factory=dict)
+    other_names: dict[int, str] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        """Take in one ``M`` event; unknown ones and those without a value are ignored."""
+        try:
+            args = decode_args(bytes(event.args))
+        except ValueError:
+            return
+        thread = (event.pid, event.tid)
+        if event.name == "process_name":
+            name = str(args.get("name", ""))
+            if name and name != self.process_name.setdefault(event.pid, name):
+                self.other_names[event.pid] = name
+        elif event.name == "process_labels":
+            self.process_label[event.pid] = str(args.get("labels", ""))
+        elif event.name == "process_sort_index" and isinstance(args.get("sort_index"), int):
+            self.process_order[event.pid] = args["sort_index"]
+        elif event.name == "thread_name":
+            self.thread_name[thread] = str(args.get("name", ""))
+        elif event.name == "thread_sort_index" and isinstance(args.get("sort_index"), int):
+            self.thread_order[thread] = args["sort_index"]

@@ -1,0 +1,232 @@
+"""Plain bytes of a file that may be packed with gzip."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from npu_tui.ingest.errors import Cancelled, InputError
+from npu_tui.ingest.source.scratch import Scratch
+from npu_tui.trace.model import EventFile
+
+MAGIC = b"\x1f\x8b"
+"""The first bytes of a gzip."""
+
+_BLOCK = 1 << 20
+_SUSPICIOUS_BYTES = 64 << 20
+_SUSPICIOUS_RATIO = 300
+"""A profile shrinks 10 to 30 times; what shrinks more than this is blanks."""
+_USUAL_RATIO = 50
+"""What a gzip tells of its length is taken for true up to this: the last bytes of one that is cut off are anything."""
+
+_TICK_SECONDS = 0.1
+
+Advance = Callable[[int], bool]
+
+
+@dataclass(slots=True)
+class Plain:
+    """Readable plain bytes: the file itself, or an unpacked copy that vanishes when it is closed.
+
+    ``path`` opens the same bytes again; ``cut`` says whether the packed file ends too early.
+    """
+
+    stream: BinaryIO
+    path: str
+    size: int
+    unpacked: bool
+    cut: bool
+
+
+def _arriving(stream: BinaryIO) -> Iterator[bytes]:
+    """What ``stream`` brings as it comes, and nothing now and then while it brings nothing."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # it has none
+        while data := stream.read(_BLOCK):
+            yield data
+        return
+    while True:
+        if not select.select([descriptor], [], [], _TICK_SECONDS)[0]:
+            yield b""
+        elif data := os.read(descriptor, _BLOCK):
+            yield data
+        else:
+            return
+
+
+def spooled(stream: BinaryIO, advance: Advance | None = None) -> tuple[BinaryIO, str]:
+    """What ``stream`` brings, in a file that vanishes when it is closed, and a path that opens it again.
+
+    ``advance`` is called several times a second with the bytes so far, also while none come, and cancels by returning
+    False. Raises ``OSError`` if there is no room.
+    """
+    copy, told = Scratch(), float("-inf")
+    try:
+        for data in _arriving(stream):
+            copy.write(data)
+            if advance is not None and time.monotonic() - told >= _TICK_SECONDS:
+                told = time.monotonic()
+                if not advance(copy.size):
+                    raise Cancelled
+        return copy.finish(), copy.path
+    except BaseException:
+        _closed(copy)
+        raise
+
+
+def open_plain(file: Path, advance: Advance | None = None) -> Plain:
+    """``file`` opened for reading, unpacked to a temporary file first if it is gzip.
+
+    ``advance`` is called with the number of packed bytes done and cancels by returning False. Raises ``InputError``
+    for what is no gzip behind its first bytes, or would unpack without end; ``OSError`` if a file cannot be read or
+    the copy cannot be written.
+    """
+    stream = file.open("rb")
+    if stream.read(2) != MAGIC:
+        stream.seek(0, 2)
+        size = stream.tell()
+        stream.seek(0)
+        return Plain(stream, str(file), size, unpacked=False, cut=False)
+    stream.seek(0)
+    with stream:
+        return _unpacked(file, stream, advance)
+
+
+def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
+    copy = Scratch(plain_bytes(packed.fileno()))
+    inflate = zlib.decompressobj(wbits=31)
+    taken = 0
+    whole = damaged = False
+    try:
+        while data := packed.read(_BLOCK):
+            taken += len(data)
+            while data := (data.lstrip(b"\0") if inflate.eof else data):
+                if inflate.eof:
+                    inflate = zlib.decompressobj(wbits=31)  # another member follows
+                before = inflate.copy()
+                try:
+                    plain = inflate.decompress(data, _BLOCK)
+                except zlib.error as error:
+                    copy.write(_readable(before, data))
+                    if not copy.size:
+                        raise InputError(f"{file}: byte 0: damaged gzip ({error}); copy the file again") from error
+                    damaged = True
+                    break
+                copy.write(plain)
+                _check(file, taken, copy.size)
+                whole = whole or inflate.eof
+                data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            if damaged:
+                break
+            if advance is not None and not advance(taken):
+                raise Cancelled
+        else:
+            copy.write(inflate.flush())
+            whole = inflate.eof
+        if not copy.size:
+            raise InputError(f"{file}: byte {taken}: gzip without content; copy the file again")
+        return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=not whole)
+    except BaseException:
+        _closed(copy)
+        raise
+
+
+def _closed(copy: Scratch) -> None:
+    """Give up what was written; a full disk must not say so twice."""
+    with contextlib.suppress(OSError):
+        copy.stream.close()
+
+
+def plain_bytes(descriptor: int) -> int:
+    """How many plain bytes a file holds at least as far as it tells: its own if it is not packed.
+
+    A gzip tells the length of its last member, less whole multiples of 4 GiB.
+    """
+    size = os.fstat(descriptor).st_size
+    if os.pread(descriptor, 2, 0) != MAGIC:
+        return size
+    told = int.from_bytes(os.pread(descriptor, 4, max(size - 4, 0)), "little")
+    return max(size, told if told <= size * _USUAL_RATIO else 0)
+
+
+class Unpacking:
+    """The plain bytes of the gzip ``file``, ``size`` of them, unpacked when they are first asked for."""
+
+    def __init__(self, file: Path, size: int) -> None:
+        self._file = file
+        self._size = size
+        self._lock = threading.Lock()
+        self._plain: Plain | None = None
+        self._failed: OSError | InputError | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether ``path`` answers at once."""
+        return self._plain is not None or self._failed is not None
+
+    def begin(self) -> None:
+        """Unpack them beside everything else, so that nobody waits for them later."""
+        threading.Thread(target=self._ahead, daemon=True).start()
+
+    def _ahead(self) -> None:
+        with contextlib.suppress(OSError, InputError):  # whoever asks for them is told
+            self.path()
+
+    def path(self) -> str:
+        """What opens them. Raises ``OSError`` and ``InputError`` as ``open_plain`` does."""
+        with self._lock:
+            if self._failed is not None:
+                raise self._failed
+            if self._plain is None:
+                try:
+                    self._plain = self._unpacked()
+                except (OSError, InputError) as error:
+                    self._failed = error
+                    raise
+            return self._plain.path
+
+    def _unpacked(self) -> Plain:
+        plain = open_plain(self._file)
+        if plain.size != self._size:
+            raise InputError(f"{self._file}: the file has changed since it was loaded; open it again")
+        return plain
+
+
+def at_hand(file: EventFile) -> bool:
+    """Whether ``plain_path`` answers at once."""
+    return not isinstance(file.copy, Unpacking) or file.copy.is_over
+
+
+def plain_path(file: EventFile) -> str:
+    """What opens the plain bytes of ``file``, which may have to be unpacked first.
+
+    Raises ``OSError`` and ``InputError`` as ``open_plain`` does.
+    """
+    return file.copy.path() if isinstance(file.copy, Unpacking) else file.path
+
+
+def _readable(inflate: zlib._Decompress, data: bytes) -> bytes:
+    """What ``data`` unpacks to before its first damage."""
+    found = bytearray()
+    try:
+        for at in range(len(data)):
+            found += inflate.decompress(data[at : at + 1])
+    except zlib.error:
+        pass
+    return bytes(found)
+
+
+def _check(file: Path, taken: int, written: int) -> None:
+    if written > _SUSPICIOUS_BYTES and written > taken * _SUSPICIOUS_RATIO:
+        raise InputError(
+            f"{file}: unpacks to {_SUSPICIOUS_RATIO} times its size or more, as no profile does; give a trace_view.json"
+        )

@@ -1,0 +1,22 @@
+"""What is to be said to a user as a code with arguments; only ``npu_tui.strings`` puts it into words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """``code`` is a key of the tables in ``npu_tui.strings``, ``args`` fill the placeholders of its text.
+
+    An argument is a number in the unit that the text names (ns, bytes, a share 0..1, a count), a text of the trace, or
+    another message.
+    """
+
+    code: str
+    args: dict[str, object] = field(default_factory=dict)
+
+
+def message(code: str, /, **args: object) -> Message:
+    """``Message(code, args)``."""
+    return Message(code, args)

@@ -1,0 +1,1 @@
+"""The main screen and what it hands its work to."""

@@ -1,0 +1,199 @@
+"""Runs searches beside the screen, so that no key waits for them; the newest one wins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+from textual.message import Message
+from textual.screen import Screen
+from textual.worker import get_current_worker
+
+from npu_tui.analysis.search.language import FIELDS, Query, QueryError, parse_query, unknown_field
+from npu_tui.analysis.search.search import Searchable
+from npu_tui.ingest.args.scan import file_order, slices_with_args
+from npu_tui.ingest.errors import InputError
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.tui.explore.hits import NO_HITS, Bools, Hits, make_hits
+from npu_tui.tui.explore.session import Session
+
+_NUMBERS = count()
+"""Every search has its own, so that none is taken for one of another session."""
+
+_BETWEEN = 0.15
+"""Seconds from one count to the next while args are read."""
+
+
+class Found(Message):
+    """The hits of search ``number`` so far, or in ``error`` what is wrong with it."""
+
+    def __init__(self, number: int, hits: Hits, error: str = "") -> None:
+        self.number = number
+        self.hits = hits
+        self.error = error
+        super().__init__()
+
+
+class Finder:
+    """The present search of ``screen``: its ``hits``, and in ``error`` one line where its text cannot be used."""
+
+    def __init__(self, screen: Screen[None], session: Session) -> None:
+        self.hits = NO_HITS
+        self.error = ""
+        self.running = False
+        self._text = ""
+        self._screen = screen
+        self._number = next(_NUMBERS)
+        self._traces = session.scene.traces
+        self._searchables = [
+            Searchable(trace, found) for trace, found in zip(self._traces, session.dispatches, strict=True)
+        ]
+        self._prepared = False
+        self._orders: dict[int, npt.NDArray[np.int64]] = {}
+        self._places = [
+            name
+            for trace in self._traces
+            for name in (*(lane.name for lane in trace.lanes), *(layer.name for layer in trace.layers))
+        ]
+
+    @property
+    def text(self) -> str:
+        """What is or was looked for; empty without a search."""
+        return self._text
+
+    def prepare(self) -> None:
+        """Compute in a thread what searches need, while the user is still typing one."""
+        if not self._prepared:
+            self._prepared = True
+            self._screen.run_worker(self._prepare, thread=True, group="prepare")
+
+    def _prepare(self) -> None:
+        for number, searchable in enumerate(self._searchables):
+            searchable.prepare()
+            self._order(number)
+
+    def _order(self, number: int) -> npt.NDArray[np.int64]:
+        """The slices of trace ``number`` as they stand in the file."""
+        if number not in self._orders:
+            self._orders[number] = file_order(self._traces[number])
+        return self._orders[number]
+
+    def clear(self) -> None:
+        """Stop searching; there are no hits."""
+        self._number = next(_NUMBERS)
+        self.hits, self.error, self.running, self._text = NO_HITS, "", False, ""
+
+    def begin(self, text: str) -> None:
+        """Look for ``text`` in a thread; ``Found`` messages bring the hits to the screen."""
+        self.clear()
+        if not text.strip():
+            return
+        self._text, self.running = text, True
+        number = self._number
+        self._screen.run_worker(lambda: self._work(number, text), thread=True, exclusive=True, group="search")
+
+    def finish(self, text: str) -> None:
+        """Look for ``text`` until the hits are there; only args are still read in the thread."""
+        if text == self._text and not self.running:
+            return
+        try:
+            query = parse_query(text, self._places)
+        except QueryError as error:
+            self._refuse(error)
+            return
+        if query.args:
+            if text != self._text:
+                self.begin(text)
+            return
+        self.clear()
+        self._text = text
+        try:
+            self.hits = make_hits(text, self._traces, self._masks(query))
+        except QueryError as error:
+            self._refuse(error)
+
+    def words(self) -> str:
+        """How many hits there are, or what is wrong; empty without a search."""
+        count, text = f"{len(self.hits):,}", self._text
+        if self.error or not text:
+            return self.error
+        if self.running:
+            return say("search.running", count=count, text=text, share=f"{self._share:.0%}")
+        if len(self.hits):
+            return say("search.title", count=count, text=text)
+        return say("search.nothing", text=text) + self._fields()
+
+    def answer(self) -> str:
+        """The same, where the text itself is in sight."""
+        count = f"{len(self.hits):,}"
+        if self.error or not self._text:
+            return self.error
+        if self.running:
+            return say("search.count_so_far", count=count, share=f"{self._share:.0%}")
+        return say("search.count", count=count) if len(self.hits) else say("search.no_hits") + self._fields()
+
+    @property
+    def _share(self) -> float:
+        return 0.0 if self.hits is NO_HITS else self.hits.share
+
+    def _fields(self) -> str:
+        """Which field may be meant by what is none."""
+        unknown = unknown_field(self._text)
+        if unknown is None:
+            return ""
+        near = get_close_matches(unknown, FIELDS, 1)
+        return say("search.field_near", near=near[0]) if near else say("search.fields", fields=" ".join(FIELDS))
+
+    def take(self, found: Found) -> bool:
+        """Keep what a ``Found`` brought; False if it belongs to an older search."""
+        if found.number != self._number:
+            return False
+        self.hits, self.error = found.hits, found.error
+        self.running = found.hits.share < 1 and not found.error
+        return True
+
+    def _refuse(self, error: QueryError) -> None:
+        self.clear()
+        self.error = printable(str(error))
+
+    def _work(self, number: int, text: str) -> None:
+        worker = get_current_worker()
+
+        def go_on() -> bool:
+            return number == self._number and not worker.is_cancelled
+
+        try:
+            query = parse_query(text, self._places)
+            for hits in self._search(query, go_on):
+                self._screen.post_message(Found(number, hits))
+        except (QueryError, InputError) as error:
+            self._screen.post_message(Found(number, NO_HITS, printable(str(error))))
+
+    def _masks(self, query: Query) -> list[Bools]:
+        return [searchable.find(query) for searchable in self._searchables]
+
+    def _search(self, query: Query, go_on: Callable[[], bool]) -> Iterator[Hits]:
+        masks = self._masks(query)
+        if not query.args:
+            yield make_hits(query.text, self._traces, masks)
+            return
+        wanted, masks = masks, [np.zeros(len(mask), np.bool_) for mask in masks]
+        shown = time.monotonic()
+        none = True
+        for number, trace in enumerate(self._traces):
+            order = self._order(number)
+            for batch in slices_with_args(trace, order[wanted[number][order]], query.args, go_on):
+                masks[number][batch.items] = True
+                now = time.monotonic()
+                # The first hits are shown at once.
+                if now - shown >= _BETWEEN or (none and len(batch.items)):
+                    shown, none = now, none and not len(batch.items)
+                    share = min((number + batch.done) / len(self._traces), 0.999)
+                    yield make_hits(query.text, self._traces, [mask.copy() for mask in masks], share)
+        if go_on():
+            yield make_hits(query.text, self._traces, masks)

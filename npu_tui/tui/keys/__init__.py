@@ -1,0 +1,1 @@
+"""The registry of commands and the keys that run them."""

@@ -1,0 +1,175 @@
+"""The registry of commands: the one source of bindings, palette, help, footer and the README's key table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from npu_tui.strings import name_keys, say
+from npu_tui.tui.keys.key_names import key_label
+
+Group = Literal["time", "rows", "slices", "links", "range", "search", "notes", "panel", "program"]
+GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "notes", "panel", "program")
+
+TAB_COMMAND = "tab_"
+"""What the ids of the commands begin with that open a tab."""
+TAB_KEYS = (
+    ("findings", "1"),
+    ("lines", "2"),
+    ("details", "3"),
+    ("links", "4"),
+    ("range", "5"),
+    ("operators", "6"),
+    ("communication", "7"),
+    ("search", "8"),
+)
+"""The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something the user can do. ``default_keys`` are Textual key names, or one twice with a blank for a sequence.
+
+    A command without keys is typed behind ``:`` or found in the palette.
+    """
+
+    id: str
+    group: Group
+    default_keys: tuple[str, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that run the command, the user's own if there are any."""
+        return _own_keys.get(self.id, self.default_keys)
+
+    @property
+    def press(self) -> str:
+        """What to press, or to type where it has no key, in texts that name it."""
+        return key_label(self.keys[0]) if self.keys else f":{self.id}"
+
+    @property
+    def title(self) -> str:
+        """What the command does, in a few words."""
+        return say(f"command.{self.id}")
+
+
+_own_keys: dict[str, tuple[str, ...]] = {}
+
+
+def set_keys(own: Mapping[str, tuple[str, ...]]) -> None:
+    """From now on the commands of ``own`` have these keys, all others their default ones."""
+    _own_keys.clear()
+    _own_keys.update(own)
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("zoom_in", "time", ("w",)),
+    Command("zoom_out", "time", ("s",)),
+    Command("zoom_in_fast", "time", ("W",)),
+    Command("zoom_out_fast", "time", ("S",)),
+    Command("pan_left", "time", ("a", "left")),
+    Command("pan_right", "time", ("d", "right")),
+    Command("pan_left_fast", "time", ("A",)),
+    Command("pan_right_fast", "time", ("D",)),
+    Command("cursor_left", "time", ("shift+left",)),
+    Command("cursor_right", "time", ("shift+right",)),
+    Command("home", "time", ("0", "home", "ctrl+0")),
+    Command("fit", "time", ("f",)),
+    Command("undo", "time", ("backspace", "u")),
+    Command("redo", "time", ("U", "ctrl+r")),
+    Command("step_previous", "time", ("less_than_sign",)),
+    Command("step_next", "time", ("greater_than_sign",)),
+    Command("align_start", "time", ("L",)),
+    Command("align_end", "time", ("R",)),
+    Command("base", "time", ()),
+    Command("row_up", "rows", ("up", "k")),
+    Command("row_down", "rows", ("down", "j")),
+    Command("layer_up", "rows", ("pageup",)),
+    Command("layer_down", "rows", ("pagedown",)),
+    Command("row_first", "rows", ("g g",)),
+    Command("row_last", "rows", ("G",)),
+    Command("fold", "rows", ("space",)),
+    Command("pin", "rows", ("p",)),
+    Command("hide", "rows", ("H",)),
+    Command("show_hidden", "rows", ()),
+    Command("idle", "rows", ("i",)),
+    Command("slice_previous", "slices", ("h", "comma")),
+    Command("slice_next", "slices", ("l", "full_stop")),
+    Command("same_previous", "slices", ("left_curly_bracket",)),
+    Command("same_next", "slices", ("right_curly_bracket",)),
+    Command("bubble_next", "slices", ("b",)),
+    Command("bubble_previous", "slices", ("B",)),
+    Command("starved_next", "slices", ("x",)),
+    Command("starved_previous", "slices", ("X",)),
+    Command("finding_next", "slices", ("e",)),
+    Command("finding_previous", "slices", ("E",)),
+    Command("link_back", "links", ("left_square_bracket",)),
+    Command("link_forward", "links", ("right_square_bracket",)),
+    Command("sibling_previous", "links", ("left_parenthesis",)),
+    Command("sibling_next", "links", ("right_parenthesis",)),
+    Command("chain", "links", ("c",)),
+    Command("link_mode", "links", ("t",)),
+    Command("range_selection", "range", ("m",)),
+    Command("range_clear", "range", ("M",)),
+    Command("range_mark", "range", ("v",)),
+    Command("range_gap", "range", ("V",)),
+    Command("range_zoom", "range", ("z", "Z")),
+    Command("search", "search", ("slash",)),
+    Command("hit_next", "search", ("n",)),
+    Command("hit_previous", "search", ("N",)),
+    Command("hits_only", "search", ("asterisk",)),
+    Command("flag", "notes", ("K",)),
+    Command("flags", "notes", ()),
+    Command("yank", "notes", ("y",)),
+    Command("yank_view", "notes", ("Y",)),
+    Command("copy_text", "notes", ()),
+    Command("copy_csv", "notes", ()),
+    Command("panel", "panel", ("q", "Q")),
+    *(Command(f"{TAB_COMMAND}{tab}", "panel", (key,)) for tab, key in TAB_KEYS),
+    Command("sort_reverse", "panel", ("minus",)),
+    Command("filter", "panel", ("ampersand",)),
+    Command("open_code", "panel", ("o",)),
+    Command("go", "panel", ("enter",)),
+    Command("escape", "panel", ("escape",)),
+    Command("focus_next", "panel", ("tab",)),
+    Command("command", "program", ("colon",)),
+    Command("palette", "program", ("ctrl+p",)),
+    Command("health", "program", ()),
+    Command("redraw", "program", ("ctrl+l",)),
+    Command("help", "program", ("question_mark",)),
+    Command("quit", "program", ("ctrl+q",)),
+)
+
+BY_ID: dict[str, Command] = {command.id: command for command in COMMANDS}
+name_keys(lambda command: BY_ID[command].press)
+
+
+def keys_label(command: Command) -> str:
+    """All keys of a command as people write them."""
+    return " ".join(_labels(command))
+
+
+def _labels(command: Command) -> list[str]:
+    """The keys of a command, or how it is typed where it has none."""
+    return [key_label(key) for key in command.keys] or [f":{command.id}"]
+
+
+def markdown_table() -> str:
+    """The key table of the README."""
+    lines = ["| keys | what they do |", "|---|---|"]
+    for command in COMMANDS:
+        keys = " ".join(f"`{label}`" for label in _labels(command))
+        lines.append(f"| {keys} | {command.title} |")
+    return "\n".join(lines) + "\n"
+
+
+def text_table() -> str:
+    """The key table as plain text, by group."""
+    width = max(len(keys_label(command)) for command in COMMANDS)
+    lines = []
+    for group in GROUPS:
+        lines += [say(f"group.{group}")]
+        lines += [f"  {keys_label(command):{width}}  {command.title}" for command in COMMANDS if command.group == group]
+        lines.append("")
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""The keys that the bottom line names, in the order of what a newcomer needs, by where the focus is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.text import Text
+
+from npu_tui.strings import say
+from npu_tui.tui.keys.commands import BY_ID
+from npu_tui.tui.keys.key_names import key_label
+
+Place = Literal["lanes", "table", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One word and what to press for it: the first keys of ``commands``, or ``keys`` that belong to a table."""
+
+    word: str
+    commands: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    def labels(self) -> list[str]:
+        """The keys as people write them; none where no command of the hint has a key."""
+        own = [key_label(BY_ID[command].keys[0]) for command in self.commands if BY_ID[command].keys]
+        return own + [key_label(key) for key in self.keys]
+
+
+_QUIT = "quit"
+_ALWAYS = (Hint("help", ("help",)), Hint(_QUIT))
+HINTS: dict[Place, tuple[Hint, ...]] = {
+    "lanes": (
+        *_ALWAYS,
+        Hint("finding", ("finding_next",)),
+        Hint("starved", ("starved_next",)),
+        Hint("zoom", ("zoom_in", "zoom_out")),
+        Hint("pan", ("pan_left", "pan_right")),
+        Hint("panel", ("panel",)),
+        Hint("row", ("row_up", "row_down")),
+        Hint("chain", ("chain",)),
+        Hint("slice", ("slice_previous", "slice_next")),
+        Hint("search", ("search",)),
+        Hint("fold", ("fold",)),
+        Hint("undo", ("undo",)),
+        Hint("home", ("home",)),
+        Hint("link", ("link_back", "link_forward")),
+        Hint("fit", ("fit",)),
+        Hint("range", ("range_mark",)),
+        Hint("lines", ("link_mode",)),
+    ),
+    "table": (
+        *_ALWAYS,
+        Hint("go", keys=("enter",)),
+        Hint("tell", keys=("space",)),
+        Hint("lanes", ("escape",)),
+        Hint("row", keys=("up", "down")),
+        Hint("sort", keys=("left", "right")),
+        Hint("reverse", ("sort_reverse",)),
+        Hint("filter", ("filter",)),
+        Hint("copy", ("yank",)),
+        Hint("code", ("open_code",)),
+    ),
+    "text": (
+        *_ALWAYS,
+        Hint("lanes", ("escape",)),
+        Hint("scroll", keys=("up", "down")),
+        Hint("zoom", ("zoom_in", "zoom_out")),
+        Hint("pan", ("pan_left", "pan_right")),
+        Hint("panel", ("panel",)),
+    ),
+}
+
+
+def footer(place: Place, width: int) -> Text:
+    """The hints of ``place``, as many whole ones as ``width`` columns hold."""
+    return _joined(HINTS[place], width)
+
+
+def led(leads: Iterable[str], width: int) -> Text:
+    """How to get help and out, then the first of ``leads`` that fits into ``width`` columns, else the last one."""
+    line = _joined(_ALWAYS, width)
+    gap = "   " if line.plain else ""
+    room, words = width - len(line.plain) - len(gap), list(leads)
+    line.append(gap + next((lead for lead in words if len(lead) <= room), words[-1]), style="bold")
+    return line
+
+
+def _joined(hints: Iterable[Hint], width: int) -> Text:
+    line = Text()
+    for hint in hints:
+        labels = _ways_out() if hint.word == _QUIT else hint.labels()
+        if not labels:
+            continue
+        part = Text.assemble((" ".join(labels), "bold"), f" {say(f'footer.{hint.word}')}")
+        gap = "  " if line.plain else ""
+        if len(line.plain) + len(gap) + len(part.plain) > width:
+            break
+        line.append(gap)
+        line.append_text(part)
+    return line
+
+
+def _ways_out() -> list[str]:
+    """How to quit: typed behind the key of the prompt, which everybody tries, else by key."""
+    if BY_ID["command"].keys:
+        return [f"{key_label(BY_ID['command'].keys[0])}q"]
+    return [key_label(key) for key in BY_ID["quit"].keys[:1]] or ["Ctrl+C"]

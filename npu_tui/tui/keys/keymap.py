@@ -1,0 +1,140 @@
+"""The user's own keys: checked, given to the commands, and what that took from others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from npu_tui.settings import Settings, setting_error
+from npu_tui.strings import say
+from npu_tui.tui.keys.commands import BY_ID, COMMANDS, set_keys
+from npu_tui.tui.keys.key_names import find_key, key_label, nearest_key, sent_as
+
+_FIXED = {"ctrl+c": "keymap.fixed", "escape": "keymap.escape"}
+"""Keys that no other command can have than the one called so, each with the text that says why."""
+
+_without: list[str] = []
+"""The commands whose last key the user gave to others without a word about them."""
+
+
+class KeymapError(ValueError):
+    """Keys that cannot be used; one line that names the command, the key and the nearest name.
+
+    ``command`` is the one whose keys are at fault.
+    """
+
+    def __init__(self, command: str, words: str) -> None:
+        super().__init__(words)
+        self.command = command
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """``words`` about the keys that the user gave to ``command``: they work, but something else does not any more."""
+
+    command: str
+    words: str
+
+
+def use_settings(settings: Settings) -> list[str]:
+    """Use the keys of ``settings``; returns a line about each default key that they take and each that rarely arrives.
+
+    Raises ``SettingsError``, which names the file and the line.
+    """
+    try:
+        remarks = use_keys(settings.keys, settings.key_lines)
+    except KeymapError as error:
+        raise setting_error(settings, error.command, str(error)) from None
+    remarks.sort(key=lambda remark: settings.key_lines.get(remark.command, 0))
+    return [str(setting_error(settings, remark.command, remark.words)) for remark in remarks]
+
+
+def use_keys(own: Mapping[str, tuple[str, ...]], lines: Mapping[str, int] | None = None) -> list[Remark]:
+    """Give the commands of ``own`` its keys in place of theirs; a key is taken from the command that had it.
+
+    ``lines`` says where the file names each command. Returns what the user may not have meant. Raises
+    ``KeymapError`` for an unknown key, for one that ``own`` gives to two commands, and for one that would both begin a
+    sequence and run a command.
+    """
+    wanted = {command: _named(command, keys) for command, keys in own.items()}
+    givers: dict[str, tuple[str, str]] = {}
+    for command, keys in wanted.items():
+        for key in keys:
+            first = key.partition(" ")[0]
+            other, whole = givers.setdefault(first, (command, key))
+            if (other, whole) != (command, key):
+                raise KeymapError(command, _clash(command, key, other, whole, lines or {}))
+    remarks = [*_taken(wanted, givers), *_odd(wanted)]
+    _without[:] = [id_ for id_, keys in _left(wanted, givers).items() if not keys and BY_ID[id_].default_keys]
+    set_keys(wanted | _left(wanted, givers) if wanted else {})
+    return remarks
+
+
+def words_at_start() -> list[str]:
+    """What to tell a user whose own keys left commands without any: one line at most."""
+    return [say("keymap.without", commands=", ".join(_without))] if _without else []
+
+
+def _named(command: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Textual's names of ``keys``, each once."""
+    return tuple(dict.fromkeys(key_name(command, key) for key in keys))
+
+
+def key_name(command: str, text: str) -> str:
+    """Textual's name of a key of ``command`` as people write it. Raises ``KeymapError`` if there is no such key."""
+    key = find_key(text)
+    if key is None:
+        near = nearest_key(text)
+        hint = say("keymap.nearest", name=near) if near else ""
+        raise KeymapError(command, say("keymap.unknown", key=text, command=command) + hint)
+    fixed = _FIXED.get(key.partition(" ")[0])
+    if fixed is not None and command != key:
+        raise KeymapError(command, say(fixed, key=key_label(key), command=command))
+    return key
+
+
+def _clash(command: str, key: str, other: str, whole: str, lines: Mapping[str, int]) -> str:
+    """What is wrong where ``key`` of ``command`` and ``whole`` of ``other`` begin alike."""
+    there = f"{other} ({say('keymap.line', line=lines[other])})" if other in lines and other != command else other
+    if key == whole:
+        return say("keymap.twice", key=key_label(key), command=command, other=there)
+    if " " in key:  # the sequence first
+        return say("keymap.begins", key=key_label(whole), sequence=key_label(key), command=there, other=command)
+    return say("keymap.begins", key=key_label(key), sequence=key_label(whole), command=command, other=there)
+
+
+def _left(wanted: Mapping[str, tuple[str, ...]], givers: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+    """The default keys that the commands without keys of their own keep."""
+    return {
+        command.id: tuple(key for key in command.default_keys if key.partition(" ")[0] not in givers)
+        for command in COMMANDS
+        if command.id not in wanted
+    }
+
+
+def _taken(wanted: Mapping[str, tuple[str, ...]], givers: Mapping[str, tuple[str, str]]) -> list[Remark]:
+    """The default keys that were taken from commands of which the user says nothing."""
+    remarks = []
+    for id_, left in _left(wanted, givers).items():
+        for key in BY_ID[id_].default_keys:
+            if key in left:
+                continue
+            by, whole = givers[key.partition(" ")[0]]
+            labels = {"key": key_label(whole), "command": by, "other": id_, "sequence": key_label(key)}
+            words = say("keymap.ends" if " " in key else "keymap.taken", **labels)
+            rest = " ".join(map(key_label, left))
+            words += say("keymap.keeps", keys=rest) if rest else say("keymap.none_left")
+            remarks.append(Remark(by, words))
+    return remarks
+
+
+def _odd(wanted: Mapping[str, tuple[str, ...]]) -> list[Remark]:
+    """The keys that most terminals do not tell from another one."""
+    remarks = []
+    for command, keys in wanted.items():
+        for key in keys:
+            other = sent_as(key.partition(" ")[0])
+            if other is not None:
+                words = say("keymap.sent_as", key=key_label(key), command=command, other=key_label(other))
+                remarks.append(Remark(command, words))
+    return remarks

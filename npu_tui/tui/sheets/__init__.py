@@ -1,0 +1,1 @@
+"""Sheets of text over the main screen."""

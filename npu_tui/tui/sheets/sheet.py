@@ -1,0 +1,40 @@
+"""A sheet of text over the main screen, closed with Esc."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import BindingsMap
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from npu_tui.strings import say
+from npu_tui.tui.keys.bindings import closing_bindings
+
+
+class Sheet(ModalScreen[None]):
+    """Shows ``content`` under ``title``; it scrolls where it is longer than the screen."""
+
+    DEFAULT_CSS = """
+    Sheet { align: center middle; }
+    Sheet > VerticalScroll {
+        width: 92%; max-width: 130; height: auto; max-height: 96%;
+        background: $surface; border: round $primary; padding: 0 2; scrollbar-gutter: stable;
+    }
+    Sheet Static { height: auto; }
+    """
+
+    def __init__(self, title: str, content: RenderableType) -> None:
+        super().__init__()
+        self._bindings = BindingsMap(closing_bindings("help", "panel"))
+        self._heading = title
+        self._content = content
+
+    def compose(self) -> ComposeResult:
+        """Title and content."""
+        heading = Text(self._heading, style="bold")
+        heading.append(f"   {say('sheet.close')}", style="dim")
+        with VerticalScroll():
+            yield Static(Group(heading, Text(""), self._content))

@@ -1,0 +1,1 @@
+"""What the terminal is asked, sent and left with."""

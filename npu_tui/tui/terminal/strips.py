@@ -1,0 +1,117 @@
+"""Rows that reach the terminal as they are, and turn into segments only when something cuts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rich.color import Color
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from textual.cache import FIFOCache
+from textual.strip import Strip
+
+from npu_tui.view.cells.ansi import Colour, Run
+from npu_tui.view.cells.grid import Attr
+
+
+class Shown:
+    """Which version of every row the terminal shows; 0 where that is not known.
+
+    ``end_of_frame()`` is written behind the last changed row of a frame.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._versions = [0] * rows
+        self.end_of_frame: Callable[[], str] = str
+
+    def forget(self) -> None:
+        """Nothing is known any more: something else may have drawn there."""
+        self._versions = [0] * len(self._versions)
+
+    def replace(self, row: int, version: int) -> int:
+        """Note that ``row`` is about to show ``version``; returns what it showed before."""
+        before, self._versions[row] = self._versions[row], version
+        return before
+
+
+class AnsiStrip(Strip):
+    """Version ``version`` of a row of ``width`` cells.
+
+    Where the terminal shows this version nothing is written, where it still shows version ``base`` it is ``change``;
+    otherwise ``whole()``, the complete row. ``last`` marks the last changed row of a frame. ``runs()`` gives the row in
+    styled pieces, for when a dialog covers part of it or a picture is made.
+    """
+
+    __slots__ = ("_base", "_change", "_last", "_made", "_row", "_runs", "_shown", "_version", "_whole")
+
+    def __init__(
+        self,
+        width: int,
+        row: int,
+        version: int,
+        base: int,
+        change: str,
+        whole: Callable[[], str],
+        runs: Callable[[], list[Run]],
+        shown: Shown,
+        last: bool = False,
+    ) -> None:
+        # Strip's own initialiser makes eight caches that a row which is written whole never needs.
+        self._cell_length = width
+        self._render_cache = None
+        self._link_ids = None
+        self._cell_count = None
+        self._row, self._version, self._base = row, version, base
+        self._change, self._whole, self._runs, self._shown, self._last = change, whole, runs, shown, last
+        self._made: list[Segment] | None = None
+
+    def __getattr__(self, name: str) -> FIFOCache[Any, Any]:
+        if not name.endswith("_cache"):
+            raise AttributeError(name)
+        cache: FIFOCache[Any, Any] = FIFOCache(4)
+        setattr(self, name, cache)
+        return cache
+
+    def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
+        """The row itself where nothing cuts it."""
+        places = list(cuts)
+        return [self] if places == [self.cell_length] else super().divide(places)
+
+    @property
+    def _segments(self) -> list[Segment]:
+        self._shown.replace(self._row, 0)  # what is asked in pieces is not written as a row
+        if self._made is None:
+            self._made = [Segment(run[0], style_of(*run[1:])) for run in self._runs()]
+        return self._made
+
+    @_segments.setter
+    def _segments(self, segments: Iterable[Segment]) -> None:
+        self._made = None
+
+    def render(self, console: Console) -> str:
+        """What brings the terminal to this version; it is called when the row is written."""
+        before = self._shown.replace(self._row, self._version)
+        if before == self._version:
+            return ""
+        text = self._change if before == self._base and before else self._whole()
+        return text + self._shown.end_of_frame() if self._last else text
+
+
+def style_of(fg: Colour, bg: Colour, attr: int, turned: bool) -> Style:
+    """The Rich style of a run."""
+    return Style(
+        color=_colour(fg),
+        bgcolor=_colour(bg),
+        reverse=turned,
+        bold=bool(attr & Attr.BOLD),
+        dim=bool(attr & Attr.DIM),
+        underline=bool(attr & Attr.UNDERLINE),
+    )
+
+
+def _colour(colour: Colour) -> Color | None:
+    if colour is None:
+        return None
+    return Color.from_ansi(colour) if isinstance(colour, int) else Color.from_rgb(*colour)

@@ -1,0 +1,239 @@
+"""What the terminal can show, found out once before anything is drawn; and that it is left as it was.
+
+Sources: the ``NO_COLOR`` convention (no-color.org), ``COLORTERM`` and ``TERM``, the locale, and the terminal itself,
+asked with CSI 6 n for the cursor's place and with OSC 11 for its background (xterm's control sequences).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import select
+import signal
+import sys
+import termios
+import threading
+import time
+import tty
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from npu_tui.trace.text import cell_count
+from npu_tui.view.cells.ansi import Depth
+from npu_tui.view.cells.glyphs import GLYPH_SETS, PROBE, GlyphSet
+from npu_tui.view.cells.palette import DARK, LIGHT, PALETTES, Palette
+
+AUTO = "auto"
+THEME_NAMES = (AUTO, *PALETTES)
+GLYPHS_NAMES = (AUTO, *GLYPH_SETS)
+
+PATIENCE = 0.4
+"""Seconds for the first answer; a terminal that is silent that long is asked nothing else."""
+
+_LONGER = 1.0
+_MONOCHROME = re.compile(r"^(?:dumb|unknown|vt\d+|ansi-m|.*-mono|.*-m)$")
+_CURSOR = re.compile(rb"\x1b\[\??(\d+);(\d+)R")
+_BACKGROUND = re.compile(rb"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
+_WHERE = "\x1b[6n"
+_SAVE, _BACK = "\x1b7", "\x1b8\x1b[K"
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """How to draw. ``typed`` are bytes that were typed while the terminal was asked."""
+
+    depth: Depth = "truecolor"
+    palette: Palette = DARK
+    glyphs: GlyphSet = "blocks"
+    typed: bytes = b""
+
+
+def colour_depth(environment: Mapping[str, str]) -> Depth:
+    """The colours that the environment promises."""
+    term = environment.get("TERM", "").lower()
+    if environment.get("NO_COLOR") or not term or _MONOCHROME.match(term):
+        return "none"
+    if environment.get("COLORTERM", "").lower() in ("truecolor", "24bit") or term.endswith("-direct"):
+        return "truecolor"
+    if "256" in term or term.partition("-")[2] in ("kitty", "ghostty") or term in ("foot", "alacritty", "wezterm"):
+        return "256"
+    return "16"
+
+
+def is_utf8(environment: Mapping[str, str]) -> bool:
+    """Whether the locale's characters are those of UTF-8."""
+    named = next((environment[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environment.get(name)), "")
+    return "utf8" in named.lower().replace("-", "")
+
+
+def find_terminal(theme: str = AUTO, glyphs: str = AUTO) -> Terminal:
+    """The terminal this program runs in; what is given explicitly is not asked for."""
+    environment = os.environ
+    found = Terminal(colour_depth(environment))
+    width: int | None = None
+    dark = True
+    ask_glyphs = glyphs == AUTO and is_utf8(environment)
+    ask_theme = theme == AUTO and found.depth != "none"
+    if ask_glyphs or ask_theme:
+        width, light, typed = ask(ask_theme)
+        found = replace(found, typed=typed)
+        dark = _hinted_dark(environment) if light is None else light < 0.5
+    automatic = glyphs_of_width(width, is_utf8(environment))
+    return replace(found, palette=palette_named(theme, dark), glyphs=glyphs_named(glyphs, automatic))
+
+
+def palette_named(theme: str, dark: bool = True) -> Palette:
+    """The palette of ``theme``; ``dark`` is the terminal's background, for ``AUTO``."""
+    return PALETTES.get(theme, DARK if dark else LIGHT)
+
+
+def glyphs_named(name: str, automatic: GlyphSet = "blocks") -> GlyphSet:
+    """The glyphs called ``name``, or ``automatic`` for ``AUTO``."""
+    return next((glyphs for glyphs in GLYPH_SETS if glyphs == name), automatic)
+
+
+def glyphs_of_width(width: int | None, utf8: bool) -> GlyphSet:
+    """The glyphs for a terminal that drew ``PROBE`` in ``width`` cells (None: it did not say)."""
+    if not utf8:
+        return "ascii"
+    if width is None or width == cell_count(PROBE):
+        return "blocks"
+    # More than two cells each: the terminal takes every byte for a character.
+    return "safe" if cell_count(PROBE) < width <= 2 * cell_count(PROBE) else "ascii"
+
+
+def _hinted_dark(environment: Mapping[str, str]) -> bool:
+    """Whether the background is dark by ``COLORFGBG`` of rxvt and Konsole, where it is set."""
+    return environment.get("COLORFGBG", "").rpartition(";")[2] not in ("7", "15")
+
+
+def ask(background: bool) -> tuple[int | None, float | None, bytes]:
+    """Ask the terminal: the cells that ``PROBE`` takes, its background's lightness 0..1, and what was typed meanwhile.
+
+    A question it does not answer is None.
+    """
+    screen = sys.__stderr__ if sys.__stderr__ is not None and sys.__stderr__.isatty() else sys.__stdout__
+    if screen is None or not screen.isatty() or not os.isatty(0):
+        return None, None, b""
+    keys, out = 0, screen.fileno()
+    try:
+        before = termios.tcgetattr(keys)
+        tty.setcbreak(keys, termios.TCSANOW)
+    except termios.error:
+        return None, None, b""
+    try:
+        return _dialogue(lambda text: os.write(out, text.encode()), lambda wait: _read(keys, wait), background)
+    except OSError:
+        return None, None, b""
+    finally:
+        termios.tcsetattr(keys, termios.TCSANOW, before)
+
+
+def _read(keys: int, wait: float) -> bytes:
+    return os.read(keys, 4096) if select.select([keys], [], [], max(wait, 0))[0] else b""
+
+
+def _dialogue(
+    write: Callable[[str], object], read: Callable[[float], bytes], background: bool
+) -> tuple[int | None, float | None, bytes]:
+    """The questions and answers of ``ask``; ``read`` waits that many seconds for bytes."""
+    write(f"{_SAVE}{_WHERE}{PROBE}{_WHERE}{_BACK}")
+    data = _until(read, b"", 2, PATIENCE)
+    places = _CURSOR.findall(data)
+    if len(places) < 2:
+        return None, None, _CURSOR.sub(b"", data)
+    width = int(places[1][1]) - int(places[0][1]) if places[0][0] == places[1][0] else None
+    if not background:
+        return width, None, _CURSOR.sub(b"", data)
+    # Terminals answer in order, so the cursor's place says that no answer to the colour will come any more.
+    write(f"\x1b]11;?\x1b\\{_WHERE}")
+    data = _until(read, _CURSOR.sub(b"", data), 1, _LONGER)
+    colour = _BACKGROUND.search(data)
+    return width, _lightness(colour), _CURSOR.sub(b"", _BACKGROUND.sub(b"", data))
+
+
+def _until(read: Callable[[float], bytes], data: bytes, answers: int, patience: float) -> bytes:
+    """``data`` and what follows, until it holds so many cursor places or ``patience`` seconds have gone."""
+    deadline = time.monotonic() + patience
+    while len(_CURSOR.findall(data)) < answers:
+        wait = deadline - time.monotonic()
+        if wait <= 0:
+            break
+        data += read(wait)
+    return data
+
+
+def _lightness(colour: re.Match[bytes] | None) -> float | None:
+    if colour is None:
+        return None
+    red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in colour.groups())
+    return float(0.2126 * red + 0.7152 * green + 0.0722 * blue)
+
+
+_QUIET = (
+    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l"  # mouse
+    "\x1b[?1004l\x1b[?2004l\x1b[?2048l\x1b[?2026l\x1b[?7h\x1b[?25h\x1b[0m"  # focus, paste, resize, frames, wrap, cursor
+)
+_LEAVE = "\x1b[<u\x1b[?1049l"
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_GRACE = 2.0
+"""Seconds that the program has to end in order after a signal."""
+
+
+@contextmanager
+def guarded(stop: Callable[[int], None]) -> Iterator[None]:
+    """Run the body and leave the terminal as it was, whatever ends the body.
+
+    SIGINT, SIGTERM and SIGHUP call ``stop`` with the exit code in the event loop of the body; if that is stuck, the
+    process ends all the same.
+    """
+    before = _attributes()
+
+    def restore(in_order: bool) -> None:
+        with suppress(OSError):
+            _tell(_QUIET if in_order else _LEAVE + _QUIET)
+        if before is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSANOW, before)
+
+    def end(code: int) -> None:
+        restore(False)
+        os._exit(code)
+
+    def signalled(number: int, _: object) -> None:
+        code = 128 + number
+        watch = threading.Timer(_GRACE, end, (code,))
+        watch.daemon = True
+        watch.start()
+        try:
+            asyncio.get_running_loop().call_soon_threadsafe(stop, code)
+        except RuntimeError:  # nothing runs yet
+            raise SystemExit(code) from None
+
+    previous = {number: signal.signal(number, signalled) for number in _ENDING}
+    try:
+        yield
+    except BaseException:
+        restore(False)
+        raise
+    else:
+        restore(True)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _attributes() -> list[Any] | None:
+    try:
+        return termios.tcgetattr(0)
+    except termios.error:
+        return None
+
+
+def _tell(text: str) -> None:
+    screen = sys.__stderr__
+    if screen is not None and screen.isatty():
+        os.write(screen.fileno(), text.encode())

@@ -1,0 +1,1 @@
+"""The parts of the main screen that draw."""

@@ -1,0 +1,266 @@
+"""The bottom panel: a line of tabs over details or a table."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.message import Message
+from textual.widgets import DataTable, Static
+
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.tui.keys.commands import BY_ID, TAB_COMMAND
+from npu_tui.tui.keys.key_names import key_label
+from npu_tui.tui.tabs import TABS
+from npu_tui.tui.tabs.order import Order, arranged
+from npu_tui.tui.tabs.tab import GAP, Content, Row, Table
+
+
+def _broken(note: str, width: int) -> list[str]:
+    """The lines of ``note``; where there are several, one that is too long goes on in the next."""
+    lines = note.split("\n")
+    if len(lines) == 1:
+        return lines
+    found: list[str] = []
+    for line in lines:
+        parts = line.split(GAP)
+        for part in parts:
+            if part is not parts[0] and cell_len(found[-1] + GAP + part) <= width:
+                found[-1] += GAP + part
+            else:
+                found.append(part)
+    return found
+
+
+class TabLine(Static):
+    """The names of the tabs; a click opens one."""
+
+    DEFAULT_CSS = "TabLine { height: 1; background: $panel; }"
+
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        def __init__(self, tab: str) -> None:
+            self.tab = tab
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self._ends: list[tuple[int, str]] = []
+
+    def show(self, current: str, counts: dict[str, int]) -> None:
+        """Mark ``current``; ``counts`` are shown behind the names."""
+        line, width = Text(" "), self.app.size.width
+        self._ends = []
+        # Names get shorter before the room between them gets narrower.
+        for form, room in (("", 3), (".short", 3), (".short", 2), (".short", 1)):
+            labels = self._labels(form, counts)
+            if sum(len(label) + room for label in labels) < width:
+                break
+        before, behind = " " * (room > 2), " " * (room > 1)
+        for tab, label in zip(TABS, labels, strict=True):
+            line.append(f"{before}{label}{behind}", style="reverse bold" if tab.id == current else "dim")
+            line.append(" ")
+            self._ends.append((len(line.plain), tab.id))
+        self.update(line, layout=False)
+
+    @staticmethod
+    def _labels(form: str, counts: dict[str, int]) -> list[str]:
+        """The names of the tabs with their keys and counts."""
+        keys = [BY_ID[f"{TAB_COMMAND}{tab.id}"].keys[:1] for tab in TABS]
+        parts = [
+            (*map(key_label, key), say(f"tab.{tab.id}{form}"), *([str(counts[tab.id])] if counts.get(tab.id) else []))
+            for tab, key in zip(TABS, keys, strict=True)
+        ]
+        return [" ".join(part) for part in parts]
+
+    def on_click(self, event: events.Click) -> None:
+        """Open the tab under the pointer."""
+        for end, tab in self._ends:
+            if event.x < end:
+                self.post_message(self.Chosen(tab))
+                return
+
+
+class Rows(DataTable[Text | str]):
+    """A table whose rows are places on the timeline."""
+
+    DEFAULT_CSS = """
+    Rows { height: 1fr; background: $surface; overflow-x: hidden; }
+    Rows > .datatable--header { background: $surface; color: $text-muted; text-style: none; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [("space", "tell", "")]
+
+    def __init__(self) -> None:
+        super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
+        self._headings: tuple[str, ...] = ()
+
+    class Sorted(Message):
+        """The user wants the table by the column beside the present one (``step``), or by ``column``."""
+
+        def __init__(self, step: int, column: int | None = None) -> None:
+            self.step = step
+            self.column = column
+            super().__init__()
+
+    class Asked(Message):
+        """The user wants to know all about the row."""
+
+    def action_tell(self) -> None:
+        """Tell all about the row under the cursor."""
+        self.post_message(self.Asked())
+
+    def action_cursor_left(self) -> None:
+        """Sort by the column to the left."""
+        self.post_message(self.Sorted(-1))
+
+    def action_cursor_right(self) -> None:
+        """Sort by the column to the right."""
+        self.post_message(self.Sorted(1))
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """A click on a heading sorts by it."""
+        event.stop()
+        self.post_message(self.Sorted(0, event.column_index))
+
+    def on_click(self, event: events.Click) -> None:
+        """One click goes to the row, wherever the cursor was."""
+        row = event.style.meta.get("row", -1)
+        if row >= 0:
+            event.prevent_default()
+            event.stop()
+            self.move_cursor(row=row, animate=False)
+            self.action_select_cursor()
+
+    def fill(self, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]], at: int | None) -> None:
+        """Show ``rows`` under ``headings`` with the cursor on row ``at``, by default where it was."""
+        at = self.cursor_row if at is None else at
+        if headings != self._headings:
+            self.clear(columns=True)
+            self.add_columns(*headings)
+            self._headings = headings
+            self.call_after_refresh(self._fit_headings)
+        else:
+            self.clear()
+        # A str cell would be read as markup.
+        self.add_rows([[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows])
+        if rows:
+            self.move_cursor(row=min(max(at, 0), len(rows) - 1), animate=False)
+
+    def _fit_headings(self) -> None:
+        """Draw the headings again: they may have been drawn before the widths of the columns were known."""
+        self._clear_caches()
+        self.refresh()
+
+
+class Panel(Vertical):
+    """Shows one tab at a time; the caller fills it."""
+
+    DEFAULT_CSS = """
+    Panel { height: 9; background: $surface; }
+    Panel.-hidden { display: none; }
+    Panel #scroll { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
+    Panel #text { height: auto; width: 100%; }
+    Panel #note { height: 1; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tab = "findings"
+        self._shown = ""
+        self._counts: dict[str, int] = {}
+        self._orders: dict[str, Order] = {}
+        self._content: Content = ""
+        self.rows: list[Row] = []
+
+    def compose(self) -> ComposeResult:
+        """Tabs, a text and a table."""
+        yield TabLine()
+        with VerticalScroll(id="scroll"):
+            yield Static(id="text")
+        yield Static(id="note")
+        yield Rows()
+
+    def on_mount(self) -> None:
+        """Begin with the text."""
+        if not self.query("#scroll"):
+            return  # closed while it was mounted
+        self._show_table(False)
+        self.query_one(TabLine).show(self.tab, self._counts)
+
+    @property
+    def table(self) -> Rows:
+        """The table of the tabs that list places."""
+        return self.query_one(Rows)
+
+    def show_tabs(self, counts: dict[str, int]) -> None:
+        """Show which tab is open, and ``counts`` behind the names of the tabs."""
+        self._counts = counts
+        self.query_one(TabLine).show(self.tab, counts)
+
+    @property
+    def order(self) -> Order:
+        """How the open tab is sorted and filtered."""
+        return self._orders.get(self.tab, Order())
+
+    @property
+    def content(self) -> Content:
+        """What the open tab shows, before it is sorted."""
+        return self._content
+
+    def sort(self, order: Order) -> None:
+        """Sort and filter the open tab."""
+        self._orders[self.tab] = order
+        self.show(self._content)
+        self.table.move_cursor(row=0, animate=False)  # what was sorted to the top is what is wanted
+
+    def row_at_cursor(self) -> Row | None:
+        """The row of the table's cursor."""
+        at = self.table.cursor_row
+        return self.rows[at] if 0 <= at < len(self.rows) else None
+
+    def point_at(self, cells: tuple[Text | str, ...]) -> None:
+        """Put the table's cursor on the row of ``cells``, if it is shown."""
+        at = next((i for i, row in enumerate(self.rows) if row.cells == cells), None)
+        if at is not None:
+            self.table.move_cursor(row=at, animate=False)
+
+    def show(self, content: Content) -> None:
+        """Show the contents of the open tab, a table in the order that the user gave it."""
+        if self.tab != self._shown:
+            self.table.move_cursor(row=0, animate=False)
+        self._shown, self._content = self.tab, content
+        self._show_table(isinstance(content, Table))
+        if not isinstance(content, Table):
+            self.rows = []
+            self.query_one("#text", Static).update(Text(content) if isinstance(content, str) else content)
+            self.query_one("#scroll", VerticalScroll).scroll_home(animate=False)
+            return
+        table = arranged(content, self.order)
+        self.rows = table.rows
+        line = self.query_one("#note", Static)
+        line.display = bool(table.note)
+        notes = _broken(table.note, self.app.size.width - 2)[: max(self.size.height // 2, 1)]
+        line.styles.height = len(notes)
+        line.update(Text("\n".join(printable(note) for note in notes)), layout=False)
+        self.table.fill(table.headings, [row.cells for row in table.rows], table.at)
+
+    def on_rows_sorted(self, event: Rows.Sorted) -> None:
+        """Sort as the table was told to."""
+        event.stop()
+        if isinstance(self._content, Table):
+            order = self.order
+            column = event.column
+            self.sort(order.beside(self._content, event.step) if column is None else order.by(self._content, column))
+
+    def _show_table(self, shown: bool) -> None:
+        self.query_one("#scroll").display = not shown
+        self.query_one("#note").display = shown
+        self.table.display = shown

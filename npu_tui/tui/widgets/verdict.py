@@ -1,0 +1,47 @@
+"""The verdict in words under the headline: what to work on first, and what then."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.widgets import Static
+
+from npu_tui.analysis.findings.model import Findings
+from npu_tui.strings import say
+from npu_tui.tui.widgets.theme import ALERT
+
+
+class Verdict(Static):
+    """One line per leading finding, as many as ``room`` allows."""
+
+    DEFAULT_CSS = """
+    Verdict { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    Verdict.-hidden { display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(classes="-hidden")
+        self._shown: tuple[object, ...] | None = None
+
+    def show(self, found: Findings | None, room: int) -> None:
+        """Show the verdict of ``found`` (None: not known yet) in at most ``room`` lines."""
+        if (id(found), room) == self._shown:
+            return
+        self._shown = id(found), room
+        self.set_class(room == 0, "-hidden")
+        if found is None:
+            lines = [Text(say("findings.examining"), "dim")]
+        else:
+            leading = [each for each in found.findings if each.step_after_ns is not None and each.part_of is None]
+            lines = [
+                _line(number, words, number <= len(leading) and leading[number - 1].severity == "high")
+                for number, words in enumerate(found.verdict, 1)
+            ]
+        # What is not known yet keeps the room of what will be said, so that the lanes do not jump.
+        self.styles.height = max(room if found is None else min(room, len(lines)), 1)
+        self.update(Text("\n").join(lines[:room]))
+
+
+def _line(number: int, words: str, grave: bool) -> Text:
+    head, colon, rest = words.partition(":")
+    style = f"bold {ALERT}" if grave else "bold"
+    return Text.assemble((f"{number} ", style), (head + colon, style), rest, no_wrap=True, end="")

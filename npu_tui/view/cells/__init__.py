@@ -1,0 +1,1 @@
+"""Cells of a screen: glyphs, inks, bars and lines."""

@@ -1,0 +1,1 @@
+"""One frame, piece by piece."""

@@ -1,0 +1,145 @@
+"""What is kept from frame to frame for one scene: label ladders, levels, link indices, minimaps, unions, curves."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.trace.rows import Rows
+from npu_tui.view.cells.labels import Labels
+from npu_tui.view.frame.charts import StepCurve
+from npu_tui.view.frame.counters import Curve, find_curve
+from npu_tui.view.frame.cover import Cover
+from npu_tui.view.frame.levels import Levels
+from npu_tui.view.frame.link_index import LinkIndex
+from npu_tui.view.frame.links import links_of_slice
+from npu_tui.view.frame.losses import LossIndex
+from npu_tui.view.frame.minimap import Minimap
+from npu_tui.view.rows.places import Places
+from npu_tui.view.scene import Scene, ScreenRow, Selected
+from npu_tui.view.spans import I64
+
+I32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+_MOST_ROWS = 512
+
+
+class Kept:
+    """Everything about a scene that drawing computes once: each part is made when it is first needed."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.labels = [Labels(trace.names) for trace in scene.traces]
+        # The key is an identity, so the rows are held as well: a freed address may not be met again.
+        self._levels: dict[int, tuple[Rows, Levels]] = {}
+        self._links: dict[tuple[int, str], LinkIndex] = {}
+        self._minimaps: dict[tuple[int, int], Minimap] = {}
+        self._covers: dict[tuple[int, int], Cover] = {}
+        self._curves: dict[tuple[int, int], Curve] = {}
+        self._charts: dict[tuple[int, int], StepCurve] = {}
+        self._losses: dict[int, LossIndex] = {}
+        self._steps: dict[int, tuple[I64, I64]] = {}
+        self._places: tuple[list[ScreenRow], int, Places] | None = None
+        self._selection: tuple[Selected, I64] | None = None
+        self._hits: dict[int, tuple[Rows, Bools, I32]] = {}
+
+    def levels(self, rows: Rows) -> Levels:
+        """The longest-slice queries of ``rows``."""
+        kept = self._levels.get(id(rows))
+        if kept is None:
+            if len(self._levels) >= _MOST_ROWS:
+                self._levels.clear()
+            kept = self._levels[id(rows)] = (rows, Levels(rows))
+        return kept[1]
+
+    def hits(self, rows: Rows, mask: Bools) -> I32:
+        """How many of the slices that ``mask`` chooses lie before each position of ``rows``."""
+        kept = self._hits.get(id(rows))
+        if kept is None or kept[1] is not mask:
+            if len(self._hits) >= _MOST_ROWS:
+                self._hits.clear()
+            before = np.zeros(len(rows.item) + 1, np.int32)
+            np.cumsum(mask[rows.item], out=before[1:])
+            kept = self._hits[id(rows)] = (rows, mask, before)
+        return kept[2]
+
+    def links(self, trace: int, category: str) -> LinkIndex:
+        """The index of the links of ``category`` in trace number ``trace``."""
+        key = (trace, category)
+        if key not in self._links:
+            self._links[key] = LinkIndex(self.scene.traces[trace], self.scene.marks[trace], category)
+        return self._links[key]
+
+    def minimap(self, trace: int, width: int) -> Minimap:
+        """The minimap of trace number ``trace`` over the whole scene, ``width`` columns wide."""
+        key = (trace, width)
+        if key not in self._minimaps:
+            self._minimaps[key] = Minimap(self.scene.traces[trace], self.scene.end, width, self.levels)
+        return self._minimaps[key]
+
+    def cover(self, trace: int, lane: int) -> Cover:
+        """The union of the slices of a lane."""
+        key = (trace, lane)
+        if key not in self._covers:
+            self._covers[key] = Cover(self.scene.traces[trace], lane)
+        return self._covers[key]
+
+    def curve(self, trace: int, series: int) -> Curve:
+        """The curve of a counter series."""
+        key = (trace, series)
+        if key not in self._curves:
+            self._curves[key] = find_curve(self.scene.traces[trace].counters, series)
+        return self._curves[key]
+
+    def chart(self, trace: int, number: int) -> StepCurve:
+        """The curve of a chart of trace number ``trace``."""
+        key = (trace, number)
+        if key not in self._charts:
+            chart = self.scene.charts[trace][number]
+            self._charts[key] = StepCurve(chart.steps(), chart.kind)
+        return self._charts[key]
+
+    def losses(self, trace: int) -> LossIndex:
+        """The lost time of trace number ``trace``."""
+        if trace not in self._losses:
+            self._losses[trace] = LossIndex(self.scene.losses[trace])
+        return self._losses[trace]
+
+    def holds_step(self, trace: int, start: int, end: int) -> bool:
+        """Whether ``[start, end)`` ns holds a whole step of trace number ``trace``, or the whole scene."""
+        if trace not in self._steps:
+            found = self.scene.traces[trace]
+            parts = [
+                slice(*found.rows.offset[[lane.first_row, lane.first_row + lane.rows]])
+                for lane in found.lanes
+                if lane.derived
+            ]
+            starts, ends = (
+                np.sort(np.concatenate([*(times[part] for part in parts), np.zeros(0, np.int64)]))
+                for times in (found.rows.start, found.rows.end)
+            )
+            self._steps[trace] = starts, ends
+        starts, ends = self._steps[trace]
+        first = int(np.searchsorted(starts, start))
+        return (first < len(ends) and int(ends[first]) <= end) or (start <= 0 and end >= self.scene.end)
+
+    def places(self, outline: list[ScreenRow]) -> Places:
+        """Where slices stand in ``outline``; kept while the same list is drawn."""
+        if self._places is None or self._places[0] is not outline or self._places[1] != len(outline):
+            self._places = (outline, len(outline), Places(self.scene, outline))
+        return self._places[2]
+
+    def selected_links(self, selection: Selected) -> I64:
+        """Indices of the links of the selected slice, as ``links.links_of_slice`` gives them."""
+        if self._selection is None or self._selection[0] != selection:
+            found = links_of_slice(self.scene.traces[selection.trace], selection.item)
+            self._selection = (selection, found)
+        return self._selection[1]
+
+
+def valid_selection(scene: Scene, selection: Selected | None) -> Selected | None:
+    """``selection`` if the scene has that slice, else None."""
+    if selection is None or not 0 <= selection.trace < len(scene.traces):
+        return None
+    return selection if 0 <= selection.item < len(scene.traces[selection.trace].slices) else None

@@ -1,0 +1,101 @@
+"""The derived lanes of a device as charts of one row: how deep its queue is, and how far the host is ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.trace.model import Bools
+from npu_tui.trace.units import duration_text
+from npu_tui.view.cells.bars import LOWER_EIGHTHS
+from npu_tui.view.cells.grid import Grid
+from npu_tui.view.cells.palette import Ink
+from npu_tui.view.scene import ChartKind, Steps
+from npu_tui.view.spans import I64, spread
+from npu_tui.view.viewport import Viewport
+
+STARVING_NS = -10_000
+"""A lead of this or less is drawn as an alert."""
+
+_BLOCK = 64
+_LEAD_BOUNDS = np.array([3, 10, 30, 100, 300, 1_000, 3_000], np.int64) * 1_000
+_UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32)
+
+
+class StepCurve:
+    """The extreme value of ``steps`` in any cell, exactly: the highest depth, the lowest lead."""
+
+    def __init__(self, steps: Steps, kind: ChartKind) -> None:
+        self.steps = steps
+        self.kind = kind
+        self.highest = int(steps.value.max(initial=0))
+        self._extreme = np.minimum if kind == "lead" else np.maximum
+        blocks = np.arange(0, len(steps.value), _BLOCK)
+        self._blocks = self._extreme.reduceat(steps.value, blocks) if len(blocks) else steps.value
+
+    def at(self, time: int) -> int | None:
+        """The value that holds at ``time`` ns, None before the first step and from the end on."""
+        at = int(np.searchsorted(self.steps.time, time, "right")) - 1
+        return int(self.steps.value[at]) if at >= 0 and time < self.steps.end else None
+
+    def cells(self, viewport: Viewport) -> tuple[Bools, I64]:
+        """Which columns have a value, and the extreme of all that hold for some time in each; (width,) both."""
+        edges, steps = viewport.edges(), self.steps
+        inner = np.searchsorted(steps.time, edges, "left")
+        # What holds at the left edge began before it, unless a step begins right there.
+        first = np.searchsorted(steps.time, edges[:-1], "right") - 1
+        first, last = np.maximum(first, 0), inner[1:]
+        known = (last > first) & (edges[:-1] < steps.end)
+        value = np.zeros(viewport.width, np.int64)
+        value[known] = self._over(first[known], last[known])
+        return known, value
+
+    def _over(self, first: I64, last: I64) -> I64:
+        """The extreme of the values ``[first, last)``, none of which is empty."""
+        low, high = -(-first // _BLOCK), last // _BLOCK
+        whole = high > low
+        found = np.empty(len(first), np.int64)
+        short = ~whole
+        found[short] = self._reduce(self.steps.value, first[short], last[short])
+        if whole.any():
+            found[whole] = self._reduce(self._blocks, low[whole], high[whole])
+            for start, end in ((first, low * _BLOCK), (high * _BLOCK, last)):
+                some = whole & (end > start)
+                found[some] = self._extreme(found[some], self._reduce(self.steps.value, start[some], end[some]))
+        return found
+
+    def _reduce(self, values: I64, first: I64, last: I64) -> I64:
+        length = last - first
+        if not len(length):
+            return length
+        return np.asarray(self._extreme.reduceat(values[spread(first, length)], np.cumsum(length) - length))
+
+
+def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bools:
+    """Draw ``curve`` into row ``y`` of ``grid``; returns the columns that are drawn.
+
+    Depth stands on the bottom, on a scale up to the deepest of the trace. A lead stands on the bottom where the host is
+    ahead and hangs from the top where the device waited, in half decades from 3 us to 3 ms; red from 10 us of waiting.
+    """
+    known, value = curve.cells(viewport)
+    if curve.kind == "depth":
+        levels = np.where(known & (value > 0), -(-8 * value // max(curve.highest, 1)), 0)
+        drawn = levels > 0
+        grid.char[y, drawn] = LOWER_EIGHTHS[np.minimum(levels[drawn], 8)]
+        grid.fg[y, drawn] = Ink.COUNTER
+        return drawn
+    levels = 1 + np.digitize(np.abs(value), _LEAD_BOUNDS)
+    behind = value < 0
+    chars = np.where(behind, _UPPER[levels], LOWER_EIGHTHS[levels])
+    inks = np.select([value <= STARVING_NS, behind], [int(Ink.ALERT), int(Ink.COUNTER_LOW)], int(Ink.COUNTER))
+    grid.char[y, known], grid.fg[y, known] = chars[known], inks[known]
+    return known
+
+
+def chart_value(curve: StepCurve, time: int) -> str:
+    """What the gutter says: depth at ``time`` of the deepest, or the signed lead; empty where there is none."""
+    value = curve.at(time)
+    if value is None:
+        return f"≤{curve.highest}" if curve.kind == "depth" else ""
+    if curve.kind == "depth":
+        return f"{value}/{curve.highest}"
+    return ("+" if value > 0 else "") + duration_text(value, 2, gap="")

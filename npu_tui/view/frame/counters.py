@@ -1,0 +1,94 @@
+"""A counter as a chart of one row: the highest value of every column, stepped, on the scale of the whole series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.trace.model import F64, Counters
+from npu_tui.view.cells.bars import LOWER_EIGHTHS
+from npu_tui.view.cells.grid import Grid
+from npu_tui.view.cells.palette import Ink
+from npu_tui.view.spans import I64
+from npu_tui.view.viewport import Viewport
+
+_PREFIXES = ("", "k", "M", "G", "T", "P")
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The samples of one series with the scale of its chart; ``time`` ns ascends, not-a-number samples are left out."""
+
+    time: I64
+    value: F64
+    low: float
+    high: float
+
+    def at(self, time: int) -> float | None:
+        """The value that holds at ``time`` ns: that of the last sample not after it, None before the first."""
+        index = int(np.searchsorted(self.time, time, "right")) - 1
+        return float(self.value[index]) if index >= 0 else None
+
+
+def find_curve(counters: Counters, series: int) -> Curve:
+    """The curve of ``series``."""
+    low, high = counters.offset[series], counters.offset[series + 1]
+    time, value = counters.time[low:high], counters.value[low:high]
+    finite = np.isfinite(value)
+    if not finite.all():
+        time, value = time[finite], value[finite]
+    if not len(value):
+        return Curve(time, value, 0.0, 0.0)
+    return Curve(time, value, float(value.min()), float(value.max()))
+
+
+def curve_levels(curve: Curve, viewport: Viewport, end: int) -> I64:
+    """Height 1..8 of every column, 0 before the first sample and from ``end`` ns (where the trace ends) on.
+
+    A column's value is the highest that held in it; the lowest value of the series is 1, the highest 8;
+    a series of one value stays at 1.
+    """
+    edges = viewport.edges()
+    levels = np.zeros(viewport.width, np.int64)
+    if not len(curve.time):
+        return levels
+    stop = max(end, int(curve.time[-1]) + 1)
+    if curve.high == curve.low:
+        levels[(edges[1:] > curve.time[0]) & (edges[:-1] < stop)] = 1
+        return levels
+    at = np.searchsorted(curve.time, edges)
+    carried = at[:-1] - 1
+    highest = np.where(carried >= 0, curve.value[np.maximum(carried, 0)], -np.inf)
+    inside = at[1:] > at[:-1]
+    low, high = int(at[0]), int(at[-1])
+    if high > low:
+        peaks = np.maximum.reduceat(curve.value[low:high], at[:-1][inside] - low)
+        highest[inside] = np.maximum(highest[inside], peaks)
+    known = np.isfinite(highest) & (edges[:-1] < stop)
+    scaled = (highest[known] - curve.low) / (curve.high - curve.low)
+    levels[known] = 1 + np.rint(7 * scaled).astype(np.int64)
+    return levels
+
+
+def draw_curve(grid: Grid, y: int, levels: I64) -> None:
+    """Draw ``levels`` into row ``y`` of ``grid``."""
+    some = levels > 0
+    grid.char[y, some] = LOWER_EIGHTHS[levels[some]]
+    grid.fg[y, some] = np.where(levels[some] > 1, int(Ink.COUNTER), int(Ink.COUNTER_LOW))
+
+
+def value_text(value: float) -> str:
+    """``value`` in at most five cells, with a decimal prefix: ``0``, ``12.5``, ``3.42G``."""
+    size = abs(value)
+    power = 0
+    while size >= 999.5 and power < len(_PREFIXES) - 1:
+        size /= 1000
+        power += 1
+    if size >= 1000:
+        return f"{value:.0e}"
+    if power == 0 and size == int(size):
+        text = str(int(size))
+    else:
+        text = f"{size:.3g}" if size >= 0.01 or size == 0 else f"{size:.0e}"
+    return f"{'-' if value < 0 else ''}{text}{_PREFIXES[power]}"

@@ -1,0 +1,88 @@
+"""The columns left of the lanes: layer colour, fold mark, name, and how busy the lane is in view."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from npu_tui.trace.text import cell_count, drawable
+from npu_tui.view.cells.grid import Grid
+from npu_tui.view.cells.labels import cut_middle, points
+from npu_tui.view.cells.palette import Ink
+from npu_tui.view.scene import ScreenRow
+
+_WIDE, _NORMAL = (160, 31), (100, 24)
+_NARROW = 16
+_LEAST_LANES = 4
+_STRIP, _FOLDED, _OPEN, _GUIDE = "▎", "▸", "▾", "│"
+_SHORT = (
+    ("Communication(Not Overlapped)", "Comm not overlapped"),
+    ("Communication", "Comm"),
+    ("Thread ", "T"),
+    ("Stream ", "Str "),
+    ("Group ", "Grp "),
+)
+_PIN = "^"
+_GUIDE_EVERY = 5
+_VALUE = 4
+_IDLE = "·"
+
+
+def gutter_width(width: int) -> int:
+    """Columns of the gutter on a screen of ``width`` columns: 31, 24 or 16, less where lanes would have no room."""
+    for least, columns in (_WIDE, _NORMAL):
+        if width >= least:
+            return columns
+    return max(min(_NARROW, width - _LEAST_LANES), 0)
+
+
+def share_text(share: float | None) -> str:
+    """A busy share 0..1 in at most four cells: ``100%``, ``7%``, ``<1%``, ``·`` for nothing, empty if unknown."""
+    if share is None:
+        return ""
+    if share <= 0:
+        return _IDLE
+    if share < 0.01:
+        return "<1%"
+    # Only a lane without any gap is 100 %.
+    return f"{min(round(100 * share), 99) if share < 1 else 100}%"
+
+
+def gutter_row(row: ScreenRow, layer_ink: int, value: str, focused: bool, width: int) -> Grid:
+    """The gutter of one row, ``width`` columns wide; ``value`` stands right-aligned at its end."""
+    depth = -1 if row.opener else row.depth
+    mark = (_FOLDED if row.folded else _OPEN) if row.foldable else " "
+    pinned = row.pinned and row.opener
+    return _gutter_row(row.kind == "layer", row.name, mark, depth, layer_ink, value, focused, width, pinned)
+
+
+@lru_cache(maxsize=4096)
+def _gutter_row(
+    head: bool, name: str, mark: str, depth: int, layer_ink: int, value: str, focused: bool, width: int, pinned: bool
+) -> Grid:
+    grid = Grid.blank(1, width, Ink.TEXT, Ink.LANE)
+    grid.write(0, 0, points(_PIN if pinned else _STRIP), Ink.ACCENT if pinned else layer_ink)
+    if focused:
+        grid.bg[0, 1:] = Ink.NAME_FOCUS
+    if depth >= 0:
+        text = _GUIDE if depth % _GUIDE_EVERY else str(depth)
+        grid.write(0, (4 if width > _NARROW else 3) - len(text) + 1, points(text), Ink.FAINT)
+        return grid
+    bright = focused or head
+    idle = value == _IDLE
+    indent = 1 if head or width <= _NARROW else 2
+    grid.write(0, indent, points(mark), Ink.BRIGHT if bright else Ink.DIM)
+    start = indent + 2
+    room = width - start - 1 - (0 if head else max(len(value), _VALUE) + 1)
+    grid.write(0, start, points(_fitted(name, max(room, 0))), Ink.BRIGHT if bright else Ink.DIM if idle else Ink.TEXT)
+    if width - 1 - len(value) > start:
+        ink = Ink.BRIGHT if focused else Ink.FAINT if idle else Ink.DIM
+        grid.write(0, width - 1 - len(value), points(value), ink)
+    return grid
+
+
+def _fitted(name: str, room: int) -> str:
+    text = drawable(name)
+    for long, short in _SHORT:
+        if cell_count(text) > room:
+            text = text.replace(long, short)
+    return cut_middle(text, room)

@@ -1,0 +1,355 @@
+"""One frame: minimap, ruler, link strip, lost time, gutter and lanes as a grid of cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from npu_tui.strings import knows, say
+from npu_tui.trace.text import drawable
+from npu_tui.trace.units import duration_text
+from npu_tui.view.cells.bars import Look, Painted, draw_bars
+from npu_tui.view.cells.grid import Attr, Grid
+from npu_tui.view.cells.labels import points
+from npu_tui.view.cells.lines import draw_lines, joined
+from npu_tui.view.cells.palette import Ink, layer_ink
+from npu_tui.view.cells.raster import I32, Bools, Cells, rasterise
+from npu_tui.view.frame.caches import Kept, valid_selection
+from npu_tui.view.frame.charts import chart_value, draw_chart
+from npu_tui.view.frame.counters import curve_levels, draw_curve, value_text
+from npu_tui.view.frame.findings import draw_findings
+from npu_tui.view.frame.gutter import gutter_row, gutter_width, share_text
+from npu_tui.view.frame.links import Window, selection_lines, view_lines
+from npu_tui.view.frame.losses import draw_losses
+from npu_tui.view.frame.ruler import anchor_text, draw_ruler, find_ticks, range_columns
+from npu_tui.view.frame.strip import StripCount, draw_strip
+from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
+from npu_tui.view.viewport import Viewport
+
+__all__ = ["Frame", "Painter", "compose", "gutter_width", "lanes_top"]
+
+_MINIMAP, _RULER, _STRIP, _LOSSES = range(4)
+_LOSSES_FROM = 26
+"""From this height on lost time has a row of its own; below it takes the minimap's place while all is in view."""
+_QUIET = 0.7
+_GRID_LINE, _RULE = ord("┊"), ord("─")
+_ROOMY = 16
+
+
+TopRow = Literal["minimap", "findings", "losses"]
+
+
+@dataclass(slots=True)
+class Frame:
+    """A drawn frame.
+
+    ``gutter`` columns stand left of the lanes, ``lanes_top`` is the first row of the lanes, ``lane_rows`` the outline
+    index of every row from there on (-1 where none is), ``utilisation`` the busy share 0..1 of the lane of each of
+    these rows in view (None for rows that do not open a lane), ``items`` (rows, columns) the slice under each cell of
+    the lanes (-1: none), ``top`` what stands in the first row.
+    """
+
+    grid: Grid
+    gutter: int
+    lanes_top: int
+    lane_rows: list[int]
+    utilisation: list[float | None]
+    viewport: Viewport
+    items: I32
+    top: TopRow = "minimap"
+
+
+def lanes_top(height: int) -> int:
+    """Rows above the lanes in a frame of ``height`` rows: minimap, ruler, link strip, and lost time where it fits."""
+    return 4 if height >= _LOSSES_FROM else 3
+
+
+def compose(scene: Scene, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
+    """One frame without keeping anything; a ``Painter`` draws the next ones faster."""
+    return Painter(scene).compose(outline, state, width, height)
+
+
+class Painter:
+    """Draws frames of one scene."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._kept = Kept(scene)
+
+    def compose(self, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
+        """The frame of ``width`` x ``height`` cells; a viewport of another width is fitted to the same times."""
+        gutter = gutter_width(width)
+        columns = max(width - gutter, 1)
+        view = state.viewport if state.viewport.width == columns else state.viewport.resized(columns)
+        top = lanes_top(height)
+        rows = max(height - top, 0)
+        below = range(state.top, state.top + max(rows - state.pinned, 0))
+        shown = [index if 0 <= index < len(outline) else -1 for index in (*range(min(state.pinned, rows)), *below)]
+        # Even a screen that is too small for its parts is drawn in full and then cut.
+        grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
+        frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
+        _Drawing(self._scene, self._kept, outline, state, frame).draw()
+        frame.grid = grid.part(0, 0, height, width)
+        return frame
+
+
+class _Drawing:
+    """The steps of one frame."""
+
+    def __init__(self, scene: Scene, kept: Kept, outline: list[ScreenRow], state: ViewState, frame: Frame) -> None:
+        self.scene, self.kept, self.outline, self.state, self.frame = scene, kept, outline, state, frame
+        self.view = frame.viewport
+        self.rows = [outline[index] if index >= 0 else None for index in frame.lane_rows]
+        self.lanes = frame.grid.part(frame.lanes_top, frame.gutter, len(self.rows), self.view.width)
+        self.selection = valid_selection(scene, state.selection)
+        focus = outline[state.focus] if 0 <= state.focus < len(outline) else None
+        self.trace = focus.trace if focus is not None else 0
+        column = self.view.column(state.cursor)
+        self.cursor = column if 0 <= column < self.view.width else None
+        focus_y = self._line(state.focus)
+        self.focus_y = focus_y if 0 <= focus_y < len(self.rows) else None
+        self.ticks = find_ticks(self.view)
+        self.findings = False
+
+    def draw(self) -> None:
+        self._ground()
+        cells = rasterise(
+            [(row.rows, row.row) if row else (None, -1) for row in self.rows], self.view, self.kept.levels
+        )
+        self.frame.items = cells.item
+        painted = self._bars(cells)
+        self._background_lines(painted)
+        self._counters(painted)
+        self._links(painted)
+        if any(labels.wide for labels in self.kept.labels):
+            self.lanes.mend(self.cursor)
+        self._gutter(cells)
+        self._top()
+
+    def _ground(self) -> None:
+        """Backgrounds first: every part of a cell that no bar fills shows them."""
+        bg, view = self.lanes.bg, self.view
+        edges = view.edges()
+        outside = (edges[1:] <= 0) | (edges[:-1] >= max(self.scene.end, 1))
+        bg[:, outside] = Ink.VOID
+        if self.focus_y is not None:
+            bg[self.focus_y] = Ink.FOCUS
+        if self.state.range is not None:
+            first, last = range_columns(view, self.state.range)
+            bg[:, first : last + 1] = Ink.RANGE
+            if self.focus_y is not None:
+                bg[self.focus_y, first : last + 1] = Ink.RANGE_FOCUS
+        if self.cursor is not None:
+            bg[:, self.cursor] = Ink.CURSOR
+
+    def _bars(self, cells: Cells) -> Painted:
+        traces = np.array([row.trace if row else 0 for row in self.rows], np.int64)
+        shape = cells.item.shape
+        kind, other_kind = np.zeros(shape, np.int8), np.zeros(shape, np.int8)
+        selected, other_selected = (np.zeros(shape, np.bool_) for _ in range(2))
+        for number, trace in enumerate(self.scene.traces):
+            mine = np.flatnonzero(traces == number) if len(self.scene.traces) > 1 else slice(None)
+            if not len(trace.slices):
+                continue
+            item, other = cells.item[mine], cells.other[mine]
+            kind[mine], other_kind[mine] = trace.slices.op_class[item], trace.slices.op_class[other]
+            if self.selection is not None and self.selection.trace == number:
+                selected[mine], other_selected[mine] = item == self.selection.item, other == self.selection.item
+        look = Look(
+            kind=kind,
+            other_kind=other_kind,
+            trace=traces,
+            shade=np.array([row.depth & 1 if row else 0 for row in self.rows], np.uint8),
+            names=[trace.slices.name for trace in self.scene.traces],
+            labels=self.kept.labels,
+            selected=selected,
+            other_selected=other_selected,
+            hit=self._hits(cells),
+            hits_only=self.state.hits_only and bool(self.state.hit_masks),
+            cursor=self.cursor,
+        )
+        painted = draw_bars(cells, look, np.diff(self.view.edges()), self.lanes)
+        self._mark_selected(painted)
+        return painted
+
+    def _hits(self, cells: Cells) -> Bools:
+        """The cells in which a search hit lies."""
+        found = np.zeros(cells.item.shape, np.bool_)
+        if not self.state.hit_masks:
+            return found
+        for y, row in enumerate(self.rows):
+            if row is not None and row.rows is not None and len(row.rows.item):
+                before = self.kept.hits(row.rows, self.state.hit_masks[row.trace])
+                first = cells.first[y]
+                found[y] = before[first + cells.count[y]] > before[first]
+        return found
+
+    def _mark_selected(self, painted: Painted) -> None:
+        """A selected slice inside one cell is a diamond, also where others share the cell."""
+        if self.selection is None:
+            return
+        trace = self.scene.traces[self.selection.trace]
+        start, end = (int(times[self.selection.item]) for times in (trace.slices.start, trace.slices.end))
+        column = self.view.column(start)
+        if not 0 <= column < self.view.width or column != self.view.column(max(end - 1, start)):
+            return
+        y = self._line(self._place(self.selection))
+        if 0 <= y < len(self.rows):
+            self.lanes.char[y, column] = ord("◆")
+            self.lanes.fg[y, column] = Ink.SELECTED
+            self.lanes.attr[y, column] = int(Attr.BOLD)
+            painted.free[y, column] = painted.plain[y, column] = False
+
+    def _line(self, row: int) -> int:
+        return int(screen_line(self.state, np.array(row)))
+
+    def _place(self, selection: Selected) -> int:
+        slices = self.scene.traces[selection.trace].slices
+        lane, depth = (np.array([values[selection.item]], np.int64) for values in (slices.lane, slices.depth))
+        return int(self.kept.places(self.outline).rows(selection.trace, lane, depth)[0])
+
+    def _background_lines(self, painted: Painted) -> None:
+        # In a busy row a time line would be in shreds, and each of them costs two colour changes.
+        quiet = painted.free.mean(axis=1) > _QUIET if self.rows else np.zeros(0, np.bool_)
+        columns = self.ticks.columns
+        mask = np.zeros_like(painted.free)
+        mask[:, columns] = painted.free[:, columns] & quiet[:, None]
+        self.lanes.char[mask], self.lanes.fg[mask] = _GRID_LINE, Ink.GRID
+        for y, row in enumerate(self.rows):
+            if row is not None and row.kind in ("layer", "hidden"):
+                free = painted.free[y]
+                self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
+
+    def _counters(self, painted: Painted) -> None:
+        for y, row in enumerate(self.rows):
+            if row is not None and row.kind == "counter":
+                curve = self.kept.curve(row.trace, row.series)
+                levels = curve_levels(curve, self.view, self.scene.end)
+                draw_curve(self.lanes, y, levels)
+                painted.free[y, levels > 0] = False
+            elif row is not None and row.kind == "chart":
+                painted.free[y, draw_chart(self.lanes, y, self.kept.chart(row.trace, row.chart), self.view)] = False
+
+    def _links(self, painted: Painted) -> None:
+        mode = self.state.link_mode
+        if mode == "off" or not self.rows:
+            return
+        window = Window(self.view, self.state, len(self.rows), self.kept.places(self.outline))
+        parts = []
+        if mode == "all":
+            for number, trace in enumerate(self.scene.traces):
+                index = self.kept.links(number, self.state.link_category)
+                if len(index):
+                    parts.append(view_lines(trace, number, self.scene.marks[number], index, window))
+        if self.selection is not None:
+            number = self.selection.trace
+            link = self.kept.selected_links(self.selection)
+            parts.append(selection_lines(self.scene.traces[number], number, self.scene.marks[number], link, window))
+        if parts:
+            draw_lines(joined(parts), self.lanes, painted)
+
+    def _gutter(self, cells: Cells) -> None:
+        gutter = self.frame.grid.part(self.frame.lanes_top, 0, len(self.rows), self.frame.gutter)
+        busy = cells.busy.sum(axis=1)
+        for y, row in enumerate(self.rows):
+            if row is None:
+                continue
+            kind = self.scene.traces[row.trace].layers[row.layer].kind
+            value = ""
+            if row.kind == "counter":
+                current = self.kept.curve(row.trace, row.series).at(self.state.cursor)
+                value = "" if current is None else value_text(current)
+            elif row.kind == "chart":
+                value = chart_value(self.kept.chart(row.trace, row.chart), self.state.cursor)
+            elif row.opener and row.lane >= 0:
+                share = self._share(row, int(busy[y]))
+                self.frame.utilisation[y] = share
+                value = share_text(share)
+            gutter.put(y, gutter_row(row, layer_ink(kind), value, y == self.focus_y, gutter.width))
+
+    def _share(self, row: ScreenRow, busy: int) -> float:
+        """Busy share of the lane in the part of the view that the trace covers; ``busy`` ns of this row are."""
+        low, high = max(self.view.start, 0), min(self.view.end, max(self.scene.end, 1))
+        if high <= low:
+            return 0.0
+        if row.kind == "slices" and self.scene.traces[row.trace].lanes[row.lane].rows > 1:
+            busy = self.kept.cover(row.trace, row.lane).busy(low, high)
+        return busy / (high - low)
+
+    def _top(self) -> None:
+        grid, gutter, view = self.frame.grid, self.frame.gutter, self.view
+        minimap, ruler, strip = (grid.part(y, gutter, 1, view.width) for y in (_MINIMAP, _RULER, _STRIP))
+        minimap.bg[:] = strip.bg[:] = Ink.BAND
+        lost = None
+        if self.trace < len(self.scene.traces):
+            lost = self._overview(minimap)
+            count = draw_strip(strip, self.kept.links(self.trace, self.state.link_category), view)
+        else:
+            count = StripCount(0, 0, 0)
+        draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
+        if self.cursor is not None:
+            strip.bg[0, self.cursor] = Ink.CURSOR
+        self._heading(count, lost)
+
+    def _overview(self, minimap: Grid) -> tuple[int, int, bool] | None:
+        """Lost time in its row, and minimap or findings; where all is in view lost time may take the minimap's place.
+
+        Returns the row of lost time, its sum in view, and whether a launch starved; None where it has no row.
+        """
+        # The columns' grid may begin or end a little inside of what was fitted.
+        column = self.view.span // self.view.width + 1
+        whole = self.kept.holds_step(self.trace, self.view.start - column, self.view.end + column)
+        index = self.kept.losses(self.trace)
+        found = self.scene.findings[self.trace]
+        marks = [mark for mark in found if mark.start < self.view.end and mark.end > self.view.start]
+        y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
+        self.findings = bool(whole and marks and y != _MINIMAP)
+        self.frame.top = "findings" if self.findings else "losses" if y == _MINIMAP else "minimap"
+        if self.findings:
+            draw_findings(minimap, marks, self.view, self.state.hits)
+        elif y != _MINIMAP:
+            self.kept.minimap(self.trace, self.view.width).draw(minimap, self.view, self.state.hits)
+        if y is None:
+            return None
+        row = self.frame.grid.part(y, self.frame.gutter, 1, self.view.width)
+        row.bg[:] = Ink.BAND
+        lost, starved = draw_losses(row, index, self.view)
+        if self.cursor is not None:
+            row.bg[0, self.cursor] = Ink.CURSOR
+        return y, lost, starved
+
+    def _heading(self, count: StripCount, lost: tuple[int, int, bool] | None) -> None:
+        """The gutter's cells beside the top rows: rank and duration, length of the view, links, lost time."""
+        left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
+        rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
+        whole = duration_text(self.scene.end, gap="")
+        title = f"{say('header.rank', rank=rank)} · {whole}" if rank is not None else whole
+        if self.findings:
+            title = say("frame.findings")
+        if lost is None or lost[0] != _MINIMAP:
+            left.write(_MINIMAP, 1, points(title if len(title) < left.width else whole), Ink.BRIGHT)
+        if lost is not None:
+            x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
+            ink = Ink.ALERT if lost[2] else Ink.TEXT
+            left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
+        text = say("frame.view", span=duration_text(self.view.end - self.view.start, gap=""))
+        if self.ticks.anchor is not None and self.ticks.times.size:
+            text = anchor_text(self.ticks.anchor)
+        left.write(_RULER, 1, points(text), Ink.DIM)
+        category = _category(self.state.link_category)
+        words = say("frame.links", category=category) if left.width > _ROOMY else category
+        x = left.write(_STRIP, 1, points(words), Ink.DIM)
+        numbers = [(f" {count.links}", Ink.TEXT)]
+        numbers += [(f" ┃{count.near}", Ink.NEAR)] if count.near else []
+        numbers += [(f" !{count.starved}", Ink.ALERT)] if count.starved else []
+        for text, ink in numbers:
+            if x + len(text) < left.width:
+                x = left.write(_STRIP, x, points(text), ink)
+
+
+def _category(name: str) -> str:
+    """The short name of a link category, its own where there is none."""
+    key = f"category.{name}"
+    return say(key) if knows(key) else drawable(name)

@@ -1,0 +1,143 @@
+"""The time axis: round steps, labels that never repeat, the range with its length, the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.trace.units import duration_text
+from npu_tui.view.cells.grid import SPACE, Attr, Grid
+from npu_tui.view.cells.labels import points
+from npu_tui.view.cells.palette import Ink
+from npu_tui.view.spans import I64
+from npu_tui.view.viewport import Viewport
+
+_UNITS = ((0, "ns"), (3, "µs"), (6, "ms"), (9, "s"))
+_WIDE_GAP, _NARROW_GAP, _WIDE = 14, 11, 100
+_TICK, _LINE, _CURSOR, _FLAG = "╷", "━", "▼", "⚑"
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """``times`` ns of the ticks, their ``columns`` and ``labels``, which count from ``anchor`` ns unless it is None."""
+
+    times: I64
+    columns: I64
+    labels: list[str]
+    anchor: int | None
+
+
+def find_ticks(viewport: Viewport) -> Ticks:
+    """Ticks at multiples of 1, 2 or 5 x 10^k ns, as close as their labels allow without touching."""
+    gap = _WIDE_GAP if viewport.width >= _WIDE else _NARROW_GAP
+    exponent, factor = 0, 1
+    while True:
+        step = factor * 10**exponent
+        columns = step * viewport.width / viewport.span
+        if columns >= gap:
+            ticks = _ticks_at(viewport, step, exponent)
+            if max(map(len, ticks.labels), default=0) + 2 <= columns:
+                return ticks
+        exponent, factor = (exponent + 1, 1) if factor == 5 else (exponent, 5 if factor == 2 else 2)
+
+
+def _ticks_at(viewport: Viewport, step: int, exponent: int) -> Ticks:
+    first = -(-viewport.start // step)
+    last = (viewport.end - 1) // step
+    times = np.arange(first, last + 1, dtype=np.int64) * step
+    anchor = viewport.start // 1000 * 1000 if step < 1000 and viewport.end >= 10**5 else None
+    if anchor is None:
+        labels = [_time_text(time, viewport.end, exponent) for time in times.tolist()]
+    else:
+        labels = [f"{time - anchor:+d}ns" for time in times.tolist()]
+    return Ticks(times, viewport.columns(times), labels, anchor)
+
+
+def _time_text(time: int, end: int, exponent: int) -> str:
+    """``time`` with the decimals that a step of 10^``exponent`` ns needs, in a unit chosen by the view's ``end``."""
+    power, unit = _UNITS[3] if exponent >= 9 or end >= 10**10 else _UNITS[2] if end >= 10**6 else _UNITS[1]
+    decimals = max(power - exponent, 0)
+    digits = str(abs(time) // 10 ** (power - decimals)).rjust(decimals + 1, "0")
+    sign = "-" if time < 0 else ""
+    if not decimals:
+        return f"{sign}{digits}{unit}"
+    return f"{sign}{digits[:-decimals]}.{digits[-decimals:]}{unit}"
+
+
+def anchor_text(anchor: int) -> str:
+    """The time that the labels of a very close view count from, to the microsecond."""
+    return f"T+{_time_text(anchor, anchor, 3)}"
+
+
+def draw_ruler(
+    grid: Grid,
+    ticks: Ticks,
+    viewport: Viewport,
+    cursor: int | None,
+    span: tuple[int, int] | None,
+    hits: I64,
+    flags: Sequence[int] = (),
+) -> None:
+    """Draw the one-row ``grid``; ``cursor`` is a column, ``span`` the range, ``hits`` and ``flags`` times in ns."""
+    taken = np.zeros(grid.width, np.bool_)
+    if cursor is not None:
+        taken[cursor] = True
+    if span is not None:
+        first, last = range_columns(viewport, span)
+        taken[first : last + 1] = True
+    for column, label in zip(ticks.columns.tolist(), ticks.labels, strict=True):
+        grid.write(0, column, points(_TICK), Ink.FAINT)
+        # A label that something else would cut reads as another time, so it is left out.
+        if column + len(label) < grid.width and not taken[column + 1 : column + 1 + len(label)].any():
+            grid.write(0, column + 1, points(label), Ink.DIM)
+    length = range(0) if span is None else _draw_range(grid, viewport, span)
+    found = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
+    grid.attr[0, found] |= int(Attr.UNDERLINE)
+    grid.fg[0, found] = Ink.HIT
+    for column in {viewport.column(flag) for flag in flags}:
+        if 0 <= column < grid.width and column not in length:
+            grid.write(0, column, points(_FLAG), Ink.ACCENT, attr=int(Attr.BOLD))
+    if cursor is not None and cursor not in length:
+        grid.write(0, cursor, points(_CURSOR), Ink.ACCENT, attr=int(Attr.BOLD))
+
+
+def range_columns(viewport: Viewport, span: tuple[int, int]) -> tuple[int, int]:
+    """First and last column that ``span`` ns touches, cut to the screen (first > last if it is outside)."""
+    low, high = min(span), max(span)
+    if high < viewport.start or low >= viewport.end:
+        return 0, -1
+    first, last = viewport.columns(np.array([low, max(high - 1, low)], np.int64)).tolist()
+    return max(first, 0), min(last, viewport.width - 1)
+
+
+def _draw_range(grid: Grid, viewport: Viewport, span: tuple[int, int]) -> range:
+    """Draw the bracket of ``span`` with its length; returns the columns of the length."""
+    first, last = range_columns(viewport, span)
+    if first > last:
+        return range(0)
+    grid.write(0, first, points(_LINE * (last - first + 1)), Ink.ACCENT)
+    label = f" {duration_text(abs(span[1] - span[0]), gap='')} "
+    room = last - first + 1
+    if len(label) + 2 <= room:
+        x = first + (room - len(label)) // 2
+        grid.write(0, x, points(label), Ink.ACCENT, attr=int(Attr.BOLD))
+    else:
+        x = last + 1 if last + 1 + len(label) <= grid.width else first - len(label)
+        _write_alone(grid, x, label)
+    return range(x, x + len(label))
+
+
+def _write_alone(grid: Grid, x: int, label: str) -> None:
+    """Write ``label`` from ``x`` on, blanking what is left of the words that it cuts."""
+    if x < 0:
+        return
+    blank = grid.char[0] == SPACE
+    low, high = x, min(x + len(label), grid.width)
+    while low > 0 and not blank[low - 1] and grid.fg[0, low - 1] == Ink.DIM:
+        low -= 1
+    while high < grid.width and not blank[high] and grid.fg[0, high] == Ink.DIM:
+        high += 1
+    grid.char[0, low:high] = SPACE
+    grid.write(0, x, points(label), Ink.ACCENT, attr=int(Attr.BOLD))

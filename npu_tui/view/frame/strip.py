@@ -1,0 +1,68 @@
+"""One row of links under the ruler: what arrives in each column, weighed by lost time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.view.cells.grid import Attr, Grid
+from npu_tui.view.cells.palette import Ink
+from npu_tui.view.frame.link_index import LinkIndex
+from npu_tui.view.scene import LinkShape
+from npu_tui.view.spans import I64
+from npu_tui.view.viewport import Viewport
+
+NEAR_GLYPH, SHALLOW_GLYPH, QUEUED_GLYPH, NEGATIVE_GLYPH = ord("┃"), ord("\\"), ord("╲"), ord("╱")
+SHAPE_GLYPHS = {
+    LinkShape.PLAIN: "·",
+    LinkShape.NEAR_VERTICAL: chr(NEAR_GLYPH),
+    LinkShape.SHALLOW: chr(SHALLOW_GLYPH),
+    LinkShape.QUEUED: chr(QUEUED_GLYPH),
+}
+"""What stands for the shape of a link, here and in legends."""
+_LOST_FAINT = 50_000
+_LOST_BOLD = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class StripCount:
+    """How many links of the category arrive in view, and how many of them starved or are near-vertical."""
+
+    links: int
+    starved: int
+    near: int
+
+
+def draw_strip(grid: Grid, index: LinkIndex, viewport: Viewport) -> StripCount:
+    """Draw the one-row ``grid`` from the links whose target lies in each column.
+
+    A starved link always wins its cell and is red, brighter the more time was lost there; without one, a near-vertical
+    link wins, then a negative latency, then the more frequent of shallow and queued.
+    """
+    at = np.searchsorted(index.target, viewport.edges())
+    low, high = at[:-1], at[1:]
+
+    def count(prefix: I64) -> I64:
+        return prefix[high] - prefix[low]
+
+    links, near, shallow = high - low, count(index.near_sum), count(index.shallow_sum)
+    negative, starved, lost = count(index.negative_sum), count(index.starved_sum), count(index.lost_sum)
+    starved_near, starved_shallow = count(index.starved_near_sum), count(index.starved_shallow_sum)
+
+    some, red = links > 0, starved > 0
+    calm = np.select(
+        [near > 0, negative > 0, 2 * shallow > links],
+        [NEAR_GLYPH, NEGATIVE_GLYPH, SHALLOW_GLYPH],
+        QUEUED_GLYPH,
+    )
+    alarming = np.select([starved_near > 0, starved_shallow > 0], [NEAR_GLYPH, SHALLOW_GLYPH], QUEUED_GLYPH)
+    grid.char[0, some] = np.where(red, alarming, calm)[some]
+    ink = np.select(
+        [red & (lost < _LOST_FAINT), red, near > 0, negative > 0, 2 * shallow > links],
+        [Ink.ALERT_LOW, Ink.ALERT, Ink.NEAR, Ink.NEGATIVE, Ink.SHALLOW],
+        Ink.QUEUED,
+    )
+    grid.fg[0, some] = ink[some]
+    grid.attr[0, some & ((red & (lost >= _LOST_BOLD)) | (~red & (near > 0)))] = int(Attr.BOLD)
+    return StripCount(int(links.sum()), int(starved.sum()), int(near.sum()))

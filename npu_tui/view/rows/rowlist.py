@@ -1,0 +1,290 @@
+"""The rows of the lane area as folded now, which of them are on screen, and the one the cursor is on."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from npu_tui.trace.model import Lane
+from npu_tui.trace.rows import Rows
+from npu_tui.view.rows.leaf import leaf_row
+from npu_tui.view.rows.outline import Folds, default_folds, is_plane, lane_key, outline
+from npu_tui.view.scene import Scene, ScreenRow, ViewState
+
+_MARGIN = 2
+"""Rows kept visible above and below the cursor's row."""
+
+RowKey = tuple[int, int, int, int, int, int]
+"""What a row shows, whatever is folded: trace, layer, lane, depth, series, chart."""
+
+
+class RowList:
+    """The outline of ``scene``; ``state.focus`` and ``state.top`` index its rows, ``height`` of which fit on screen.
+
+    With ``idle_away`` the inner rows of a lane that have nothing in view are left out.
+    """
+
+    def __init__(self, scene: Scene, state: ViewState, height: int) -> None:
+        self.folds: Folds = default_folds(scene)
+        self.heads = True
+        self._own_folds = True
+        self.rows: list[ScreenRow] = []
+        self.idle_away = False
+        self._all: list[ScreenRow] = []
+        self._scene = scene
+        self._state = state
+        self._height = max(height, 1)
+        self._leaf = lru_cache(maxsize=None)(self._make_leaf)
+        self._rebuild(None)
+
+    def _make_leaf(self, trace: int, lane: int) -> Rows:
+        return leaf_row(self._scene.traces[trace], self._scene.traces[trace].lanes[lane])
+
+    def _unmade(self, trace: int, lane: int) -> Rows:
+        """Stands for a leaf row where rows are only counted."""
+        del lane
+        return self._scene.traces[trace].rows
+
+    @property
+    def focused(self) -> ScreenRow | None:
+        """The row the cursor is on."""
+        return self.rows[self._state.focus] if 0 <= self._state.focus < len(self.rows) else None
+
+    @property
+    def key(self) -> RowKey:
+        """What the cursor's row shows."""
+        row = self.focused
+        return _key(row) if row else (0, -1, -1, 0, -1, -1)
+
+    def resize(self, height: int, heads: bool) -> None:
+        """Fit ``height`` rows; with ``heads`` layers have rows of their own."""
+        self._height = max(height, 1)
+        if heads != self.heads or self._own_folds:
+            self.heads = heads
+            self._fold_to_fit()
+        self.reveal()
+
+    @property
+    def own_folds(self) -> bool:
+        """Whether it is still the program that says what is folded."""
+        return self._own_folds
+
+    def keep_folds(self) -> None:
+        """From now on the user says what is folded."""
+        self._own_folds = False
+
+    def _fold_to_fit(self) -> None:
+        """Fold the deepest lanes until all of them fit on screen, unless the user has taken over."""
+        keep = self.focused
+        if self._own_folds:
+            self.folds = default_folds(self._scene)
+            count = len(outline(self._scene, self.folds, self._unmade, self.heads))
+            deepest = sorted(
+                (-lane.rows, index, lane.index)
+                for index, trace in enumerate(self._scene.traces)
+                for lane in trace.lanes
+                if lane.rows > 1 and not lane.derived and (index, lane.index) not in self.folds.lanes
+            )
+            for depth, index, lane in deepest:
+                if count <= self._height:
+                    break
+                self.folds.lanes.add((index, lane))
+                count += depth + 1
+        self._rebuild(keep)
+
+    def toggle_fold(self) -> bool:
+        """Fold or open the lane under the cursor, or its layer where the lane has nothing to fold."""
+        row = self.focused
+        if row is None:
+            return False
+        self.keep_folds()
+        if row.kind == "hidden":
+            self.show_hidden((row.trace, row.layer))
+            return True
+        if row.kind in ("slices", "leaf") and (row.foldable or row.depth):
+            self.folds.lanes ^= {(row.trace, row.lane)}
+        elif self._layer_folds(row):
+            self.folds.layers ^= {(row.trace, row.layer)}
+        else:
+            return False
+        self._rebuild(row)
+        return True
+
+    def refold(self) -> None:
+        """Make the rows again after ``folds`` was changed."""
+        self._rebuild(self.focused)
+
+    def _layer_folds(self, row: ScreenRow) -> bool:
+        """Whether the layer of ``row`` can fold: Steps and single curves cannot."""
+        trace = self._scene.traces[row.trace]
+        if row.lane >= 0:
+            return not trace.lanes[row.lane].derived
+        return row.kind == "chart" or row.foldable or len(trace.layers[row.layer].series) > 1
+
+    def _rebuild(self, keep: ScreenRow | None) -> None:
+        self._all = outline(self._scene, self.folds, self._leaf, self.heads)
+        self._choose(None if keep is None else _key(keep))
+
+    def _choose(self, keep: RowKey | None) -> None:
+        """Take the rows that are to be shown, with the cursor on the one that shows ``keep``."""
+        rows = [row for row in self._all if self._in_use(row)] if self.idle_away else self._all
+        if rows != self.rows:  # drawing keeps what it has found out about a list
+            self.rows = rows
+        if keep is not None:
+            self.focus_on(keep)
+        self.reveal()
+
+    def _in_use(self, row: ScreenRow) -> bool:
+        if row.opener or row.rows is None:
+            return True
+        view, rows = self._state.viewport, row.rows
+        low, high = int(rows.offset[row.row]), int(rows.offset[row.row + 1])
+        begun = int(np.searchsorted(rows.start[low:high], view.end))
+        return begun > int(np.searchsorted(rows.end[low:high], view.start))
+
+    def look(self) -> None:
+        """The view has moved: choose the rows again where that depends on it."""
+        if self.idle_away:
+            self._choose(self.key)
+
+    def toggle_idle(self) -> bool:
+        """Leave out the inner rows without a slice in view, or show them again; returns whether they are left out."""
+        self.idle_away = not self.idle_away
+        self._choose(self.key)
+        return self.idle_away
+
+    def toggle_pin(self) -> bool | None:
+        """Pin the lane or curve of the cursor on top, or put it back; whether it is pinned now, None without one."""
+        row = self.focused
+        if row is None or row.kind in ("layer", "hidden"):
+            return None
+        self.keep_folds()
+        key = lane_key(row)
+        if key in self.folds.pinned:
+            self.folds.pinned.remove(key)
+        else:
+            self.folds.pinned.append(key)
+        self._rebuild(row)
+        return key in self.folds.pinned
+
+    def hide(self) -> bool:
+        """Hide the lane or curve of the cursor; False where there is none."""
+        row = self.focused
+        if row is None or row.kind in ("layer", "hidden") or len({lane_key(other) for other in self._all}) < 2:
+            return False
+        self.keep_folds()
+        key = lane_key(row)
+        self.folds.hidden.add(key)
+        if key in self.folds.pinned:
+            self.folds.pinned.remove(key)
+        at = self._state.focus
+        self._rebuild(None)
+        self._state.focus = at
+        self.reveal()
+        return True
+
+    def restore(self, top: int | None, focus: RowKey | None) -> None:
+        """Build the rows after ``folds`` changed, with the cursor on the row of ``focus`` and ``top`` the first one."""
+        self._rebuild(self.focused)
+        if focus is not None:
+            self.focus_on(focus)
+        self.reveal()
+        if top is not None:
+            self.scroll(top - self._state.top)
+
+    def show_hidden(self, layer: tuple[int, int] | None = None) -> int:
+        """Show the hidden lanes of (trace, layer) again, of all layers if None; returns how many there were."""
+        shown = {key for key in self.folds.hidden if layer is None or key[:2] == layer}
+        self.folds.hidden -= shown
+        if shown:
+            self._rebuild(self.focused)
+        return len(shown)
+
+    def focus_on(self, key: RowKey) -> None:
+        """Put the cursor on the row that shows what ``key`` names, else its lane, else its layer, else the first."""
+        trace, layer, lane, depth, series, chart = key
+        best, score = 0, -1
+        for i, row in enumerate(self.rows):
+            if (row.trace, row.layer) != (trace, layer):
+                continue
+            same = (row.lane, row.series, row.chart) == (lane, series, chart)
+            near = 1 + 4 * same + 2 * (row.depth == depth) + row.opener
+            if near > score:
+                best, score = i, near
+        self._state.focus = best
+
+    def reveal(self) -> None:
+        """Scroll as little as brings the cursor's row on screen."""
+        state, last = self._state, max(len(self.rows) - 1, 0)
+        state.focus = min(max(state.focus, 0), last)
+        # The pinned rows take at most half of the screen; more of them scroll like all others.
+        pinned = sum(row.pinned for row in self.rows)
+        state.pinned = min(pinned, self._height // 2)
+        height = self._height - state.pinned
+        margin = min(_MARGIN, (height - 1) // 2)
+        if state.focus >= state.pinned:
+            low = state.focus - height + 1 + margin
+            high = max(state.focus - margin, state.pinned)
+            state.top = min(max(state.top, low), high)
+        self._keep_top()
+
+    def _keep_top(self) -> None:
+        state = self._state
+        last = max(len(self.rows) - (self._height - state.pinned), state.pinned)
+        state.top = min(max(state.top, state.pinned), last)
+
+    def scroll(self, rows: int) -> None:
+        """Move the visible rows down by ``rows``; the cursor's row stays on screen."""
+        state = self._state
+        state.top += rows
+        self._keep_top()
+        if state.focus >= state.pinned:
+            last = min(state.top + self._height - state.pinned, max(len(self.rows), 1)) - 1
+            state.focus = min(max(state.focus, state.top), last)
+
+    def move(self, rows: int) -> None:
+        """Move the cursor by ``rows`` rows."""
+        self._state.focus = min(max(self._state.focus + rows, 0), max(len(self.rows) - 1, 0))
+        self.reveal()
+
+    def layer_start(self, direction: int) -> int:
+        """The first row of the next (1) or of this or the previous (-1) layer."""
+        firsts = [i for i, row in enumerate(self.rows) if i == 0 or _layer_of(row) != _layer_of(self.rows[i - 1])]
+        focus = self._state.focus
+        if direction > 0:
+            return next((i for i in firsts if i > focus), len(self.rows) - 1)
+        return next((i for i in reversed(firsts) if i < focus), 0)
+
+    def open(self, index: int, lane: Lane) -> None:
+        """Open the layer and the group that hide ``lane`` of trace ``index``."""
+        trace = self._scene.traces[index]
+        key = (index, lane.layer, lane.index, -1, -1)
+        hidden = ((index, lane.layer) in self.folds.layers and key not in self.folds.pinned) or key in self.folds.hidden
+        if key not in self.folds.pinned:
+            self.folds.layers.discard((index, lane.layer))
+        self.folds.hidden.discard(key)
+        if is_plane(trace, lane):
+            lanes = trace.layers[lane.layer].lanes
+            groups = [other for other in lanes if other < lane.index and not is_plane(trace, trace.lanes[other])]
+            if groups and (index, groups[-1]) in self.folds.lanes:
+                self.folds.lanes.discard((index, groups[-1]))
+                hidden = True
+        if hidden:
+            self.keep_folds()
+            self._rebuild(self.focused)
+
+    def show_item(self, index: int, lane: Lane, item: int) -> None:
+        """Open ``lane`` of trace ``index`` where it is folded and its leaf row does not show slice ``item``."""
+        if (index, lane.index) in self.folds.lanes and lane.rows > 1 and item not in self._leaf(index, lane.index).item:
+            self.keep_folds()
+            self.folds.lanes.discard((index, lane.index))
+            self._rebuild(self.focused)
+
+
+def _key(row: ScreenRow) -> RowKey:
+    return row.trace, row.layer, row.lane, row.depth, row.series, row.chart
+
+
+def _layer_of(row: ScreenRow) -> tuple[int, int]:
+    return row.trace, row.layer

@@ -1,0 +1,1 @@
+"""Every motion of the user over a scene."""

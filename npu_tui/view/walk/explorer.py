@@ -1,0 +1,376 @@
+"""Walking through a scene: every motion of the user as a method, without a screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from npu_tui.view.rows.outline import Folds
+from npu_tui.view.rows.rowlist import RowKey, RowList
+from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
+from npu_tui.view.viewport import Viewport
+from npu_tui.view.walk.along import slice_at, slice_beside, snapped
+from npu_tui.view.walk.history import History
+
+_LEAD = 0.3
+"""Where a time that was off screen comes to lie, as a share of the width."""
+
+_MODES: tuple[LinkMode, ...] = ("off", "selection", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A view to come back to."""
+
+    start: int
+    end: int
+    cursor: int
+    focus: RowKey
+    top: int
+    selection: Selected | None
+
+
+class Explorer:
+    """The state of one screen over ``scene`` and all its motions.
+
+    ``width`` is the number of columns right of the gutter, ``height`` the number of lane rows. ``rows`` is the outline
+    as folded now. Times are ns relative to the trace start.
+    """
+
+    def __init__(self, scene: Scene, width: int, height: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.scene = scene
+        self.history: History[Place] = History()
+        self.anchor: int | None = None
+        self._clock = clock
+        starts = [int(trace.counters.time.min()) for trace in scene.traces if len(trace.counters)]
+        ends = [int(trace.counters.time.max()) for trace in scene.traces if len(trace.counters)]
+        # A slice without duration at the very end lies on screen too.
+        lasts = [int(trace.slices.start.max()) + 1 for trace in scene.traces if len(trace.slices)]
+        self._end = max([scene.end, 1, *lasts])
+        self._low = min([0, *starts])
+        self._high = max([self._end, *ends])
+        self.state = ViewState(Viewport.around(0, self._end, max(width, 1)))
+        self._asked = (0, self._end)
+        self.list = RowList(scene, self.state, height)
+        low, high = self.home_bounds()
+        self._show(low, high)
+        self._put_cursor((low + high) // 2)
+        self.state.focus = next((i for i, row in enumerate(self.rows) if self._is_lane(row)), 0)
+        self._opening, self._opening_row = self._asked, self.list.key
+
+    def _is_lane(self, row: ScreenRow) -> bool:
+        return row.lane >= 0 and not self.scene.traces[row.trace].lanes[row.lane].derived
+
+    # --- size, rows and folds
+
+    @property
+    def folds(self) -> Folds:
+        """Which layers and lanes are folded."""
+        return self.list.folds
+
+    @property
+    def rows(self) -> list[ScreenRow]:
+        """All rows from top to bottom."""
+        return self.list.rows
+
+    @property
+    def focused(self) -> ScreenRow | None:
+        """The row the cursor is on."""
+        return self.list.focused
+
+    def resize(self, width: int, height: int, heads: bool) -> None:
+        """Fit the same times into ``width`` columns and ``height`` rows; ``heads``: layers have rows of their own."""
+        if width != self.state.viewport.width:
+            self.state.viewport = Viewport.around(*self._asked, max(width, 1))
+            self._put_cursor(self.state.cursor)
+            self.list.look()
+        self.list.resize(height, heads)
+
+    def toggle_fold(self) -> bool:
+        """Fold or open the lane under the cursor, or its layer where the lane has nothing to fold."""
+        return self.list.toggle_fold()
+
+    def scroll(self, rows: int) -> None:
+        """Move the visible rows down by ``rows``; the cursor's row stays on screen."""
+        self.list.scroll(rows)
+
+    # --- time
+
+    def place(self) -> Place:
+        """The view as it is now."""
+        state = self.state
+        view = state.viewport
+        return Place(view.start, view.end, state.cursor, self.list.key, state.top, state.selection)
+
+    @property
+    def asked(self) -> tuple[int, int]:
+        """The times that the view was made to show, ns; the view itself covers whole columns."""
+        return self._asked
+
+    @property
+    def moved(self) -> bool:
+        """Whether the view is another one than that which opens, or the cursor was moved to another row."""
+        return self._asked != self._opening or self.list.key != self._opening_row or self.state.selection is not None
+
+    def return_to(self, place: Place) -> None:
+        """Show ``place``."""
+        self._go(place)
+
+    def leave(self) -> None:
+        """Remember the present view for undo."""
+        self.history.leave(self.place(), self._clock())
+
+    def undo(self) -> bool:
+        """Back to the view before the last burst of moves."""
+        return self._go(self.history.undo(self.place()))
+
+    def redo(self) -> bool:
+        """Forward again after ``undo``."""
+        return self._go(self.history.redo(self.place()))
+
+    def _go(self, place: Place | None) -> bool:
+        if place is None:
+            return False
+        state = self.state
+        state.viewport = Viewport.around(place.start, place.end, state.viewport.width)
+        self.list.look()
+        self._asked = (place.start, place.end)
+        self._put_cursor(place.cursor)
+        state.top, state.selection = place.top, place.selection
+        self.list.focus_on(place.focus)
+        self.list.reveal()
+        return True
+
+    def zoom(self, factor: float, at: int | None = None) -> None:
+        """Show ``1 / factor`` of the time, keeping the cursor (or ``at``) in its column."""
+        self.leave()
+        viewport = self.state.viewport
+        point = self.state.cursor if at is None else at
+        if not viewport.start <= point < viewport.end:
+            point = (viewport.start + viewport.end) // 2
+        span = max(round(viewport.span / factor), viewport.width)
+        if span == viewport.span and factor < 1:
+            span += viewport.width
+        span = max(min(span, self._high - self._low), viewport.width)
+        grid = Viewport(0, span, viewport.width)
+        start = grid.edge(grid.column(point) - viewport.column(point))
+        self._show(start, start + span)
+        if not self.state.viewport.start <= self.state.cursor < self.state.viewport.end:
+            self._put_cursor(point)
+
+    def pan(self, share: float) -> None:
+        """Move by ``share`` of the visible time; the cursor keeps its column, or moves where the view cannot."""
+        columns = round(self.state.viewport.width * share) or (1 if share > 0 else -1)
+        self.pan_columns(columns)
+
+    def pan_columns(self, columns: int) -> None:
+        """Move by whole columns; see ``pan``."""
+        self.leave()
+        state = self.state
+        column = min(max(state.viewport.column(state.cursor), 0), state.viewport.width - 1)
+        before = state.viewport.first
+        moved = state.viewport.panned(columns)
+        self._show(moved.start, moved.start + moved.span)
+        left = columns - (state.viewport.first - before)
+        column = min(max(column + left, 0), state.viewport.width - 1)
+        state.cursor = state.viewport.edge(column)
+        self._drag_range()
+
+    def move_cursor(self, columns: int) -> None:
+        """Move the cursor by whole columns, and the view with it at the edge."""
+        state = self.state
+        column = min(max(state.viewport.column(state.cursor), 0), state.viewport.width - 1) + columns
+        if 0 <= column < state.viewport.width:
+            state.cursor = state.viewport.edge(column)
+            self._drag_range()
+        else:
+            self.pan_columns(columns)
+
+    def _show(self, start: int, end: int) -> None:
+        """Make ``[start, end)`` the viewport, kept within the trace."""
+        width = self.state.viewport.width
+        span = min(max(end - start, width), max(self._high - self._low, width))
+        last = max(self._high - span, self._low)
+        start = min(max(start, self._low), last)
+        self._asked = (start, start + min(max(end - start, 1), span))
+        viewport = Viewport.around(start, start + span, width)
+        if self._low < start == last and viewport.end < self._high:
+            viewport = viewport.panned(1)  # the grid shall not hide the very end
+        self.state.viewport = viewport
+        self.list.look()
+
+    def _put_cursor(self, when: int) -> None:
+        """Put the cursor at ``when``, or at the edge of the view next to it."""
+        viewport = self.state.viewport
+        self.state.cursor = min(max(when, viewport.start), viewport.end - 1)
+
+    def show(self, start: int, end: int, margin: float = 0.0) -> None:
+        """Fit ``[start, end)`` with ``margin`` of its length on either side; the cursor goes where it is visible."""
+        self.leave()
+        extra = round(max(end - start, 1) * margin)
+        self._show(start - extra, end + extra)
+        viewport = self.state.viewport
+        if not viewport.start <= self.state.cursor < viewport.end:
+            self._put_cursor((start + end) // 2)
+
+    def go_to(self, when: int) -> None:
+        """Put the cursor at ``when``, or at the end of the trace next to it, and bring it on screen."""
+        self.leave()
+        when = min(max(when, 0), self.scene.end)
+        self.bring(when)
+        self._put_cursor(when)
+        self._drag_range()
+
+    def bring(self, when: int) -> None:
+        """Pan, if need be, until ``when`` is on screen."""
+        viewport = self.state.viewport
+        if not viewport.start <= when < viewport.end:
+            start = when - round(viewport.span * _LEAD)
+            self._show(start, start + viewport.span)
+
+    def home_bounds(self) -> tuple[int, int]:
+        """What the opening screen fits: the first step, or the whole trace."""
+        return self.scene.step_at(0) or (0, self._end)
+
+    def home(self) -> None:
+        """Fit the step around the cursor; when that is shown already, the whole trace."""
+        step = self.scene.step_at(self.state.cursor)
+        whole = (0, self._end)
+        shown = self.state.viewport
+        fitted = replace(shown)
+        if step is not None:
+            self.show(*step)
+            fitted = self.state.viewport
+        if step is None or fitted == shown:
+            self.show(*whole)
+
+    # --- rows and slices
+
+    def move_row(self, rows: int) -> None:
+        """Move the cursor by ``rows`` rows and select what is under it."""
+        self.list.move(rows)
+        self.select_under_cursor()
+
+    def go_to_lane(self, index: int, lane: int) -> None:
+        """Move to the first row of lane ``lane`` of trace ``index``, opening what hides it."""
+        home = self.scene.traces[index].lanes[lane]
+        self.list.open(index, home)
+        self.list.focus_on((index, home.layer, lane, 0, -1, -1))
+        self.list.reveal()
+        self.select_under_cursor()
+
+    def move_layer(self, direction: int) -> None:
+        """Move to the first row of the next (1) or this or the previous (-1) layer."""
+        self.move_row(self.list.layer_start(direction) - self.state.focus)
+
+    def select_under_cursor(self) -> bool:
+        """Select the slice of the cursor's row that is under the cursor, or nearest within its column."""
+        found = slice_at(self.focused, self.state.viewport, self.state.cursor)
+        if found is None:
+            return False
+        self.state.selection = found
+        return True
+
+    def move_slice(self, direction: int) -> bool:
+        """Select the next (1) or previous (-1) slice that starts in the cursor's row; the cursor goes to its start."""
+        row, state = self.focused, self.state
+        at = slice_beside(row, state.cursor, state.selection, direction)
+        if at is None or row is None or row.rows is None:
+            return False
+        self.leave()
+        state.selection = Selected(row.trace, int(row.rows.item[at]))
+        state.cursor = int(row.rows.start[at])
+        self.bring(state.cursor)
+        self._put_cursor(state.cursor)
+        self._drag_range()
+        return True
+
+    def select(self, selected: Selected) -> None:
+        """Select a slice, opening the layer it is in, and bring it on screen."""
+        self.leave()
+        trace = self.scene.traces[selected.trace]
+        lane = trace.lanes[int(trace.slices.lane[selected.item])]
+        self.list.open(selected.trace, lane)
+        self.state.selection = selected
+        self.state.cursor = int(trace.slices.start[selected.item])
+        depth = int(trace.slices.depth[selected.item])
+        self.list.show_item(selected.trace, lane, selected.item)
+        self.list.focus_on((selected.trace, lane.layer, lane.index, depth, -1, -1))
+        self.list.reveal()
+        self.bring(self.state.cursor)
+        self._put_cursor(self.state.cursor)
+
+    def fit(self, ends: tuple[int, int] | None) -> bool:
+        """Fit the selection; when that is shown already, ``ends``: the span of its links."""
+        selected = self.state.selection
+        if selected is None:
+            return False
+        slices = self.scene.traces[selected.trace].slices
+        start, end = int(slices.start[selected.item]), int(slices.end[selected.item])
+        shown = self.state.viewport
+        self.show(start, max(end, start + 1), 0.05)
+        if self.state.viewport == shown and ends is not None:
+            self.show(min(start, ends[0]), max(end, ends[1]), 0.05)
+        return True
+
+    def deselect(self) -> bool:
+        """Drop, one per call, the range under way, the range, the hits, the selection."""
+        state = self.state
+        if self.anchor is not None:
+            self.anchor = None
+            state.range = None
+        elif state.range is not None:
+            state.range = None
+        elif len(state.hits):
+            state.hits, state.hit_masks = state.hits[:0], []
+        elif state.selection is not None:
+            state.selection = None
+        else:
+            return False
+        return True
+
+    # --- range and link mode
+
+    def mark_selection(self) -> bool:
+        """Make the selected slice the range, or clear the range if it is that already."""
+        selected, state = self.state.selection, self.state
+        if selected is None:
+            return False
+        slices = self.scene.traces[selected.trace].slices
+        marked = (int(slices.start[selected.item]), int(slices.end[selected.item]))
+        state.range = None if state.range == marked else marked
+        self.anchor = None
+        return True
+
+    def mark(self) -> None:
+        """Begin a range at the cursor, or end the one under way; both snap to a slice edge nearby."""
+        at = snapped(self.focused, self.state.viewport, self.state.cursor)
+        if self.anchor is None:
+            self.anchor = at
+            self.state.range = (at, at)
+        else:
+            self.state.range = (min(self.anchor, at), max(self.anchor, at))
+            self.anchor = None
+
+    def set_range(self, start: int, end: int) -> None:
+        """Make ``[start, end)`` (in either order) the range."""
+        self.anchor = None
+        self.state.range = (min(start, end), max(start, end))
+
+    def zoom_to_range(self) -> bool:
+        """Show exactly the range."""
+        if self.state.range is None or self.state.range[0] == self.state.range[1]:
+            return False
+        self.show(*self.state.range)
+        return True
+
+    def _drag_range(self) -> None:
+        if self.anchor is not None:
+            at = self.state.cursor
+            self.state.range = (min(self.anchor, at), max(self.anchor, at))
+
+    def cycle_links(self) -> LinkMode:
+        """The next way of showing links: off, of the selection, all in view."""
+        self.state.link_mode = _MODES[(_MODES.index(self.state.link_mode) + 1) % len(_MODES)]
+        return self.state.link_mode

@@ -1,0 +1,234 @@
+"""A place to open at: as options of the command line, and on an explorer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.trace.units import exact_text, parse_duration
+from npu_tui.view.rows.outline import LaneKey, lane_key
+from npu_tui.view.rows.rowlist import RowKey
+from npu_tui.view.scene import LinkMode, Scene, Selected
+from npu_tui.view.walk.explorer import Explorer
+
+BETWEEN = ".."
+NO_TAB = "none"
+"""Stands for a panel that is hidden."""
+_TOKEN = re.compile(r"(?P<kind>[phn][lcg]|al|[fFxit])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
+_JUMP_BEFORE, _JUMP_BEHIND = 9, 10
+"""What MindStudio Insight shows around a slice it jumps to, in lengths of the slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the options say; times in ns, None or empty where nothing is said.
+
+    ``view`` is the visible time, ``at`` the cursor, ``select`` a slice as ``slice_text`` writes it, ``rows`` what is
+    folded, pinned, hidden and scrolled as ``rows_text`` writes it, ``tab`` a tab of the panel or ``NO_TAB``,
+    ``finding`` the id of the finding whose evidence is gone to.
+    """
+
+    view: tuple[int, int] | None = None
+    at: int | None = None
+    range: tuple[int, int] | None = None
+    select: str = ""
+    rows: str = ""
+    search: str = ""
+    links: LinkMode | None = None
+    tab: str = ""
+    finding: str = ""
+
+    def words(self) -> list[str]:
+        """The options of the command line that open here."""
+        spans = (("--view", self.view), ("--range", self.range))
+        words = [word for option, span in spans if span is not None for word in (option, span_text(span))]
+        if self.at is not None:
+            words += ["--at", time_text(self.at)]
+        texts = (("--select", self.select), ("--search", self.search), ("--links", self.links), ("--tab", self.tab))
+        # An option's own value may begin with a dash.
+        words += [f"{option}={text}" for option, text in (*texts, ("--rows", self.rows)) if text]
+        return words
+
+
+def time_text(ns: int) -> str:
+    """A time as the options take it, with all its digits."""
+    return exact_text(ns).replace(" ", "")
+
+
+def span_text(span: tuple[int, int]) -> str:
+    """Two times as the options take them."""
+    return f"{time_text(span[0])}{BETWEEN}{time_text(span[1])}"
+
+
+def parse_span(text: str) -> tuple[int, int] | None:
+    """Two times such as ``12ms..14ms``; None if it is none."""
+    first, between, last = text.partition(BETWEEN)
+    start, end = parse_duration(first), parse_duration(last)
+    return None if not between or start is None or end is None or start >= end else (start, end)
+
+
+def slice_text(scene: Scene, selected: Selected) -> str:
+    """A slice as name and start, or as ``#`` and the number of its event where others share both."""
+    trace = scene.traces[selected.trace]
+    start, name = int(trace.slices.start[selected.item]), trace.name_of(selected.item)
+    same = 0
+    for other in scene.traces:
+        if len(other.slices):
+            same += np.count_nonzero(_named(other.names, name)[other.slices.name] & (other.slices.start == start))
+    if same == 1 and name.isprintable() and len(name) <= 200:
+        return f"{name}@{time_text(start)}"
+    prefix = f"{selected.trace}:" if selected.trace else ""
+    return f"#{prefix}{int(trace.slices.event[selected.item])}"
+
+
+def find_slice(scene: Scene, text: str, after: int, parts: bool = True) -> Selected | None:
+    """The slice that ``slice_text`` wrote; else the first one of that name from ``after`` ns on, round the end.
+
+    With ``parts`` a part of a name will do where no slice has the whole.
+    """
+    event = re.fullmatch(r"#(?:(\d+):)?(\d+)", text)
+    if event is not None and int(event[1] or 0) < len(scene.traces):
+        index = int(event[1] or 0)
+        items = np.flatnonzero(scene.traces[index].slices.event == int(event[2]))
+        return Selected(index, int(items[0])) if len(items) else None
+    name, _, when = text.rpartition("@")
+    start = parse_duration(when) if name else None
+    if start is None:
+        name = text
+    for whole in (True, False) if parts else (True,):
+        found: list[tuple[bool, int, Selected]] = []
+        for index, trace in enumerate(scene.traces):
+            if not len(trace.slices):
+                continue
+            items = np.flatnonzero(_named(trace.names, name, whole)[trace.slices.name])
+            if start is not None:
+                items = items[trace.slices.start[items] == start]
+            starts = trace.slices.start[items]
+            if len(items):
+                best = int(np.lexsort((starts, starts < after))[0])
+                found.append((bool(starts[best] < after), int(starts[best]), Selected(index, int(items[best]))))
+        if found:
+            return min(found, key=lambda place: place[:2])[2]
+    return None
+
+
+def _named(names: list[str], name: str, whole: bool = True) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    if whole:
+        return np.array([other == name for other in names], np.bool_)
+    return np.array([name.lower() in other.lower() for other in names], np.bool_)
+
+
+def rows_text(explorer: Explorer) -> str:
+    """Folds where the user made them, pins, hidden lanes, the cursor's row and what is scrolled.
+
+    Tokens of letters and a number: behind ``x`` only the layers ``F`` and lanes ``f`` are folded; ``pl`` ``pc`` ``pg``
+    pin a lane, curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``nl`` ``nc`` ``ng``
+    are the cursor's lane and depth, curve or chart, ``al`` is its layer's head; ``t`` the first row below the
+    pinned ones.
+    """
+    folds, tokens = explorer.folds, []
+    if not explorer.list.own_folds:
+        tokens = ["x", *(_token("F", *key) for key in sorted(folds.layers))]
+        tokens += [_token("f", *key) for key in sorted(folds.lanes)]
+    tokens += [_lane_token("p", key) for key in folds.pinned]
+    tokens += [_lane_token("h", key) for key in sorted(folds.hidden)]
+    tokens += ["i"] * explorer.list.idle_away
+    row = explorer.focused
+    if row is not None and max(row.lane, row.series, row.chart) < 0:
+        tokens.append(_token("al", row.trace, row.layer))
+    elif row is not None:
+        tokens.append(_lane_token("n", lane_key(row)) + (f".{row.depth}" if row.depth else ""))
+    tokens.append(f"t{explorer.state.top}")
+    return ",".join(tokens)
+
+
+def _lane_token(letter: str, key: LaneKey) -> str:
+    trace, _, lane, series, chart = key
+    kind, index = ("l", lane) if lane >= 0 else ("c", series) if series >= 0 else ("g", chart)
+    return _token(letter + kind, trace, index)
+
+
+def _token(kind: str, trace: int, index: int) -> str:
+    return f"{kind}{trace}:{index}" if trace else f"{kind}{index}"
+
+
+def apply_rows(explorer: Explorer, text: str) -> bool:
+    """Fold, pin, hide and scroll as ``rows_text`` wrote; False for what it did not write or another trace has."""
+    scene, folds = explorer.scene, explorer.folds
+    if "x" in text or "p" in text or "h" in text:
+        explorer.list.keep_folds()
+    top: int | None = None
+    focus: RowKey | None = None
+    for word in text.split(","):
+        match = _TOKEN.fullmatch(word)
+        if match is None:
+            return False
+        kind, trace, index = match["kind"], int(match["trace"] or 0), int(match["index"] or 0)
+        if kind == "x":
+            folds.layers.clear()
+            folds.lanes.clear()
+        elif kind == "i":
+            explorer.list.idle_away = True
+        elif kind == "t":
+            top = index
+        elif trace >= len(scene.traces):
+            return False
+        elif kind == "F":
+            folds.layers.add((trace, index))
+        elif kind == "al":
+            focus = trace, index, -1, 0, -1, -1
+        else:
+            key = _lane_key(scene, trace, index, kind[1:] or "l")
+            if key is None:
+                return False
+            if kind == "f":
+                folds.lanes.add((trace, index))
+            elif kind[0] == "n":
+                focus = (*key[:3], int(match["depth"] or 0), *key[3:])
+            elif kind[0] == "p":
+                folds.pinned.append(key)
+            else:
+                folds.hidden.add(key)
+    explorer.list.restore(top, focus)
+    return True
+
+
+def _lane_key(scene: Scene, trace: int, index: int, kind: str) -> LaneKey | None:
+    known = scene.traces[trace]
+    if kind == "g":
+        charts = scene.charts[trace]
+        return (trace, charts[index].layer, -1, -1, index) if index < len(charts) else None
+    if kind == "c":
+        series = known.counters.series
+        return (trace, series[index].layer, -1, index, -1) if index < len(series) else None
+    return (trace, known.lanes[index].layer, index, -1, -1) if index < len(known.lanes) else None
+
+
+def start_at(explorer: Explorer, start: Start) -> str:
+    """Show what ``start`` asks for but search and tab; returns the option that could not be followed, or nothing."""
+    state, scene, failed = explorer.state, explorer.scene, ""
+    if start.links is not None:
+        state.link_mode = start.links
+    if start.select:
+        after = start.at if start.at is not None else (start.view or start.range or (0, 0))[0]
+        found = find_slice(scene, start.select, after)
+        if found is None:
+            failed = "--select"
+        else:
+            explorer.select(found)
+            if start.view is None and start.range is None:
+                slices = scene.traces[found.trace].slices
+                begin, length = int(slices.start[found.item]), int(slices.end[found.item] - slices.start[found.item])
+                explorer.show(begin - _JUMP_BEFORE * max(length, 1), begin + _JUMP_BEHIND * max(length, 1))
+    if start.range is not None:
+        explorer.set_range(*start.range)
+        explorer.show(*start.range)
+    if start.view is not None:
+        explorer.show(*start.view)
+    if start.at is not None:
+        explorer.go_to(start.at)
+    if start.rows and not apply_rows(explorer, start.rows):
+        failed = "--rows"
+    return failed
