@@ -19,9 +19,17 @@ _FONT_SIZE = 14.5
 _BASELINE = 13.5
 _DOT = 1.9
 _BRAILLE = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
-_STROKES = {"─": (0, 9, 9, 9), "│": (4.5, 0, 4.5, 18), "╱": (0, 18, 9, 0), "╲": (0, 0, 9, 18)}
+_STROKES = {"─": (0, 9, 9, 9), "│": (4.5, 0, 4.5, 18)}
+_DIAGONALS = {"╱": (0, 18, 9, 0), "╲": (0, 0, 9, 18)}
 _HEAVY = {"━": (0, 9, 9, 9), "┃": (4.5, 0, 4.5, 18)}
 _DASHED = {"┊": (4.5, 0, 4.5, 18), "╷": (4.5, 9, 4.5, 18), "╵": (4.5, 0, 4.5, 9)}
+_LINES = (
+    (_STROKES, 1.0, ""),
+    # Steps instead of a slope would look torn.
+    (_DIAGONALS, 1.0, ' shape-rendering="auto"'),
+    (_HEAVY, 2.0, ""),
+    (_DASHED, 1.0, ' stroke-dasharray="2 2.5"'),
+)
 
 
 def svg(rows: list[list[Piece]], title: str) -> str:
@@ -31,7 +39,8 @@ def svg(rows: list[list[Piece]], title: str) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
         f"<title>{escape(title)}</title>",
-        f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" xml:space="preserve">',
+        "<style>text { white-space: pre }</style>",  # older programs read the attribute instead
+        f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" xml:space="preserve" shape-rendering="crispEdges">',
     ]
     for y, row in enumerate(rows):
         parts.extend(_row(row, y * CELL_HEIGHT))
@@ -43,8 +52,7 @@ def _row(row: list[Piece], top: int) -> Iterator[str]:
     left = 0
     for text, _, back, _ in row:
         width = cell_count(text) * CELL_WIDTH
-        # half a unit more hides the seam between neighbours
-        yield f'<rect x="{left}" y="{top}" width="{width + 0.5}" height="{CELL_HEIGHT + 0.5}" fill="{_hex(back)}"/>'
+        yield f'<rect x="{left}" y="{top}" width="{width}" height="{CELL_HEIGHT}" fill="{_hex(back)}"/>'
         left += width
     left = 0
     for text, front, _, attr in row:
@@ -101,12 +109,12 @@ def _shape(char: str, x: float, y: float, colour: str) -> str | None:
             f"M{x + 2 + column * 4.5:g} {y + 2.2 + line * 4.3:g}h{_DOT}v{_DOT}h-{_DOT}z" for column, line in dots
         )
         return f'<path d="{path}" fill="{colour}"/>' if path else ""
-    for strokes, width, dash in ((_STROKES, 1.0, ""), (_HEAVY, 2.0, ""), (_DASHED, 1.0, ' stroke-dasharray="2 2.5"')):
+    for strokes, width, look in _LINES:
         if char in strokes:
             x1, y1, x2, y2 = strokes[char]
             return (
                 f'<line x1="{x + x1:g}" y1="{y + y1:g}" x2="{x + x2:g}" y2="{y + y2:g}" '
-                f'stroke="{colour}" stroke-width="{width:g}"{dash}/>'
+                f'stroke="{colour}" stroke-width="{width:g}"{look}/>'
             )
     return None
 
