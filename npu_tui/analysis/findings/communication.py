@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import Facts, both, largest, length_of, without
+from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, largest, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
-from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
+from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.words import list_text, runs_text, share_text, span_text
 from npu_tui.analysis.work.communication import Collective
 from npu_tui.analysis.work.operators import collective_type

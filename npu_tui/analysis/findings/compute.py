@@ -13,9 +13,9 @@ from collections.abc import Callable
 import numpy as np
 
 from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import I64, Cells, Facts, length_of, without
+from npu_tui.analysis.findings.facts import I64, Cells, Facts, Span, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
-from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, Span
+from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.findings.words import list_text, share_text, span_text
 from npu_tui.strings import say
 from npu_tui.trace.text import brief

@@ -9,9 +9,9 @@ import numpy as np
 
 from npu_tui.analysis.findings.blame import fetches, memory_calls, starving
 from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import Facts, both, largest, length_of, together, without
+from npu_tui.analysis.findings.facts import Facts, Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.model import Evidence, Severity
-from npu_tui.analysis.findings.rule import Draft, Rule, Span
+from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.words import list_text, share_text, span_text
 from npu_tui.strings import say
 

@@ -18,9 +18,9 @@ from npu_tui.analysis.findings.blame import (
     sync_operations,
     sync_site,
 )
-from npu_tui.analysis.findings.facts import Bools, Facts, both, largest, length_of, together, without
+from npu_tui.analysis.findings.facts import NOTHING, Bools, Facts, Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.model import Evidence, Severity
-from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Skipped, Span
+from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.findings.words import between_text, line_text, lines_text, list_text, share_text, span_text
 from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.strings import say

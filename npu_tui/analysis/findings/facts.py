@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.findings.model import Evidence
-from npu_tui.analysis.findings.rule import NOTHING, Input, Span
 from npu_tui.analysis.launches.code_lines import LineLoss, code_lines
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
@@ -31,6 +31,16 @@ from npu_tui.trace.text import brief
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Cells = dict[str, str | None]
+Span = tuple[I64, I64]
+"""Starts and ends (ns) of intervals."""
+
+NOTHING: Span = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+Input = Literal[
+    "device", "links", "overlap", "cann", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
+    "metadata", "memory",
+]  # fmt: skip
+"""What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from npu_tui.analysis.findings import affinity, communication, compute, config, data, dispatch, host
 from npu_tui.analysis.findings import hardware_links as links
-from npu_tui.analysis.findings.facts import Facts
+from npu_tui.analysis.findings.facts import Facts, Input
 from npu_tui.analysis.findings.ladder import SUMMING_UP, Candidate, climb
 from npu_tui.analysis.findings.model import SEVERITIES, Finding, Findings
-from npu_tui.analysis.findings.rule import Draft, Input, Rule, Skipped
+from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.findings.words import share_text, span_text
 from npu_tui.strings import say
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.findings.communication import late_rank
-from npu_tui.analysis.findings.facts import I64, Facts, both, length_of, without
+from npu_tui.analysis.findings.facts import I64, NOTHING, Facts, both, length_of, without
 from npu_tui.analysis.findings.model import SEVERITIES, Severity
-from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule
+from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.words import share_text
 from npu_tui.analysis.work.communication import ON_CHIP
 from npu_tui.strings import say

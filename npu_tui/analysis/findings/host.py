@@ -19,9 +19,9 @@ from npu_tui.analysis.findings.blame import (
     sync_span,
 )
 from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import I64, Facts, both, length_of, without
+from npu_tui.analysis.findings.facts import I64, NOTHING, Facts, Span, both, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
-from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
+from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.words import line_text, lines_text, list_text, share_text, span_text
 from npu_tui.analysis.launches.code_lines import stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of

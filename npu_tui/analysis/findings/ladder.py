@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npu_tui.analysis.findings.facts import Facts, both, length_of, together, without
+from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, length_of, together, without
 from npu_tui.analysis.findings.model import SEVERITIES, Finding
-from npu_tui.analysis.findings.rule import NOTHING, Draft, Rule, Span
+from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.words import span_text
 from npu_tui.strings import say
 

@@ -4,28 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from npu_tui.analysis.findings.facts import Facts, Input, Span
 from npu_tui.analysis.findings.model import Confidence, Evidence, FindingClass, Severity
 from npu_tui.analysis.launches.code_lines import CodeLine
-
-if TYPE_CHECKING:
-    from npu_tui.analysis.findings.facts import Facts
-
-I64 = npt.NDArray[np.int64]
-Span = tuple[I64, I64]
-"""Starts and ends (ns) of intervals."""
-
-NOTHING: Span = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-
-Input = Literal[
-    "device", "links", "overlap", "cann", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
-    "metadata", "memory",
-]  # fmt: skip
-"""What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
 
 Reach = Literal["cause", "place", "broad"]
 """How near a finding comes to what must be changed: a cause, the place where time is lost, or only how much it is."""
