@@ -3,13 +3,13 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from string import Formatter
 from typing import get_args
 
 import pytest
 
-import npu_tui.strings
 from npu_tui.analysis.findings.config import ENVIRONMENT
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import FindingClass
@@ -20,8 +20,9 @@ from npu_tui.gate.limits import LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES
 from npu_tui.report.explain import ADVICE
 from npu_tui.report.tables import _COLUMNS
-from npu_tui.strings import ENGLISH, say
+from npu_tui.strings import KINDS, LANGUAGES, ROOMS, say, table, words
 from npu_tui.trace.classes import OpClass
+from npu_tui.trace.message import Message
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
 from npu_tui.tui.keys.commands import COMMANDS, GROUPS
 from npu_tui.tui.keys.footer import HINTS
@@ -29,6 +30,7 @@ from npu_tui.tui.tabs import TABS
 from npu_tui.view.scene import LinkShape
 from npu_tui.view.walk.explorer import _MODES
 
+ENGLISH = table("en")
 PACKAGE = Path(__file__).resolve().parents[1] / "npu_tui"
 
 COMPUTED = {
@@ -83,8 +85,8 @@ LOOSE = (
 
 def test_advice_of_every_rule_exists() -> None:
     assert set(ADVICE) == {rule.id for rule in RULES}
-    for words in ADVICE.values():
-        for word in words:
+    for advice in ADVICE.values():
+        for word in advice:
             assert not placeholders(ENGLISH[f"finding.advice.{word}"]), word
 
 
@@ -111,8 +113,14 @@ def literals(node: ast.AST) -> list[str]:
 
 
 def placeholders(text: str) -> set[str]:
-    """The values that ``text`` wants of its caller; the keys that it names are filled in everywhere."""
-    return {name for _, name, _, _ in Formatter().parse(text) if name and not name.startswith("press[")}
+    """The values that ``text`` needs of its caller; the keys that it names are filled in everywhere."""
+    return {name for name, _ in fields_of(text)}
+
+
+def fields_of(text: str) -> set[tuple[str, str]]:
+    """Name and kind of every placeholder of ``text``, those of keys left out; a width is no kind."""
+    found = {(name, spec) for _, name, spec, _ in Formatter().parse(text) if name and not name.startswith("press[")}
+    return {(name, "" if spec is None or re.fullmatch(r"[<>]\d+", spec) else spec) for name, spec in found}
 
 
 def words_in_source() -> set[str]:
@@ -138,15 +146,43 @@ def patterns_in_source() -> list[re.Pattern[str]]:
     return found
 
 
-def test_no_table_takes_a_key_of_another():
-    tables = [module.ENGLISH for module in vars(npu_tui.strings).values() if hasattr(module, "ENGLISH")]
-    assert len(tables) > 5
-    assert sum(map(len, tables)) == len(ENGLISH)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_room_is_in_every_language(language: str) -> None:
+    folder = PACKAGE / "strings" / language
+    assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == set(ROOMS)
+    rooms = [import_module(f"npu_tui.strings.{language}.{room}").TEXTS for room in ROOMS]
+    assert sum(map(len, rooms)) == len(table(language))  # no key is in two rooms
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_every_language_says_the_same(language: str) -> None:
+    texts = table(language)
+    assert texts.keys() == ENGLISH.keys()
+    for key, text in ENGLISH.items():
+        assert fields_of(texts[key]) == fields_of(text), key
+        assert keys_in(texts[key]) == keys_in(text), key
+
+
+def keys_in(text: str) -> list[str]:
+    """The commands whose keys ``text`` names."""
+    return sorted(re.findall(r"\{press\[(\w+)\]\}", text))
+
+
+def test_kinds_are_known() -> None:
+    for key, text in ENGLISH.items():
+        for name, spec in fields_of(text):
+            assert spec in KINDS or not spec or re.fullmatch(r"[+,]?(\.\d)?[fgd%]?", spec), f"{key}: {name}:{spec}"
+
+
+def test_values_are_written_by_their_kind() -> None:
+    inner = Message("list.and", {"first": 1, "last": 2})
+    assert words(Message("list.and", {"first": 0, "last": inner})) == "0 and 1 and 2"
+    assert words("aten::add") == "aten::add"
 
 
 def test_texts_name_keys_of_commands():
     ids = {command.id for command in COMMANDS}
-    named = {match for text in ENGLISH.values() for match in re.findall(r"\{press\[(\w+)\]\}", text)}
+    named = {match for text in ENGLISH.values() for match in keys_in(text)}
     assert len(named) > 10
     assert named <= ids
     assert all("{press" not in re.sub(r"\{press\[\w+\]\}", "", text) for text in ENGLISH.values())
@@ -188,7 +224,7 @@ def test_placeholders_are_filled_by_name():
 
 def test_texts_are_clean():
     for key, text in ENGLISH.items():
-        if not key.startswith(("report.", "explain.")):  # their rows are columns
+        if not key.startswith(("report.", "explain.", "list.")):  # columns, and what joins texts
             assert text == text.strip() or key.endswith(".prompt"), key
             assert "  " not in text.replace("   ", ""), key
         assert not re.search(r"\.{3}|--(?![a-z])", text), key

@@ -1,57 +1,37 @@
-"""Every text a user can see, one table per room, so that another language is one more set of tables."""
+"""Every text a user can see: one package per language, in it one table per room, all with the same keys.
+
+A table is read when the first text of its language is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
 
-from npu_tui.strings import (
-    asking,
-    cli,
-    commands,
-    explain,
-    findings,
-    gate,
-    help,
-    keymap,
-    notes,
-    opening,
-    pages,
-    report,
-    rows,
-    screen,
-    search,
-    settings,
-    tabs,
-    thresholds,
-    walk,
-)
+from npu_tui.trace.message import Message
+from npu_tui.trace.text import padded
+from npu_tui.trace.units import count_text, duration_text, moment_text, share_text, size_text, speed_text
 
-ENGLISH: dict[str, str] = (
-    asking.ENGLISH
-    | cli.ENGLISH
-    | commands.ENGLISH
-    | explain.ENGLISH
-    | findings.ENGLISH
-    | gate.ENGLISH
-    | help.ENGLISH
-    | keymap.ENGLISH
-    | notes.ENGLISH
-    | opening.ENGLISH
-    | pages.ENGLISH
-    | report.ENGLISH
-    | rows.ENGLISH
-    | screen.ENGLISH
-    | search.ENGLISH
-    | settings.ENGLISH
-    | tabs.ENGLISH
-    | thresholds.ENGLISH
-    | walk.ENGLISH
-)
+LANGUAGES = ("en",)
+"""The languages with tables of their own; the first is that of JSON and of files that programs read."""
+
+ROOMS = (
+    "asking", "cli", "commands", "explain", "findings", "gate", "help", "keymap", "notes", "opening", "pages", "report",
+    "rows", "screen", "search", "sentences", "settings", "tabs", "thresholds", "walk",
+)  # fmt: skip
+"""The modules of a language; each has a table ``TEXTS``, and no key is in two of them."""
 
 
-def knows(key: str) -> bool:
-    """Whether the table has ``key``."""
-    return key in ENGLISH
+@cache
+def table(language: str) -> dict[str, str]:
+    """Every text of ``language`` by key."""
+    texts: dict[str, str] = {}
+    for room in ROOMS:
+        texts |= import_module(f"npu_tui.strings.{language}.{room}").TEXTS
+    return texts
 
 
 class _Press:
@@ -64,7 +44,41 @@ class _Press:
         return self.key_of(command)
 
 
+class _Spoken:
+    """The language in use."""
+
+    def __init__(self) -> None:
+        self.language = LANGUAGES[0]
+
+
 _PRESS = _Press()
+_SPOKEN = _Spoken()
+
+
+def language() -> str:
+    """The language of the texts."""
+    return _SPOKEN.language
+
+
+def speak(language: str) -> None:
+    """From now on texts are in ``language``, one of ``LANGUAGES``."""
+    _SPOKEN.language = language
+
+
+@contextmanager
+def speaking(language: str) -> Iterator[None]:
+    """Texts are in ``language`` inside: what programs read is English whatever the user reads."""
+    before = _SPOKEN.language
+    _SPOKEN.language = language
+    try:
+        yield
+    finally:
+        _SPOKEN.language = before
+
+
+def knows(key: str) -> bool:
+    """Whether there is a text for ``key``."""
+    return key in table(_SPOKEN.language)
 
 
 def name_keys(key_of: Callable[[str], str]) -> None:
@@ -73,5 +87,63 @@ def name_keys(key_of: Callable[[str], str]) -> None:
 
 
 def say(key: str, /, **values: object) -> str:
-    """The text for ``key`` with ``values`` filled in, and the keys that it names."""
-    return ENGLISH[key].format(press=_PRESS, **values)
+    """The text for ``key`` with ``values`` filled in, and the keys that it names.
+
+    A placeholder may name the kind of its value, such as ``{lost:time}`` (``KINDS``). A value may be a ``Message`` itself.
+    """
+    return table(_SPOKEN.language)[key].format(press=_PRESS, **{name: _Value(each) for name, each in values.items()})
+
+
+def words(message: Message | str) -> str:
+    """``message`` in words; a text that is none of ours, such as a name of the trace, stays as it is."""
+    return message if isinstance(message, str) else say(message.code, **message.args)
+
+
+def _and(values: Iterable[object]) -> str:
+    """``0, 1 and 2``."""
+    *first, last = [str(_Value(each)) for each in values] or [""]
+    return say("list.and", first=say("list.comma").join(first), last=last) if first else last
+
+
+def _sentences(values: Iterable[object]) -> str:
+    """Sentences one after another; empty ones are left out."""
+    return say("list.space").join(text for each in values if (text := str(_Value(each))))
+
+
+KINDS: dict[str, Callable[..., str]] = {
+    "time": duration_text,
+    "moment": moment_text,
+    "share": share_text,
+    "count": count_text,
+    "size": size_text,
+    "speed": speed_text,
+    "and": _and,
+    "sentences": _sentences,
+}
+"""How a value of each kind is written: ns, ns since the start, 0..1, whole, bytes, GB/s; lists of texts or messages.
+
+None is said to be unknown.
+"""
+
+_ALIGNED = re.compile(r"([<>])(\d+)")
+
+
+class _Value:
+    """What stands in for a value in a text."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __str__(self) -> str:
+        return words(self.value) if isinstance(self.value, Message) else str(self.value)
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        kind = KINDS.get(spec)
+        if kind is not None:
+            return say("report.unknown") if self.value is None else kind(self.value)
+        aligned = _ALIGNED.fullmatch(spec)
+        if aligned is not None:  # in cells of the terminal, not in characters
+            return padded(str(self), int(aligned[2]), right=aligned[1] == ">")
+        return format(self.value, spec)

@@ -78,3 +78,23 @@ def _changes_neighbours(code: int) -> bool:
 def cell_count(text: str) -> int:
     """The cells that a ``drawable`` text takes."""
     return len(text) if text.isascii() else sum(map(char_cells, text))
+
+
+def shortened(text: str, cells: int, end: str = "…") -> str:
+    """As much of a ``drawable`` text as ``cells`` cells hold, with ``end`` where something is left out."""
+    if cell_count(text) <= cells:
+        return text
+    room = cells - cell_count(end)
+    if room < 0:
+        return ""
+    at = used = 0
+    while at < len(text) and used + char_cells(text[at]) <= room:
+        used += char_cells(text[at])
+        at += 1
+    return text[:at] + end
+
+
+def padded(text: str, cells: int, right: bool = False) -> str:
+    """A ``drawable`` text with blanks up to ``cells`` cells behind it, or before it if ``right``."""
+    blanks = " " * (cells - cell_count(text))
+    return blanks + text if right else text + blanks

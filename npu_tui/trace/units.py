@@ -1,4 +1,4 @@
-"""Times as people write and read them; inside everything is whole nanoseconds."""
+"""Numbers as people write and read them, one function per kind; inside times are whole nanoseconds."""
 
 from __future__ import annotations
 
@@ -37,3 +37,28 @@ def exact_text(ns: int) -> str:
     sign = "-" if ns < 0 else ""
     whole, rest = divmod(abs(ns), 1_000_000)
     return f"{sign}{whole}.{rest:06d} ms"
+
+
+def moment_text(ns: float) -> str:
+    """A time since the start of the trace, to the microsecond: ``54.905 ms``."""
+    return f"{ns / 1e6:.3f} ms"
+
+
+def share_text(share: float) -> str:
+    """A share of 1: ``6.5%``."""
+    return f"{share:.1%}"
+
+
+def count_text(count: int) -> str:
+    """A whole number: ``12,345``."""
+    return f"{count:,}"
+
+
+def size_text(size: float) -> str:
+    """A number of bytes: ``16.777 MB``, below ten thousand ``512 B``."""
+    return f"{size / 1e6:.3f} MB" if size >= 1e4 else f"{size:,.0f} B"
+
+
+def speed_text(gigabytes: float) -> str:
+    """A bandwidth in GB/s: ``18.25 GB/s``."""
+    return f"{gigabytes:.2f} GB/s"

@@ -54,7 +54,7 @@ def list_text(words: Sequence[object]) -> str:
     """``0, 1 and 2``."""
     if len(words) < 2:
         return "".join(map(str, words))
-    return say("finding.and", first=", ".join(map(str, words[:-1])), last=words[-1])
+    return say("list.and", first=", ".join(map(str, words[:-1])), last=words[-1])
 
 
 def runs_text(numbers: Sequence[int]) -> str:

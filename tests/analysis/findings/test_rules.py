@@ -19,7 +19,7 @@ from npu_tui.analysis.window import Window
 from npu_tui.ingest.load import load
 from npu_tui.report.measured import findings_of
 from npu_tui.report.selection import Selection
-from npu_tui.strings import ENGLISH
+from npu_tui.strings import table
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -69,7 +69,7 @@ def test_every_threshold_belongs_to_a_rule_and_is_explained() -> None:
     of_all = {"compute_hidden"}
     assert {each.name for each in fields(Thresholds)} == named | of_all
     for name in named:
-        assert f"threshold.{name}" in ENGLISH
+        assert f"threshold.{name}" in table("en")
 
 
 def test_ids_are_unique_and_sourced() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "gate.description": "hold a profile against limits, findings and a baseline, and say what fails and by how much",
     "gate.epilog": (
         "Exit codes: 0 everything is kept, 1 something is not, 2 wrong usage, 3 an input is not readable or a file not writable. "

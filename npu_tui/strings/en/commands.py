@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "command.zoom_in": "zoom in at the cursor",
     "command.zoom_out": "zoom out at the cursor",
     "command.zoom_in_fast": "zoom in 4 times",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "ask.hint": "a command, a time such as 12.3ms, a lane or the name of a slice",
     "ask.nothing": "nothing is called that",
     "ask.found": "→ {kind} {text}",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
-    "finding.and": "{first} and {last}",
+TEXTS: dict[str, str] = {
     "finding.between": "between {start} and {end} ms",
     "finding.place": "{place} in {function}()",
     "finding.outlook.rest": "Behind the findings above {gain} of it remain.",

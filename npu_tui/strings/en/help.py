@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "help.title": "Keys",
     "help.ask": "type to find one, Esc closes",
     "help.found": "with {text}; Esc shows all again",

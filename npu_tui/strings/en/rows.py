@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "rows.hidden": "{count} hidden",
     "rows.pinned": "{name} stays on top; {press[pin]} puts it back",
     "rows.unpinned": "{name} is back in its place",

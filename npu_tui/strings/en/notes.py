@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "flag.prompt": "flag: ",
     "flag.kept": "flag {name} at {when}",
     "flag.here": "flag {name}: {when}",

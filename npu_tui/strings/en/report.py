@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "health.title": "Trace health",
     "health.events": "{events} events in the file, {kept} of them slices on the lanes",
     "health.clean": "every event has its place",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "same.of": "{n} of {count} {name}: {length}, median {median}, longer than or as long as {percentile} % of them",
     "same.last": "no further {name}; there are {count}",
     "bubble.of": "bubble {n} of {count}: free for {length}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "header.rank": "rank {rank}",
     "header.no_rank": "rank ?",
     "header.device": "device {device}",

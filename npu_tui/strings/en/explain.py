@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "explain.list": "Findings, by class (npu-tui explain ID says more):",
     "explain.row": "  {id:<19} {first}",
     "explain.unknown": "no finding is called {id}; did you mean {near}?",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "keymap.unknown": "[keys] {command}: there is no key {key}",
     "keymap.nearest": "; did you mean {name}?",
     "keymap.fixed": "[keys] {command}: {key} always leaves at once",

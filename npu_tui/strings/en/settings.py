@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "settings.head": "Settings of npu-tui. Every line shows its default: take the # away and change the value.",
     "settings.head.place": "This file belongs at {path}; NPU_TUI_CONFIG or --config FILE names another one.",
     "settings.head.keys": 'command = "key" or a list of keys, in place of those shown; an empty list unbinds it.',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "loading.title": "loading {path}",
     "loading.progress": "{done} of {total} MB, {events} events, {rate} events/s, {left} s left",
     "loading.piped": "{done} MB have come through the pipe",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "tab.findings": "Findings",
     "tab.findings.short": "Findings",
     "command.tab_findings": "Findings: what is wrong, and where",

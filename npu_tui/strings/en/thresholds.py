@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "threshold.near_vertical_us": "latency above the clock floor of a near-vertical launch, us (own choice; empty queues start within 20)",
     "threshold.starved_us": "waiting of an idle device for a starved launch, us (own choice; less is in every trace)",
     "threshold.severity_medium": "share of the device's time from which a finding is medium (msprof-analyze advisor: 3 %)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+TEXTS: dict[str, str] = {
     "report.about": (
         "{kind}, rank {rank}, device {device}, profiler level {level}, steps: {steps}; "
         "{slices} slices, {links} links, {span}"

@@ -1,0 +1,9 @@
+"""How texts are joined: lists and sentences."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    "list.and": "{first} and {last}",
+    "list.comma": ", ",
+    "list.space": " ",
+}
