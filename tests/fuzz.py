@@ -27,7 +27,7 @@ from functools import cache
 from pathlib import Path
 from types import FrameType
 
-from npu_tui.ingest.args.one import event_bytes, fetch_event
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.chunks import ChunkReader, array_start
 from npu_tui.ingest.json.events import Event, decode_events
@@ -320,14 +320,14 @@ def _raised() -> str:
 
 def _lost(trace: Trace, wanted: list[bytes]) -> int:
     count = sum(trace.events.values())
-    return sum(i >= count or event_bytes(trace, i) != event for i, event in enumerate(wanted))
+    return sum(i >= count or json_args(trace).event_bytes(i) != event for i, event in enumerate(wanted))
 
 
 def _used(trace: Trace) -> None:
     """Everything that is said about a trace, and its last events."""
     text_report(report(trace))
     for ordinal in range(max(0, sum(trace.events.values()) - 3), sum(trace.events.values())):
-        fetch_event(trace, ordinal)
+        json_args(trace).event(ordinal)
 
 
 def run_cases(seed: int, numbers: range) -> tuple[Counter[str], list[str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.workers import Workers, worker_count
@@ -105,6 +106,7 @@ class Opening:
 
         def named(trace: Trace) -> None:
             trace.path = str(PIPED)
+            trace.args = json_args(trace)
             if early is not None:
                 early(trace)
 
@@ -114,6 +116,7 @@ class Opening:
             raise InputError(str(error).replace(path, str(PIPED))) from error
         trace.path = str(PIPED)
         trace.files = tuple(file if file.copy is not None else replace(file, copy=copy) for file in trace.files)
+        trace.args = json_args(trace)
         return trace
 
 

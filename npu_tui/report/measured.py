@@ -12,9 +12,8 @@ from npu_tui.analysis.findings.model import Findings
 from npu_tui.analysis.overlap.steps import Step, steps
 from npu_tui.analysis.parts import DevicePart, device_parts
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives, plane_tasks
+from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives, plane_args
 from npu_tui.analysis.work.host_operators import HostOperators, host_operators
-from npu_tui.ingest.args.many import task_args
 from npu_tui.ingest.companions.files import Companions, companions_of
 from npu_tui.report.selection import WHOLE_TRACE, Selection
 from npu_tui.trace.model import Trace
@@ -52,9 +51,7 @@ class Measured:
     @cached_property
     def planes(self) -> PlaneArgs:
         """Args of all tasks of collectives. Raises ``InputError`` if the file is gone or has changed."""
-        tasks = plane_tasks(self.trace)
-        args = task_args(self.trace, tasks)
-        return PlaneArgs(tasks, args.source_rank, args.target_rank, args.size, args.link_type)
+        return plane_args(self.trace)
 
     @cached_property
     def collectives(self) -> list[Collective]:

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.args import ArgReader
 from npu_tui.trace.rows import Rows
 
 I8 = npt.NDArray[np.int8]
@@ -82,6 +83,10 @@ class Slices:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def file_order(self) -> I64:
+        """All slices in the order of their events in the file; (n,)."""
+        return np.argsort(self.event, kind="stable")
 
 
 @dataclass(slots=True)
@@ -178,7 +183,7 @@ class Health:
 class Trace:
     """One rank's events as columns, with everything that was counted while reading them.
 
-    ``path`` is what the user opened, ``files`` are the plain files its events lie in.
+    ``path`` is what the user opened, ``files`` are the plain files its events lie in, ``args`` reads what is not kept.
 
     ``events`` counts the complete elements of the file by phase (``X``, ``C``, ``s``, ``f``, ``M``, ...) and ``end`` is
     the end of the last slice.
@@ -203,6 +208,7 @@ class Trace:
     events: dict[str, int]
     chunks: Chunks
     health: Health
+    args: ArgReader
 
     @property
     def size(self) -> int:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives, plane_tasks
-from npu_tui.ingest.args.many import task_args
+from npu_tui.analysis.work.communication import Collective, collectives, plane_args
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def collectives_of(trace: Trace) -> list[Collective]:
-    items = plane_tasks(trace)
-    args = task_args(trace, items)
-    return collectives(trace, PlaneArgs(items, args.source_rank, args.target_rank, args.size, args.link_type))
+    return collectives(trace, plane_args(trace))
 
 
 def test_communication_json(level1: Sample) -> None:

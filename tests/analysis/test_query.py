@@ -20,7 +20,7 @@ from npu_tui.analysis.search.language import (
     Time,
     parse_query,
 )
-from npu_tui.trace.arg import Arg
+from npu_tui.trace.args import Arg
 from npu_tui.trace.classes import OpClass
 
 PLACES = ("Stream 3", "Group 7 Communication", "CANN", "Ascend Hardware")

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from npu_tui.analysis.launches.dispatch import dispatch
 from npu_tui.analysis.search.language import parse_query
 from npu_tui.analysis.search.search import Searchable
-from npu_tui.ingest.args.scan import file_order, slices_with_args
 from npu_tui.ingest.opening import Opening
 from npu_tui.trace.model import Trace
 from npu_tui.tui.explore.hits import make_hits
@@ -60,8 +59,8 @@ def measure(trace: Trace, searchable: Searchable, order: I64, text: str) -> tupl
         taken = time.perf_counter() - begun
         return len(hits), taken, taken
     count, first = 0, 0.0
-    for batch in slices_with_args(trace, order[mask[order]], query.args):
-        count += len(batch.items)
+    for found in trace.args.scan(trace.slices.event[order[mask[order]]], query.args):
+        count += len(found.places)
         if count and not first:
             first = time.perf_counter() - begun
     whole = time.perf_counter() - begun
@@ -89,7 +88,7 @@ def main() -> None:
     print(f"a plain loop over the names of all slices: {loop * 1000:.0f} ms")
     begun = time.perf_counter()
     Searchable(trace, dispatches).prepare()
-    order = file_order(trace)
+    order = trace.slices.file_order()
     prepared = (time.perf_counter() - begun) * 1000
     print(f"prepared while the first query is typed, for line:, step: and arg: {prepared:.0f} ms\n")
     print("| query | hits | first search: first hits ms | of loop | later: first hits ms | of loop | all hits ms |")

@@ -1,4 +1,4 @@
-"""Two loadings of one trace, compared in everything but the chunks that its events lie in."""
+"""Two loadings of one trace, compared in everything but where its events lie."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from npu_tui.ingest.args.one import event_bytes
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.trace.model import Trace
 
-LAID_OUT = ("chunks", "files", "path")
+LAID_OUT = ("chunks", "files", "path", "args")
 
 
 def assert_same(first: object, second: object, where: str = "trace") -> None:
@@ -30,4 +30,4 @@ def assert_same(first: object, second: object, where: str = "trace") -> None:
 def assert_same_events(first: Trace, second: Trace, step: int = 1) -> None:
     """Every ``step``-th event is found again with the same bytes."""
     for ordinal in range(0, sum(first.events.values()), step):
-        assert event_bytes(first, ordinal) == event_bytes(second, ordinal)
+        assert json_args(first).event_bytes(ordinal) == json_args(second).event_bytes(ordinal)

@@ -6,12 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from npu_tui.ingest.args import scan as arg_scan
-from npu_tui.ingest.args.one import fetch_event
-from npu_tui.ingest.args.scan import file_order, slices_with_args
+from npu_tui.ingest.args import json_args as arg_scan
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
-from npu_tui.trace.arg import Arg
+from npu_tui.trace.args import Arg, always
 from npu_tui.trace.text import on_one_line
 
 QUESTIONS = [
@@ -28,16 +27,20 @@ QUESTIONS = [
 
 
 def scan(trace, wanted, items=None) -> list[int]:
-    order = file_order(trace)
+    order = trace.slices.file_order()
     items = order if items is None else order[np.isin(order, items)]
-    return sorted(item for batch in slices_with_args(trace, items, wanted) for item in batch.items.tolist())
+    return sorted(items[place] for found in parts(trace, items, wanted) for place in found.places.tolist())
+
+
+def parts(trace, items, wanted, go_on=always):
+    return trace.args.scan(trace.slices.event[items], wanted, go_on)
 
 
 def slowly(trace, wanted, items=None) -> list[int]:
     """The same by decoding every event on its own."""
     found = []
     for item in range(len(trace.slices)) if items is None else items:
-        args = fetch_event(trace, int(trace.slices.event[item])).get("args", {})
+        args = json_args(trace).event(int(trace.slices.event[item])).get("args", {})
         pairs = [(key.lower(), on_one_line(str(value)).lower()) for key, value in args.items()]
         if all(any(one.holds(key, value) for key, value in pairs) for one in wanted):
             found.append(item)
@@ -64,18 +67,19 @@ def test_small_blocks_find_the_same(bundled, monkeypatch):
     trace, wanted = bundled.trace, [Arg("input dims", "~", "64")]
     whole = scan(trace, wanted)
     monkeypatch.setattr(arg_scan, "BLOCK", 1)
-    batches = list(slices_with_args(trace, file_order(trace), wanted))
-    assert sorted(item for batch in batches for item in batch.items.tolist()) == whole
-    assert [batch.done for batch in batches] == sorted(batch.done for batch in batches)
-    assert batches[-1].done == 1
+    order = trace.slices.file_order()
+    found = list(parts(trace, order, wanted))
+    assert sorted(order[place] for part in found for place in part.places.tolist()) == whole
+    assert [part.share for part in found] == sorted(part.share for part in found)
+    assert found[-1].share == 1
 
 
 def test_it_stops_when_told(bundled, monkeypatch):
     monkeypatch.setattr(arg_scan, "BLOCK", 1)
     trace = bundled.trace
     asked = iter([True, True, False])
-    batches = list(slices_with_args(trace, file_order(trace), [Arg("", "~", "a")], lambda: next(asked)))
-    assert len(batches) == 2
+    found = list(parts(trace, trace.slices.file_order(), [Arg("", "~", "a")], lambda: next(asked)))
+    assert len(found) == 2
 
 
 ODD = [

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from equality import assert_same, assert_same_events
 
-from npu_tui.ingest.args.one import fetch_event
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
@@ -142,10 +142,10 @@ def test_a_packed_file_that_is_gone_or_changed_since_is_one_line(tmp_path: Path)
     assert gone is not None
     path.write_bytes(gzip.compress(b"[]"))
     with pytest.raises(InputError, match="has changed"):
-        fetch_event(changed, 0)
+        json_args(changed).event(0)
     path.unlink()
     with pytest.raises(InputError, match="No such file"):
-        fetch_event(gone, 0)
+        json_args(gone).event(0)
 
 
 def test_a_watched_packed_file_is_unpacked_ahead(tmp_path: Path) -> None:
@@ -388,5 +388,5 @@ def test_an_export_with_a_slice_that_cannot_be_read_has_no_copy(tmp_path: Path) 
     for _ in range(2):
         trace = Opening(path).trace()
         time.sleep(0.2)
-        assert fetch_event(trace, 0)["name"] == "kept"
+        assert json_args(trace).event(0)["name"] == "kept"
     assert cache.copies() == []

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import read
 
-from npu_tui.ingest.args.one import event_bytes, fetch_event
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.json.chunks import Chunk, ChunkReader, array_start, candidate, object_spans
 from npu_tui.ingest.json.events import decode_events
 from npu_tui.ingest.load import load
@@ -74,8 +74,8 @@ def test_load_equals_the_reference_reader(
     trace = load(path, chunk_size=chunk_size)
     assert_equal(trace, read(document.data))
     events = [json.loads(event) for event in document.events]
-    assert [fetch_event(trace, ordinal) for ordinal in range(len(events))] == events
-    assert [event_bytes(trace, ordinal) for ordinal in range(len(events))] == document.events
+    assert [json_args(trace).event(ordinal) for ordinal in range(len(events))] == events
+    assert [json_args(trace).event_bytes(ordinal) for ordinal in range(len(events))] == document.events
 
 
 @given(documents(SLICE | LINK_END | SAMPLE | NAME | FOREIGN), st.sampled_from([64, 200, 1 << 16]))
@@ -100,7 +100,7 @@ def test_one_malformed_element_costs_only_itself(
     trace = load(written(tmp_path_factory, damaged.data), chunk_size=chunk_size)
     assert trace.health.skipped.pop("malformed event") == 1
     assert_equal(trace, read(render(texts).data))
-    assert [event_bytes(trace, ordinal) for ordinal in range(len(texts))] == document.events
+    assert [json_args(trace).event_bytes(ordinal) for ordinal in range(len(texts))] == document.events
 
 
 def written(factory: pytest.TempPathFactory, data: bytes) -> Path:

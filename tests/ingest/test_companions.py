@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.ingest.args.many import task_args
 from npu_tui.ingest.companions.files import Companions, companions_of
 from npu_tui.ingest.load import load
 
@@ -83,20 +82,15 @@ def test_cores_by_name_and_start(tmp_path: Path) -> None:
 
 
 def test_args_of_many_events_are_those_of_each(tmp_path: Path) -> None:
-    from npu_tui.ingest.args.one import fetch_event
-
     trace = load(FIXTURES / "communication_bound", chunk_size=4096)
     lanes = [lane for lane in trace.lanes if lane.name.startswith("Plane ")]
     items = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes])
-    found = task_args(trace, items)
+    target, size, link_type = trace.args.many(trace.slices.event[items], ("dst rank", "size(Byte)", "link type"))
     for k, item in enumerate(items.tolist()):
-        args = fetch_event(trace, int(trace.slices.event[item]))["args"]
-        target = args["dst rank"]
-        assert found.target_rank[k] == (-1 if target == 2**32 - 1 else target)
-        assert (found.size[k], found.link_type[k]) == (args["size(Byte)"], args["link type"])
+        args = trace.args.one(int(trace.slices.event[item]))
+        assert (target[k], size[k], link_type[k]) == (args["dst rank"], args["size(Byte)"], args["link type"])
 
 
 def test_no_args_for_no_events() -> None:
     trace = load(FIXTURES / "healthy")
-    found = task_args(trace, np.zeros(0, np.int64))
-    assert (len(found.size), found.link_type) == (0, [])
+    assert trace.args.many(np.zeros(0, np.int64), ("a", "b")) == [[], []]

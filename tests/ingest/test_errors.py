@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.ingest.args.one import fetch_event
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.load import load
 
@@ -122,8 +122,8 @@ class TestFetch:
 
     def test_the_event(self, path: Path) -> None:
         trace = load(path, chunk_size=200)
-        assert {fetch_event(trace, ordinal)["name"] for ordinal in range(50)} == {"op"}
-        assert fetch_event(trace, np.int64(3))["ts"] == "1.000"
+        assert {json_args(trace).event(ordinal)["name"] for ordinal in range(50)} == {"op"}
+        assert json_args(trace).event(np.int64(3))["ts"] == "1.000"
 
     def test_gone(self, path: Path) -> None:
         trace = load(path)
@@ -149,7 +149,7 @@ class TestFetch:
 
     def refused(self, trace: object) -> str:
         with pytest.raises(InputError) as caught:
-            fetch_event(trace, 30)  # type: ignore[arg-type]
+            json_args(trace).event(30)  # type: ignore[arg-type]
         message = str(caught.value)
         assert "\n" not in message
         assert "trace_view.json" in message

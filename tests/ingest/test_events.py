@@ -11,7 +11,7 @@ from documents import SLICE, Event, documents, render
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.ingest.args.one import fetch_event
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.json.events import decode_events
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
@@ -161,7 +161,7 @@ def test_names_that_no_strict_parser_takes(read: Any, text: str | bytes, name: s
     data = text.encode() if isinstance(text, str) else text
     trace = read(BASE, json.dumps(BASE).encode().replace(b'"op"', data), BASE)
     assert [trace.name_of(item) for item in range(3)] == ["op", name, "op"]
-    assert [fetch_event(trace, ordinal)["name"] for ordinal in range(3)] == ["op", name, "op"]
+    assert [json_args(trace).event(ordinal)["name"] for ordinal in range(3)] == ["op", name, "op"]
     assert not any(trace.health.skipped.values())
 
 

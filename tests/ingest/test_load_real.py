@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from compare import assert_equal
 
-from npu_tui.ingest.args.one import event_bytes, fetch_event
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
@@ -218,5 +218,5 @@ def test_events_can_be_fetched(real: Sample) -> None:
 def _check_fetch(trace: Trace, events: list[dict[str, object]], ordinals: range) -> None:
     data = Path(trace.path).read_bytes()
     for ordinal in ordinals:
-        assert fetch_event(trace, ordinal) == events[ordinal]
-        assert event_bytes(trace, ordinal) in data
+        assert json_args(trace).event(ordinal) == events[ordinal]
+        assert json_args(trace).event_bytes(ordinal) in data

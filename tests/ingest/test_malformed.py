@@ -16,7 +16,7 @@ sys.path.insert(0, str(FIXTURES))
 from malformed import MALFORMATIONS, Malformation, first_event_end, truncations  # noqa: E402 - its folder is no package
 from small_trace import SLICES, small_trace  # noqa: E402
 
-from npu_tui.ingest.args.one import fetch_event  # noqa: E402
+from npu_tui.ingest.args.json_args import json_args  # noqa: E402
 from npu_tui.ingest.errors import InputError  # noqa: E402
 from npu_tui.ingest.json import chunks  # noqa: E402
 from npu_tui.ingest.json.chunks import ChunkReader  # noqa: E402
@@ -68,7 +68,7 @@ def test_malformation(malformation: Malformation, chunk_size: int, tmp_path: Pat
             said += "\n".join(health_lines(trace))
             assert text_report(report(trace)).replace("\n", "").isprintable()
             for ordinal in range(sum(trace.events.values())):
-                fetch_event(trace, ordinal)
+                json_args(trace).event(ordinal)
     assert malformation.kept <= kept <= malformation.kept + malformation.added
     assert ("byte " in said) == malformation.refused
     for topic in malformation.health:
@@ -112,7 +112,7 @@ def test_what_lies_behind_damage_is_read(broken: bytes, chunk_size: int, tmp_pat
     trace = load(path, chunk_size=chunk_size)
     assert len(trace.slices) >= 100
     assert not trace.health.truncated
-    assert {fetch_event(trace, ordinal)["name"] for ordinal in range(len(trace.slices))} == {"op"}
+    assert {json_args(trace).event(ordinal)["name"] for ordinal in range(len(trace.slices))} == {"op"}
 
 
 MANY = BROKEN | {
@@ -184,7 +184,7 @@ def test_an_event_larger_than_every_chunk(tmp_path: Path) -> None:
     trace = load(path)
     assert sorted(trace.names) == ["long", "op"]
     assert len(trace.slices) == 3
-    assert fetch_event(trace, 1)["args"] == long["args"]
+    assert json_args(trace).event(1)["args"] == long["args"]
 
 
 def _peak(path: Path) -> tuple[int, str]:

@@ -20,7 +20,7 @@ from pretended import PretendedWorkers
 from reference import read
 
 from npu_tui.ingest import load as loading
-from npu_tui.ingest.args.one import fetch_event
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.errors import Cancelled, InputError, WorkerError
 from npu_tui.ingest.json.parallel import range_cuts
 from npu_tui.ingest.json.workers import ALONE_BYTES, Workers, worker_count
@@ -39,7 +39,7 @@ def test_any_cuts_give_what_the_reference_reader_gives(
     trace = load(path, chunk_size=chunk, workers=PretendedWorkers(workers, seed), range_bytes=length)
     assert_equal(trace, read(document.data))
     events = [json.loads(event) for event in document.events]
-    assert [fetch_event(trace, ordinal) for ordinal in range(len(events))] == events
+    assert [json_args(trace).event(ordinal) for ordinal in range(len(events))] == events
 
 
 @given(documents(), st.integers(8, 600), st.integers(0, 99), st.data())

@@ -14,7 +14,7 @@ from pretended import PretendedWorkers
 from reference import read
 from ways import every_way
 
-from npu_tui.ingest.args.one import fetch_event
+from npu_tui.ingest.args.json_args import json_args
 from npu_tui.report.json_report import json_report
 
 ANY = SLICE | LINK_END | SAMPLE | NAME | FOREIGN
@@ -33,5 +33,5 @@ def test_trace_and_report_are_the_same(
     answer = json_report(alone, opened="trace_view.json")
     for way, trace in ways:
         assert_same(alone, trace, way)
-        assert [fetch_event(trace, ordinal) for ordinal in range(len(events))] == events, way
+        assert [json_args(trace).event(ordinal) for ordinal in range(len(events))] == events, way
         assert json_report(trace, opened="trace_view.json") == answer, way

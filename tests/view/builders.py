@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Chunks, Counters, Health, Lane, Layer, LayerKind, Links, Series, Slices, Trace
 from npu_tui.trace.rows import Rows, make_rows
@@ -71,6 +72,7 @@ def make_trace(
     ordered = sorted(links, key=lambda link: link[3])
     counters, series = make_counters(samples or {})
     layers = [Layer(0, 1, "Layer", kind, rank, 0, tuple(lane.index for lane in made), tuple(s.index for s in series))]
+    chunks = Chunks(np.zeros(0, np.int32), *(np.zeros(0, np.int64) for _ in range(3)))
     return Trace(
         path="",
         files=(),
@@ -89,8 +91,9 @@ def make_trace(
         link_categories=categories,
         counters=counters,
         events={},
-        chunks=Chunks(np.zeros(0, np.int32), *(np.zeros(0, np.int64) for _ in range(3))),
+        chunks=chunks,
         health=Health(),
+        args=JsonArgs("", (), chunks, 0),
     )
 
 

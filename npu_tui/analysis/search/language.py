@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from npu_tui.strings import say
-from npu_tui.trace.arg import Arg, as_number
+from npu_tui.trace.args import Arg, as_number
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.units import parse_duration
 

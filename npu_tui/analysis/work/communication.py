@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,13 @@ Bools = npt.NDArray[np.bool_]
 
 ON_CHIP = "ON_CHIP"
 
+NO_RANK = 4_294_967_295
+"""What msprof writes for a rank that a task has none of."""
+
 _WAIT = "Notify_Wait"
 _TRANSIT = ("Memcpy", "Reduce_Inline")
 _REMOTE_MEMORY = "RDMA"
+_ARGS = ("src rank", "dst rank", "size(Byte)", "link type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,29 @@ def plane_tasks(trace: Trace) -> I64:
     lanes = [lane for group, planes in _groups(trace) for lane in planes]
     found = [np.arange(lane.first, lane.last, dtype=np.int64) for lane in lanes]
     return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+
+def plane_args(trace: Trace) -> PlaneArgs:
+    """The args of all plane tasks, read from the file. Raises ``InputError`` if that is gone or has changed."""
+    tasks = plane_tasks(trace)
+    source, target, size, link_type = trace.args.many(trace.slices.event[tasks], _ARGS)
+    return PlaneArgs(
+        tasks,
+        _ranks(source),
+        _ranks(target),
+        _whole_numbers(size),
+        [value if isinstance(value, str) else "" for value in link_type],
+    )
+
+
+def _ranks(values: list[Any]) -> I64:
+    ranks = _whole_numbers(values)
+    return np.where(ranks == NO_RANK, -1, ranks)
+
+
+def _whole_numbers(values: list[Any]) -> I64:
+    """``values``, -1 where one is none or too large to be true."""
+    return np.array([value if type(value) is int and abs(value) < 2**62 else -1 for value in values], np.int64)
 
 
 def _groups(trace: Trace) -> list[tuple[Lane, list[Lane]]]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.ingest.build.depth import Packing
 from npu_tui.ingest.build.layers import ProcessPlan, plan_layers, thread_label
 from npu_tui.ingest.build.linking import bound_links
@@ -75,6 +76,7 @@ def build_trace(
     for reason, count in gathered.skipped.items():
         health.skip(reason, count)
     health.warnings += _oddities(gathered, plans, lanes)
+    chunks = gathered.chunks()
     return Trace(
         path=path,
         files=files,
@@ -93,8 +95,9 @@ def build_trace(
         link_categories=gathered.link_categories.values_in_order,
         counters=counters,
         events=dict(gathered.phases),
-        chunks=gathered.chunks(),
+        chunks=chunks,
         health=health,
+        args=JsonArgs(path, files, chunks, gathered.phases.total()),
     )
 
 

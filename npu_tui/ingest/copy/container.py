@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.ingest.source.unpack import Unpacking
 from npu_tui.trace.model import Chunks, Counters, EventFile, Health, Lane, Layer, Links, Series, Slices, Trace
 from npu_tui.trace.rows import Rows
@@ -196,9 +197,10 @@ def read_container(descriptor: int, path: str, files: tuple[Path, ...], rank: in
         head.layers = [replace(layer, rank=rank) for layer in head.layers]
         head.lanes = [replace(lane, rank=rank) for lane in head.lanes]
     held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
+    event_files = tuple(_event_file(file, *known) for file, known in zip(files, head.files, strict=True))
     return Trace(
         path=path,
-        files=tuple(_event_file(file, *known) for file, known in zip(files, head.files, strict=True)),
+        files=event_files,
         rank=rank,
         start_ns=head.start_ns,
         end=head.end,
@@ -211,6 +213,7 @@ def read_container(descriptor: int, path: str, files: tuple[Path, ...], rank: in
         link_categories=head.link_categories,
         events=head.events,
         health=head.health,
+        args=JsonArgs(path, event_files, held["chunks"], sum(head.events.values())),
         **held,
     )
 

@@ -15,7 +15,6 @@ from textual.worker import get_current_worker
 
 from npu_tui.analysis.search.language import FIELDS, Query, QueryError, parse_query, unknown_field
 from npu_tui.analysis.search.search import Searchable
-from npu_tui.ingest.args.scan import file_order, slices_with_args
 from npu_tui.ingest.errors import InputError
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -80,7 +79,7 @@ class Finder:
     def _order(self, number: int) -> npt.NDArray[np.int64]:
         """The slices of trace ``number`` as they stand in the file."""
         if number not in self._orders:
-            self._orders[number] = file_order(self._traces[number])
+            self._orders[number] = self._traces[number].slices.file_order()
         return self._orders[number]
 
     def clear(self) -> None:
@@ -187,13 +186,14 @@ class Finder:
         none = True
         for number, trace in enumerate(self._traces):
             order = self._order(number)
-            for batch in slices_with_args(trace, order[wanted[number][order]], query.args, go_on):
-                masks[number][batch.items] = True
+            items = order[wanted[number][order]]
+            for part in trace.args.scan(trace.slices.event[items], query.args, go_on):
+                masks[number][items[part.places]] = True
                 now = time.monotonic()
                 # The first hits are shown at once.
-                if now - shown >= _BETWEEN or (none and len(batch.items)):
-                    shown, none = now, none and not len(batch.items)
-                    share = min((number + batch.done) / len(self._traces), 0.999)
+                if now - shown >= _BETWEEN or (none and len(part.places)):
+                    shown, none = now, none and not len(part.places)
+                    share = min((number + part.share) / len(self._traces), 0.999)
                     yield make_hits(query.text, self._traces, [mask.copy() for mask in masks], share)
         if go_on():
             yield make_hits(query.text, self._traces, masks)

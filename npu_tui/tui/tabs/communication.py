@@ -7,9 +7,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives, plane_tasks
+from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives, plane_args
 from npu_tui.analysis.work.operators import collective_type
-from npu_tui.ingest.args.many import task_args
 from npu_tui.ingest.errors import InputError
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
@@ -60,9 +59,7 @@ class CommunicationTab(ComputedTab):
 
     def _args_of(self, index: int, trace: Trace) -> PlaneArgs:
         if index not in self._args:
-            tasks = plane_tasks(trace)
-            args = task_args(trace, tasks)
-            self._args[index] = PlaneArgs(tasks, args.source_rank, args.target_rank, args.size, args.link_type)
+            self._args[index] = plane_args(trace)
         return self._args[index]
 
 

@@ -12,9 +12,7 @@ from npu_tui.analysis.launches.chain import Chain, chain_of
 from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.work.ranges import self_time
-from npu_tui.ingest.args.one import fetch_event
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.source.unpack import at_hand
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
@@ -51,7 +49,7 @@ class DetailsTab(Tab):
         """Whether the args can be read at once: those of a packed trace have to be unpacked first."""
         if now.selection is None:
             return True
-        return all(at_hand(file) for file in now.session.scene.traces[now.selection.trace].files)
+        return now.session.scene.traces[now.selection.trace].args.is_ready
 
     def content(self, now: Context) -> Content:
         """A text."""
@@ -130,12 +128,11 @@ def details(trace: Trace, marks: LinkMarks, devices: list[Dispatch], item: int) 
     if code is not None:
         parts.insert(2, _code(code))
     try:
-        args = fetch_event(trace, int(slices.event[item])).get("args", {})
+        args = trace.args.one(int(slices.event[item]))
     except InputError as error:
         parts.append(Text(printable(say("details.gone", why=error)), style="dim"))
         return Group(*parts)
-    if isinstance(args, dict):
-        parts += _args(args)
+    parts += _args(args)
     return Group(*parts)
 
 

@@ -1,0 +1,253 @@
+"""Args of events that lie in JSON files: the chunk of an event is read and decoded again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.json.lenient import loose_value
+from npu_tui.ingest.source.unpack import at_hand, plain_path
+from npu_tui.trace.args import Arg, Matches, always, as_number
+from npu_tui.trace.model import Chunks, EventFile, Trace
+from npu_tui.trace.text import on_one_line
+
+I64 = npt.NDArray[np.int64]
+
+BLOCK = 1 << 20
+"""Bytes that a scan reads and searches at a time."""
+
+_SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789 !#$%&'()*+,-.:;<=>?@[]^_`{|}~")
+"""Lower-case characters that every JSON writer leaves as they are."""
+
+
+class _Args(msgspec.Struct, gc=False):
+    args: msgspec.Raw = msgspec.Raw(b"")
+
+
+_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_events = msgspec.json.Decoder(list[_Args]).decode
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_text = msgspec.json.Decoder(str).decode
+
+
+class JsonArgs:
+    """The ``ArgReader`` of the events in ``files``, ``count`` of them, that ``chunks`` finds again.
+
+    ``path`` is what an error names.
+    """
+
+    def __init__(self, path: str, files: tuple[EventFile, ...], chunks: Chunks, count: int) -> None:
+        self._path = path
+        self._files = files
+        self._chunks = chunks
+        self._count = count
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every file is unpacked."""
+        return all(at_hand(file) for file in self._files)
+
+    def one(self, ordinal: int) -> dict[str, Any]:
+        """All args of an event; empty if it has none."""
+        args = self.event(ordinal).get("args")
+        return args if isinstance(args, dict) else {}
+
+    def event(self, ordinal: int) -> dict[str, Any]:
+        """The whole event ``ordinal``; empty if that element of the file is no object."""
+        try:
+            event = loose_value(self.event_bytes(ordinal))
+        except ValueError:
+            raise self._changed() from None
+        return event if isinstance(event, dict) else {}
+
+    def event_bytes(self, ordinal: int) -> bytes:
+        """The text of event ``ordinal`` as it stands in the file."""
+        at = int(np.searchsorted(self._chunks.first_event, ordinal, "right")) - 1
+        return self._texts(at, [int(ordinal - self._chunks.first_event[at])])[0]
+
+    def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
+        """The args ``keys`` of many events; a chunk that holds several of them is decoded once."""
+        order = np.argsort(ordinals, kind="stable")
+        chunk = np.searchsorted(self._chunks.first_event, ordinals[order], "right") - 1
+        values: list[tuple[Any, ...]] = []
+        for run in np.split(np.arange(len(order)), np.flatnonzero(np.diff(chunk)) + 1):
+            if len(run):
+                at = int(chunk[run[0]])
+                texts = self._texts(at, (ordinals[order[run]] - self._chunks.first_event[at]).tolist())
+                values += _values(texts, tuple(keys))
+        back = np.argsort(order, kind="stable").tolist()
+        return [[values[k][number] for k in back] for number in range(len(keys))]
+
+    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
+        """Which events match, block by block: bytes are searched first, then the events are decoded."""
+        bounds = np.append(np.searchsorted(ordinals, self._chunks.first_event), len(ordinals))
+        needles = [needle for needle in map(_needle, wanted) if needle]
+        blocks = self._blocks(np.flatnonzero(np.diff(bounds)))
+        for number, (first, last) in enumerate(blocks):
+            if not go_on():
+                return
+            places = self._in_block(first, last, ordinals, bounds, needles, wanted)
+            yield Matches(places, (number + 1) / len(blocks))
+
+    def _read(self, first: int, last: int) -> bytes:
+        """The bytes from chunk ``first`` to chunk ``last`` of the same file."""
+        table = self._chunks
+        file, offset = self._files[int(table.file[first])], int(table.offset[first])
+        length = int(table.offset[last] + table.length[last]) - offset
+        try:
+            descriptor = os.open(plain_path(file), os.O_RDONLY)
+            try:
+                size = os.fstat(descriptor).st_size
+                data = os.pread(descriptor, length, offset)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            words = f"{self._path}: {error.strerror or error}; args are read from the file again"
+            raise InputError(words) from error
+        if size != file.size or len(data) != length:
+            raise self._changed()
+        return data
+
+    def _texts(self, at: int, positions: list[int]) -> list[bytes]:
+        """The texts of the events at ``positions`` of chunk ``at``."""
+        data = self._read(at, at)
+        firsts = self._chunks.first_event
+        following = int(firsts[at + 1]) if at + 1 < len(firsts) else self._count
+        if following - int(firsts[at]) == 1:
+            return [data.strip()]  # alone in its chunk, perhaps because no strict parser takes it
+        try:
+            raws = _raws(b"[%b]" % data)
+            return [bytes(raws[position]) for position in positions]
+        except (ValueError, IndexError, RecursionError):
+            raise self._changed() from None
+
+    def _blocks(self, chunks: I64) -> list[tuple[int, int]]:
+        """First and last chunk of every block: neighbours in a file, together no longer than ``BLOCK`` if they can."""
+        table = self._chunks
+        blocks: list[tuple[int, int]] = []
+        for chunk in chunks.tolist():
+            if blocks:
+                first, last = blocks[-1]
+                end = int(table.offset[chunk] + table.length[chunk])
+                if chunk == last + 1 and table.file[chunk] == table.file[first] and end - table.offset[first] <= BLOCK:
+                    blocks[-1] = (first, chunk)
+                    continue
+            blocks.append((chunk, chunk))
+        return blocks
+
+    def _in_block(
+        self, first: int, last: int, ordinals: I64, bounds: I64, needles: list[bytes], wanted: Sequence[Arg]
+    ) -> I64:
+        table = self._chunks
+        data, base = self._read(first, last), int(table.offset[first])
+        offset, length = table.offset[first : last + 1] - base, table.length[first : last + 1]
+        found: list[int] = []
+        for number in _chunks_with(needles, data.lower(), offset, length):
+            low, high = bounds[first + number : first + number + 2].tolist()
+            if high > low:
+                own = data[int(offset[number]) : int(offset[number] + length[number])]
+                begin = int(table.first_event[first + number])
+                found += [low + place for place in self._in_chunk(own, begin, ordinals[low:high], needles, wanted)]
+        return np.array(found, np.int64)
+
+    def _in_chunk(
+        self, data: bytes, first_event: int, ordinals: I64, needles: list[bytes], wanted: Sequence[Arg]
+    ) -> list[int]:
+        try:
+            events = _events(b"[%b]" % data)
+        except (ValueError, RecursionError):
+            return [place for place, ordinal in enumerate(ordinals.tolist()) if self._matches_loose(ordinal, wanted)]
+        found = []
+        for place, position in enumerate((ordinals - first_event).tolist()):
+            raw = bytes(events[position].args)
+            lowered = raw.lower()
+            if all(needle in lowered for needle in needles) and _matches(raw, wanted):
+                found.append(place)
+        return found
+
+    def _matches_loose(self, ordinal: int, wanted: Sequence[Arg]) -> bool:
+        pairs = [(str(key).lower(), on_one_line(str(value)).lower()) for key, value in self.one(ordinal).items()]
+        return all(any(one.holds(key, value) for key, value in pairs) for one in wanted)
+
+    def _changed(self) -> InputError:
+        return InputError(f"{self._path}: the file has changed since it was loaded; open it again")
+
+
+def json_args(trace: Trace) -> JsonArgs:
+    """The reader of a trace that was loaded from JSON."""
+    return JsonArgs(trace.path, trace.files, trace.chunks, sum(trace.events.values()))
+
+
+def _values(texts: list[bytes], keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """The args ``keys`` of every event."""
+    try:
+        return [msgspec.structs.astuple(event.args) for event in _decoder(keys)(b"[%b]" % b",".join(texts))]
+    except (ValueError, RecursionError):
+        return [_tolerated(text, keys) for text in texts]
+
+
+@lru_cache(maxsize=16)
+def _decoder(keys: tuple[str, ...]) -> Callable[[bytes], list[Any]]:
+    """Decodes events of which nothing but the args ``keys`` is kept."""
+    named = [(f"arg_{number}", Any, msgspec.field(name=key, default=None)) for number, key in enumerate(keys)]
+    args = msgspec.defstruct("_Chosen", named, gc=False)
+    event = msgspec.defstruct("_Event", [("args", args, msgspec.field(default_factory=args))], gc=False)
+    return msgspec.json.Decoder(list[event]).decode  # type: ignore[valid-type]
+
+
+def _tolerated(text: bytes, keys: tuple[str, ...]) -> tuple[Any, ...]:
+    """The same of one event that is not quite the profiler's."""
+    try:
+        event = loose_value(text)
+    except ValueError:
+        event = None
+    args = event.get("args") if isinstance(event, dict) else None
+    return tuple(args.get(key) for key in keys) if isinstance(args, dict) else (None,) * len(keys)
+
+
+def _needle(wanted: Arg) -> bytes:
+    """The longest bytes that stand in the file wherever ``wanted`` matches; empty if none are sure to."""
+    # A number may be written in more than one way.
+    exact = wanted.sign == "~" or (wanted.sign == "=" and as_number(wanted.text) is None)
+    texts = [wanted.key, *wanted.text.split()] if exact else [wanted.key]
+    safe = [text.encode() for text in texts if set(text.encode()) <= _SAFE]
+    return max(safe, key=len, default=b"")
+
+
+def _chunks_with(needles: list[bytes], lowered: bytes, offset: I64, length: I64) -> list[int]:
+    """Which chunks of a block hold all of ``needles``."""
+    chosen = set(range(len(offset)))
+    for needle in needles:
+        having: set[int] = set()
+        at = lowered.find(needle)
+        while at >= 0:
+            number = int(np.searchsorted(offset, at, "right")) - 1
+            having.add(number)
+            at = lowered.find(needle, int(offset[number] + length[number]))
+        chosen &= having
+    return sorted(chosen)
+
+
+def _matches(raw: bytes, wanted: Sequence[Arg]) -> bool:
+    try:
+        args = [(key.lower(), _value_text(value)) for key, value in _object(raw).items()]
+    except (ValueError, RecursionError):
+        return False
+    return all(any(one.holds(key, value) for key, value in args) for one in wanted)
+
+
+def _value_text(raw: msgspec.Raw) -> str:
+    """A value as it is shown: a text without its quotes, everything else as it stands in the file."""
+    data = bytes(raw)
+    try:
+        text = _text(data) if data.startswith(b'"') else data.decode(errors="replace")
+    except ValueError:
+        text = str(loose_value(data))
+    return on_one_line(text).lower()
