@@ -1,11 +1,11 @@
-"""What is on screen: the traces, how their lanes are folded, and where the user looks."""
+"""What is on screen: the traces on one clock, how their lanes are folded, and where the user looks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,9 @@ from npu_tui.trace.rows import Rows
 from npu_tui.view.viewport import Viewport
 
 I64 = npt.NDArray[np.int64]
+Time = TypeVar("Time", int, I64)
 
-RowKind = Literal["layer", "slices", "leaf", "counter", "chart", "hidden"]
+RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "hidden"]
 ChartKind = Literal["lead", "depth"]
 Severity = Literal["high", "medium", "low", "info"]
 LinkMode = Literal["off", "selection", "all"]
@@ -95,10 +96,11 @@ class Mark:
 class ScreenRow:
     """One text row of the lane area.
 
-    ``layer``: head of a layer. ``slices``: one depth row of a lane. ``leaf``: a folded lane, the deepest active slice
-    at every instant. ``counter``: one series. ``chart``: one of the trace's charts. ``hidden``: stands for the hidden
-    rows of a layer. ``row`` is the row of ``rows`` that holds its slices (-1 without). ``opener`` marks the first row
-    of a lane or layer, which carries its name and fold mark, ``pinned`` those on top.
+    ``trace``: head of a trace, where there are several. ``layer``: head of a layer. ``slices``: one depth row of a
+    lane. ``leaf``: a folded lane, the deepest active slice at every instant. ``counter``: one series. ``chart``: one
+    of the trace's charts. ``hidden``: stands for the hidden rows of a layer. ``row`` is the row of ``rows`` that holds
+    its slices (-1 without). ``opener`` marks the first row of a lane or layer, which carries its name and fold mark,
+    ``pinned`` those on top.
     """
 
     kind: RowKind
@@ -129,6 +131,7 @@ class Selected:
 class ViewState:
     """Where the user looks: cursor (time and row), selection (one slice) and range (two times) are separate things.
 
+    All times are those of the scene's clock.
     ``viewport`` covers the columns right of the gutter. ``focus`` and ``top`` are indices of screen rows: the cursor's
     row, and the first row shown below the ``pinned`` ones, which never scroll. ``hits`` are the start times of search
     hits, ascending, ``hit_masks`` one mask per trace over its slices that says which they are (none without a search);
@@ -156,11 +159,32 @@ def screen_line(state: ViewState, row: I64) -> I64:
     return np.where(row < state.pinned, row, np.where(hidden, row - state.top, row - state.top + state.pinned))
 
 
+def true_offsets(traces: list[Trace], lengths: list[int]) -> list[int]:
+    """How far the clock of the first trace is ahead of that of each: they lie where they were recorded.
+
+    A trace that lies farther from the first one than both last was recorded on its own: their starts are aligned.
+    """
+    found = []
+    for trace, length in zip(traces, lengths, strict=True):
+        offset = trace.start_ns - traces[0].start_ns
+        away = max(offset - lengths[0], -offset - length)
+        found.append(offset if away <= lengths[0] + length else 0)
+    return found
+
+
+def letters(index: int) -> str:
+    """A, B, ... Z, AA, AB, ..."""
+    head, tail = divmod(index, 26)
+    return (letters(head - 1) if head else "") + chr(ord("A") + tail)
+
+
 @dataclass(slots=True)
 class Scene:
     """The traces on screen with the marks of their links, their charts, lost time and findings, one entry each.
 
-    ``end`` is the end of the last slice of any trace in ns, of the last counter sample where there is no slice.
+    Everything that belongs to a trace is told in its own time. ``offsets`` are the ns that the scene's clock is ahead
+    of that of each trace; unless they are given, the first trace has 0 and the others lie where they were recorded.
+    ``lengths`` are the ends of their last slices, of their last counter samples where there is no slice.
     """
 
     traces: list[Trace]
@@ -168,31 +192,76 @@ class Scene:
     charts: list[list[Chart]] = field(default_factory=list)
     losses: list[Losses] = field(default_factory=list)
     findings: list[list[Mark]] = field(default_factory=list)
-    end: int = field(init=False)
+    offsets: list[int] = field(default_factory=list)
+    lengths: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.charts = self.charts or [[] for _ in self.traces]
         self.findings = self.findings or [[] for _ in self.traces]
         self.losses = self.losses or [Losses.none() for _ in self.traces]
-        samples = [int(trace.counters.time.max()) for trace in self.traces if len(trace.counters)]
-        self.end = max((trace.end for trace in self.traces), default=0) or max(samples, default=0)
+        self.lengths = [
+            trace.end or (int(trace.counters.time.max()) if len(trace.counters) else 0) for trace in self.traces
+        ]
+        self.offsets = self.offsets or true_offsets(self.traces, self.lengths)
 
-    def steps(self) -> list[tuple[int, int, Selected]]:
-        """Start, end (ns) and slice of every step of every trace, by start."""
+    @property
+    def start(self) -> int:
+        """Where the first trace begins, on the scene's clock."""
+        return min(self.offsets, default=0)
+
+    @property
+    def end(self) -> int:
+        """Where the last trace ends, on the scene's clock."""
+        return max(map(sum, zip(self.offsets, self.lengths, strict=True)), default=0)
+
+    @property
+    def labels(self) -> list[str]:
+        """What tells the traces apart: their ranks, letters where those are not known or alike; nothing for one."""
+        if len(self.traces) < 2:
+            return [""] * len(self.traces)
+        ranks = {trace.rank for trace in self.traces}
+        if len(ranks) == len(self.traces) and None not in ranks:
+            return [str(trace.rank) for trace in self.traces]
+        return [letters(index) for index in range(len(self.traces))]
+
+    def to_scene(self, trace: int, time: Time) -> Time:
+        """``time`` ns of trace number ``trace`` on the scene's clock."""
+        return time + self.offsets[trace]
+
+    def to_trace(self, trace: int, time: Time) -> Time:
+        """``time`` ns of the scene's clock on that of trace number ``trace``."""
+        return time - self.offsets[trace]
+
+    def times(self, selected: Selected) -> tuple[int, int]:
+        """Start and end of a slice on the scene's clock."""
+        slices, offset = self.traces[selected.trace].slices, self.offsets[selected.trace]
+        return int(slices.start[selected.item]) + offset, int(slices.end[selected.item]) + offset
+
+    def whole(self, width: int) -> Viewport:
+        """All of the scene over ``width`` columns."""
+        return Viewport.around(0, max(self.end - self.start, 1), max(width, 1)).shifted(self.start)
+
+    def steps(self, only: int | None = None) -> list[tuple[int, int, Selected]]:
+        """Start, end (ns of the scene's clock) and slice of every step of every trace, or of ``only`` one; by start."""
         found: list[tuple[int, int, Selected]] = []
         for index, trace in enumerate(self.traces):
+            offset = self.offsets[index]
             for lane in trace.lanes:
-                if lane.derived:
+                if lane.derived and only in (None, index):
                     own = slice(*trace.rows.offset[[lane.first_row, lane.first_row + lane.rows]].tolist())
                     times = (
-                        trace.rows.start[own].tolist(),
-                        trace.rows.end[own].tolist(),
+                        (trace.rows.start[own] + offset).tolist(),
+                        (trace.rows.end[own] + offset).tolist(),
                         trace.rows.item[own].tolist(),
                     )
                     found += [(start, end, Selected(index, item)) for start, end, item in zip(*times, strict=True)]
         return sorted(found, key=lambda step: step[0])
 
-    def step_at(self, when: int) -> tuple[int, int] | None:
-        """Start and end of the step around ``when``, else of the nearest one, or None without steps."""
-        best = min(self.steps(), key=lambda step: max(step[0] - when, when - step[1], 0), default=None)
+    def step_at(self, when: int, only: int | None = None) -> tuple[int, int] | None:
+        """Start and end of the step around ``when``, else of the nearest one, or None without steps.
+
+        With ``only`` the steps of that trace, where it has any, else of all.
+        """
+        steps = self.steps(only) or self.steps()
+        best = min(steps, key=lambda step: max(step[0] - when, when - step[1], 0), default=None)
         return None if best is None else best[:2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,14 @@ import numpy.typing as npt
 class Viewport:
     """``width`` columns over ``span`` ns; column i covers ``[edge(i), edge(i + 1))``.
 
-    Edges lie on one grid of ``span / width`` ns through time 0, so that panning by whole columns never changes what a
-    column sums up (no shimmer). ``first`` is the grid index of the left edge and may be negative.
+    Edges lie on one grid of ``span / width`` ns through ``origin`` ns, so that panning by whole columns never changes
+    what a column sums up (no shimmer). ``first`` is the grid index of the left edge and may be negative.
     """
 
     first: int
     span: int
     width: int
+    origin: int = 0
 
     @classmethod
     def around(cls, start: int, end: int, width: int) -> Viewport:
@@ -30,7 +31,7 @@ class Viewport:
 
     def edge(self, column: int) -> int:
         """Left edge of ``column``, ns."""
-        return (self.first + column) * self.span // self.width
+        return self.origin + (self.first + column) * self.span // self.width
 
     @property
     def start(self) -> int:
@@ -48,11 +49,11 @@ class Viewport:
         whole, rest = divmod(self.span, self.width)
         start, over = divmod(self.first * self.span, self.width)
         column = np.arange(self.width + 1, dtype=np.int64)
-        return start + column * whole + (over + column * rest) // self.width
+        return self.origin + start + column * whole + (over + column * rest) // self.width
 
     def column(self, time: int) -> int:
         """The column that holds ``time``; below 0 or at least ``width`` when it is outside."""
-        column = time * self.width // self.span - self.first
+        column = (time - self.origin) * self.width // self.span - self.first
         while self.edge(column + 1) <= time:
             column += 1
         while self.edge(column) > time:
@@ -65,8 +66,13 @@ class Viewport:
 
     def panned(self, columns: int) -> Viewport:
         """The viewport moved right by ``columns`` (left if negative)."""
-        return Viewport(self.first + columns, self.span, self.width)
+        return replace(self, first=self.first + columns)
+
+    def shifted(self, by: int) -> Viewport:
+        """The same columns with all edges ``by`` ns later: what a clock that is ``by`` ns ahead shows in them."""
+        return replace(self, origin=self.origin + by)
 
     def resized(self, width: int) -> Viewport:
         """The same times over ``width`` columns."""
-        return Viewport.around(self.start, self.start + self.span, width)
+        start = self.start - self.origin
+        return Viewport.around(start, start + self.span, width).shifted(self.origin)

@@ -16,7 +16,7 @@ def overlap() -> Minimap:
         kind="overlap",
         end=1000,
     )
-    return Minimap(trace, 1000, 10, Levels)
+    return Minimap(trace, Viewport.around(0, 1000, 10), Levels)
 
 
 def drawn(minimap: Minimap, start: int, end: int, hits: np.ndarray = NONE) -> Grid:
@@ -46,8 +46,8 @@ def test_hits_are_marked() -> None:
 
 def test_without_overlap_lanes_the_device_is_shown() -> None:
     trace = make_trace({"Stream 1": bars((0, 50)), "Stream 2": bars((40, 100), (900, 1000))}, kind="hardware")
-    assert drawn(Minimap(trace, 1000, 10, Levels), 0, 1000).text(0) == "▅        █"
+    assert drawn(Minimap(trace, Viewport.around(0, 1000, 10), Levels), 0, 1000).text(0) == "▅        █"
 
 
 def test_a_trace_without_slices_has_an_empty_map() -> None:
-    assert drawn(Minimap(make_trace({}), 0, 10, Levels), 0, 10).text(0).strip() == ""
+    assert drawn(Minimap(make_trace({}), Viewport.around(0, 1, 10), Levels), 0, 10).text(0).strip() == ""

@@ -136,7 +136,11 @@ def test_series_of_several_instances_carry_the_instance():
 def test_two_traces_stand_one_below_the_other(make_trace):
     scene = scene_of(make_trace(nested(2)), make_trace(nested(1)))
     rows = shown(scene)
-    assert [row.trace for row in rows] == [0, 0, 0, 1, 1]
+    assert [(row.kind, row.trace) for row in rows if row.kind != "slices"] == [
+        ("trace", 0), ("layer", 0), ("trace", 1), ("layer", 1)
+    ]  # fmt: skip
+    assert [row.trace for row in rows] == [0, 0, 0, 0, 1, 1, 1]
+    assert [row.trace for row in shown(scene, Folds(traces={0}))] == [0, 1, 1, 1]
 
 
 def test_an_empty_scene_has_no_rows():

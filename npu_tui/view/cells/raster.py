@@ -81,18 +81,21 @@ class Cells:
         )
 
 
-def rasterise(wanted: list[tuple[Rows | None, int]], viewport: Viewport, levels: LevelsOf) -> Cells:
-    """The cells of the rows ``wanted`` as (rows, row); a pair without rows stays empty."""
-    groups: dict[int, list[int]] = {}
-    for y, (rows, row) in enumerate(wanted):
+def rasterise(wanted: list[tuple[Rows | None, int, int]], viewport: Viewport, levels: LevelsOf) -> Cells:
+    """The cells of the rows ``wanted`` as (rows, row, offset); without rows they stay empty.
+
+    A row is drawn ``offset`` ns later than its own times say.
+    """
+    groups: dict[tuple[int, int], list[int]] = {}
+    for y, (rows, row, offset) in enumerate(wanted):
         if rows is not None and 0 <= row < len(rows) and rows.offset[row] < rows.offset[row + 1]:
-            groups.setdefault(id(rows), []).append(y)
+            groups.setdefault((id(rows), offset), []).append(y)
     cells = Cells.empty(len(wanted), viewport.width)
     edges = viewport.edges()
-    for members in groups.values():
+    for (_, offset), members in groups.items():
         rows = wanted[members[0]][0]
         assert rows is not None
-        part = _rasterise_rows(rows, [wanted[y][1] for y in members], edges, levels)
+        part = _rasterise_rows(rows, [wanted[y][1] for y in members], edges - offset, levels)
         if len(groups) == 1 and len(members) == len(wanted):
             return part
         for name in _FIELDS:

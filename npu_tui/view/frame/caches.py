@@ -18,6 +18,7 @@ from npu_tui.view.frame.minimap import Minimap
 from npu_tui.view.rows.places import Places
 from npu_tui.view.scene import Scene, ScreenRow, Selected
 from npu_tui.view.spans import I64
+from npu_tui.view.viewport import Viewport
 
 I32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -34,7 +35,7 @@ class Kept:
         # The key is an identity, so the rows are held as well: a freed address may not be met again.
         self._levels: dict[int, tuple[Rows, Levels]] = {}
         self._links: dict[tuple[int, str], LinkIndex] = {}
-        self._minimaps: dict[tuple[int, int], Minimap] = {}
+        self._minimaps: dict[tuple[int, Viewport], Minimap] = {}
         self._covers: dict[tuple[int, int], Cover] = {}
         self._curves: dict[tuple[int, int], Curve] = {}
         self._charts: dict[tuple[int, int], StepCurve] = {}
@@ -73,9 +74,9 @@ class Kept:
 
     def minimap(self, trace: int, width: int) -> Minimap:
         """The minimap of trace number ``trace`` over the whole scene, ``width`` columns wide."""
-        key = (trace, width)
+        key = (trace, self.scene.whole(width).shifted(-self.scene.offsets[trace]))
         if key not in self._minimaps:
-            self._minimaps[key] = Minimap(self.scene.traces[trace], self.scene.end, width, self.levels)
+            self._minimaps[key] = Minimap(self.scene.traces[trace], key[1], self.levels)
         return self._minimaps[key]
 
     def cover(self, trace: int, lane: int) -> Cover:
@@ -107,7 +108,7 @@ class Kept:
         return self._losses[trace]
 
     def holds_step(self, trace: int, start: int, end: int) -> bool:
-        """Whether ``[start, end)`` ns holds a whole step of trace number ``trace``, or the whole scene."""
+        """Whether ``[start, end)`` ns of the scene's clock hold a whole step of trace number ``trace``, or all."""
         if trace not in self._steps:
             found = self.scene.traces[trace]
             parts = [
@@ -121,8 +122,9 @@ class Kept:
             )
             self._steps[trace] = starts, ends
         starts, ends = self._steps[trace]
-        first = int(np.searchsorted(starts, start))
-        return (first < len(ends) and int(ends[first]) <= end) or (start <= 0 and end >= self.scene.end)
+        first = int(np.searchsorted(starts, self.scene.to_trace(trace, start)))
+        held = first < len(ends) and int(ends[first]) <= self.scene.to_trace(trace, end)
+        return held or (start <= self.scene.start and end >= self.scene.end)
 
     def places(self, outline: list[ScreenRow]) -> Places:
         """Where slices stand in ``outline``; kept while the same list is drawn."""

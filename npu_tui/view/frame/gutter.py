@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from npu_tui.trace.text import cell_count, drawable
+from npu_tui.trace.units import duration_text
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.labels import cut_middle, points
 from npu_tui.view.cells.palette import Ink
@@ -47,32 +48,51 @@ def share_text(share: float | None) -> str:
     return f"{min(round(100 * share), 99) if share < 1 else 100}%"
 
 
-def gutter_row(row: ScreenRow, layer_ink: int, value: str, focused: bool, width: int) -> Grid:
-    """The gutter of one row, ``width`` columns wide; ``value`` stands right-aligned at its end."""
+def offset_text(offset: int) -> str:
+    """By how much a trace is shifted (ns), with its sign; empty if it is not."""
+    return ("+" if offset > 0 else "") + duration_text(offset, 3, gap="") if offset else ""
+
+
+def gutter_row(row: ScreenRow, layer_ink: int, value: str, focused: bool, width: int, label: str = "") -> Grid:
+    """The gutter of one row, ``width`` columns wide; ``value`` stands right-aligned at its end.
+
+    ``label`` tells the traces apart where there are several.
+    """
     depth = -1 if row.opener else row.depth
     mark = (_FOLDED if row.folded else _OPEN) if row.foldable else " "
     pinned = row.pinned and row.opener
-    return _gutter_row(row.kind == "layer", row.name, mark, depth, layer_ink, value, focused, width, pinned)
+    head = row.kind in ("trace", "layer")
+    return _gutter_row(head, row.name, mark, depth, layer_ink, value, focused, width, pinned, label)
 
 
 @lru_cache(maxsize=4096)
 def _gutter_row(
-    head: bool, name: str, mark: str, depth: int, layer_ink: int, value: str, focused: bool, width: int, pinned: bool
+    head: bool,
+    name: str,
+    mark: str,
+    depth: int,
+    layer_ink: int,
+    value: str,
+    focused: bool,
+    width: int,
+    pinned: bool,
+    label: str,
 ) -> Grid:
     grid = Grid.blank(1, width, Ink.TEXT, Ink.LANE)
     grid.write(0, 0, points(_PIN if pinned else _STRIP), Ink.ACCENT if pinned else layer_ink)
     if focused:
         grid.bg[0, 1:] = Ink.NAME_FOCUS
+    shift = grid.write(0, 1, points(label), Ink.DIM) - 1
     if depth >= 0:
         text = _GUIDE if depth % _GUIDE_EVERY else str(depth)
-        grid.write(0, (4 if width > _NARROW else 3) - len(text) + 1, points(text), Ink.FAINT)
+        grid.write(0, shift + (4 if width > _NARROW else 3) - len(text) + 1, points(text), Ink.FAINT)
         return grid
     bright = focused or head
     idle = value == _IDLE
-    indent = 1 if head or width <= _NARROW else 2
+    indent = shift + (1 if head or width <= _NARROW else 2)
     grid.write(0, indent, points(mark), Ink.BRIGHT if bright else Ink.DIM)
     start = indent + 2
-    room = width - start - 1 - (0 if head else max(len(value), _VALUE) + 1)
+    room = width - start - 1 - (len(value) + bool(value) if head else max(len(value), _VALUE) + 1)
     grid.write(0, start, points(_fitted(name, max(room, 0))), Ink.BRIGHT if bright else Ink.DIM if idle else Ink.TEXT)
     if width - 1 - len(value) > start:
         ink = Ink.BRIGHT if focused else Ink.FAINT if idle else Ink.DIM

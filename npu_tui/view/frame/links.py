@@ -108,7 +108,7 @@ def _lines(trace: Trace, number: int, marks: LinkMarks, link: I64, window: Windo
         row = window.places.rows(number, lanes.astype(np.int64), depth.astype(np.int64))
         # Counted from the left edge, and in floats only then: exact near the screen, and no product overflows.
         start, over = divmod(view.first * view.span, view.width)
-        column = ((time - start).astype(np.float64) * view.width - over) / view.span
+        column = ((time - view.origin - start).astype(np.float64) * view.width - over) / view.span
         ends.append((column, row))
     (x0, row0), (x1, row1) = ends
     shape, starved = marks.shape[link], marks.starved[link]

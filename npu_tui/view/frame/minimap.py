@@ -20,10 +20,13 @@ _EXPOSED = "Communication(Not Overlapped)"
 
 
 class Minimap:
-    """The part of the minimap that does not change: ``busy`` and ``exposed`` levels 0..8 per column."""
+    """The part of the minimap that does not change: ``busy`` and ``exposed`` levels 0..8 per column of ``viewport``.
 
-    def __init__(self, trace: Trace, end: int, width: int, levels: LevelsOf) -> None:
-        self.viewport = Viewport.around(0, max(end, 1), max(width, 1))
+    All times are those of ``trace``.
+    """
+
+    def __init__(self, trace: Trace, viewport: Viewport, levels: LevelsOf) -> None:
+        self.viewport = viewport
         overlap = {lane.name: lane for lane in trace.file_lanes if trace.layer_of(lane.index).kind == "overlap"}
         self.device = _COMPUTING in overlap
         if self.device:
@@ -35,7 +38,7 @@ class Minimap:
         self.exposed = self._levels(trace, exposed, levels)
 
     def _levels(self, trace: Trace, lanes: list[Lane], levels: LevelsOf) -> I64:
-        wanted = [(trace.rows, lane.first_row) for lane in lanes if lane.rows]
+        wanted = [(trace.rows, lane.first_row, 0) for lane in lanes if lane.rows]
         if not wanted:
             return np.zeros(self.viewport.width, np.int64)
         busy = rasterise(list(wanted), self.viewport, levels).busy.max(axis=0)

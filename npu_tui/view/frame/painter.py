@@ -20,7 +20,7 @@ from npu_tui.view.frame.caches import Kept, valid_selection
 from npu_tui.view.frame.charts import chart_value, draw_chart
 from npu_tui.view.frame.counters import curve_levels, draw_curve, value_text
 from npu_tui.view.frame.findings import draw_findings
-from npu_tui.view.frame.gutter import gutter_row, gutter_width, share_text
+from npu_tui.view.frame.gutter import gutter_row, gutter_width, offset_text, share_text
 from npu_tui.view.frame.links import Window, selection_lines, view_lines
 from npu_tui.view.frame.losses import draw_losses
 from npu_tui.view.frame.ruler import anchor_text, draw_ruler, find_ticks, range_columns
@@ -101,6 +101,8 @@ class _Drawing:
     def __init__(self, scene: Scene, kept: Kept, outline: list[ScreenRow], state: ViewState, frame: Frame) -> None:
         self.scene, self.kept, self.outline, self.state, self.frame = scene, kept, outline, state, frame
         self.view = frame.viewport
+        self.local = [self.view.shifted(-offset) for offset in scene.offsets]
+        """The view on the clock of each trace."""
         self.rows = [outline[index] if index >= 0 else None for index in frame.lane_rows]
         self.lanes = frame.grid.part(frame.lanes_top, frame.gutter, len(self.rows), self.view.width)
         self.selection = valid_selection(scene, state.selection)
@@ -116,7 +118,9 @@ class _Drawing:
     def draw(self) -> None:
         self._ground()
         cells = rasterise(
-            [(row.rows, row.row) if row else (None, -1) for row in self.rows], self.view, self.kept.levels
+            [(row.rows, row.row, self.scene.offsets[row.trace]) if row else (None, -1, 0) for row in self.rows],
+            self.view,
+            self.kept.levels,
         )
         self.frame.items = cells.item
         painted = self._bars(cells)
@@ -132,8 +136,12 @@ class _Drawing:
         """Backgrounds first: every part of a cell that no bar fills shows them."""
         bg, view = self.lanes.bg, self.view
         edges = view.edges()
-        outside = (edges[1:] <= 0) | (edges[:-1] >= max(self.scene.end, 1))
-        bg[:, outside] = Ink.VOID
+        bg[:, (edges[1:] <= self.scene.start) | (edges[:-1] >= max(self.scene.end, self.scene.start + 1))] = Ink.VOID
+        if len(self.scene.traces) > 1:
+            for y, row in enumerate(self.rows):
+                if row is not None:
+                    own = self.local[row.trace].edges()
+                    bg[y, (own[1:] <= 0) | (own[:-1] >= max(self.scene.lengths[row.trace], 1))] = Ink.VOID
         if self.focus_y is not None:
             bg[self.focus_y] = Ink.FOCUS
         if self.state.range is not None:
@@ -190,8 +198,7 @@ class _Drawing:
         """A selected slice inside one cell is a diamond, also where others share the cell."""
         if self.selection is None:
             return
-        trace = self.scene.traces[self.selection.trace]
-        start, end = (int(times[self.selection.item]) for times in (trace.slices.start, trace.slices.end))
+        start, end = self.scene.times(self.selection)
         column = self.view.column(start)
         if not 0 <= column < self.view.width or column != self.view.column(max(end - 1, start)):
             return
@@ -218,7 +225,7 @@ class _Drawing:
         mask[:, columns] = painted.free[:, columns] & quiet[:, None]
         self.lanes.char[mask], self.lanes.fg[mask] = _GRID_LINE, Ink.GRID
         for y, row in enumerate(self.rows):
-            if row is not None and row.kind in ("layer", "hidden"):
+            if row is not None and row.kind in ("trace", "layer", "hidden"):
                 free = painted.free[y]
                 self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
 
@@ -226,52 +233,58 @@ class _Drawing:
         for y, row in enumerate(self.rows):
             if row is not None and row.kind == "counter":
                 curve = self.kept.curve(row.trace, row.series)
-                levels = curve_levels(curve, self.view, self.scene.end)
+                levels = curve_levels(curve, self.local[row.trace], self.scene.lengths[row.trace])
                 draw_curve(self.lanes, y, levels)
                 painted.free[y, levels > 0] = False
             elif row is not None and row.kind == "chart":
-                painted.free[y, draw_chart(self.lanes, y, self.kept.chart(row.trace, row.chart), self.view)] = False
+                drawn = draw_chart(self.lanes, y, self.kept.chart(row.trace, row.chart), self.local[row.trace])
+                painted.free[y, drawn] = False
 
     def _links(self, painted: Painted) -> None:
         mode = self.state.link_mode
         if mode == "off" or not self.rows:
             return
-        window = Window(self.view, self.state, len(self.rows), self.kept.places(self.outline))
-        parts = []
+        parts, places = [], self.kept.places(self.outline)
         if mode == "all":
             for number, trace in enumerate(self.scene.traces):
                 index = self.kept.links(number, self.state.link_category)
                 if len(index):
+                    window = Window(self.local[number], self.state, len(self.rows), places)
                     parts.append(view_lines(trace, number, self.scene.marks[number], index, window))
         if self.selection is not None:
             number = self.selection.trace
             link = self.kept.selected_links(self.selection)
+            window = Window(self.local[number], self.state, len(self.rows), places)
             parts.append(selection_lines(self.scene.traces[number], number, self.scene.marks[number], link, window))
         if parts:
             draw_lines(joined(parts), self.lanes, painted)
 
     def _gutter(self, cells: Cells) -> None:
         gutter = self.frame.grid.part(self.frame.lanes_top, 0, len(self.rows), self.frame.gutter)
-        busy = cells.busy.sum(axis=1)
+        busy, labels = cells.busy.sum(axis=1), self.scene.labels
         for y, row in enumerate(self.rows):
             if row is None:
                 continue
-            kind = self.scene.traces[row.trace].layers[row.layer].kind
+            ink = Ink.ACCENT if row.layer < 0 else layer_ink(self.scene.traces[row.trace].layers[row.layer].kind)
+            cursor = self.scene.to_trace(row.trace, self.state.cursor)
             value = ""
-            if row.kind == "counter":
-                current = self.kept.curve(row.trace, row.series).at(self.state.cursor)
+            if row.kind == "trace":
+                value = offset_text(self.scene.offsets[row.trace])
+            elif row.kind == "counter":
+                current = self.kept.curve(row.trace, row.series).at(cursor)
                 value = "" if current is None else value_text(current)
             elif row.kind == "chart":
-                value = chart_value(self.kept.chart(row.trace, row.chart), self.state.cursor)
+                value = chart_value(self.kept.chart(row.trace, row.chart), cursor)
             elif row.opener and row.lane >= 0:
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
                 value = share_text(share)
-            gutter.put(y, gutter_row(row, layer_ink(kind), value, y == self.focus_y, gutter.width))
+            gutter.put(y, gutter_row(row, ink, value, y == self.focus_y, gutter.width, labels[row.trace]))
 
     def _share(self, row: ScreenRow, busy: int) -> float:
         """Busy share of the lane in the part of the view that the trace covers; ``busy`` ns of this row are."""
-        low, high = max(self.view.start, 0), min(self.view.end, max(self.scene.end, 1))
+        view = self.local[row.trace]
+        low, high = max(view.start, 0), min(view.end, max(self.scene.lengths[row.trace], 1))
         if high <= low:
             return 0.0
         if row.kind == "slices" and self.scene.traces[row.trace].lanes[row.lane].rows > 1:
@@ -285,7 +298,8 @@ class _Drawing:
         lost = None
         if self.trace < len(self.scene.traces):
             lost = self._overview(minimap)
-            count = draw_strip(strip, self.kept.links(self.trace, self.state.link_category), view)
+            links = self.kept.links(self.trace, self.state.link_category)
+            count = draw_strip(strip, links, self.local[self.trace])
         else:
             count = StripCount(0, 0, 0)
         draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
@@ -303,19 +317,20 @@ class _Drawing:
         whole = self.kept.holds_step(self.trace, self.view.start - column, self.view.end + column)
         index = self.kept.losses(self.trace)
         found = self.scene.findings[self.trace]
-        marks = [mark for mark in found if mark.start < self.view.end and mark.end > self.view.start]
+        view, hits = self.local[self.trace], self.scene.to_trace(self.trace, self.state.hits)
+        marks = [mark for mark in found if mark.start < view.end and mark.end > view.start]
         y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
         self.findings = bool(whole and marks and y != _MINIMAP)
         self.frame.top = "findings" if self.findings else "losses" if y == _MINIMAP else "minimap"
         if self.findings:
-            draw_findings(minimap, marks, self.view, self.state.hits)
+            draw_findings(minimap, marks, view, hits)
         elif y != _MINIMAP:
-            self.kept.minimap(self.trace, self.view.width).draw(minimap, self.view, self.state.hits)
+            self.kept.minimap(self.trace, view.width).draw(minimap, view, hits)
         if y is None:
             return None
         row = self.frame.grid.part(y, self.frame.gutter, 1, self.view.width)
         row.bg[:] = Ink.BAND
-        lost, starved = draw_losses(row, index, self.view)
+        lost, starved = draw_losses(row, index, view)
         if self.cursor is not None:
             row.bg[0, self.cursor] = Ink.CURSOR
         return y, lost, starved
@@ -324,7 +339,7 @@ class _Drawing:
         """The gutter's cells beside the top rows: rank and duration, length of the view, links, lost time."""
         left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
         rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
-        whole = duration_text(self.scene.end, gap="")
+        whole = duration_text(self.scene.lengths[self.trace] if self.scene.traces else 0, gap="")
         title = f"{say('header.rank', rank=rank)} · {whole}" if rank is not None else whole
         if self.findings:
             title = say("frame.findings")

@@ -8,7 +8,6 @@ from typing import Literal
 from npu_tui.view.frame.findings import mark_at
 from npu_tui.view.frame.painter import Frame
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState
-from npu_tui.view.viewport import Viewport
 
 Part = Literal["minimap", "findings", "losses", "ruler", "strip", "gutter", "lanes", "outside"]
 
@@ -37,11 +36,12 @@ def hit(frame: Frame, outline: list[ScreenRow], state: ViewState, scene: Scene, 
     if column < 0:
         return Hit("gutter", None, row)
     if y == 0 and frame.top == "minimap":
-        return Hit("minimap", Viewport.around(0, max(scene.end, 1), frame.viewport.width).edge(column))
+        return Hit("minimap", scene.whole(frame.viewport.width).edge(column))
     time = state.viewport.edge(column) if state.viewport.width == frame.viewport.width else frame.viewport.edge(column)
     if y == 0:
         focus = outline[state.focus].trace if 0 <= state.focus < len(outline) else 0
-        mark = mark_at(scene.findings[focus], frame.viewport, column) if frame.top == "findings" else None
+        local = frame.viewport.shifted(-scene.offsets[focus])
+        mark = mark_at(scene.findings[focus], local, column) if frame.top == "findings" else None
         return Hit(frame.top, time, finding="" if mark is None else mark.label)
     if line < 0:
         return Hit("ruler" if y == 1 else "strip", time)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath as Path
 
 from npu_tui.strings import say
 from npu_tui.trace.model import Lane, Layer, Trace
@@ -23,8 +24,9 @@ LaneKey = tuple[int, int, int, int, int]
 
 @dataclass(slots=True)
 class Folds:
-    """Which layers and lanes are folded, as (trace, index); which lanes are pinned on top or hidden."""
+    """Which traces, layers and lanes are folded, the latter as (trace, index); which lanes are pinned or hidden."""
 
+    traces: set[int] = field(default_factory=set)
     layers: set[tuple[int, int]] = field(default_factory=set)
     lanes: set[tuple[int, int]] = field(default_factory=set)
     pinned: list[LaneKey] = field(default_factory=list)
@@ -55,13 +57,18 @@ def default_folds(scene: Scene) -> Folds:
 
 
 def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True) -> list[ScreenRow]:
-    """All rows from top to bottom: pinned lanes, steps, then layers in the profiler's order, counter layers last.
+    """All rows from top to bottom: pinned lanes, then the traces one below the other.
 
-    ``heads`` says whether layers get a row of their own above their lanes; folded layers always do.
+    Of a trace the steps, then layers in the profiler's order, counter layers last. ``heads`` says whether traces (where
+    there are several) and layers get a row of their own above their lanes; folded ones always do.
     """
     rows = [row for key in folds.pinned for row in _pinned_rows(scene, key, folds, leaf_rows)]
     away = {*folds.pinned, *folds.hidden}
     for index, trace in enumerate(scene.traces):
+        if len(scene.traces) > 1 and (heads or index in folds.traces):
+            rows.append(_trace_row(scene, index, index in folds.traces))
+        if index in folds.traces:
+            continue
         for lane in trace.lanes:
             if lane.derived and (index, lane.layer, lane.index, -1, -1) not in away:
                 rows += _lane_rows(index, trace, lane, folds, leaf_rows)
@@ -75,6 +82,14 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
                 rows += [row for row in charts if lane_key(row) not in away]
                 rows += _hidden_row(index, layer, folds)
     return rows
+
+
+def _trace_row(scene: Scene, index: int, folded: bool) -> ScreenRow:
+    """The head of a trace: its rank, else the letter that stands beside its rows; and where it lies."""
+    trace = scene.traces[index]
+    label = scene.labels[index]
+    name = say("header.rank", rank=trace.rank) if label == str(trace.rank) else Path(trace.path).name or label
+    return ScreenRow("trace", index, -1, name=name, foldable=True, folded=folded)
 
 
 def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) -> list[ScreenRow]:

@@ -20,7 +20,7 @@ class Places:
         heads: dict[tuple[int, int], int] = {}
         keys: list[tuple[int, int]] = []
         for index, row in enumerate(outline):
-            if row.kind == "layer":
+            if row.kind in ("trace", "layer"):
                 heads[row.trace, row.layer] = index
             elif row.lane >= 0:
                 keys.append(((int(self._base[row.trace]) + row.lane) * self._deep + row.depth, index))
@@ -31,7 +31,8 @@ class Places:
         for number, trace in enumerate(scene.traces):
             for lane in trace.lanes:
                 self._group[self._base[number] + lane.index] = trace.layer_of(lane.index).kind == "communication"
-                self._head[self._base[number] + lane.index] = heads.get((number, lane.layer), -1)
+                head = heads.get((number, lane.layer), heads.get((number, -1), -1))
+                self._head[self._base[number] + lane.index] = head
 
     def rows(self, trace: int, lanes: I64, depths: I64) -> I64:
         """The outline index for each (lane, depth) of ``trace``.

@@ -99,10 +99,12 @@ class RowList:
         if row is None:
             return False
         self.keep_folds()
-        if row.kind == "hidden":
+        if row.kind == "trace":
+            self.folds.traces ^= {row.trace}
+        elif row.kind == "hidden":
             self.show_hidden((row.trace, row.layer))
             return True
-        if row.kind in ("slices", "leaf") and (row.foldable or row.depth):
+        elif row.kind in ("slices", "leaf") and (row.foldable or row.depth):
             self.folds.lanes ^= {(row.trace, row.lane)}
         elif self._layer_folds(row):
             self.folds.layers ^= {(row.trace, row.layer)}
@@ -138,7 +140,7 @@ class RowList:
     def _in_use(self, row: ScreenRow) -> bool:
         if row.opener or row.rows is None:
             return True
-        view, rows = self._state.viewport, row.rows
+        view, rows = self._state.viewport.shifted(-self._scene.offsets[row.trace]), row.rows
         low, high = int(rows.offset[row.row]), int(rows.offset[row.row + 1])
         begun = int(np.searchsorted(rows.start[low:high], view.end))
         return begun > int(np.searchsorted(rows.end[low:high], view.start))
@@ -157,7 +159,7 @@ class RowList:
     def toggle_pin(self) -> bool | None:
         """Pin the lane or curve of the cursor on top, or put it back; whether it is pinned now, None without one."""
         row = self.focused
-        if row is None or row.kind in ("layer", "hidden"):
+        if row is None or row.kind in ("trace", "layer", "hidden"):
             return None
         self.keep_folds()
         key = lane_key(row)
@@ -171,7 +173,7 @@ class RowList:
     def hide(self) -> bool:
         """Hide the lane or curve of the cursor; False where there is none."""
         row = self.focused
-        if row is None or row.kind in ("layer", "hidden") or len({lane_key(other) for other in self._all}) < 2:
+        if row is None or row.kind in ("trace", "layer", "hidden") or len({lane_key(other) for other in self._all}) < 2:
             return False
         self.keep_folds()
         key = lane_key(row)
@@ -202,14 +204,14 @@ class RowList:
         return len(shown)
 
     def focus_on(self, key: RowKey) -> None:
-        """Put the cursor on the row that shows what ``key`` names, else its lane, else its layer, else the first."""
+        """Put the cursor on the row that shows what ``key`` names, else its lane, layer or trace, else the first."""
         trace, layer, lane, depth, series, chart = key
         best, score = 0, -1
         for i, row in enumerate(self.rows):
-            if (row.trace, row.layer) != (trace, layer):
+            if (row.trace, row.layer) != (trace, layer) and (row.trace, row.kind) != (trace, "trace"):
                 continue
             same = (row.lane, row.series, row.chart) == (lane, series, chart)
-            near = 1 + 4 * same + 2 * (row.depth == depth) + row.opener
+            near = (row.layer == layer) * (1 + 4 * same + 2 * (row.depth == depth) + row.opener)
             if near > score:
                 best, score = i, near
         self._state.focus = best
@@ -260,9 +262,11 @@ class RowList:
         """Open the layer and the group that hide ``lane`` of trace ``index``."""
         trace = self._scene.traces[index]
         key = (index, lane.layer, lane.index, -1, -1)
-        hidden = ((index, lane.layer) in self.folds.layers and key not in self.folds.pinned) or key in self.folds.hidden
+        folded = index in self.folds.traces or (index, lane.layer) in self.folds.layers
+        hidden = (folded and key not in self.folds.pinned) or key in self.folds.hidden
         if key not in self.folds.pinned:
             self.folds.layers.discard((index, lane.layer))
+            self.folds.traces.discard(index)
         self.folds.hidden.discard(key)
         if is_plane(trace, lane):
             lanes = trace.layers[lane.layer].lanes

@@ -14,6 +14,9 @@ from npu_tui.view.viewport import Viewport
 _SNAP_COLUMNS = 2
 
 
+# All times and viewports here are those of the row's own trace.
+
+
 def slice_at(row: ScreenRow | None, viewport: Viewport, when: int) -> Selected | None:
     """The slice of ``row`` at ``when`` ns, or the nearest one within its column."""
     if row is None or row.rows is None:

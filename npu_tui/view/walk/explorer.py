@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from npu_tui.view.rows.outline import Folds
@@ -11,6 +11,7 @@ from npu_tui.view.rows.rowlist import RowKey, RowList
 from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
 from npu_tui.view.viewport import Viewport
 from npu_tui.view.walk.along import slice_at, slice_beside, snapped
+from npu_tui.view.walk.bounds import Bounds
 from npu_tui.view.walk.history import History
 
 _LEAD = 0.3
@@ -21,7 +22,7 @@ _MODES: tuple[LinkMode, ...] = ("off", "selection", "all")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A view to come back to."""
+    """A view to come back to, with the ``offsets`` that the traces had."""
 
     start: int
     end: int
@@ -29,29 +30,25 @@ class Place:
     focus: RowKey
     top: int
     selection: Selected | None
+    offsets: tuple[int, ...] = (0,)
 
 
 class Explorer:
     """The state of one screen over ``scene`` and all its motions.
 
     ``width`` is the number of columns right of the gutter, ``height`` the number of lane rows. ``rows`` is the outline
-    as folded now. Times are ns relative to the trace start.
+    as folded now. Times are ns of the scene's clock. ``base`` is the slice that other traces are aligned with.
     """
 
     def __init__(self, scene: Scene, width: int, height: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.scene = scene
         self.history: History[Place] = History()
         self.anchor: int | None = None
+        self.base: Selected | None = None
         self._clock = clock
-        starts = [int(trace.counters.time.min()) for trace in scene.traces if len(trace.counters)]
-        ends = [int(trace.counters.time.max()) for trace in scene.traces if len(trace.counters)]
-        # A slice without duration at the very end lies on screen too.
-        lasts = [int(trace.slices.start.max()) + 1 for trace in scene.traces if len(trace.slices)]
-        self._end = max([scene.end, 1, *lasts])
-        self._low = min([0, *starts])
-        self._high = max([self._end, *ends])
-        self.state = ViewState(Viewport.around(0, self._end, max(width, 1)))
-        self._asked = (0, self._end)
+        self.bounds = Bounds(scene)
+        self._asked = self.bounds.whole
+        self.state = ViewState(Viewport.around(*self._asked, max(width, 1)))
         self.list = RowList(scene, self.state, height)
         low, high = self.home_bounds()
         self._show(low, high)
@@ -61,6 +58,28 @@ class Explorer:
 
     def _is_lane(self, row: ScreenRow) -> bool:
         return row.lane >= 0 and not self.scene.traces[row.trace].lanes[row.lane].derived
+
+    # --- the clock
+
+    @property
+    def trace(self) -> int:
+        """The number of the trace that the cursor is in."""
+        return self.focused.trace if self.focused is not None else 0
+
+    def _local(self, row: ScreenRow | None) -> tuple[Viewport, int]:
+        """Viewport and cursor on the clock of the trace of ``row``."""
+        offset = 0 if row is None else self.scene.offsets[row.trace]
+        return self.state.viewport.shifted(-offset), self.state.cursor - offset
+
+    def shift(self, trace: int, by: int) -> None:
+        """Move trace number ``trace`` by ``by`` ns against the others; the selection stays where it is seen."""
+        self.leave()
+        self._set_offsets([offset + by * (i == trace) for i, offset in enumerate(self.scene.offsets)])
+
+    def _set_offsets(self, offsets: Sequence[int]) -> None:
+        if [*offsets] != self.scene.offsets:
+            self.scene.offsets = [*offsets]
+            self.list.look()
 
     # --- size, rows and folds
 
@@ -101,7 +120,8 @@ class Explorer:
         """The view as it is now."""
         state = self.state
         view = state.viewport
-        return Place(view.start, view.end, state.cursor, self.list.key, state.top, state.selection)
+        offsets = tuple(self.scene.offsets)
+        return Place(view.start, view.end, state.cursor, self.list.key, state.top, state.selection, offsets)
 
     @property
     def asked(self) -> tuple[int, int]:
@@ -133,6 +153,7 @@ class Explorer:
         if place is None:
             return False
         state = self.state
+        self._set_offsets(place.offsets)
         state.viewport = Viewport.around(place.start, place.end, state.viewport.width)
         self.list.look()
         self._asked = (place.start, place.end)
@@ -152,7 +173,7 @@ class Explorer:
         span = max(round(viewport.span / factor), viewport.width)
         if span == viewport.span and factor < 1:
             span += viewport.width
-        span = max(min(span, self._high - self._low), viewport.width)
+        span = max(min(span, self.bounds.high - self.bounds.low), viewport.width)
         grid = Viewport(0, span, viewport.width)
         start = grid.edge(grid.column(point) - viewport.column(point))
         self._show(start, start + span)
@@ -190,12 +211,12 @@ class Explorer:
     def _show(self, start: int, end: int) -> None:
         """Make ``[start, end)`` the viewport, kept within the trace."""
         width = self.state.viewport.width
-        span = min(max(end - start, width), max(self._high - self._low, width))
-        last = max(self._high - span, self._low)
-        start = min(max(start, self._low), last)
+        span = min(max(end - start, width), max(self.bounds.high - self.bounds.low, width))
+        last = max(self.bounds.high - span, self.bounds.low)
+        start = min(max(start, self.bounds.low), last)
         self._asked = (start, start + min(max(end - start, 1), span))
         viewport = Viewport.around(start, start + span, width)
-        if self._low < start == last and viewport.end < self._high:
+        if self.bounds.low < start == last and viewport.end < self.bounds.high:
             viewport = viewport.panned(1)  # the grid shall not hide the very end
         self.state.viewport = viewport
         self.list.look()
@@ -217,7 +238,7 @@ class Explorer:
     def go_to(self, when: int) -> None:
         """Put the cursor at ``when``, or at the end of the trace next to it, and bring it on screen."""
         self.leave()
-        when = min(max(when, 0), self.scene.end)
+        when = min(max(when, self.scene.start), self.scene.end)
         self.bring(when)
         self._put_cursor(when)
         self._drag_range()
@@ -231,19 +252,18 @@ class Explorer:
 
     def home_bounds(self) -> tuple[int, int]:
         """What the opening screen fits: the first step, or the whole trace."""
-        return self.scene.step_at(0) or (0, self._end)
+        return self.scene.step_at(0, 0) or self.bounds.whole
 
     def home(self) -> None:
         """Fit the step around the cursor; when that is shown already, the whole trace."""
-        step = self.scene.step_at(self.state.cursor)
-        whole = (0, self._end)
+        step = self.scene.step_at(self.state.cursor, self.trace)
         shown = self.state.viewport
         fitted = replace(shown)
         if step is not None:
             self.show(*step)
             fitted = self.state.viewport
         if step is None or fitted == shown:
-            self.show(*whole)
+            self.show(*self.bounds.whole)
 
     # --- rows and slices
 
@@ -266,7 +286,7 @@ class Explorer:
 
     def select_under_cursor(self) -> bool:
         """Select the slice of the cursor's row that is under the cursor, or nearest within its column."""
-        found = slice_at(self.focused, self.state.viewport, self.state.cursor)
+        found = slice_at(self.focused, *self._local(self.focused))
         if found is None:
             return False
         self.state.selection = found
@@ -275,12 +295,12 @@ class Explorer:
     def move_slice(self, direction: int) -> bool:
         """Select the next (1) or previous (-1) slice that starts in the cursor's row; the cursor goes to its start."""
         row, state = self.focused, self.state
-        at = slice_beside(row, state.cursor, state.selection, direction)
+        at = slice_beside(row, self._local(row)[1], state.selection, direction)
         if at is None or row is None or row.rows is None:
             return False
         self.leave()
         state.selection = Selected(row.trace, int(row.rows.item[at]))
-        state.cursor = int(row.rows.start[at])
+        state.cursor = self.scene.to_scene(row.trace, int(row.rows.start[at]))
         self.bring(state.cursor)
         self._put_cursor(state.cursor)
         self._drag_range()
@@ -293,7 +313,7 @@ class Explorer:
         lane = trace.lanes[int(trace.slices.lane[selected.item])]
         self.list.open(selected.trace, lane)
         self.state.selection = selected
-        self.state.cursor = int(trace.slices.start[selected.item])
+        self.state.cursor = self.scene.times(selected)[0]
         depth = int(trace.slices.depth[selected.item])
         self.list.show_item(selected.trace, lane, selected.item)
         self.list.focus_on((selected.trace, lane.layer, lane.index, depth, -1, -1))
@@ -306,8 +326,7 @@ class Explorer:
         selected = self.state.selection
         if selected is None:
             return False
-        slices = self.scene.traces[selected.trace].slices
-        start, end = int(slices.start[selected.item]), int(slices.end[selected.item])
+        start, end = self.scene.times(selected)
         shown = self.state.viewport
         self.show(start, max(end, start + 1), 0.05)
         if self.state.viewport == shown and ends is not None:
@@ -337,15 +356,15 @@ class Explorer:
         selected, state = self.state.selection, self.state
         if selected is None:
             return False
-        slices = self.scene.traces[selected.trace].slices
-        marked = (int(slices.start[selected.item]), int(slices.end[selected.item]))
+        marked = self.scene.times(selected)
         state.range = None if state.range == marked else marked
         self.anchor = None
         return True
 
     def mark(self) -> None:
         """Begin a range at the cursor, or end the one under way; both snap to a slice edge nearby."""
-        at = snapped(self.focused, self.state.viewport, self.state.cursor)
+        view, cursor = self._local(self.focused)
+        at = snapped(self.focused, view, cursor) + self.state.cursor - cursor
         if self.anchor is None:
             self.anchor = at
             self.state.range = (at, at)
