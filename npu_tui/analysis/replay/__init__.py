@@ -1,0 +1,1 @@
+"""The run again with something changed: what the job would have taken."""

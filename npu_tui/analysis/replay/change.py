@@ -1,0 +1,80 @@
+"""What is taken out of a run, or made shorter, to see what would remain of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.trace.intervals import union
+
+I64 = npt.NDArray[np.int64]
+Span = tuple[I64, I64]
+
+ANY_THREAD = -1
+
+
+@dataclass(frozen=True, slots=True)
+class HostCut:
+    """Work of a host thread in ``span`` (ns on the host's clock) of which ``keep`` is left, 0 to 1 or more.
+
+    ``thread`` is the id of the thread, ANY_THREAD for all.
+    """
+
+    thread: int
+    span: Span
+    keep: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCut:
+    """Device slices ``items`` of whose length (of a collective: of its transfer) ``keep`` is left."""
+
+    items: I64
+    keep: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Several things at once; what is empty stays as it is.
+
+    ``waits`` are slices of the host that no longer wait for the device, ``in_time`` ranks that no longer come last to
+    any collective (of those in ``meetings`` where given), ``released`` collectives that hold up no computing.
+    """
+
+    host: tuple[HostCut, ...] = ()
+    tasks: tuple[TaskCut, ...] = ()
+    waits: frozenset[int] = frozenset()
+    in_time: frozenset[int] = frozenset()
+    released: frozenset[int] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is changed."""
+        return not (self.host or self.tasks or self.waits or self.in_time or self.released)
+
+    def __or__(self, other: Change) -> Change:
+        """Both changes at once."""
+        return Change(
+            self.host + other.host,
+            self.tasks + other.tasks,
+            self.waits | other.waits,
+            self.in_time | other.in_time,
+            self.released | other.released,
+        )
+
+
+NO_CHANGE = Change()
+
+
+def spans_by_cut(cuts: Iterable[HostCut]) -> list[tuple[int, float, Span]]:
+    """The union of the spans of each thread and share that is kept, what is cut most first."""
+    found: dict[tuple[int, float], list[Span]] = {}
+    for cut in cuts:
+        found.setdefault((cut.thread, cut.keep), []).append(cut.span)
+    return [
+        (thread, keep, union(np.concatenate([each[0] for each in spans]), np.concatenate([each[1] for each in spans])))
+        for (thread, keep), spans in sorted(found.items(), key=lambda row: (row[0][1], row[0][0]))
+    ]

@@ -1,0 +1,168 @@
+"""The device's part of the model: tasks in the order of their streams, what launched them, and which wait for which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.device import DeviceSlices
+from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+KERNEL, RECORD, AWAIT, COLLECTIVE = range(4)
+
+_AFTER_EVENT_NS = 30_000
+"""How long after an event fired a stream goes on at the latest."""
+
+
+@dataclass(slots=True)
+class DeviceTasks:
+    """Tasks of one device by start, ns on the clock of the device; (n,) each.
+
+    ``stream`` numbers streams; a collective counts for the stream its own tasks run on. ``previous`` is the task before
+    on the stream (-1: none), ``event`` for a wait the record it waits for (-1: none known). ``launched`` is when the
+    host launched a task, in ``lane`` of the host (both -1 where that is not known).
+    """
+
+    item: I64
+    kind: I64
+    stream: I64
+    start: I64
+    end: I64
+    previous: I64
+    event: I64
+    launched: I64
+    lane: I64
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+
+def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
+    """The tasks of ``device``: kernels, copies, collectives, and the records of and waits for events."""
+    slices = trace.slices
+    hardware = _hardware_lanes(trace, device)
+    records, awaits = (
+        _named(trace, prefix)[slices.name] & hardware[slices.lane] for prefix in ("EVENT_RECORD", "EVENT_WAIT")
+    )
+    chosen = device.busy | records | awaits
+    item = np.flatnonzero(chosen)
+    kind = np.select(
+        [device.collective[item], records[item], awaits[item]], [COLLECTIVE, RECORD, AWAIT], KERNEL
+    ).astype(np.int64)
+    stream = slices.lane[item].astype(np.int64)
+    for lane, own in _streams_of_groups(trace, item, kind, hardware).items():
+        stream[stream == lane] = own
+    order = np.lexsort((slices.end[item], slices.start[item]))
+    item, kind, stream = item[order], kind[order], stream[order]
+    launched, source_lane = _launches(trace, item)
+    tasks = DeviceTasks(
+        item,
+        kind,
+        stream,
+        slices.start[item],
+        slices.end[item],
+        np.full(len(item), -1, np.int64),
+        np.full(len(item), -1, np.int64),
+        launched,
+        source_lane,
+    )
+    by_stream = np.lexsort((np.arange(len(item)), stream))
+    same = np.flatnonzero(stream[by_stream[1:]] == stream[by_stream[:-1]])
+    tasks.previous[by_stream[same + 1]] = by_stream[same]
+    _pair_events(trace, tasks)
+    return tasks
+
+
+def _named(trace: Trace, prefix: str) -> Bools:
+    return np.array([name.upper().replace(" ", "_").startswith(prefix) for name in trace.names] + [False])
+
+
+def _hardware_lanes(trace: Trace, device: DeviceSlices) -> Bools:
+    own = [
+        trace.layers[lane.layer].kind == "hardware" and trace.layers[lane.layer].device == device.device
+        for lane in trace.lanes
+    ]
+    return np.array([*own, False])
+
+
+def _streams_of_groups(trace: Trace, item: I64, kind: I64, hardware: Bools) -> dict[int, int]:
+    """The hardware lane on which the tasks of each group's collectives run, by the connections that both name."""
+    slices = trace.slices
+    collectives = item[kind == COLLECTIVE]
+    known = collectives[slices.connection[collectives] >= 0]
+    on_device = np.flatnonzero(hardware[slices.lane] & (slices.connection >= 0))
+    if not len(known) or not len(on_device):
+        return {}
+    on_device = on_device[np.lexsort((slices.start[on_device], slices.connection[on_device]))]
+    ids = slices.connection[on_device]
+    at = np.minimum(np.searchsorted(ids, slices.connection[known]), len(ids) - 1)
+    hit = ids[at] == slices.connection[known]
+    groups, streams = slices.lane[known[hit]], slices.lane[on_device[at[hit]]].astype(np.int64)
+    return {int(group): int(np.bincount(streams[groups == group]).argmax()) for group in np.unique(groups)}
+
+
+def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
+    """When and in which lane each task was launched: by its HostToDevice link, else by the call of its connection."""
+    slices, links = trace.slices, trace.links
+    time, lane = np.full(len(slices) + 1, -1, np.int64), np.full(len(slices) + 1, -1, np.int64)
+    calls = np.flatnonzero(
+        np.array([trace.layers[each.layer].kind == "cann" for each in trace.lanes] + [False])[slices.lane]
+        & (slices.connection >= 0)
+    )
+    if len(calls):
+        calls = calls[np.lexsort((slices.start[calls], slices.connection[calls]))]
+        ids = slices.connection[calls]
+        wanted = slices.connection[item]
+        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        hit = (wanted >= 0) & (ids[at] == wanted)
+        time[item[hit]], lane[item[hit]] = slices.start[calls[at[hit]]], slices.lane[calls[at[hit]]]
+    link = trace.links_of(HOST_TO_DEVICE)
+    link = link[links.target_slice[link] >= 0][::-1]
+    target = links.target_slice[link]
+    time[target], lane[target] = links.source_time[link], links.source_lane[link]
+    known = item[(lane[item] >= 0) & (slices.connection[item] >= 0)]
+    lost = item[(lane[item] < 0) & (slices.connection[item] >= 0)]
+    if len(known) and len(lost):
+        # Connections are numbered as they are made: the launch before is the nearest that is known.
+        known = known[np.argsort(slices.connection[known], kind="stable")]
+        at = np.searchsorted(slices.connection[known], slices.connection[lost], "right") - 1
+        near = known[np.maximum(at, 0)]
+        time[lost], lane[lost] = np.where(at >= 0, time[near], -1), np.where(at >= 0, lane[near], -1)
+    return time[item], lane[item]
+
+
+def _pair_events(trace: Trace, tasks: DeviceTasks) -> None:
+    """The record each wait waits for: of another stream, launched before it, that had fired when the wait ended.
+
+    The file does not name events. A wait that lasted ends as its event fires; one that did not is paired with the
+    last record launched before it.
+    """
+    awaits, records = np.flatnonzero(tasks.kind == AWAIT), np.flatnonzero(tasks.kind == RECORD)
+    if not len(awaits) or not len(records):
+        return
+    connection = trace.slices.connection
+    made = connection[tasks.item]
+    launched = np.where(made >= 0, made, tasks.start)
+    by_launch = records[np.argsort(launched[records], kind="stable")]
+    by_end = records[np.argsort(tasks.end[records], kind="stable")]
+    order, ends = launched[by_launch], tasks.end[by_end]
+    for wait in awaits.tolist():
+        at = int(np.searchsorted(order, launched[wait], "left")) - 1
+        while at >= 0 and tasks.stream[by_launch[at]] == tasks.stream[wait]:
+            at -= 1
+        found = int(by_launch[at]) if at >= 0 and tasks.end[by_launch[at]] <= tasks.end[wait] + _AFTER_EVENT_NS else -1
+        lasted = tasks.end[wait] - tasks.start[wait] > _AFTER_EVENT_NS
+        if lasted and (found < 0 or tasks.end[wait] - tasks.end[found] > _AFTER_EVENT_NS):
+            found = -1
+            at = int(np.searchsorted(ends, tasks.end[wait], "right")) - 1
+            while at >= 0 and tasks.end[wait] - tasks.end[by_end[at]] <= _AFTER_EVENT_NS:
+                if tasks.stream[by_end[at]] != tasks.stream[wait]:
+                    found = int(by_end[at])
+                    break
+                at -= 1
+        tasks.event[wait] = found

@@ -1,0 +1,261 @@
+"""What must come before what: the edges of the model, with the time each needed as the trace recorded it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.replay.device import AWAIT, KERNEL, RECORD, DeviceTasks
+from npu_tui.analysis.replay.host import WAIT_BEGIN, WAIT_END, HostPoints
+from npu_tui.analysis.replay.peers import Meeting
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+NEVER = -(2**61)
+"""A time that holds nothing up."""
+
+_WAKE_NS = 200_000
+"""Longest time after the device is done in which a wait of the host for it ends."""
+_CALL_NS = 15_000
+"""How long a call that waits takes at least where there is nothing to wait for."""
+_PAUSE_NS = 1_000_000
+"""A longer pause in front of a task whose launch is not known is no pause of its stream."""
+
+
+@dataclass(slots=True)
+class Edges:
+    """What must come before: ``target`` is passed at the earliest ``fixed`` ns after ``source``, besides what follows.
+
+    Besides, that is the work ``[low, high)`` of host thread ``thread`` (-1: none) and the length of device task
+    ``task`` (-1: none). An edge of ``wait`` (a slice; -1: none) is what a wait of the host stands for, one of
+    ``meeting`` (-1: none) the peers of a collective; ``call`` is the slice of a wait that takes ``fixed`` itself.
+    """
+
+    source: I64
+    target: I64
+    fixed: I64
+    low: I64
+    high: I64
+    thread: I64
+    task: I64
+    wait: I64
+    meeting: I64
+    call: I64
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+class Builder:
+    """Collects edges as blocks of arrays."""
+
+    def __init__(self) -> None:
+        self.blocks: list[tuple[I64, ...]] = []
+
+    def add(
+        self,
+        source: I64,
+        target: I64,
+        fixed: I64,
+        low: I64 | None = None,
+        high: I64 | None = None,
+        thread: I64 | None = None,
+        task: I64 | None = None,
+        wait: I64 | None = None,
+        meeting: I64 | None = None,
+        call: I64 | None = None,
+    ) -> None:
+        """More edges; see ``Edges``."""
+        count = len(source)
+        zero, none = np.zeros(count, np.int64), np.full(count, -1, np.int64)
+        self.blocks.append(
+            (
+                source,
+                target,
+                fixed,
+                zero if low is None else low,
+                zero if high is None else high,
+                none if thread is None else thread,
+                none if task is None else task,
+                none if wait is None else wait,
+                none if meeting is None else meeting,
+                none if call is None else call,
+            )
+        )
+
+    def edges(self) -> Edges:
+        """All of them."""
+        columns = [np.concatenate(column).astype(np.int64) for column in zip(*self.blocks, strict=True)]
+        return Edges(*columns)
+
+
+def host_edges(builder: Builder, points: HostPoints, node: I64) -> None:
+    """Program order, and what releases a point besides."""
+    follows = np.flatnonzero(points.before >= 0)
+    before = points.before[follows]
+    low, high = points.time[before], np.maximum(points.until[follows], points.time[before])
+    waits = np.isin(points.kind[follows], (WAIT_BEGIN, WAIT_END))
+    builder.add(
+        node[before],
+        node[follows],
+        points.rest[follows],
+        low,
+        high,
+        points.thread[follows],
+        call=np.where(waits, points.item[follows], -1),
+    )
+    first = np.flatnonzero(points.before < 0)
+    alone = first[points.source[first] < 0]
+    builder.add(np.zeros(len(alone), np.int64), node[alone], points.time[alone])
+    released = np.flatnonzero(points.source >= 0)
+    source = points.source[released]
+    builder.add(
+        node[source],
+        node[released],
+        points.delay[released],
+        points.source_low[released],
+        points.source_high[released],
+        np.where(points.source_high[released] > points.source_low[released], points.thread[source], -1),
+        wait=np.where(points.kind[released] == WAIT_BEGIN, points.item[released], -1),
+    )
+
+
+def wait_edges(
+    builder: Builder, points: HostPoints, tasks: DeviceTasks, host_node: I64, end_node: I64, floor: int
+) -> None:
+    """Each wait ends after the last task that had been launched before its end and was done by then."""
+    own = np.flatnonzero(points.kind == WAIT_END)
+    launched = np.where(tasks.launched >= 0, tasks.launched, tasks.start - floor)
+    if not len(own) or not len(tasks):
+        return
+    done = tasks.end - floor
+    until, begun = points.time[own], points.until[own]
+    found = np.full(len(own), -1, np.int64)
+    for stream in np.unique(tasks.stream):
+        of_stream = np.flatnonzero(tasks.stream == stream)
+        made = np.maximum.accumulate(launched[of_stream])
+        at = np.searchsorted(made, until, "left") - 1
+        # What was launched last may have been launched after the wait began, by another thread: step back to what fits.
+        for _ in range(4):
+            late = (at >= 0) & (done[of_stream[np.maximum(at, 0)]] > until)
+            if not late.any():
+                break
+            at = np.where(late, at - 1, at)
+        candidate = np.where(at >= 0, of_stream[np.maximum(at, 0)], -1)
+        fits = (candidate >= 0) & (done[np.maximum(candidate, 0)] <= until)
+        better = fits & ((found < 0) | (done[np.maximum(candidate, 0)] > done[np.maximum(found, 0)]))
+        found = np.where(better, candidate, found)
+    known = found >= 0
+    own, found, until, begun = own[known], found[known], until[known], begun[known]
+    after = until - done[found]
+    real = (done[found] > begun) & (after <= np.maximum(_WAKE_NS, (until - begun) // 4))
+    usual = int(np.median(after[real])) if real.any() else 0
+    # A wait that found the device done would still have waited for it, had the host come earlier.
+    idle = (done[found] <= begun) & (after >= 0)
+    chosen = real | idle
+    lag = np.where(real, after, np.minimum(after, usual))
+    kernel = tasks.kind[found] == KERNEL
+    builder.add(
+        end_node[found[chosen]],
+        host_node[own[chosen]],
+        lag[chosen],
+        task=np.where(kernel, found, -1)[chosen],
+        wait=points.item[own[chosen]],
+    )
+    # Where the device was not done, the call itself takes what it took after that; a call that nothing explains keeps
+    # its length.
+    points.rest[own[real]] = np.minimum((until - begun)[real], np.maximum(after[real], _CALL_NS))
+
+
+def device_edges(
+    builder: Builder,
+    points: HostPoints,
+    tasks: DeviceTasks,
+    host_node: I64,
+    start_node: I64,
+    end_node: I64,
+    floor: int,
+    thread_of: I64,
+) -> None:
+    """Launches, the order of streams, events."""
+    known = np.flatnonzero((tasks.launched >= 0) & (tasks.lane >= 0))
+    thread = thread_of[tasks.lane[known]]
+    anchor = points.anchor(thread, tasks.launched[known])
+    held = anchor >= 0
+    known, thread, anchor = known[held], thread[held], anchor[held]
+    start = np.where(tasks.kind[known] == RECORD, tasks.end[known], tasks.start[known]) - floor
+    previous = tasks.previous[known]
+    ready = np.where(previous >= 0, tasks.end[np.maximum(previous, 0)] - floor, NEVER)
+    arrival = tasks.launched[known]
+    bound = ready < arrival
+    latency = np.where(bound, start - arrival, np.minimum(0, start - arrival))
+    builder.add(
+        host_node[anchor],
+        start_node[known],
+        latency,
+        points.time[anchor],
+        arrival,
+        thread,
+    )
+    launch_bound = np.zeros(len(tasks), np.bool_)
+    launch_bound[known[bound]] = True
+    launched = np.zeros(len(tasks), np.bool_)
+    launched[known] = True
+    follows = np.flatnonzero(tasks.previous >= 0)
+    before = tasks.previous[follows]
+    gap = tasks.start[follows] - tasks.end[before]
+    queued = ~launch_bound[follows] & (gap >= 0) & (gap < _PAUSE_NS) & (tasks.kind[follows] == KERNEL)
+    usual = int(np.median(gap[queued])) if queued.any() else 0
+    gap = np.where(launch_bound[follows], np.minimum(gap, usual), gap)
+    apart = ~launched[follows] & (gap >= _PAUSE_NS)
+    near, far = follows[~apart], np.concatenate((follows[apart], np.flatnonzero((tasks.previous < 0) & ~launched)))
+    before, gap = tasks.previous[near], gap[~apart]
+    ends = tasks.kind[near] == AWAIT
+    ends |= tasks.kind[near] == RECORD
+    length = np.where(ends, np.minimum(tasks.end[near] - tasks.start[near], 1_000), 0)
+    length = np.where(tasks.kind[near] == RECORD, tasks.end[near] - tasks.start[near], length)
+    # A wait for an event that cannot be told lasts as long as it did.
+    unknown = (tasks.kind[near] == AWAIT) & (tasks.event[near] < 0)
+    length = np.where(unknown, tasks.end[near] - tasks.start[near], length)
+    kernel = tasks.kind[before] == KERNEL
+    builder.add(end_node[before], start_node[near], gap + length, task=np.where(kernel, before, -1))
+    _apart(builder, tasks, far, launched, start_node, floor)
+    waits = np.flatnonzero((tasks.kind == AWAIT) & (tasks.event >= 0))
+    fired = tasks.event[waits]
+    lasted = tasks.end[waits] - tasks.start[waits] > 1_000
+    after = tasks.end[waits] - tasks.end[fired]
+    builder.add(end_node[fired], end_node[waits], np.where(lasted, after, np.minimum(after, 0)))
+
+
+def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, start_node: I64, floor: int) -> None:
+    """Tasks of unknown launch: as far behind the last launched task on any stream as they were."""
+    if not len(far):
+        return
+    known = np.flatnonzero(launched)
+    at = np.searchsorted(known, far) - 1
+    some = at >= 0
+    builder.add(
+        start_node[known[at[some]]],
+        start_node[far[some]],
+        (tasks.start[far] - tasks.start[known[np.maximum(at, 0)]])[some],
+    )
+    alone = far[~some]
+    builder.add(np.zeros(len(alone), np.int64), start_node[alone], tasks.start[alone] - floor)
+
+
+def meeting_edges(builder: Builder, met: Sequence[Meeting], tasks: DeviceTasks, start_node: I64, end_node: I64) -> None:
+    """A collective ends its transfer after its own start, and after the last peer has come.
+
+    Peers leave the collective before with this rank, so that their arrivals move with its end.
+    """
+    if not met:
+        return
+    task = np.array([each.task for each in met], np.int64)
+    builder.add(start_node[task], end_node[task], np.zeros(len(task), np.int64), task=task)
+    previous = np.array([each.previous for each in met], np.int64)
+    source = np.where(previous >= 0, end_node[task[np.maximum(previous, 0)]], 0)
+    builder.add(source, end_node[task], np.zeros(len(task), np.int64), task=task, meeting=np.arange(len(met)))

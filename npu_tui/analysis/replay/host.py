@@ -1,0 +1,301 @@
+"""The host's part of the model: points in program order, the stretches of work between them, and what releases them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.launches.origin import enqueue_of, queue_slices
+from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+MARK, ENQUEUE, DEQUEUE, LAUNCH, WAIT_BEGIN, WAIT_END = range(6)
+
+_QUEUE_GAP_NS = 2_000
+"""Least pause of the dequeue thread between two entries; a recorded one that is shorter counts as it is."""
+_SYNC_OPERATIONS = frozenset(
+    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
+)
+
+
+def is_wait_call(name: str) -> bool:
+    """Whether a call of CANN blocks the host until the device is done."""
+    call = name.rpartition("@")[2]
+    return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
+
+
+@dataclass(slots=True)
+class HostPoints:
+    """Points of the host, ns on its clock, by time; (n,) each.
+
+    A point follows ``before`` (-1: none) on its thread or on the one that handed over: the host works from that
+    point until ``until``, then needs ``rest`` and may wait. ``time`` is when the point was passed. ``source`` is the
+    point that releases it besides (a queue entry its Enqueue, a wait the last entry of the queue; -1: none), after
+    the work ``[source_low, source_high)`` of its own thread and ``delay``. ``thread`` numbers ``tids``; ``item`` is
+    the slice a point stands for, and ``task_limit`` tells up to which time tasks have been launched for a wait.
+    """
+
+    time: I64
+    kind: I64
+    thread: I64
+    item: I64
+    before: I64
+    until: I64
+    rest: I64
+    source: I64
+    source_low: I64
+    source_high: I64
+    delay: I64
+    tids: I64
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def anchor(self, thread: I64, time: I64) -> I64:
+        """The last point of ``thread`` at or before each ``time``, -1 without one; (m,)."""
+        found = np.full(len(time), -1, np.int64)
+        for number in np.unique(thread):
+            own, asked = np.flatnonzero(self.thread == number), thread == number
+            if not len(own):
+                continue
+            at = np.searchsorted(self.time[own], time[asked], "right") - 1
+            found[asked] = np.where(at >= 0, own[np.maximum(at, 0)], -1)
+        return found
+
+
+def thread_numbers(trace: Trace) -> tuple[I64, I64]:
+    """The thread ids of the host's lanes, and for every lane which of them is its own (-1 for a device's lane)."""
+    host = [trace.layers[lane.layer].kind in ("python", "cann", "other") for lane in trace.lanes]
+    tid = np.array([lane.tid for lane in trace.lanes] + [0], np.int64)
+    own = np.array([*host, False])
+    tids = np.unique(tid[own])
+    number = np.where(own, np.searchsorted(tids, tid), -1)
+    return tids, number.astype(np.int64)
+
+
+def waits_of(trace: Trace) -> I64:
+    """The slices in which the host waits for the device, none inside another, by thread and start.
+
+    Calls of CANN count; an operation of the framework does where no such call is recorded inside it.
+    """
+    slices = trace.slices
+    kind = np.array([trace.layers[lane.layer].kind for lane in trace.lanes] + ["none"])
+    calls = np.array([is_wait_call(name) for name in trace.names] + [False])[slices.name]
+    calls &= np.isin(kind, ["cann"])[slices.lane]
+    named = np.array([name in _SYNC_OPERATIONS for name in trace.names] + [False])[slices.name]
+    named &= np.isin(kind, ["python", "other"])[slices.lane]
+    _, number = thread_numbers(trace)
+    items = np.concatenate((np.flatnonzero(calls), np.flatnonzero(named)))
+    if not len(items):
+        return items
+    is_call = np.repeat([True, False], [int(calls.sum()), int(named.sum())])
+    thread = number[slices.lane[items]]
+    order = np.lexsort((-slices.end[items], slices.start[items], thread))
+    items, is_call, thread = items[order], is_call[order], thread[order]
+    kept: list[int] = []
+    open_operation: int | None = None
+    reach, last_thread = -1, -1
+    for item, call, own in zip(items.tolist(), is_call.tolist(), thread.tolist(), strict=True):
+        start, end = int(slices.start[item]), int(slices.end[item])
+        inside = own == last_thread and start < reach
+        if not inside:
+            if open_operation is not None:
+                kept.append(open_operation)
+            open_operation, reach, last_thread = (None, end, own) if call else (item, end, own)
+            if call:
+                kept.append(item)
+        elif call:
+            kept.append(item)
+            open_operation = None
+    if open_operation is not None:
+        kept.append(open_operation)
+    return np.array(kept, np.int64)
+
+
+def host_points(trace: Trace, steps: I64, launch_time: I64, launch_lane: I64) -> HostPoints:
+    """The points of the host: ends of Enqueue, starts of Dequeue, waits, steps, and launches made without a queue.
+
+    ``steps`` are the slices of the steps; ``launch_time`` and ``launch_lane`` tell where launches were made.
+    """
+    slices = trace.slices
+    tids, number = thread_numbers(trace)
+    enqueues, dequeues = (np.flatnonzero(queue_slices(trace, name)) for name in ("enqueue", "dequeue"))
+    waits = waits_of(trace)
+    queue_threads = np.unique(number[slices.lane[dequeues]])
+    direct = ~np.isin(number[launch_lane], queue_threads) & (number[launch_lane] >= 0)
+    parts = (
+        (ENQUEUE, enqueues, slices.end[enqueues], slices.start[enqueues]),
+        (DEQUEUE, dequeues, slices.start[dequeues], slices.start[dequeues]),
+        (WAIT_BEGIN, waits, slices.start[waits], slices.start[waits]),
+        (WAIT_END, waits, slices.end[waits], slices.start[waits]),
+        (MARK, steps, slices.start[steps], slices.start[steps]),
+        (MARK, steps, slices.end[steps], slices.end[steps]),
+    )
+    kind = np.concatenate([np.full(len(items), code) for code, items, _, _ in parts] + [np.full(direct.sum(), LAUNCH)])
+    item = np.concatenate([items for _, items, _, _ in parts] + [np.full(int(direct.sum()), -1)])
+    time = np.concatenate([each for _, _, each, _ in parts] + [launch_time[direct]])
+    begin = np.concatenate([each for _, _, _, each in parts] + [launch_time[direct]])
+    lane = np.concatenate([slices.lane[items] for _, items, _, _ in parts] + [launch_lane[direct]]).astype(np.int64)
+    order = np.lexsort((kind, time))
+    kind, item, time, begin, thread = kind[order], item[order], time[order], begin[order], number[lane[order]]
+    count = len(time)
+    points = HostPoints(
+        time,
+        kind,
+        thread,
+        item,
+        np.full(count, -1, np.int64),
+        time.copy(),
+        np.zeros(count, np.int64),
+        np.full(count, -1, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        tids,
+    )
+    silent = _Silence(trace, number)
+    _order_of_program(points, begin, np.isin(thread, queue_threads), silent)
+    _queue_entries(trace, points)
+    _waits(trace, points, silent)
+    return points
+
+
+class _Silence:
+    """When threads of Python begin or end anything."""
+
+    def __init__(self, trace: Trace, number: I64) -> None:
+        slices = trace.slices
+        python = np.array([trace.layers[lane.layer].kind in ("python", "other") for lane in trace.lanes] + [False])
+        own = np.flatnonzero(python[slices.lane])
+        thread = np.concatenate([number[slices.lane[own]]] * 2)
+        time = np.concatenate((slices.start[own], slices.end[own]))
+        order = np.lexsort((time, thread))
+        self._thread, self._time = thread[order], time[order]
+        self._span = int(time.max()) + 2 if len(time) else 1
+
+    def _keys(self, thread: I64, time: I64) -> I64:
+        return thread * self._span + np.clip(time, 0, self._span - 1)
+
+    def edges(self, thread: I64, low: I64, high: I64) -> I64:
+        """How many slices of each ``thread`` begin or end in ``(low, high)``; (n,)."""
+        keys = self._keys(self._thread, self._time)
+        return np.searchsorted(keys, self._keys(thread, high), "left") - np.searchsorted(
+            keys, self._keys(thread, low), "right"
+        )
+
+    def last_edge(self, thread: I64, time: I64) -> I64:
+        """The last beginning or end on each ``thread`` before ``time``, -1 without one; (n,)."""
+        keys = self._keys(self._thread, self._time)
+        at = np.searchsorted(keys, self._keys(thread, time), "left") - 1
+        safe = np.maximum(at, 0)
+        known = (at >= 0) & (self._thread[safe] == thread) if len(keys) else np.zeros(len(time), np.bool_)
+        return np.where(known, self._time[safe] if len(keys) else -1, -1)
+
+
+def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: _Silence) -> None:
+    """Which point each follows: the one before on its thread, or one of another thread it had waited for.
+
+    A thread that neither begins nor ends anything while another passes points is taken to wait for it, as the main
+    thread does during ``loss.backward()``.
+    """
+    for number in np.unique(points.thread[queued]):
+        own = np.flatnonzero(queued & (points.thread == number))
+        points.before[own[1:]] = own[:-1]
+    front = np.flatnonzero(~queued)
+    if not len(front):
+        return
+    thread = points.thread[front]
+    # The last point of the own thread before each, by position among the front ones.
+    previous = np.full(len(front), -1, np.int64)
+    by_thread = np.lexsort((np.arange(len(front)), thread))
+    same = np.flatnonzero(thread[by_thread[1:]] == thread[by_thread[:-1]])
+    previous[by_thread[same + 1]] = by_thread[same]
+    position = np.arange(len(front))
+    # The last point that was passed before this one's own beginning: a wait that spans others does not follow them.
+    latest = np.minimum(np.searchsorted(points.time[front], begin[front], "right") - 1, position - 1)
+    follows = previous.copy()
+    foreign = np.flatnonzero((latest > previous) & (thread[np.maximum(latest, 0)] != thread))
+    if len(foreign):
+        first = previous[foreign] + 1
+        low, high = begin[front[first]], points.time[front[latest[foreign]]]
+        quiet = silent.edges(thread[foreign], low, high) == 0
+        quiet |= previous[foreign] < 0
+        follows[foreign[quiet]] = latest[foreign[quiet]]
+    points.before[front] = np.where(follows >= 0, front[np.maximum(follows, 0)], -1)
+
+
+def _queue_entries(trace: Trace, points: HostPoints) -> None:
+    """Dequeue starts: after the entry before them and after their own Enqueue."""
+    slices = trace.slices
+    own = np.flatnonzero(points.kind == DEQUEUE)
+    if not len(own):
+        return
+    point_of = np.full(len(slices) + 1, -1, np.int64)
+    enqueued = points.kind == ENQUEUE
+    point_of[points.item[enqueued]] = np.flatnonzero(enqueued)
+    source = point_of[enqueue_of(trace, points.item[own])]
+    # The thread is busy with the entry before until that one ends.
+    by_thread = own[np.lexsort((points.time[own], points.thread[own]))]
+    busy_until = np.full(len(points), -1, np.int64)
+    pairs = points.thread[by_thread[1:]] == points.thread[by_thread[:-1]]
+    busy_until[by_thread[1:][pairs]] = slices.end[points.item[by_thread[:-1][pairs]]]
+    start, before = points.time[own], points.before[own]
+    free = np.where(busy_until[own] >= 0, np.minimum(busy_until[own], start), start)
+    free = np.maximum(free, np.where(before >= 0, points.time[np.maximum(before, 0)], free))
+    released = source >= 0
+    points.until[own] = np.where(released, free, start)
+    points.rest[own] = np.where(released, np.minimum(start - free, _QUEUE_GAP_NS), 0)
+    entered = np.where(released, points.time[np.maximum(source, 0)], 0)
+    busy = (busy_until[own] >= 0) | (before >= 0)
+    waited = released & (start - free > _QUEUE_GAP_NS)
+    latency = np.where(waited, start - np.maximum(entered, 0), 0)
+    usual = int(np.median(latency[waited & (free <= entered)])) if (waited & (free <= entered)).any() else 0
+    # Where the entry waited for the thread, its own way through the queue is taken to be the usual one.
+    points.source[own] = source
+    behind = released & busy & (free > entered)
+    points.delay[own] = np.where(behind, np.minimum(usual, start - entered), start - entered)
+    late = behind & (start - free > _QUEUE_GAP_NS)
+    points.rest[own[late]] = (start - free)[late]
+
+
+def _waits(trace: Trace, points: HostPoints, silent: _Silence) -> None:
+    """Waits: their beginning after the queue has run empty, their end once the call itself is over."""
+    slices = trace.slices
+    begins, ends = np.flatnonzero(points.kind == WAIT_BEGIN), np.flatnonzero(points.kind == WAIT_END)
+    if not len(begins):
+        return
+    start, end = slices.start[points.item[ends]], slices.end[points.item[ends]]
+    points.until[ends] = start
+    points.rest[ends] = end - start
+    entries = np.flatnonzero(points.kind == DEQUEUE)
+    in_queue = np.isin(points.thread[begins], np.unique(points.thread[entries]))
+    begins = begins[~in_queue]
+    if not len(entries) or not len(begins):
+        return
+    # The last entry put into the queue before the wait begins.
+    entered = np.where(points.source[entries] >= 0, points.time[np.maximum(points.source[entries], 0)], 2**61)
+    order = np.argsort(entered, kind="stable")
+    at = np.searchsorted(entered[order], points.time[begins], "right") - 1
+    known = at >= 0
+    begins, at = begins[known], at[known]
+    reach = np.maximum.accumulate(slices.end[points.item[entries[order]]])
+    last = order[at]
+    emptied = reach[at]
+    start = points.time[begins]
+    fits = emptied <= start
+    begins, last, emptied, start = begins[fits], last[fits], emptied[fits], start[fits]
+    entry = entries[last]
+    before = points.before[begins]
+    floor = np.where(before >= 0, points.time[np.maximum(before, 0)], start)
+    active = np.maximum(silent.last_edge(points.thread[begins], start), floor)
+    waited = emptied > active
+    points.source[begins] = entry
+    points.source_low[begins] = points.time[entry]
+    points.source_high[begins] = slices.end[points.item[entry]]
+    points.delay[begins] = np.where(waited, start - emptied, 0)
+    points.until[begins] = np.where(waited, active, start)
+    points.rest[begins] = np.where(waited, np.minimum(start - emptied, start - active), 0)

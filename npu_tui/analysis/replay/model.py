@@ -1,0 +1,145 @@
+"""A model of the run: what had to happen before what, with the time each needed, as the trace recorded it.
+
+Every point of the host and every task of the device follows others: the one before it in program or stream order, the
+queue entry or launch that led to it, the event, the peers or the device it waited for. A point is passed when the
+last of them allows it, so that with nothing changed the model gives the recorded times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.parts import DevicePart
+from npu_tui.analysis.replay.device import AWAIT, COLLECTIVE, RECORD, DeviceTasks, device_tasks
+from npu_tui.analysis.replay.edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
+from npu_tui.analysis.replay.host import MARK, HostPoints, host_points, thread_numbers
+from npu_tui.analysis.replay.peers import Meeting, meetings
+from npu_tui.analysis.work.communication import Collective
+from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
+
+_LEVELS = 64
+_ROUNDS = 400
+
+
+@dataclass(slots=True)
+class Model:
+    """Nodes in an order in which each comes after all it follows; ``time`` is the recorded time of each, ns.
+
+    Times of the device are on the host's clock less the least latency of a launch (``floor``). ``edges`` are sorted by
+    target. ``end_node`` is for every task the node of its end, or of its start, from which its length counts;
+    ``length`` is what a task takes itself, of a collective its transfer. ``steps`` are the nodes of the steps' ends and
+    beginnings, ``linked`` the share of the busy tasks whose launch is known. ``missed`` counts relations of
+    the recording that contradict each other and are left out.
+    """
+
+    trace: Trace
+    floor: int
+    points: HostPoints
+    tasks: DeviceTasks
+    meetings: tuple[Meeting, ...]
+    time: I64
+    edges: Edges
+    host_node: I64
+    start_node: I64
+    end_node: I64
+    length: I64
+    steps: I64
+    missed: int
+    linked: float
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], steps: I64) -> Model | None:
+    """The model of one device and the host behind it; ``steps`` are the slices of the steps.
+
+    None without launches that lead to the device.
+    """
+    if part.slices is None or part.launches is None or not len(part.launches.link):
+        return None
+    tasks = device_tasks(trace, part.slices)
+    floor = _floor(part.launches)
+    known = (tasks.launched >= 0) & (tasks.lane >= 0)
+    points = host_points(trace, steps, tasks.launched[known], tasks.lane[known])
+    met = meetings(trace, collectives, tasks)
+    host, count = len(points), len(tasks)
+    # Node 0 is the origin; hosts, then tasks (of waits and collectives: their end), then starts of collectives.
+    both = np.flatnonzero(tasks.kind == COLLECTIVE)
+    host_node = 1 + np.arange(host)
+    end_node = 1 + host + np.arange(count)
+    start_node = end_node.copy()
+    start_node[both] = 1 + host + count + np.arange(len(both))
+    total = 1 + host + count + len(both)
+    time = np.zeros(total, np.int64)
+    time[host_node] = points.time
+    ends = np.isin(tasks.kind, (AWAIT, COLLECTIVE, RECORD))
+    time[end_node] = np.where(ends, tasks.end, tasks.start) - floor
+    time[start_node[both]] = tasks.start[both] - floor
+    length = tasks.end - tasks.start
+    length[[each.task for each in met]] = [each.transfer for each in met]
+    builder = Builder()
+    wait_edges(builder, points, tasks, host_node, end_node, floor)
+    host_edges(builder, points, host_node)
+    device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_numbers(trace)[1])
+    meeting_edges(builder, met, tasks, start_node, end_node)
+    edges, order, missed = _sorted(builder.edges(), time, _levels(total, start_node, end_node))
+    where = np.empty(total, np.int64)
+    where[order] = np.arange(total)
+    edges.source, edges.target = where[edges.source], where[edges.target]
+    by_target = np.argsort(edges.target, kind="stable")
+    edges = Edges(*(getattr(edges, name)[by_target] for name in Edges.__slots__))
+    busy = part.slices.busy[tasks.item]
+    marks = np.flatnonzero(np.isin(points.item, steps) & (points.kind == MARK)) if len(steps) else np.zeros(0, np.int64)
+    return Model(
+        trace,
+        floor,
+        points,
+        tasks,
+        met,
+        time[order],
+        edges,
+        where[host_node],
+        where[start_node],
+        where[end_node],
+        length,
+        where[host_node[marks]],
+        missed,
+        float(np.mean(known[busy])) if busy.any() else 0.0,
+    )
+
+
+def _floor(launches: Dispatch) -> int:
+    return round(min((each.floor for each in launches.floors), default=0.0))
+
+
+def _levels(total: int, start_node: I64, end_node: I64) -> I64:
+    """What comes first of nodes at one time: points of the host, starts, ends."""
+    level = np.zeros(total, np.int64)
+    level[start_node] = 1
+    level[end_node] = np.where(start_node == end_node, 1, 2)
+    level[0] = -1
+    return level
+
+
+def _sorted(edges: Edges, time: I64, level: I64) -> tuple[Edges, I64, int]:
+    """Edges that contradict no other, an order of the nodes in which all lead onwards, and how many were left out."""
+    key = time * _LEVELS + level
+    key[0] = np.iinfo(np.int64).min // 2
+    for _ in range(_ROUNDS):
+        wrong = np.flatnonzero(key[edges.target] <= key[edges.source])
+        if not len(wrong):
+            break
+        np.maximum.at(key, edges.target[wrong], key[edges.source[wrong]] + 1)
+    kept = key[edges.target] > key[edges.source]
+    missed = int(np.count_nonzero(~kept))
+    if missed:
+        edges = Edges(*(getattr(edges, name)[kept] for name in Edges.__slots__))
+    return edges, np.argsort(key, kind="stable"), missed
