@@ -84,8 +84,8 @@ def _of_dispatch(trace: Trace, parts: list[DevicePart], report: dict[str, Any]) 
 
 def _of_communication(report: dict[str, Any]) -> dict[str, bool]:
     rows = report["communication"]
-    bare = [row for row in rows if row["longest_wait_us"] is None and row["wait_us"] is None]
+    untimed = [row for row in rows if row["wait_us"] is None]
     return {
-        "communication.planes": bool(bare),
-        "communication.timing": any(row["wait_us"] is None for row in rows if row not in bare),
+        "communication.planes": any(row["longest_wait_us"] is None for row in untimed),
+        "communication.timing": any(row["longest_wait_us"] is not None for row in untimed),
     }

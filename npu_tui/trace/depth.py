@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
@@ -93,33 +94,41 @@ def _crowd_starts(lane: I32, start: I64, until: I64) -> npt.NDArray[np.bool_]:
 def packed(start: I64, until: I64, first: npt.NDArray[np.bool_]) -> I32:
     """The rows of slices in ``Crowds``; (m,) int32.
 
-    What is open is kept as a stack with the earliest end on top, which nested slices only push to and pop from, and the
-    free rows as the bits of a number. A slice that ends before the next one starts is never put on the stack.
+    What is open is kept as a stack with the earliest end on top, which nested slices only push to and pop from; a slice
+    that ends after the top waits in a heap instead. Rows from ``unused`` on are free, and so are those in the heap
+    ``free``. A slice that ends before the next one starts takes no row from the others.
     """
     rows = np.empty(len(start), np.int32)
     now = np.where(first, _FOREVER, start)
     following = np.append(now[1:], _FOREVER)
-    ends, held, free = [_FOREVER + 1], [0], -1
+    ends, held = [_FOREVER + 1], [0]
+    crossing: list[tuple[int, int]] = [(_FOREVER + 1, 0)]
+    free: list[int] = []
+    unused = 0
     for low in range(0, len(start), _BLOCK):
         block = slice(low, low + _BLOCK)
         found: list[int] = []
         for time, end, later in zip(now[block].tolist(), until[block].tolist(), following[block].tolist(), strict=True):
             while ends[-1] <= time:
                 ends.pop()
-                free |= held.pop()
-            row = free & -free
-            found.append(row.bit_length())
+                row = held.pop()
+                if row == unused - 1:
+                    unused = row
+                else:
+                    heappush(free, row)
+            while crossing[0][0] <= time:
+                heappush(free, heappop(crossing)[1])
+            row = free[0] if free else unused
+            found.append(row)
             if end > later:
-                free ^= row
+                if free:
+                    heappop(free)
+                else:
+                    unused += 1
                 if end <= ends[-1]:
                     ends.append(end)
                     held.append(row)
                 else:
-                    at = len(ends) - 1
-                    while ends[at - 1] < end:
-                        at -= 1
-                    ends.insert(at, end)
-                    held.insert(at, row)
+                    heappush(crossing, (end, row))
         rows[block] = found
-    rows -= 1
     return rows

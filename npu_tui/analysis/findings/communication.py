@@ -232,9 +232,10 @@ def long_op(facts: Facts) -> Draft | None:
         median = float(np.median([row.elapsed for row in rows]))
         for row in rows:
             outlier = len(rows) >= 3 and row.elapsed >= limits.long_op_factor * median
-            if (outlier and row.elapsed >= limits.straggler_ms * 1e6) or facts.share(
-                _inside(facts, row)
-            ) >= limits.long_op_share:
+            # Its part in the window costs more to find than its length, which is no less.
+            large = facts.share(row.elapsed) >= limits.long_op_share
+            large = large and facts.share(_inside(facts, row)) >= limits.long_op_share
+            if (outlier and row.elapsed >= limits.straggler_ms * 1e6) or large:
                 found.append(row)
     if not found:
         return None

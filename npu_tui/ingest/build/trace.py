@@ -257,6 +257,13 @@ def _steps(gathered: Gathered, plans: list[ProcessPlan], slices: Slices) -> tupl
 
 
 def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, rank: int | None) -> list[Layer]:
+    lanes_of: list[list[int]] = [[] for _ in plans]
+    for lane in lanes:
+        if not lane.derived:
+            lanes_of[lane.layer].append(lane.index)
+    series_of: list[list[int]] = [[] for _ in plans]
+    for series in counters.series:
+        series_of[series.layer].append(series.index)
     return [
         Layer(
             index=i,
@@ -265,8 +272,8 @@ def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, ran
             kind=plan.kind,
             rank=rank,
             device=plan.device,
-            lanes=tuple(lane.index for lane in lanes if lane.layer == i and not lane.derived),
-            series=tuple(series.index for series in counters.series if series.layer == i),
+            lanes=tuple(lanes_of[i]),
+            series=tuple(series_of[i]),
         )
         for i, plan in enumerate(plans)
     ]

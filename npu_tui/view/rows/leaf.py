@@ -11,9 +11,6 @@ from npu_tui.trace.rows import Rows, make_rows
 
 I64 = npt.NDArray[np.int64]
 
-# A float64 holds 53 bits exactly, so the highest set bit of a smaller word can be read from its exponent.
-_WORD = 52
-
 
 def leaf_row(trace: Trace, lane: Lane) -> Rows:
     """One row with the deepest active slice of ``lane`` at every instant.
@@ -63,16 +60,20 @@ def _deepest(times: I64, start: I64, end: I64, level: I64) -> I64:
     stop = np.searchsorted(times, end[lasting])
     level = level[lasting]
     deepest = np.full(len(times), -1, np.int64)
-    for word in range(int(level.max(initial=0)) // _WORD + 1):
-        mine = level // _WORD == word
-        bit = np.left_shift(1, level[mine] - word * _WORD)
-        # Slices of one level never overlap, so adding and removing their bit keeps it 0 or 1.
-        change = np.zeros(len(times), np.int64)
-        np.add.at(change, begin[mine], bit)
-        np.subtract.at(change, stop[mine], bit)
-        active = np.cumsum(change)
-        highest = np.frexp(active.astype(np.float64))[1].astype(np.int64) - 1
-        deepest = np.where(active > 0, highest + word * _WORD, deepest)
+    if not len(begin):
+        return deepest
+    # Every interval is covered by two of a power of two; those of each power are halved until they are one long.
+    power = np.frexp((stop - begin).astype(np.float64))[1] - 1
+    order = np.argsort(power.astype(np.int8), kind="stable")
+    highest = int(power.max())
+    bounds = np.searchsorted(power[order], np.arange(highest + 2))
+    for size in range(highest, -1, -1):
+        own = order[bounds[size] : bounds[size + 1]]
+        np.maximum.at(deepest, begin[own], level[own])
+        np.maximum.at(deepest, stop[own] - (1 << size), level[own])
+        if size:
+            half = 1 << size - 1
+            deepest[half:] = np.maximum(deepest[half:], deepest[:-half])
     return deepest
 
 

@@ -123,9 +123,13 @@ def _layer_rows(
     if folded:
         return rows
     away = {*folds.pinned, *folds.hidden}
+    covered = False
     for lane in layer.lanes:
-        shown = (index, layer.index, lane, -1, -1) not in away
-        if shown and not _hidden_plane(index, trace, trace.lanes[lane], folds):
+        if not is_plane(trace, trace.lanes[lane]):
+            covered = (index, lane) in folds.lanes
+        elif covered:
+            continue
+        if (index, layer.index, lane, -1, -1) not in away:
             rows += _lane_rows(index, trace, trace.lanes[lane], folds, leaf_rows)
     for series in layer.series:
         if (index, layer.index, -1, series, -1) not in away:
@@ -187,21 +191,11 @@ def _lane_rows(index: int, trace: Trace, lane: Lane, folds: Folds, leaf_rows: Le
 def _planes(trace: Trace, lane: Lane) -> list[int]:
     """The plane lanes that belong to a group lane: those that follow it up to the next group."""
     layer = trace.layers[lane.layer]
-    if layer.kind != "communication" or is_plane(trace, lane) or lane.index not in layer.lanes:
+    if layer.kind != "communication" or lane.derived or is_plane(trace, lane):
         return []
     planes = []
-    for other in layer.lanes[layer.lanes.index(lane.index) + 1 :]:
+    for other in range(lane.index + 1, layer.lanes[-1] + 1):  # lanes of a layer stand together
         if not is_plane(trace, trace.lanes[other]):
             break
         planes.append(other)
     return planes
-
-
-def _hidden_plane(index: int, trace: Trace, lane: Lane, folds: Folds) -> bool:
-    if not is_plane(trace, lane):
-        return False
-    layer = trace.layers[lane.layer]
-    before = [
-        other for other in layer.lanes[: layer.lanes.index(lane.index)] if not is_plane(trace, trace.lanes[other])
-    ]
-    return bool(before) and (index, before[-1]) in folds.lanes

@@ -1,0 +1,30 @@
+"""Every extreme shape loads whole, is reported and drawn; what grows too fast makes this run for minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from shapes import SHAPES, write_shape
+
+from npu_tui.ingest.load import load
+from npu_tui.report.json_report import report
+from npu_tui.report.text_report import text_report
+from npu_tui.report.timeline_picture import timeline_pictures
+
+SIZES = {"crossing": 20_000, "collectives": 20_000, "devices": 200, "nested_args": 500}
+"""Shapes that were quadratic once have a size that was felt; the others are small."""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shape_is_kept_whole(shape: str, tmp_path: Path) -> None:
+    size = SIZES.get(shape, 2_000)
+    trace = load(write_shape(tmp_path / "trace_view.json", shape, size))
+    events = list(SHAPES[shape](size))
+    pairs = sum(event["ph"] == "B" for event in events)
+    assert len(trace.slices) == sum(event["ph"] == "X" for event in events) + pairs
+    assert len(trace.links) == sum(event["ph"] == "f" for event in events)
+    found = report(trace)
+    assert found["trace"]["slices"] == len(trace.slices)
+    assert text_report(found).strip()
+    assert all(picture.startswith("<svg") for picture in timeline_pictures(trace))
