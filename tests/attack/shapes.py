@@ -166,7 +166,13 @@ def odd_counters(size: int) -> Iterator[Event]:
     """``size`` counter samples whose args hold objects."""
     yield from device(100)
     for number in range(size):
-        yield {"ph": "C", "name": "load", "pid": 9, "ts": f"{EPOCH_US + number}.000", "args": {"value": {"a": [number]}}}
+        yield {
+            "ph": "C",
+            "name": "load",
+            "pid": 9,
+            "ts": f"{EPOCH_US + number}.000",
+            "args": {"value": {"a": [number]}},
+        }
 
 
 def names(size: int) -> Iterator[Event]:

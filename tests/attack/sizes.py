@@ -73,18 +73,18 @@ def main() -> int:
                 begun = time.monotonic()
                 found = measured(path, options.limit)
                 if found is None:
-                    print(f"| {shape} | {size:,} | | stopped after {time.monotonic() - begun:.0f} s | | | | |", flush=True)
+                    print(
+                        f"| {shape} | {size:,} | | stopped after {time.monotonic() - begun:.0f} s | | | | |", flush=True
+                    )
                     bad += 1
                     break
                 load, report, picture, memory = found
                 cost = (load + report + picture) / (size * math.log(size))
                 growth = "" if first is None else f"{cost / first:.2f}"
                 first = cost if first is None else first
-                print(
-                    f"| {shape} | {size:,} | {path.stat().st_size / 1e6:.1f} | {load:.2f} | {report:.2f} | {picture:.2f} "
-                    f"| {memory:.0f} | {growth} |",
-                    flush=True,
-                )
+                seconds = f"{load:.2f} | {report:.2f} | {picture:.2f}"
+                mega = path.stat().st_size / 1e6
+                print(f"| {shape} | {size:,} | {mega:.1f} | {seconds} | {memory:.0f} | {growth} |", flush=True)
     return 1 if bad else 0
 
 
