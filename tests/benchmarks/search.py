@@ -22,6 +22,7 @@ from npu_tui.analysis.search.search import Searchable
 from npu_tui.ingest.opening import Opening
 from npu_tui.trace.model import Trace
 from npu_tui.tui.explore.hits import make_hits
+from npu_tui.view.scene import Scene
 
 I64 = npt.NDArray[np.int64]
 
@@ -55,7 +56,7 @@ def measure(trace: Trace, searchable: Searchable, order: I64, text: str) -> tupl
     query = parse_query(text)
     mask = searchable.find(query)
     if not query.args:
-        hits = make_hits(text, [trace], [mask])
+        hits = make_hits(text, Scene([trace], []), [mask])
         taken = time.perf_counter() - begun
         return len(hits), taken, taken
     count, first = 0, 0.0

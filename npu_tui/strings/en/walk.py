@@ -17,4 +17,14 @@ TEXTS: dict[str, str] = {
     "step.last": "this is the last step",
     "step.first": "this is the first step",
     "align.one_rank": "there is only one rank to align",
+    "align.no_base": "select a slice and mark it with :base first",
+    "align.no_slice": "select a slice of another rank first",
+    "align.same_rank": "the base is in this rank: select a slice of another one",
+    "align.base": "{name} of {rank} is the base; select a slice of another rank, {press[align_start]} aligns the starts, "
+    "{press[align_end]} the ends",
+    "align.start": "{rank} moved by {by}: the slice starts with the base in {base}; offset {offset}",
+    "align.end": "{rank} moved by {by}: the slice ends with the base in {base}; offset {offset}",
+    "rank.of": "{label}, {n} of {count}",
+    "rank.first": "this is the first rank",
+    "rank.last": "this is the last rank",
 }

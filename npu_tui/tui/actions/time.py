@@ -5,16 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.actions.base import Base
+from npu_tui.view.rows.outline import rank_name
 from npu_tui.view.walk.along import next_in_time
 from npu_tui.view.walk.follow import link_span
+from npu_tui.view.walk.ranks import Edge, align, mark_base, move_rank
 
 _ZOOM = 1.25
 _ZOOM_FAST = 4.0
 _PAN = 0.1
 _PAN_FAST = 0.5
+_LONGEST_NAME = 40
 
 
 class TimeActions(Base):
@@ -71,6 +74,8 @@ class TimeActions(Base):
         return self._step(-1)
 
     def _step(self, direction: int) -> str:
+        if len(self._session.scene.traces) > 1:
+            return self._rank(direction)
         steps = self._session.scene.steps()
         if not steps:
             return say("step.none")
@@ -86,11 +91,39 @@ class TimeActions(Base):
         name = printable(self._trace(selected.trace).name_of(selected.item))
         return say("step.of", name=name, n=at + 1, count=len(steps), length=duration_text(end - start))
 
+    def _rank(self, direction: int) -> str:
+        if not move_rank(self._explorer, direction):
+            return say("rank.last" if direction > 0 else "rank.first")
+        index = self._explorer.trace
+        return say("rank.of", label=self._rank_name(index), n=index + 1, count=len(self._session.scene.traces))
+
     def align_start(self) -> str:
-        return say("align.one_rank")
+        return self._align("start")
 
     def align_end(self) -> str:
-        return say("align.one_rank")
+        return self._align("end")
+
+    def _align(self, edge: Edge) -> str:
+        found, selected, base = align(self._explorer, edge), self._explorer.state.selection, self._explorer.base
+        if isinstance(found, str) or selected is None or base is None:
+            return say(f"align.{found}")
+        offset = self._session.scene.offsets[selected.trace]
+        key, rank, other = f"align.{edge}", self._rank_name(selected.trace), self._rank_name(base.trace)
+        return say(key, rank=rank, by=_signed(found), base=other, offset=_signed(offset))
 
     def base(self) -> str:
-        return say("align.one_rank")
+        if len(self._session.scene.traces) < 2:
+            return say("align.one_rank")
+        self._selected()
+        if not mark_base(self._explorer) or self._explorer.base is None:
+            return say("select.none")
+        base = self._explorer.base
+        name = brief(self._trace(base.trace).name_of(base.item), _LONGEST_NAME)
+        return say("align.base", name=name, rank=self._rank_name(base.trace))
+
+    def _rank_name(self, index: int) -> str:
+        return rank_name(self._session.scene, index)
+
+
+def _signed(ns: int) -> str:
+    return ("+" if ns > 0 else "") + duration_text(ns)

@@ -48,6 +48,7 @@ class Finder:
         self._text = ""
         self._screen = screen
         self._number = next(_NUMBERS)
+        self._scene = session.scene
         self._traces = session.scene.traces
         self._searchables = [
             Searchable(trace, found) for trace, found in zip(self._traces, session.dispatches, strict=True)
@@ -112,7 +113,7 @@ class Finder:
         self.clear()
         self._text = text
         try:
-            self.hits = make_hits(text, self._traces, self._masks(query))
+            self.hits = make_hits(text, self._scene, self._masks(query))
         except QueryError as error:
             self._refuse(error)
 
@@ -179,7 +180,7 @@ class Finder:
     def _search(self, query: Query, go_on: Callable[[], bool]) -> Iterator[Hits]:
         masks = self._masks(query)
         if not query.args:
-            yield make_hits(query.text, self._traces, masks)
+            yield make_hits(query.text, self._scene, masks)
             return
         wanted, masks = masks, [np.zeros(len(mask), np.bool_) for mask in masks]
         shown = time.monotonic()
@@ -194,6 +195,6 @@ class Finder:
                 if now - shown >= _BETWEEN or (none and len(part.places)):
                     shown, none = now, none and not len(part.places)
                     share = min((number + part.share) / len(self._traces), 0.999)
-                    yield make_hits(query.text, self._traces, [mask.copy() for mask in masks], share)
+                    yield make_hits(query.text, self._scene, [mask.copy() for mask in masks], share)
         if go_on():
-            yield make_hits(query.text, self._traces, masks)
+            yield make_hits(query.text, self._scene, masks)

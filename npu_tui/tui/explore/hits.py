@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.trace.model import Trace
-from npu_tui.view.scene import Selected
+from npu_tui.view.scene import Scene, Selected
 
 Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hits:
-    """(trace, slice) pairs by start time (ns); ``masks`` is one per trace over its slices.
+    """(trace, slice) pairs by start time (ns of the scene's clock); ``masks`` is one per trace over its slices.
 
     ``share`` 0..1 is how much has been searched so far.
     """
@@ -51,15 +50,16 @@ class Hits:
         return at % count
 
 
-def make_hits(text: str, traces: list[Trace], masks: list[Bools], share: float = 1.0) -> Hits:
-    """The slices of ``traces`` that ``masks`` choose, by start."""
+def make_hits(text: str, scene: Scene, masks: list[Bools], share: float = 1.0) -> Hits:
+    """The slices that ``masks``, one per trace of ``scene``, choose; by start."""
     empty = np.zeros(0, np.int64)
     found = [np.flatnonzero(mask) for mask in masks]
     items = np.concatenate([*found, empty])
     owner = np.concatenate([*[np.full(len(own), i, np.int64) for i, own in enumerate(found)], empty])
-    starts = np.concatenate([*[trace.slices.start[own] for trace, own in zip(traces, found, strict=True)], empty])
+    own = zip(scene.traces, found, strict=False)
+    starts = np.concatenate([*[scene.to_scene(i, trace.slices.start[n]) for i, (trace, n) in enumerate(own)], empty])
     order = np.argsort(starts, kind="stable")
     return Hits(text, masks, owner[order], items[order], starts[order], share)
 
 
-NO_HITS = make_hits("", [], [])
+NO_HITS = make_hits("", Scene([], []), [])

@@ -85,11 +85,15 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
 
 
 def _trace_row(scene: Scene, index: int, folded: bool) -> ScreenRow:
-    """The head of a trace: its rank, else the letter that stands beside its rows; and where it lies."""
-    trace = scene.traces[index]
+    """The head of a trace; beside a letter the name of its file or folder says which one is meant."""
     label = scene.labels[index]
-    name = say("header.rank", rank=trace.rank) if label == str(trace.rank) else Path(trace.path).name or label
+    name = rank_name(scene, index) if label.isdecimal() else Path(scene.traces[index].path).name or label
     return ScreenRow("trace", index, -1, name=name, foldable=True, folded=folded)
+
+
+def rank_name(scene: Scene, index: int) -> str:
+    """What trace number ``index`` is called: its rank, or its letter."""
+    return say("header.rank", rank=scene.labels[index])
 
 
 def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) -> list[ScreenRow]:

@@ -6,12 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from npu_tui.trace.model import Lane
+from npu_tui.trace.model import Lane, LayerKind
 from npu_tui.trace.rows import Rows
 from npu_tui.view.rows.leaf import leaf_row
 from npu_tui.view.rows.outline import Folds, default_folds, is_plane, lane_key, outline
 from npu_tui.view.scene import Scene, ScreenRow, ViewState
 
+_FIRST_FOLDED: tuple[LayerKind, ...] = ("other", "python", "cann", "hardware", "communication")
+"""The layers that are folded where several traces do not fit, in this order: what the device did tells most."""
 _MARGIN = 2
 """Rows kept visible above and below the cursor's row."""
 
@@ -91,7 +93,21 @@ class RowList:
                     break
                 self.folds.lanes.add((index, lane))
                 count += depth + 1
+            if len(self._scene.traces) > 1:
+                self._fold_layers()
         self._rebuild(keep)
+
+    def _fold_layers(self) -> None:
+        """Fold layers, the same in all traces, until every trace is on screen."""
+        for kind in _FIRST_FOLDED:
+            if len(outline(self._scene, self.folds, self._unmade, self.heads)) <= self._height:
+                return
+            self.folds.layers |= {
+                (index, layer.index)
+                for index, trace in enumerate(self._scene.traces)
+                for layer in trace.layers
+                if layer.kind == kind and layer.lanes
+            }
 
     def toggle_fold(self) -> bool:
         """Fold or open the lane under the cursor, or its layer where the lane has nothing to fold."""

@@ -74,9 +74,10 @@ class Explorer:
     def shift(self, trace: int, by: int) -> None:
         """Move trace number ``trace`` by ``by`` ns against the others; the selection stays where it is seen."""
         self.leave()
-        self._set_offsets([offset + by * (i == trace) for i, offset in enumerate(self.scene.offsets)])
+        self.set_offsets([offset + by * (i == trace) for i, offset in enumerate(self.scene.offsets)])
 
-    def _set_offsets(self, offsets: Sequence[int]) -> None:
+    def set_offsets(self, offsets: Sequence[int]) -> None:
+        """Put the traces ``offsets`` ns ahead of their own clocks."""
         if [*offsets] != self.scene.offsets:
             self.scene.offsets = [*offsets]
             self.list.look()
@@ -153,7 +154,7 @@ class Explorer:
         if place is None:
             return False
         state = self.state
-        self._set_offsets(place.offsets)
+        self.set_offsets(place.offsets)
         state.viewport = Viewport.around(place.start, place.end, state.viewport.width)
         self.list.look()
         self._asked = (place.start, place.end)

@@ -10,13 +10,13 @@ import numpy as np
 from npu_tui.trace.units import exact_text, parse_duration
 from npu_tui.view.rows.outline import LaneKey, lane_key
 from npu_tui.view.rows.rowlist import RowKey
-from npu_tui.view.scene import LinkMode, Scene, Selected
+from npu_tui.view.scene import LinkMode, Scene, Selected, true_offsets
 from npu_tui.view.walk.explorer import Explorer
 
 BETWEEN = ".."
 NO_TAB = "none"
 """Stands for a panel that is hidden."""
-_TOKEN = re.compile(r"(?P<kind>[phn][lcg]|al|[fFxit])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
+_TOKEN = re.compile(r"(?P<kind>[phn][lcg]|al|ar|[fFxitr])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
 _JUMP_BEFORE, _JUMP_BEHIND = 9, 10
 """What MindStudio Insight shows around a slice it jumps to, in lengths of the slice."""
 
@@ -27,7 +27,8 @@ class Start:
 
     ``view`` is the visible time, ``at`` the cursor, ``select`` a slice as ``slice_text`` writes it, ``rows`` what is
     folded, pinned, hidden and scrolled as ``rows_text`` writes it, ``tab`` a tab of the panel or ``NO_TAB``,
-    ``finding`` the id of the finding whose evidence is gone to.
+    ``finding`` the id of the finding whose evidence is gone to, ``offsets`` how far each trace is shifted. All other
+    times are those of the clock that this makes.
     """
 
     view: tuple[int, int] | None = None
@@ -39,11 +40,14 @@ class Start:
     links: LinkMode | None = None
     tab: str = ""
     finding: str = ""
+    offsets: tuple[int, ...] = ()
 
     def words(self) -> list[str]:
         """The options of the command line that open here."""
         spans = (("--view", self.view), ("--range", self.range))
         words = [word for option, span in spans if span is not None for word in (option, span_text(span))]
+        if self.offsets:
+            words.append(f"--offsets={','.join(map(time_text, self.offsets))}")
         if self.at is not None:
             words += ["--at", time_text(self.at)]
         texts = (("--select", self.select), ("--search", self.search), ("--links", self.links), ("--tab", self.tab))
@@ -69,14 +73,26 @@ def parse_span(text: str) -> tuple[int, int] | None:
     return None if not between or start is None or end is None or start >= end else (start, end)
 
 
+def parse_offsets(text: str) -> tuple[int, ...] | None:
+    """Times with commas between them; None if they are none."""
+    found = [parse_duration(word) for word in text.split(",")]
+    return None if None in found else tuple(each for each in found if each is not None)
+
+
+def offsets_of(scene: Scene) -> tuple[int, ...]:
+    """The offsets of the traces where the user has shifted one, else none."""
+    return () if scene.offsets == true_offsets(scene.traces, scene.lengths) else tuple(scene.offsets)
+
+
 def slice_text(scene: Scene, selected: Selected) -> str:
     """A slice as name and start, or as ``#`` and the number of its event where others share both."""
     trace = scene.traces[selected.trace]
-    start, name = int(trace.slices.start[selected.item]), trace.name_of(selected.item)
+    start, name = scene.times(selected)[0], trace.name_of(selected.item)
     same = 0
-    for other in scene.traces:
+    for index, other in enumerate(scene.traces):
         if len(other.slices):
-            same += np.count_nonzero(_named(other.names, name)[other.slices.name] & (other.slices.start == start))
+            here = other.slices.start == scene.to_trace(index, start)
+            same += np.count_nonzero(_named(other.names, name)[other.slices.name] & here)
     if same == 1 and name.isprintable() and len(name) <= 200:
         return f"{name}@{time_text(start)}"
     prefix = f"{selected.trace}:" if selected.trace else ""
@@ -104,8 +120,8 @@ def find_slice(scene: Scene, text: str, after: int, parts: bool = True) -> Selec
                 continue
             items = np.flatnonzero(_named(trace.names, name, whole)[trace.slices.name])
             if start is not None:
-                items = items[trace.slices.start[items] == start]
-            starts = trace.slices.start[items]
+                items = items[trace.slices.start[items] == scene.to_trace(index, start)]
+            starts = scene.to_scene(index, trace.slices.start[items])
             if len(items):
                 best = int(np.lexsort((starts, starts < after))[0])
                 found.append((bool(starts[best] < after), int(starts[best]), Selected(index, int(items[best]))))
@@ -123,20 +139,23 @@ def _named(names: list[str], name: str, whole: bool = True) -> np.ndarray[tuple[
 def rows_text(explorer: Explorer) -> str:
     """Folds where the user made them, pins, hidden lanes, the cursor's row and what is scrolled.
 
-    Tokens of letters and a number: behind ``x`` only the layers ``F`` and lanes ``f`` are folded; ``pl`` ``pc`` ``pg``
-    pin a lane, curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``nl`` ``nc`` ``ng``
-    are the cursor's lane and depth, curve or chart, ``al`` is its layer's head; ``t`` the first row below the
-    pinned ones.
+    Tokens of letters and a number: after ``x`` only the traces ``r``, layers ``F`` and lanes ``f`` are folded; ``pl``
+    ``pc`` ``pg`` pin a lane, curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``nl`` ``nc``
+    ``ng`` are the cursor's lane and depth, curve or chart, ``al`` is its layer's head, ``ar`` its trace's; ``t`` the
+    first row below the pinned ones.
     """
     folds, tokens = explorer.folds, []
     if not explorer.list.own_folds:
-        tokens = ["x", *(_token("F", *key) for key in sorted(folds.layers))]
+        tokens = ["x", *(f"r{trace}" for trace in sorted(folds.traces))]
+        tokens += [_token("F", *key) for key in sorted(folds.layers)]
         tokens += [_token("f", *key) for key in sorted(folds.lanes)]
     tokens += [_lane_token("p", key) for key in folds.pinned]
     tokens += [_lane_token("h", key) for key in sorted(folds.hidden)]
     tokens += ["i"] * explorer.list.idle_away
     row = explorer.focused
-    if row is not None and max(row.lane, row.series, row.chart) < 0:
+    if row is not None and row.layer < 0:
+        tokens.append(_token("ar", row.trace, 0))
+    elif row is not None and max(row.lane, row.series, row.chart) < 0:
         tokens.append(_token("al", row.trace, row.layer))
     elif row is not None:
         tokens.append(_lane_token("n", lane_key(row)) + (f".{row.depth}" if row.depth else ""))
@@ -167,6 +186,7 @@ def apply_rows(explorer: Explorer, text: str) -> bool:
             return False
         kind, trace, index = match["kind"], int(match["trace"] or 0), int(match["index"] or 0)
         if kind == "x":
+            folds.traces.clear()
             folds.layers.clear()
             folds.lanes.clear()
         elif kind == "i":
@@ -175,6 +195,12 @@ def apply_rows(explorer: Explorer, text: str) -> bool:
             top = index
         elif trace >= len(scene.traces):
             return False
+        elif kind == "r":
+            if index >= len(scene.traces):
+                return False
+            folds.traces.add(index)
+        elif kind == "ar":
+            focus = trace, -1, -1, 0, -1, -1
         elif kind == "F":
             folds.layers.add((trace, index))
         elif kind == "al":
@@ -209,6 +235,10 @@ def _lane_key(scene: Scene, trace: int, index: int, kind: str) -> LaneKey | None
 def start_at(explorer: Explorer, start: Start) -> str:
     """Show what ``start`` asks for but search and tab; returns the option that could not be followed, or nothing."""
     state, scene, failed = explorer.state, explorer.scene, ""
+    if len(start.offsets) == len(scene.traces):
+        explorer.set_offsets(start.offsets)
+    elif start.offsets:
+        failed = "--offsets"
     if start.links is not None:
         state.link_mode = start.links
     if start.select:
@@ -219,8 +249,8 @@ def start_at(explorer: Explorer, start: Start) -> str:
         else:
             explorer.select(found)
             if start.view is None and start.range is None:
-                slices = scene.traces[found.trace].slices
-                begin, length = int(slices.start[found.item]), int(slices.end[found.item] - slices.start[found.item])
+                begin, end = scene.times(found)
+                length = end - begin
                 explorer.show(begin - _JUMP_BEFORE * max(length, 1), begin + _JUMP_BEHIND * max(length, 1))
     if start.range is not None:
         explorer.set_range(*start.range)
