@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from npu_tui.ingest.load import load
+from npu_tui.ingest.opening import Opening
+from npu_tui.profile.profile import Profile
 from npu_tui.tui.picture import picture
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.cells.palette import BLIND, LIGHT
@@ -44,8 +45,9 @@ def main() -> None:
     """Write every picture."""
     os.chdir(HERE.parent)  # the pictures show relative paths
     for name, fixture, columns, rows, keys, terminal in (*((*entry, Terminal()) for entry in PICTURES), *TERMINALS):
-        trace = load(Path("fixtures") / fixture)
-        (HERE / f"{name}.svg").write_text(picture(trace, columns, rows, keys.split(), terminal), encoding="utf-8")
+        opening = Opening(Path("fixtures") / fixture, cached=False)
+        profile = Profile(opening.trace(), opening.source)
+        (HERE / f"{name}.svg").write_text(picture(profile, columns, rows, keys.split(), terminal), encoding="utf-8")
         print(f"{name}.svg")
 
 

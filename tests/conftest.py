@@ -18,7 +18,7 @@ from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "ingest"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "ingest")]
 
 os.environ["NPU_TUI_CONFIG"] = os.devnull  # nobody's own settings
 

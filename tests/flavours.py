@@ -17,6 +17,7 @@ from small_trace import SLICES, small_trace  # noqa: E402
 
 from npu_tui.ingest.errors import InputError  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
+from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 
@@ -83,7 +84,7 @@ def malformations() -> Iterator[Flavour]:
 
 def headline(trace: Trace) -> str:
     """The first thing that trace health says beyond the count of events."""
-    return health_lines(trace)[1]
+    return health_lines(Profile(trace))[1]
 
 
 def table() -> str:

@@ -33,6 +33,7 @@ from npu_tui.ingest.json.chunks import ChunkReader, array_start
 from npu_tui.ingest.json.events import Event, decode_events
 from npu_tui.ingest.json.lenient import strict_json
 from npu_tui.ingest.load import load
+from npu_tui.profile.profile import Profile
 from npu_tui.report.json_report import report
 from npu_tui.report.text_report import text_report
 from npu_tui.trace.model import Trace
@@ -325,7 +326,7 @@ def _lost(trace: Trace, wanted: list[bytes]) -> int:
 
 def _used(trace: Trace) -> None:
     """Everything that is said about a trace, and its last events."""
-    text_report(report(trace))
+    text_report(report(Profile(trace).whole))
     for ordinal in range(max(0, sum(trace.events.values()) - 3), sum(trace.events.values())):
         json_args(trace).event(ordinal)
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "tui"))
 
 from driving import opened  # noqa: E402 - its folder is no package
+from measured import part_of, profile_of, session_of  # noqa: E402
 
 from npu_tui.ingest.errors import InputError  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
@@ -31,7 +32,6 @@ from npu_tui.report.json_report import report  # noqa: E402
 from npu_tui.report.markdown_report import markdown_report  # noqa: E402
 from npu_tui.report.text_report import text_report  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
-from npu_tui.tui.explore.session import make_session  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402
 from npu_tui.tui.tabs import TABS  # noqa: E402
 
@@ -119,7 +119,7 @@ def test_the_trace_holds_what_it_should(trace: Trace) -> None:
 
 
 def test_health(trace: Trace) -> None:
-    for line in health_lines(trace):
+    for line in health_lines(profile_of(trace)):
         assert dangerous(line) == []
         assert len(line) < 2_000, line[:200]
 
@@ -128,7 +128,7 @@ KEYS = ["", "x", "c", "]", "t", "q", *(tab.key for tab in TABS), "/o\r", "n", "m
 
 
 async def test_every_cell_of_every_screen(trace: Trace) -> None:
-    session = make_session([trace])
+    session = session_of(trace)
     for size in ((120, 40), (200, 50)):
         async with opened(session, size) as driver:
             for key in KEYS:
@@ -143,7 +143,7 @@ async def test_every_cell_of_every_screen(trace: Trace) -> None:
 
 
 async def test_every_slice_in_the_details(trace: Trace) -> None:
-    async with opened(make_session([trace])) as driver:
+    async with opened(session_of(trace)) as driver:
         await driver.press("G")
         for _ in range(len(TEXTS)):
             await driver.press("k", ".")
@@ -153,17 +153,18 @@ async def test_every_slice_in_the_details(trace: Trace) -> None:
 
 def test_pictures(trace: Trace) -> None:
     for keys in ([], ["x", "c"], ["q"]):
-        drawn = picture(trace, 120, 40, keys)
+        drawn = picture(profile_of(trace), 120, 40, keys)
         assert dangerous(drawn.replace("\n", "")) == []
         tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawn).iter()}
         assert not tags & {"script", "a", "image", "foreignObject"}
 
 
 def test_reports(trace: Trace) -> None:
-    found = report(trace)
-    for text in (text_report(found), markdown_report(found), html_report(found, trace)):
+    part = part_of(trace)
+    found = report(part)
+    for text in (text_report(found), markdown_report(found), html_report(found, part)):
         assert dangerous(text.replace("\n", "")) == []
-    assert "<script>alert" not in html_report(found, trace)
+    assert "<script>alert" not in html_report(found, part)
 
 
 def test_messages(path: Path, tmp_path: Path) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from npu_tui.analysis.device import DeviceSlices, device_slices
-from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
+from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.origin import Pairs, busy_pairs
 from npu_tui.analysis.overlap.free import FreeSplit, free_split
-from npu_tui.analysis.overlap.lanes import OverlapLanes, overlap_lanes
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.trace.model import Trace
 
 
@@ -30,11 +30,11 @@ class DevicePart:
         return known.device if known else None
 
 
-def device_parts(trace: Trace, limits: Thresholds | None = None) -> list[DevicePart]:
-    """Every device of ``trace``, also one of an Overlap Analysis layer only; ``limits`` class its launches."""
-    devices = device_slices(trace)
-    lanes = overlap_lanes(trace, devices)
-    launches = {found.device: found for found in dispatch(trace, limits)}
+def device_parts(
+    trace: Trace, devices: Sequence[DeviceSlices], lanes: Sequence[OverlapLanes], dispatches: Sequence[Dispatch]
+) -> list[DevicePart]:
+    """Every device of ``trace``, also one of an Overlap Analysis layer only, with its ``lanes`` and launches."""
+    launches = {found.device: found for found in dispatches}
     parts = []
     for device in devices:
         own = next((each for each in lanes if each.device == device.device), None)

@@ -6,8 +6,7 @@ import argparse
 from difflib import get_close_matches
 from pathlib import Path
 
-from npu_tui.commands.profile_options import add_profile, profile_of
-from npu_tui.commands.settings_file import thresholds_of
+from npu_tui.commands.profile_options import add_profile, part_of
 from npu_tui.commands.streams import write
 from npu_tui.strings import say
 
@@ -47,9 +46,7 @@ def run(words: list[str]) -> int:
     from npu_tui.report.json_report import report
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
-    thresholds = thresholds_of(options.config)
-    trace, selection = profile_of(parser, options)
-    found = report(trace, selection, options.path, thresholds)
+    found = report(part_of(parser, options))
     measured = measures(found)
     checks = trace_checks(found) + limit_checks(measured, limits)
     checks += finding_checks(found, options.fail_on, only, ignore)

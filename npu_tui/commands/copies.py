@@ -69,8 +69,7 @@ def _indexed(path: Path) -> str:
     from npu_tui.ingest.copy import cache
     from npu_tui.ingest.errors import InputError
     from npu_tui.ingest.load import load
-    from npu_tui.ingest.opening import PIPED
-    from npu_tui.ingest.source.find import find_source
+    from npu_tui.ingest.source.find import PIPED, find_source
 
     shown = printable(str(path))
     if path == PIPED:
@@ -78,12 +77,12 @@ def _indexed(path: Path) -> str:
     source = find_source(path)
     key = cache.key_of(source)
     if key is None:
-        load(path)  # what is no trace is not small, but wrong
+        load(source)  # what is no trace is not small, but wrong
         return say("index.small", path=shown)
     if cache.find(source, key) is not None:
         return say("index.there", path=shown)
     begun = time.monotonic()
-    trace = load(path)
+    trace = load(source)
     if len(trace.files) != len(source.files):
         raise InputError(say("index.failed", path=shown, why=trace.health.warnings[0]))
     if cache.key_of(source) != key:

@@ -43,11 +43,12 @@ def explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Names
     start = place_of(parser, options)
     opening = opening_of(path, cached)
     if not (sys.stdout.isatty() and _has_keys()):
+        from npu_tui.profile.profile import Profile
         from npu_tui.report.json_report import report
         from npu_tui.report.text_report import text_report
 
         thresholds = thresholds_of(None)
-        write(text_report(report(opening.trace(), opened=path, thresholds=thresholds)))
+        write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
         return DONE
 
     opening.start()  # before Textual is imported, which takes as long as they need

@@ -6,11 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.strings import say
 
 if TYPE_CHECKING:
-    from npu_tui.report.selection import Selection
-    from npu_tui.trace.model import Trace
+    from npu_tui.profile.part import ProfilePart
 
 _PIPE = "-"
 
@@ -31,24 +31,29 @@ def refuse_terminal(parser: argparse.ArgumentParser, path: str) -> None:
         parser.error(say("cli.piped_terminal"))
 
 
-def profile_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[Trace, Selection]:
-    """The trace and the part of it that ``options`` name.
+def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> ProfilePart:
+    """The part of a profile that ``options`` name, with the thresholds of the settings in use.
 
-    Raises ``InputError`` if it cannot be read, ``SystemExit`` (2) for a part that it does not have.
+    Raises ``InputError`` if the profile cannot be read, ``SettingsError`` if the settings cannot, ``SystemExit`` (2)
+    for a part that the profile does not have.
     """
+    thresholds = thresholds_of(options.config)
     from npu_tui.ingest.opening import opening_of
-    from npu_tui.report.selection import WHOLE_TRACE, parse_range, select_step
+    from npu_tui.profile.profile import Profile
+    from npu_tui.profile.selection import WHOLE_TRACE, parse_range, select_step
     from npu_tui.trace.units import exact_text
 
     selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
     if selection is None:
         parser.error(say("cli.bad_range"))
     refuse_terminal(parser, options.path)
-    trace = opening_of(options.path, not options.no_cache).trace()
+    opening = opening_of(options.path, not options.no_cache)
+    profile = Profile(opening.trace(), opening.source, thresholds)
+    trace = profile.trace
     if selection.window.start > trace.end or selection.window.end < 0:
         parser.error(say("cli.outside", end=exact_text(trace.end)))
     if options.step is not None:
-        selection = select_step(trace, options.step)
+        selection = select_step(profile.steps, options.step)
         if selection is None:
             parser.error(say("cli.no_step", step=options.step))
-    return trace, selection
+    return profile.part(selection)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from npu_tui.commands.profile_options import add_profile, profile_of
-from npu_tui.commands.settings_file import thresholds_of
+from npu_tui.commands.profile_options import add_profile, part_of
 from npu_tui.commands.streams import DONE, write
 from npu_tui.strings import say
 
@@ -23,12 +22,11 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     from npu_tui.report.json_report import json_report, report
 
-    thresholds = thresholds_of(options.config)
-    trace, selection = profile_of(parser, options)
+    part = part_of(parser, options)
     if options.format == "json":
-        write(json_report(trace, selection, options.path, thresholds))
+        write(json_report(part))
         return DONE
-    found = report(trace, selection, options.path, thresholds)
+    found = report(part)
     if options.format == "markdown":
         from npu_tui.report.markdown_report import markdown_report
 
@@ -36,7 +34,7 @@ def run(words: list[str]) -> int:
     elif options.format == "html":
         from npu_tui.report.html_report import html_report
 
-        write(html_report(found, trace, selection))
+        write(html_report(found, part))
     else:
         from npu_tui.report.text_report import text_report
 

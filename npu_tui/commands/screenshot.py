@@ -28,8 +28,10 @@ def run(words: list[str]) -> int:
         parser.error(say("cli.bad_size"))
     if not options.output.endswith(".svg"):
         parser.error(say("cli.bad_output"))
+    from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.commands.profile_options import refuse_terminal
     from npu_tui.ingest.opening import opening_of
+    from npu_tui.profile.profile import Profile
     from npu_tui.tui.picture import picture, unknown_keys
     from npu_tui.tui.terminal.terminal import Terminal, glyphs_named, palette_named
 
@@ -42,8 +44,9 @@ def run(words: list[str]) -> int:
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
     refuse_terminal(parser, options.path)
-    trace = opening_of(options.path, not options.no_cache).trace()
+    opening = opening_of(options.path, not options.no_cache)
+    profile = Profile(opening.trace(), opening.source, Thresholds(**settings.thresholds))  # type: ignore[arg-type]
     notes = Path(options.notes) if options.notes else None
-    drawn = picture(trace, int(columns), int(rows), keys, terminal, start, notes)
+    drawn = picture(profile, int(columns), int(rows), keys, terminal, start, notes)
     Path(options.output).write_text(drawn, encoding="utf-8")
     return DONE

@@ -43,14 +43,14 @@ _LONGEST_HEAD = 64 << 20
 
 
 def load(
-    path: str | Path,
+    path: str | Path | Source,
     progress: Progress | None = None,
     chunk_size: int = CHUNK,
     workers: Workers | None = None,
     range_bytes: int = 0,
     early: Early | None = None,
 ) -> Trace:
-    """The trace at ``path``: a file of events, or a profile directory that holds one.
+    """The trace at ``path``: a file of events, a profile directory that holds one, or what discovery found there.
 
     A large file is read by several processes: by ``workers`` (which are ended), or by as many as this machine has room
     for. ``range_bytes`` is how much one of them reads at a time, 0 for what suits the file. ``early`` is called now and
@@ -61,7 +61,7 @@ def load(
     collecting = gc.isenabled()
     gc.disable()  # nothing decoded is cyclic, and a collection walks every event
     try:
-        source = find_source(Path(path))
+        source = path if isinstance(path, Source) else find_source(Path(path))
         reading = _Reading(source, progress or _silent, chunk_size, range_bytes, workers, early)
         try:
             return reading.trace()

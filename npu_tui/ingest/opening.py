@@ -6,7 +6,7 @@ import atexit
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,12 +15,10 @@ from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.workers import Workers, worker_count
 from npu_tui.ingest.load import Early, Progress, load, no_room
-from npu_tui.ingest.source.find import find_source
+from npu_tui.ingest.source.find import PIPE, PIPED, Source, find_source
 from npu_tui.ingest.source.unpack import Unpacking, spooled
 from npu_tui.trace.model import Trace
-
-PIPED = Path("-")
-"""Stands for the trace that comes through standard input."""
+from npu_tui.trace.once import once
 
 
 def opening_of(path: str | Path, cached: bool = True) -> Opening:
@@ -36,7 +34,6 @@ def opening_of(path: str | Path, cached: bool = True) -> Opening:
         raise InputError(f"{PIPED}: there is no standard input; give a file") from error
 
 
-@dataclass(slots=True)
 class Opening:
     """A trace to be opened: the file or directory ``path``, or what ``piped`` brings.
 
@@ -44,30 +41,38 @@ class Opening:
     tells that it is the same before all of it has been read.
     """
 
-    path: Path
-    cached: bool = True
-    piped: BinaryIO | None = None
-    workers: Workers | None = None
+    def __init__(self, path: Path, cached: bool = True, piped: BinaryIO | None = None) -> None:
+        self.path = path
+        self._cached = cached
+        self._piped = piped
+        self._workers: Workers | None = None
+
+    @once
+    def source(self) -> Source:
+        """What is there. Raises ``InputError`` as ``find_source`` does."""
+        return PIPE if self._piped is not None else find_source(self.path)
+
+    @once
+    def _key(self) -> str | None:
+        """What its copy is called, None where it has none."""
+        return cache.key_of(self.source) if self._cached and self._piped is None else None
 
     def start(self) -> None:
         """Start the processes that a large file is worth, so that they are up when it is loaded.
 
         Raises ``InputError`` if there is nothing to open.
         """
-        if self.piped is not None:
-            return
-        source = find_source(self.path)
-        key = cache.key_of(source) if self.cached else None
-        if key is None or not cache.has(key):
+        source, key = self.source, self._key
+        if source.files and (key is None or not cache.has(key)):
             with contextlib.suppress(OSError):
                 count = worker_count(sum(file.stat().st_size for file in source.files))
-                self.workers = Workers(count) if count > 1 else None
+                self._workers = Workers(count) if count > 1 else None
 
     def close(self) -> None:
         """End what ``start`` started."""
-        if self.workers is not None:
-            self.workers.close()
-            self.workers = None
+        if self._workers is not None:
+            self._workers.close()
+            self._workers = None
 
     def trace(
         self,
@@ -81,15 +86,14 @@ class Opening:
         could not be.
         """
         try:
-            if self.piped is not None:
-                return self._piped(self.piped, progress, early)
-            source = find_source(self.path)
-            key = cache.key_of(source) if self.cached else None
+            if self._piped is not None:
+                return _piped_trace(self._piped, progress, early)
+            source, key = self.source, self._key
             if key is not None and (found := cache.find(source, key)) is not None:
                 if progress is not None:
                     _unpack_ahead(found)
                 return found
-            trace = load(self.path, progress, workers=self.workers, early=early)
+            trace = load(source, progress, workers=self._workers, early=early)
         finally:
             self.close()
         # A copy names its files by those of the source, so it cannot leave one out.
@@ -97,27 +101,28 @@ class Opening:
             atexit.register(cache.Keeper(trace, key, note).finish)
         return trace
 
-    def _piped(self, stream: BinaryIO, progress: Progress | None, early: Early | None) -> Trace:
-        advance = None if progress is None else (lambda done: progress(done, 0, 0))
-        try:
-            copy, path = spooled(stream, advance)
-        except OSError as error:
-            raise InputError(f"{PIPED}: {no_room(error) or error.strerror or error}") from error
 
-        def named(trace: Trace) -> None:
-            trace.path = str(PIPED)
-            trace.args = json_args(trace)
-            if early is not None:
-                early(trace)
+def _piped_trace(stream: BinaryIO, progress: Progress | None, early: Early | None) -> Trace:
+    advance = None if progress is None else (lambda done: progress(done, 0, 0))
+    try:
+        copy, path = spooled(stream, advance)
+    except OSError as error:
+        raise InputError(f"{PIPED}: {no_room(error) or error.strerror or error}") from error
 
-        try:
-            trace = load(path, progress, early=None if early is None else named)
-        except InputError as error:
-            raise InputError(str(error).replace(path, str(PIPED))) from error
+    def named(trace: Trace) -> None:
         trace.path = str(PIPED)
-        trace.files = tuple(file if file.copy is not None else replace(file, copy=copy) for file in trace.files)
         trace.args = json_args(trace)
-        return trace
+        if early is not None:
+            early(trace)
+
+    try:
+        trace = load(path, progress, early=None if early is None else named)
+    except InputError as error:
+        raise InputError(str(error).replace(path, str(PIPED))) from error
+    trace.path = str(PIPED)
+    trace.files = tuple(file if file.copy is not None else replace(file, copy=copy) for file in trace.files)
+    trace.args = json_args(trace)
+    return trace
 
 
 def _unpack_ahead(trace: Trace) -> None:

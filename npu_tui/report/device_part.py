@@ -10,9 +10,8 @@ from npu_tui.analysis.findings.facts import Facts
 from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.work.communication import Collective
-from npu_tui.analysis.work.operators import collective_type, operators
-from npu_tui.report.measured import Measured
-from npu_tui.report.selection import Selection
+from npu_tui.analysis.work.operators import OperatorSum, collective_type
+from npu_tui.profile.selection import Selection
 from npu_tui.report.values import ratio, text, us
 from npu_tui.trace.model import Trace
 
@@ -141,15 +140,8 @@ def _drain_rows(facts: Facts) -> list[dict[str, Any]]:
     ]
 
 
-def operator_part(measured: Measured) -> list[dict[str, Any]]:
+def operator_part(rows: list[OperatorSum]) -> list[dict[str, Any]]:
     """The kernels of all devices that start in the selection, by type and core."""
-    trace, companions = measured.trace, measured.companions
-    items = np.sort(np.concatenate([facts.kernels for facts in measured.facts] or [np.zeros(0, np.int64)]))
-    known = measured.facts[0].kernel_types if len(measured.facts) == 1 else None
-    if known is not None:
-        order = np.argsort(measured.facts[0].kernels, kind="stable")
-        known = known[0], known[1][order]
-    rows = operators(trace, items, companions.kernel_cores(trace, items) if companions else None, known)
     listed = sum(row.total for row in rows)
     return [
         {

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.health import trace_health
-from npu_tui.analysis.launches.dispatch import dispatch
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
-from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
 
 
-def health_lines(trace: Trace) -> list[str]:
+def health_lines(profile: Profile) -> list[str]:
     """What was skipped and why, ends without a slice, crossings, clocks, and counters outside the slices."""
-    health = trace_health(trace)
+    trace, health = profile.trace, profile.health
     lines = [say("health.events", events=f"{health.events:,}", kept=f"{len(trace.slices):,}")]
     if health.is_clean:
         lines.append(say("health.clean"))
@@ -33,7 +31,7 @@ def health_lines(trace: Trace) -> list[str]:
                 lines.append(say(key, count=f"{count:,}", category=brief(link.category), links=total))
     if health.crossing:
         lines.append(say("health.crossing", count=f"{health.crossing:,}"))
-    devices = dispatch(trace)
+    devices = profile.dispatch
     for device in devices:
         prefix = f"{say('header.device', device=device.device)}: " if len(devices) > 1 else ""
         for floor in device.floors:

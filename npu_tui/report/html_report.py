@@ -7,23 +7,22 @@ import hashlib
 from html import escape
 from typing import Any
 
+from npu_tui.profile.part import ProfilePart
 from npu_tui.report.advice import profile_again, verdict
 from npu_tui.report.finding_words import evidence_place, finding_foot, finding_head, source_line
 from npu_tui.report.html_style import SCRIPT, STYLE
-from npu_tui.report.selection import WHOLE_TRACE, Selection
 from npu_tui.report.tables import SEVERITY_ORDER, Cell, Table, data_tables, findings_table, overlap_table
 from npu_tui.report.timeline_picture import timeline_pictures
 from npu_tui.strings import say
-from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, printable
 
 _ROWS = 500
 _LONGEST = 4_000
 
 
-def html_report(report: dict[str, Any], trace: Trace, selection: Selection = WHOLE_TRACE) -> str:
-    """The page of ``report`` (an object of ``npu_tui.report.json_report.report``) with a picture of ``trace``."""
-    light, dark = timeline_pictures(trace, selection, report["findings"])
+def html_report(report: dict[str, Any], part: ProfilePart) -> str:
+    """The page of the ``report`` about ``part``, with a picture of its lanes."""
+    light, dark = timeline_pictures(part)
     title = _text(f"npu-tui: {report['source']['path']}")
     parts = [
         "<!DOCTYPE html>",

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from npu_tui.analysis.health import trace_health
-from npu_tui.analysis.overlap.lanes import disagreement
-from npu_tui.analysis.overlap.steps import Step, StepSums, step_sums
-from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.overlap.steps import Step, StepSums
 from npu_tui.analysis.window import EVERYTHING
-from npu_tui.analysis.work.apis import apis
 from npu_tui.analysis.work.host_operators import HostOperators
-from npu_tui.ingest.companions.files import Companions
+from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.selection import Selection
 from npu_tui.report.device_part import communication_part, dispatch_part, operator_part, overlap_part
 from npu_tui.report.findings_part import findings_part
-from npu_tui.report.measured import Measured
 from npu_tui.report.not_checked import not_checked
-from npu_tui.report.selection import WHOLE_TRACE, Selection
 from npu_tui.report.values import text, us
 from npu_tui.trace.model import Trace
 
@@ -34,54 +28,41 @@ _DISAGREES = (
 _FAR = "{far} slices lie {hours:.1f} h apart from the others"
 
 
-def json_report(
-    trace: Trace,
-    selection: Selection = WHOLE_TRACE,
-    opened: str | Path | None = None,
-    thresholds: Thresholds | None = None,
-) -> bytes:
-    """The report of ``selection`` as UTF-8 text with a line end.
+def json_report(part: ProfilePart) -> bytes:
+    """The report on ``part`` as UTF-8 text with a line end.
 
-    ``opened`` is the path that the user gave, where that is not the file of the trace. Raises ``InputError`` if that
-    file is gone or has changed.
+    Raises ``InputError`` if the file of the trace is gone or has changed.
     """
-    return orjson.dumps(
-        report(trace, selection, opened, thresholds), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    )
+    return orjson.dumps(report(part), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def report(
-    trace: Trace,
-    selection: Selection = WHOLE_TRACE,
-    opened: str | Path | None = None,
-    thresholds: Thresholds | None = None,
-) -> dict[str, Any]:
+def report(part: ProfilePart) -> dict[str, Any]:
     """The object that ``json_report`` writes.
 
     ``source``, ``trace``, ``layers`` and ``health`` are those of the whole file whatever the selection.
     """
-    measured = Measured(trace, selection, thresholds)
-    parts, all_steps = measured.parts, measured.steps
+    profile, trace, selection = part.profile, part.trace, part.selection
+    devices = profile.devices
     found = {
         "schema_version": SCHEMA_VERSION,
         "selection": _selection(selection),
-        "source": _source(trace, parts, measured.companions, Path(opened or trace.path), all_steps),
+        "source": _source(profile),
         "trace": _trace(trace),
         "layers": _layers(trace),
-        "overlap": overlap_part(parts, selection),
-        "steps": _steps(trace, parts, selection, all_steps),
+        "overlap": overlap_part(devices, selection),
+        "steps": [_step_row(trace, step, sums) for step, sums in part.step_sums],
         "links": _links(trace, selection),
-        "dispatch": dispatch_part(measured.facts),
-        "operators": operator_part(measured),
-        "communication": communication_part(trace, measured.collectives),
-        "apis": _apis(trace, selection),
-        "host_operators": _host_operators(trace, selection, measured.hosts),
-        "verdict": list(measured.findings.verdict),
-        "findings": findings_part(trace, measured.findings),
+        "dispatch": dispatch_part(part.facts),
+        "operators": operator_part(part.operators),
+        "communication": communication_part(trace, part.collectives),
+        "apis": _apis(part),
+        "host_operators": _host_operators(trace, selection, part.hosts),
+        "verdict": list(part.findings.verdict),
+        "findings": findings_part(trace, part.findings),
     }
-    unchecked = [{"id": rule, "reason": reason} for rule, reason in measured.findings.not_checked]
-    found["not_checked"] = not_checked(trace, parts, found) + unchecked
-    found["health"] = _health(trace, parts)
+    unchecked = [{"id": rule, "reason": reason} for rule, reason in part.findings.not_checked]
+    found["not_checked"] = not_checked(trace, devices, found) + unchecked
+    found["health"] = _health(profile)
     return found
 
 
@@ -96,35 +77,16 @@ def _selection(selection: Selection) -> dict[str, Any] | None:
     }
 
 
-def _source(
-    trace: Trace, parts: list[DevicePart], companions: Companions | None, path: Path, all_steps: list[Step]
-) -> dict[str, Any]:
-    devices = {part.device for part in parts}
-    level = companions.profiler_level if companions else None
-    unnamed = any(layer.kind == "cann" and not layer.lanes for layer in trace.layers)
+def _source(profile: Profile) -> dict[str, Any]:
     return {
-        "path": text(str(path)),
-        "kind": _kind(trace, path),
-        "bytes": trace.size,
-        "rank": trace.rank,
-        "device": devices.pop() if len(devices) == 1 else None,
-        # Only Level0 leaves the name and slices of CANN out.
-        "profiler_level": 0 if level is None and unnamed else level,
-        "step_count": sum(step.number is not None for step in all_steps),
+        "path": text(profile.path),
+        "kind": profile.kind,
+        "bytes": profile.trace.size,
+        "rank": profile.trace.rank,
+        "device": profile.device,
+        "profiler_level": profile.profiler_level,
+        "step_count": sum(step.number is not None for step in profile.steps),
     }
-
-
-def _kind(trace: Trace, path: Path) -> str:
-    """What ``path`` is: a directory, a file by the name the profilers give it, else by the layers of ``trace``."""
-    if path.is_dir():
-        return "profile_directory"
-    if path.name.startswith("msprof"):
-        return "msprof_json"
-    kinds = {layer.name for layer in trace.layers}
-    if kinds & {"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"} or path.name.startswith("trace_view."):
-        python = any(layer.kind == "python" for layer in trace.layers)
-        return "trace_view_json" if python or path.name.startswith("trace_view.") else "msprof_json"
-    return "chrome_trace"
 
 
 def _trace(trace: Trace) -> dict[str, Any]:
@@ -162,21 +124,6 @@ def _layers(trace: Trace) -> list[dict[str, Any]]:
         }
         for layer in trace.layers
     ]
-
-
-def _steps(trace: Trace, parts: list[DevicePart], selection: Selection, all_steps: list[Step]) -> list[dict[str, Any]]:
-    """The rows of the steps that the selection touches, each as a whole; sums over all devices."""
-    chosen = []
-    for step in all_steps:
-        window = step.window or EVERYTHING
-        touched = window.end > selection.window.start and window.start < selection.window.end
-        if touched and selection.step in (None, step.number):
-            chosen.append(step)
-    measured = [part.lanes for part in parts if part.lanes is not None]
-    if all(step.window is None for step in all_steps):
-        measured = []  # without a linked launch nothing tells when a step is on the device
-    sums = [step_sums(trace, chosen, lanes) for lanes in measured]
-    return [_step_row(trace, step, [each[k] for each in sums]) for k, step in enumerate(chosen)]
 
 
 def _step_row(trace: Trace, step: Step, sums: list[StepSums]) -> dict[str, Any]:
@@ -233,7 +180,7 @@ def _distinct(trace: Trace, events: npt.NDArray[np.int64]) -> int:
     return int(np.count_nonzero(seen))
 
 
-def _apis(trace: Trace, selection: Selection) -> list[dict[str, Any]]:
+def _apis(part: ProfilePart) -> list[dict[str, Any]]:
     return [
         {
             "level": text(row.level),
@@ -244,7 +191,7 @@ def _apis(trace: Trace, selection: Selection) -> list[dict[str, Any]]:
             "avg_us": us(row.total / row.count),
             "max_us": us(row.longest),
         }
-        for row in apis(trace, selection.window)
+        for row in part.apis
     ]
 
 
@@ -266,17 +213,11 @@ def _host_operators(trace: Trace, selection: Selection, found: HostOperators) ->
     return [rows[k] for k in np.argsort(-host, kind="stable").tolist()]
 
 
-def _health(trace: Trace, parts: list[DevicePart]) -> dict[str, Any]:
-    health = trace_health(trace)
+def _health(profile: Profile) -> dict[str, Any]:
+    health, trace = profile.health, profile.trace
     links = trace.links
     warnings = list(health.warnings)
-    for part in parts:
-        if part.lanes is not None and part.lanes.layer is not None and part.slices is not None:
-            for lane, excess in zip(
-                ("Computing", "Communication"), disagreement(trace, part.lanes, part.slices), strict=True
-            ):
-                if excess:
-                    warnings.append(_DISAGREES.format(lane=lane, excess=excess / 1000))
+    warnings += [_DISAGREES.format(lane=lane, excess=excess / 1000) for lane, excess in profile.lane_excess]
     if health.far:
         warnings.append(_FAR.format(far=health.far, hours=health.far_gap / 3.6e12))
     return {

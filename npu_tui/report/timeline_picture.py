@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from npu_tui.analysis.launches.dispatch import dispatch
-from npu_tui.report.scene import finding_marks, make_scene
-from npu_tui.report.selection import WHOLE_TRACE, Selection
+from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.scene import finding_marks, make_scene
+from npu_tui.profile.selection import WHOLE_TRACE
 from npu_tui.report.svg import Piece, svg
 from npu_tui.strings import say
-from npu_tui.trace.model import Trace
 from npu_tui.trace.text import drawable
 from npu_tui.view.cells.ansi import Encoder, Run
 from npu_tui.view.cells.grid import Grid
@@ -22,25 +18,17 @@ _COLUMNS = 150
 _MOST_ROWS = 60
 
 
-def timeline_pictures(
-    trace: Trace, selection: Selection = WHOLE_TRACE, findings: Sequence[dict[str, Any]] = ()
-) -> tuple[str, str]:
-    """The SVG of ``trace``, light and dark, at the selection, else its step, else all of it; at most 60 rows.
+def timeline_pictures(part: ProfilePart) -> tuple[str, str]:
+    """The SVG of ``part``, light and dark, at its range or step, else the first step, else all of it; at most 60 rows.
 
-    ``findings`` (rows of the JSON report) that shorten the step are numbered above the lanes, over what proves them.
+    Findings that shorten the step are numbered above the lanes, over what proves them.
     """
-    scene = make_scene([trace], [dispatch(trace)])
-    scene.findings = [
-        finding_marks(
-            (number, each["severity"], [_place(place) for place in each["evidence"]])
-            for number, each in enumerate(findings, 1)
-            if each.get("step_after_us") is not None and each["part_of"] is None and not each["hidden"]
-        )
-    ]
+    scene = make_scene([part.profile])
+    scene.findings = [finding_marks(part.findings.findings)]
     explorer = Explorer(scene, _COLUMNS - gutter_width(_COLUMNS), _MOST_ROWS)
-    if selection is not WHOLE_TRACE:
+    if part.selection != WHOLE_TRACE:
         low, high = explorer.home_bounds()
-        window = selection.window
+        window = part.window
         explorer.show(max(window.start, low), min(window.end, high))
     explorer.state.cursor = -1  # a picture has no place that somebody looks at
     explorer.state.focus = -1
@@ -62,7 +50,3 @@ def _piece(run: Run) -> Piece:
     assert isinstance(front, tuple)
     assert isinstance(back, tuple)
     return drawable(text), front, back, attr
-
-
-def _place(place: dict[str, Any]) -> tuple[int, int]:
-    return round(place["start_us"] * 1000), round(place["end_us"] * 1000)

@@ -163,7 +163,7 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
         self._close_messages_no_wait()
 
     def _explored(self, session: Session) -> MainScreen:
-        return MainScreen(session, self.terminal, self._thresholds, self._start, self._notes, self._seen)
+        return MainScreen(session, self.terminal, self._start, self._notes, self._seen)
 
     def _loaded(self, result: Session | InputError | None) -> None:
         if isinstance(result, Session):

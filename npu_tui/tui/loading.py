@@ -18,6 +18,7 @@ from textual.worker import Worker, get_current_worker
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.opening import Opening
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
@@ -78,7 +79,7 @@ class LoadingScreen(Screen[None]):
             return not worker.is_cancelled
 
         def early(trace: Trace) -> None:
-            session = make_session([trace], False, self._limits)
+            session = make_session([Profile(trace, None, self._limits)], False)
             if not worker.is_cancelled:
                 self.app.call_from_thread(self._show, session)
 
@@ -86,7 +87,7 @@ class LoadingScreen(Screen[None]):
         trace = None
         try:
             trace = self._opening.trace(progress, lambda why: _note(trace, why), early)
-            result = make_session([trace], True, self._limits)
+            result = make_session([Profile(trace, self._opening.source, self._limits)])
         except Cancelled:
             result = None
         except InputError as error:

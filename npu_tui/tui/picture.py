@@ -10,6 +10,7 @@ from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from textual.keys import Keys
 
+from npu_tui.profile.profile import Profile
 from npu_tui.report.svg import Piece, svg
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import drawable, printable
@@ -40,7 +41,7 @@ def unknown_keys(keys: list[str]) -> list[str]:
 
 
 def picture(
-    trace: Trace,
+    profile: Profile,
     columns: int,
     rows: int,
     keys: list[str],
@@ -48,13 +49,13 @@ def picture(
     start: Start | None = None,
     notes: Path | None = None,
 ) -> str:
-    """The SVG of the explorer on ``trace`` at ``columns`` x ``rows`` after ``keys`` were pressed.
+    """The SVG of the explorer on ``profile`` at ``columns`` x ``rows`` after ``keys`` were pressed.
 
     The keys are those that ``find_key`` knows. It is drawn as ``terminal`` shows it, by default one with all colours
     and glyphs; it opens at ``start`` and marks the flags of the file ``notes``.
     """
-    app = NpuTui(session=make_session([trace]), terminal=terminal or Terminal(), start=start, notes=notes)
-    return asyncio.run(_picture(app, trace, columns, rows, keys))
+    app = NpuTui(session=make_session([profile]), terminal=terminal or Terminal(), start=start, notes=notes)
+    return asyncio.run(_picture(app, profile.trace, columns, rows, keys))
 
 
 async def _picture(app: NpuTui, trace: Trace, columns: int, rows: int, keys: list[str]) -> str:

@@ -16,6 +16,7 @@ from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
 from npu_tui.analysis.launches.origin import Pairs, busy_pairs
 from npu_tui.analysis.overlap.free import FreeSplit, free_split
 from npu_tui.analysis.overlap.lanes import OverlapLanes, overlap_lanes
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 
@@ -59,6 +60,6 @@ class Parts:
 def parts_of(trace: Trace) -> Parts:
     (device,) = device_slices(trace)
     (lanes,) = overlap_lanes(trace, [device])
-    (launches,) = dispatch(trace)
+    (launches,) = dispatch(trace, [device], Thresholds())
     pairs = busy_pairs(trace, device, launches)
     return Parts(device, lanes, launches, pairs, free_split(trace, device, lanes, pairs))

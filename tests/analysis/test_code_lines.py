@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from samples import parts_of
 
-from npu_tui.analysis.launches.code_lines import CodeLine, code_lines, user_line
+from npu_tui.analysis.launches.code_lines import CodeLine, losing_launches, user_line
 from npu_tui.analysis.launches.dispatch_ranges import launches_in
 from npu_tui.analysis.window import Window
 
@@ -37,7 +37,7 @@ def test_innermost_user_frame(stack: str, expected: tuple[str, int, str] | None)
 
 def test_lines_of_the_real_profiles(real: Sample) -> None:
     parts = parts_of(real.trace)
-    found = code_lines(real.trace, parts.launches)
+    found = [row for row, _ in losing_launches(real.trace, parts.launches)]
     assert sum(row.lost for row in found) == pytest.approx(parts.launches.lost.sum())
     assert sum(row.launches for row in found) == (parts.launches.lost > 0).sum()
     assert all(row.lost > 0 for row in found)
@@ -55,7 +55,7 @@ def test_lines_of_the_simulation(variation: Simulated) -> None:
     parts = parts_of(variation.trace)
     found = {
         (row.code.file, row.code.line, row.code.function) if row.code else (None, None, None): row
-        for row in code_lines(variation.trace, parts.launches)
+        for row, _ in losing_launches(variation.trace, parts.launches)
     }
     rows = {(row["file"], row["line"], row["function"]): row for row in variation.truth["code_lines"]}
     assert found.keys() == rows.keys()
@@ -67,4 +67,4 @@ def test_lines_of_the_simulation(variation: Simulated) -> None:
 def test_lines_of_a_range(real: Sample) -> None:
     parts = parts_of(real.trace)
     own = launches_in(real.trace, parts.launches, Window(0, real.trace.end // 3))
-    assert sum(row.lost for row in code_lines(real.trace, own)) == pytest.approx(own.lost.sum())
+    assert sum(row.lost for row, _ in losing_launches(real.trace, own)) == pytest.approx(own.lost.sum())

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured import dispatch_of
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.launches.dispatch import clock_floor, dispatch
+from npu_tui.analysis.launches.dispatch import clock_floor
 from npu_tui.analysis.overlap.sums import overlap
 from npu_tui.analysis.thresholds import Thresholds
 
@@ -24,7 +25,7 @@ def truth_of(bundled: Sample) -> dict:
 
 
 def test_sums_are_those_of_the_simulation(bundled: Sample) -> None:
-    (found,) = dispatch(bundled.trace)
+    (found,) = dispatch_of(bundled.trace)
     truth = truth_of(bundled)["dispatch"]
     assert len(found.link) == truth["links"]
     for shape in ("near_vertical", "shallow", "queued", "starved"):
@@ -36,7 +37,7 @@ def test_sums_are_those_of_the_simulation(bundled: Sample) -> None:
 
 
 def test_every_launch_is_that_of_the_simulation(bundled: Sample) -> None:
-    (found,) = dispatch(bundled.trace)
+    (found,) = dispatch_of(bundled.trace)
     links, launches = bundled.trace.links, sorted(truth_of(bundled)["launches"], key=lambda row: row["start_ns"])
     assert links.target_time[found.link].tolist() == [row["start_ns"] for row in launches]
     assert links.source_time[found.link].tolist() == [row["source_ns"] for row in launches]
@@ -108,8 +109,8 @@ def test_a_trusted_floor_moves_with_the_clock(latencies: list[int], offset: int)
 
 
 def test_the_settings_draw_the_classes(bundled: Sample) -> None:
-    (usual,) = dispatch(bundled.trace)
-    (strict,) = dispatch(bundled.trace, Thresholds(near_vertical_us=0.5, starved_us=200.0))
+    (usual,) = dispatch_of(bundled.trace)
+    (strict,) = dispatch_of(bundled.trace, Thresholds(near_vertical_us=0.5, starved_us=200.0))
     assert np.array_equal(strict.near_vertical, usual.relative <= 500)
     assert np.array_equal(strict.starved, usual.lost >= 200_000)
     assert np.count_nonzero(strict.starved) < np.count_nonzero(usual.starved)

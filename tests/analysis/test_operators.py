@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from measured import profile_of
 from samples import rows_of
 
 from npu_tui.analysis.device import device_slices
 from npu_tui.analysis.work.operators import collective_type, kernel_types, operator_type, operators
-from npu_tui.ingest.companions.files import companions_of
 
 if TYPE_CHECKING:
     from conftest import Sample
@@ -44,7 +44,7 @@ def test_op_statistic(level1: Sample) -> None:
     trace = level1.trace
     (device,) = device_slices(trace)
     items = np.flatnonzero(device.compute)
-    companions = companions_of(trace)
+    companions = profile_of(trace).companions
     assert companions is not None
     found = {(row.type, row.core): row for row in operators(trace, items, companions.kernel_cores(trace, items))}
     rows = {(row["OP Type"], row["Core Type"]): row for row in rows_of(level1.file.with_name("op_statistic.csv"))}
@@ -84,7 +84,7 @@ def test_every_kernel_has_its_row(profile: Sample) -> None:
     trace = profile.trace
     (device,) = device_slices(trace)
     items = np.flatnonzero(device.compute)
-    companions = companions_of(trace)
+    companions = profile_of(trace).companions
     assert companions is not None
     expected = {
         (row["Name"], row["Start Time(us)"]): row["Accelerator Core"]

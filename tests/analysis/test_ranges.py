@@ -6,8 +6,8 @@ from collections import defaultdict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measured import dispatch_of, profile_of
 
-from npu_tui.analysis.launches.dispatch import dispatch
 from npu_tui.analysis.work.ranges import edge_at, launch_count, range_sums, self_time
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
@@ -144,7 +144,10 @@ def test_durations_are_those_of_the_whole_slices(nested):
 
 def test_kernels_are_added_up_by_operator_type(bundled):
     trace = bundled.trace
-    by_name, by_type = range_sums(trace, 0, trace.end), range_sums(trace, 0, trace.end, None, "type")
+    by_name, by_type = (
+        range_sums(trace, 0, trace.end),
+        range_sums(trace, 0, trace.end, None, "type", profile_of(trace).compute),
+    )
     assert sum(row.count for row in by_name) == sum(row.count for row in by_type)
     assert sum(row.total for row in by_name) == sum(row.total for row in by_type)
     labels = {row.label for row in by_type if trace.layers[row.layer].kind == "hardware"}
@@ -154,7 +157,7 @@ def test_kernels_are_added_up_by_operator_type(bundled):
 
 def test_launches_belong_to_the_range_that_they_start_in(bundled):
     trace = bundled.trace
-    for device in dispatch(trace):
+    for device in dispatch_of(trace):
         starts = trace.links.target_time[device.link]
         middle = int(starts[len(starts) // 3])
         parts = [launch_count(device, trace, 0, middle), launch_count(device, trace, middle, trace.end + 1)]
@@ -165,7 +168,7 @@ def test_launches_belong_to_the_range_that_they_start_in(bundled):
 
 def test_lost_time_belongs_to_where_the_device_waits(bundled):
     trace = bundled.trace
-    for device in dispatch(trace):
+    for device in dispatch_of(trace):
         worst = int(device.lost.argmax())
         ready, start = int(device.ready[worst]), int(trace.links.target_time[device.link[worst]])
         before = launch_count(device, trace, ready, start)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from measured import dispatch_of
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.launches.dispatch import dispatch
 from npu_tui.analysis.overlap.sums import overlap
 from npu_tui.trace.model import Trace
 
@@ -42,7 +42,7 @@ RESIDUAL = {"single_card": 45}
 
 
 def test_dispatch(real: Sample) -> None:
-    (found,) = dispatch(real.trace)
+    (found,) = dispatch_of(real.trace)
     launches, near_vertical, starved, lost_us, floor_us = DISPATCH[real.name]
     assert len(found.link) == launches
     assert np.count_nonzero(found.near_vertical) == near_vertical

@@ -5,19 +5,18 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from measured import profile_of
 
-from npu_tui.analysis.launches.code_lines import code_lines
-from npu_tui.analysis.launches.dispatch import dispatch
+from npu_tui.analysis.launches.code_lines import losing_launches
 from npu_tui.analysis.overlap.steps import steps
 from npu_tui.analysis.search import search
 from npu_tui.analysis.search.language import QueryError, parse_query
-from npu_tui.analysis.search.search import Searchable
 from npu_tui.trace.model import Trace
 
 
 def find(trace: Trace, text: str) -> list[int]:
     places = [lane.name for lane in trace.lanes] + [layer.name for layer in trace.layers]
-    return np.flatnonzero(Searchable(trace, dispatch(trace)).find(parse_query(text, places))).tolist()
+    return np.flatnonzero(profile_of(trace).searchable.find(parse_query(text, places))).tolist()
 
 
 def chosen(trace: Trace, wanted: Callable[[int], bool]) -> list[int]:
@@ -89,10 +88,10 @@ def test_plain_patterns_need_no_other_engine(bundled, monkeypatch):
 
 def test_what_is_prepared_is_what_would_be_found(bundled):
     trace, query = bundled.trace, parse_query("line:train.py")
-    prepared = Searchable(trace, dispatch(trace))
+    prepared = profile_of(trace).searchable
     prepared.prepare()
     assert prepared.find(query).any()
-    assert (prepared.find(query) == Searchable(trace, dispatch(trace)).find(query)).all()
+    assert (prepared.find(query) == profile_of(trace).searchable.find(query)).all()
 
 
 def test_a_pattern_of_another_kind_is_refused(bundled):
@@ -142,7 +141,7 @@ def test_lanes_with_blanks_in_their_names(bundled):
 
 def test_classes_are_those_of_the_launches(bundled):
     trace = bundled.trace
-    for device in dispatch(trace):
+    for device in profile_of(trace).dispatch:
         for name, mask in (
             ("starved", device.starved),
             ("near-vertical", device.near_vertical),
@@ -150,7 +149,7 @@ def test_classes_are_those_of_the_launches(bundled):
             ("queued", device.queued),
         ):
             assert set(trace.links.target_slice[device.link[mask]].tolist()) <= set(find(trace, f"class:{name}"))
-    assert len(find(trace, "class:starved")) == sum(int(device.starved.sum()) for device in dispatch(trace))
+    assert len(find(trace, "class:starved")) == sum(int(device.starved.sum()) for device in profile_of(trace).dispatch)
 
 
 def test_operator_classes(bundled):
@@ -199,7 +198,7 @@ def test_no_text_finds_nothing(bundled):
 
 def test_main_354_launched_the_starved_kernels_of_the_real_profile(level1):
     # All of its launches that lost time but those that lost less than makes a starved one.
-    [device] = dispatch(level1.trace)
-    loss = next(loss for loss in code_lines(level1.trace, device) if loss.code and loss.code.line == 354)
+    [device] = profile_of(level1.trace).dispatch
+    loss = next(loss for loss, _ in losing_launches(level1.trace, device) if loss.code and loss.code.line == 354)
     found = find(level1.trace, "line:main.py:354 class:starved")
     assert 0 < len(found) <= loss.launches

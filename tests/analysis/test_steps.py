@@ -83,12 +83,12 @@ def test_without_steps_there_is_one_row(bundled: Sample) -> None:
 def test_without_links_no_step_has_a_window(bundled: Sample) -> None:
     from dataclasses import replace
 
-    from npu_tui.report.json_report import report
+    from measured import answers
 
     trace = bundled.trace
     unlinked = replace(trace, link_categories=[f"x{name}" for name in trace.link_categories])
     assert all(step.window is None for step in steps(unlinked))
-    found = report(unlinked)
+    found = answers(unlinked)
     assert all(row["computing_us"] is None for row in found["steps"])
     assert found["overlap"]["computing_us"] is not None
     assert found["overlap"]["free_host_late_us"] is None

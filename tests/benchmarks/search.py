@@ -16,10 +16,10 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.launches.dispatch import dispatch
 from npu_tui.analysis.search.language import parse_query
 from npu_tui.analysis.search.search import Searchable
 from npu_tui.ingest.opening import Opening
+from npu_tui.profile.profile import Profile
 from npu_tui.trace.model import Trace
 from npu_tui.tui.explore.hits import make_hits
 from npu_tui.view.scene import Scene
@@ -83,12 +83,12 @@ def main() -> None:
     parser.add_argument("query", nargs="*", default=QUERIES)
     options = parser.parse_args()
     trace = Opening(options.trace).trace()
-    dispatches = dispatch(trace)
+    profile = Profile(trace)
     loop = plain_loop(trace)
     print(f"{options.trace.name}: {len(trace.slices):,} slices, {len(trace.names):,} names, {trace.size / 1e6:.0f} MB")
     print(f"a plain loop over the names of all slices: {loop * 1000:.0f} ms")
     begun = time.perf_counter()
-    Searchable(trace, dispatches).prepare()
+    Searchable(trace, profile.dispatch, lambda: profile.steps).prepare()
     order = trace.slices.file_order()
     prepared = (time.perf_counter() - begun) * 1000
     print(f"prepared while the first query is typed, for line:, step: and arg: {prepared:.0f} ms\n")
@@ -96,7 +96,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     slow = []
     for text in options.query:
-        searchable = Searchable(trace, dispatches)
+        searchable = Searchable(trace, profile.dispatch, lambda: profile.steps)
         searchable.prepare()
         count, first, _ = measure(trace, searchable, order, text)
         later = [measure(trace, searchable, order, text) for _ in range(LATER)]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from measured import profile_at
 
-from npu_tui.ingest.load import load
 from npu_tui.report.json_report import report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -38,7 +38,7 @@ def slower(factor: str, folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def found() -> dict[str, Any]:
     """The report of ``PROFILE``; whoever changes it copies it first."""
-    return report(load(PROFILE), opened=PROFILE)
+    return report(profile_at(PROFILE).whole)
 
 
 @pytest.fixture(scope="session")

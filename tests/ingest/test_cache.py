@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from equality import assert_same, assert_same_events
+from measured import answers
 
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.copy import cache
@@ -21,7 +22,6 @@ from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source import unpack
 from npu_tui.ingest.source.find import find_source
-from npu_tui.report.json_report import json_report
 from npu_tui.trace.model import Trace
 
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
@@ -129,7 +129,7 @@ def test_the_copy_of_a_packed_file_unpacks_it_when_an_event_is_asked_for(
     assert copy.size == trace.size
     assert unpacked == []
     assert_same_events(trace, copy, 5)
-    assert json_report(copy) == json_report(trace)
+    assert answers(copy) == answers(trace)
     assert unpacked == [path]
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from measured import profile_at
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.ingest.companions.files import Companions, companions_of
+from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.load import load
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -75,7 +76,7 @@ def test_cores_by_name_and_start(tmp_path: Path) -> None:
         lines.append(f"20,{trace.name_of(item)},T,{core},{start // 1000}.{start % 1000:03d}\t,5")
     (output / "kernel_details.csv").write_text("\r\n".join(lines) + "\r\n")
     for path in (file, tmp_path / "profile", output / "trace_view.json.gz"):
-        found = companions_of(load(path))
+        found = profile_at(path).companions
         assert found is not None
         assert found.profiler_level == 1
         assert found.kernel_cores(trace, items) == ["AI_CORE", "MIX_AIC", None, None]

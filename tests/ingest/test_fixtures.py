@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from compare import assert_equal
+from measured import dispatch_of
 from reference import Reference
 
-from npu_tui.analysis.launches.dispatch import dispatch
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Layer, Trace
 
@@ -114,7 +114,7 @@ def test_dispatch(sample: Sample) -> None:
     if "dispatch" not in sample.truth:
         pytest.skip("the truth of this writer holds no launches")
     known = sample.truth["dispatch"]
-    (found,) = dispatch(sample.trace)
+    (found,) = dispatch_of(sample.trace)
     assert len(found.link) == known["links"]
     for shape in ("near_vertical", "shallow", "queued", "starved"):
         assert np.count_nonzero(getattr(found, shape)) == known[shape], shape

@@ -14,6 +14,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 sys.path.insert(0, str(FIXTURES))
 
 from malformed import MALFORMATIONS, Malformation, first_event_end, truncations  # noqa: E402 - its folder is no package
+from measured import part_of, profile_of  # noqa: E402
 from small_trace import SLICES, small_trace  # noqa: E402
 
 from npu_tui.ingest.args.json_args import json_args  # noqa: E402
@@ -65,8 +66,8 @@ def test_malformation(malformation: Malformation, chunk_size: int, tmp_path: Pat
             assert "; " in said, "what to do comes after what is wrong"
         else:
             kept += len(trace.slices)
-            said += "\n".join(health_lines(trace))
-            assert text_report(report(trace)).replace("\n", "").isprintable()
+            said += "\n".join(health_lines(profile_of(trace)))
+            assert text_report(report(part_of(trace))).replace("\n", "").isprintable()
             for ordinal in range(sum(trace.events.values())):
                 json_args(trace).event(ordinal)
     assert malformation.kept <= kept <= malformation.kept + malformation.added

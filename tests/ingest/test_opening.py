@@ -15,7 +15,8 @@ from equality import assert_same, assert_same_events
 
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.load import load
-from npu_tui.ingest.opening import PIPED, Opening
+from npu_tui.ingest.opening import Opening
+from npu_tui.ingest.source.find import PIPED
 from npu_tui.ingest.source.unpack import spooled
 
 TRACE = Path("fixtures/two_ranks/rank1_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json")

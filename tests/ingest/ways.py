@@ -11,7 +11,8 @@ from pathlib import Path
 from npu_tui.ingest.copy.container import read_container, write_container
 from npu_tui.ingest.json.workers import Workers
 from npu_tui.ingest.load import load
-from npu_tui.ingest.opening import PIPED, Opening
+from npu_tui.ingest.opening import Opening
+from npu_tui.ingest.source.find import PIPED
 from npu_tui.trace.model import Trace
 
 READERS = (1, 2, 4)

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from measured import part_of, profile_of
+
 from npu_tui.ingest.load import load
 from npu_tui.report.health import health_lines
 from npu_tui.report.json_report import report
@@ -16,7 +18,7 @@ def lines_of(tmp_path: Path, *events: dict[str, Any], end: str = "]") -> list[st
     path = tmp_path / "trace_view.json"
     texts = [json.dumps({"ph": "X", "name": "op", "pid": 1, "tid": 1, "dur": 5} | event) for event in events]
     path.write_text("[" + ", ".join(texts) + end)
-    return health_lines(load(path))
+    return health_lines(profile_of(load(path)))
 
 
 def test_a_clean_trace(tmp_path: Path) -> None:
@@ -43,11 +45,11 @@ def test_two_names_of_one_process(tmp_path: Path) -> None:
 def test_slices_without_a_process(tmp_path: Path) -> None:
     path = tmp_path / "trace_view.json"
     path.write_text('[{"ph": "X", "name": "op", "ts": 1, "dur": 2}]')
-    assert health_lines(load(path))[1] == "1 slices name no process: they are shown on a layer of their own"
+    assert health_lines(profile_of(load(path)))[1] == "1 slices name no process: they are shown on a layer of their own"
 
 
 def test_the_report_says_that_a_file_is_cut_off(tmp_path: Path) -> None:
     lines_of(tmp_path, {"ts": 0, "name": "x" * 10_000}, end="")
-    text = text_report(report(load(tmp_path / "trace_view.json")))
+    text = text_report(report(part_of(load(tmp_path / "trace_view.json"))))
     assert "Health\n" in text
     assert "the file ends too early" in text

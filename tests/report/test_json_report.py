@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
+from measured import answers, part_of, profile_of
 
 from npu_tui.analysis.findings.model import SEVERITIES
 from npu_tui.ingest.load import load
+from npu_tui.profile.selection import parse_range, select_step
 from npu_tui.report.json_report import json_report, report
-from npu_tui.report.selection import parse_range, select_step
 from npu_tui.report.text_report import text_report
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ CROSSING = {"level0/rank0": 148, "level0/rank1": 142, "level1/rank0": 138, "leve
 @pytest.fixture(scope="module", params=OPENED)
 def opened(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The report on every kind of fixture, read back."""
-    return orjson.loads(json_report(load(FIXTURES / OPENED[request.param])))
+    return answers(load(FIXTURES / OPENED[request.param]))
 
 
 def every(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -137,15 +138,17 @@ def test_every_null_has_a_reason(opened: dict[str, Any]) -> None:
         assert all(value is None for value in opened["overlap"].values())
 
 
-def test_text(opened: dict[str, Any]) -> None:
-    text = text_report(opened)
+@pytest.mark.parametrize("name", OPENED)
+def test_text(name: str) -> None:
+    part = part_of(load(FIXTURES / OPENED[name]))
+    text, opened = text_report(report(part)), answers(part.trace)
     assert opened["source"]["path"] in text
     assert all(reason["reason"] in text for reason in opened["not_checked"])
     assert "None" not in text
 
 
 def test_figures_of_the_real_profiles(real: Sample) -> None:
-    found = orjson.loads(json_report(real.trace))
+    found = answers(real.trace)
     links, near, starved, lost, floor, drains, interrupted, lines = DISPATCH[real.name]
     own = found["dispatch"]
     assert (own["links"], own["near_vertical"], own["starved"]) == (links, near, starved)
@@ -167,7 +170,7 @@ def test_figures_of_the_real_profiles(real: Sample) -> None:
 def test_level0(real: Sample) -> None:
     if real.name != "level0/rank0":
         pytest.skip("the figures are those of one profile")
-    found = report(real.trace)
+    found = answers(real.trace)
     (sent,) = (each for each in found["links"] if each["category"] == "HostToDevice")
     assert sent["latency_us"]["median"] == pytest.approx(722.0, abs=0.05)
     (cann,) = (layer for layer in found["layers"] if layer["kind"] == "cann")
@@ -181,27 +184,27 @@ def test_level0(real: Sample) -> None:
 
 def test_a_step_is_its_row(real: Sample) -> None:
     trace = real.trace
-    whole = report(trace)
+    whole = answers(trace)
     (row,) = whole["steps"]
-    selection = select_step(trace, row["step"])
+    selection = select_step(profile_of(trace).steps, row["step"])
     assert selection is not None
-    found = report(trace, selection)
+    found = answers(trace, selection)
     assert found["overlap"] == whole["overlap"]
     assert found["steps"] == whole["steps"]
     assert found["dispatch"]["lost_us"] == whole["dispatch"]["lost_us"]
     assert found["selection"]["step"] == row["step"]
-    assert select_step(trace, 999) is None
+    assert select_step(profile_of(trace).steps, 999) is None
 
 
 def test_ranges_add_up(bundled: Sample) -> None:
     trace = bundled.trace
-    whole = report(trace)
+    whole = answers(trace)
     middle = f"{trace.end // 2}ns"
     halves = []
     for text in (f"..{middle}", f"{middle}.."):
         selection = parse_range(text)
         assert selection is not None
-        halves.append(report(trace, selection))
+        halves.append(answers(trace, selection))
     for key in ("total_us", "computing_us", "free_us", "free_host_late_us", "free_device_side_us"):
         assert sum(half["overlap"][key] for half in halves) == pytest.approx(whole["overlap"][key], abs=0.002)
     for key in ("links", "near_vertical", "starved"):
@@ -222,23 +225,23 @@ def test_no_range(text: str) -> None:
 def test_a_range_between_two_kernels_is_known_to_be_empty(bundled: Sample) -> None:
     selection = parse_range("-2s..-1s")
     assert selection is not None
-    found = report(bundled.trace, selection)
+    found = answers(bundled.trace, selection)
     assert found["overlap"]["total_us"] == 0
     assert found["overlap"]["free_ratio"] is None
     assert (found["dispatch"]["links"], found["dispatch"]["lost_us"]) == (0, 0)
     assert found["dispatch"]["near_vertical_ratio"] is None
     assert found["operators"] == found["communication"] == found["steps"] == []
-    assert "None" not in text_report(found)
+    assert "None" not in text_report(report(part_of(bundled.trace, selection)))
 
 
 def test_companions_of_a_single_file(level1: Sample) -> None:
     """A trace that is opened as a file has its tables as well."""
-    assert report(load(level1.file))["operators"] == report(level1.trace)["operators"]
+    assert answers(load(level1.file))["operators"] == answers(level1.trace)["operators"]
 
 
 def test_what_was_opened(bundled: Sample) -> None:
-    assert report(bundled.trace)["source"]["kind"] == "trace_view_json"
-    source = report(bundled.trace, opened=bundled.path)["source"]
+    assert answers(bundled.trace)["source"]["kind"] == "trace_view_json"
+    source = answers(bundled.trace, opened=bundled.path)["source"]
     assert (source["kind"], source["path"]) == ("profile_directory", str(bundled.path))
 
 
@@ -253,7 +256,7 @@ def test_a_table_that_is_no_table(bundled: Sample, tmp_path: Path) -> None:
         b"\n\n,,\n",
     ):
         table.write_bytes(content)
-        rows = report(load(tmp_path / "profile"))["operators"]
+        rows = answers(load(tmp_path / "profile"))["operators"]
         assert rows
         assert all(row["core"] is None for row in rows)
 
@@ -274,7 +277,7 @@ def test_control_characters_stay_out(tmp_path: Path) -> None:
     ]
     file = tmp_path / "trace_view.json"
     file.write_bytes(orjson.dumps(events))
-    written = json_report(load(file)).decode()
+    written = json_report(part_of(load(file))).decode()
     assert "\\u001b" not in written
     assert "\u202e" not in written
     assert orjson.loads(written)["operators"][0]["count"] == 1

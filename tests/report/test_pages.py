@@ -19,14 +19,14 @@ from markdown_it import MarkdownIt
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from made_up import finding, proven
+from measured import profile_at
 
 from npu_tui.cli import main
-from npu_tui.ingest.load import load
+from npu_tui.profile.part import ProfilePart
 from npu_tui.report.html_report import html_report
 from npu_tui.report.html_style import SCRIPT
 from npu_tui.report.json_report import report
 from npu_tui.report.markdown_report import code, markdown_report, plain
-from npu_tui.trace.model import Trace
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 PROFILE = FIXTURES / "communication_bound"
@@ -38,19 +38,19 @@ HOSTILE = (
 
 
 @pytest.fixture(scope="module")
-def trace() -> Trace:
-    return load(PROFILE)
+def part() -> ProfilePart:
+    return profile_at(PROFILE).whole
 
 
 @pytest.fixture(scope="module")
-def found(trace: Trace) -> dict[str, Any]:
+def found(part: ProfilePart) -> dict[str, Any]:
     rows = [proven(), finding("OP.SMALL", "medium", hidden=True), finding("UTIL", "info"), finding("OPT.FUSED", "low")]
-    return report(trace, opened=PROFILE) | {"findings": rows, "verdict": ["Bound by dispatch."]}
+    return report(part) | {"findings": rows, "verdict": ["Bound by dispatch."]}
 
 
 @pytest.fixture(scope="module")
-def page(found: dict[str, Any], trace: Trace) -> str:
-    return html_report(found, trace)
+def page(found: dict[str, Any], part: ProfilePart) -> str:
+    return html_report(found, part)
 
 
 class Reader(HTMLParser):
@@ -164,8 +164,8 @@ def poisoned(found: Any) -> Any:
     return found + HOSTILE if isinstance(found, str) else found
 
 
-def test_hostile_names_in_the_page(found: dict[str, Any], trace: Trace, page: str) -> None:
-    bad = html_report(poisoned(copy.deepcopy(found)), trace)
+def test_hostile_names_in_the_page(found: dict[str, Any], part: ProfilePart, page: str) -> None:
+    bad = html_report(poisoned(copy.deepcopy(found)), part)
     clean, reader = read(page), read(bad)
     assert reader.tags == clean.tags
     assert "alert(1)" in reader.words

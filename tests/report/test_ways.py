@@ -15,6 +15,7 @@ from reference import read
 from ways import every_way
 
 from npu_tui.ingest.args.json_args import json_args
+from npu_tui.profile.profile import Profile
 from npu_tui.report.json_report import json_report
 
 ANY = SLICE | LINK_END | SAMPLE | NAME | FOREIGN
@@ -30,8 +31,9 @@ def test_trace_and_report_are_the_same(
     _, alone = next(ways)
     assert_equal(alone, read(document.data))
     events = [json.loads(event) for event in document.events]
-    answer = json_report(alone, opened="trace_view.json")
+    answer = json_report(Profile(alone).whole)
     for way, trace in ways:
         assert_same(alone, trace, way)
         assert [json_args(trace).event(ordinal) for ordinal in range(len(events))] == events, way
-        assert json_report(trace, opened="trace_view.json") == answer, way
+        trace.path = alone.path
+        assert json_report(Profile(trace).whole) == answer, way

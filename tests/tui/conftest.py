@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from measured import session_of
 
 from npu_tui.ingest.load import load
-from npu_tui.tui.explore.session import Session, make_session
+from npu_tui.tui.explore.session import Session
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -30,7 +31,7 @@ def sessions() -> dict[str, Session]:
     before = Path.cwd()
     os.chdir(ROOT)
     try:
-        return {name: make_session([load(Path("fixtures") / name)]) for name in ("healthy", "dispatch_bound")}
+        return {name: session_of(load(Path("fixtures") / name)) for name in ("healthy", "dispatch_bound")}
     finally:
         os.chdir(before)
 

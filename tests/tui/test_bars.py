@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from measured import answers, profile_of
 
 from npu_tui.ingest.load import load
-from npu_tui.report.json_report import report
 from npu_tui.tui.widgets.bars import device_line, measure, nearest_step, step_line
 
 WIDTH = 160
@@ -15,7 +15,7 @@ WIDTH = 160
 @pytest.mark.parametrize("name", ["dispatch_bound", "healthy", "communication_bound", "level0"])
 def test_the_lines_say_what_the_report_says(name: str) -> None:
     trace = load(Path("fixtures") / name)
-    times, told = measure(trace), report(trace)
+    times, told = measure(profile_of(trace)), answers(trace)
     for number, row in enumerate(told["steps"]):
         line = step_line(trace, times, number, 0, WIDTH)
         assert line is not None
@@ -36,7 +36,7 @@ def test_the_lines_say_what_the_report_says(name: str) -> None:
 
 def test_every_step_is_the_nearest_to_its_own_times() -> None:
     trace = load(Path("fixtures") / "dispatch_bound")
-    times = measure(trace)
+    times = measure(profile_of(trace))
     for number, step in enumerate(times.steps):
         middle = int(trace.slices.start[step.item] + trace.slices.end[step.item]) // 2
         assert nearest_step(trace, times, middle) == number
@@ -46,6 +46,6 @@ def test_every_step_is_the_nearest_to_its_own_times() -> None:
 
 def test_what_is_unknown_has_no_line() -> None:
     trace = load(Path("fixtures/chrome_generic/lines.json"))
-    times = measure(trace)
+    times = measure(profile_of(trace))
     assert step_line(trace, times, 0, 0, WIDTH) is None
     assert device_line(times, 0, 0) is None

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 from driving import Driver
+from measured import session_of
 from rich.color import ColorType
 from textual.command import CommandPalette
 from textual.scrollbar import ScrollBarRender
@@ -18,7 +19,7 @@ from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.session import Session, make_session
+from npu_tui.tui.explore.session import Session
 from npu_tui.tui.picture import screen_runs
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.cells.glyphs import plain_text, redraw
@@ -159,7 +160,7 @@ def wide_session(tmp_path_factory) -> Session:
 
     file = tmp_path_factory.mktemp("宽") / "trace_view.json"
     file.write_text(json.dumps(events), encoding="utf-8")
-    return make_session([load(file)])
+    return session_of(load(file))
 
 
 @pytest.mark.parametrize("size", [(120, 40), (81, 24), (60, 15)])

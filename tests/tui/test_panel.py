@@ -207,7 +207,7 @@ async def test_the_range_tab_tells_what_happens_and_its_key_again_adds_up_by_typ
         assert "names (5: types)" in table.note
         assert ":copy_csv" in table.note
         assert "are cut" not in table.note
-        [device] = session.dispatches[0]
+        [device] = session.profiles[0].dispatch
         assert f"for {int(device.starved.sum())} starved" in table.note
         assert f"{int(device.near_vertical.sum())} near-vertical" in table.note
         labels = {row.cells[5] for row in table.rows}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from driving import opened
+from measured import session_of
 
 from npu_tui.ingest import load as loading
 from npu_tui.ingest.json.workers import Workers
@@ -13,7 +14,7 @@ from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.explore.screen import MainScreen
-from npu_tui.tui.explore.session import Session, make_session
+from npu_tui.tui.explore.session import Session
 
 PATH = "fixtures/dispatch_bound"
 
@@ -26,7 +27,7 @@ def sessions_of_one(monkeypatch: pytest.MonkeyPatch) -> tuple[Session, Session]:
     seen: list[Trace] = []
     whole = load(PATH, workers=Workers(1), range_bytes=20_000, early=seen.append)
     early = next(trace for trace in seen if len(trace.slices) > 100)
-    return make_session([early]), make_session([whole])
+    return session_of(early), session_of(whole)
 
 
 def still_loading(session: Session, notes: Path) -> NpuTui:
@@ -102,7 +103,7 @@ async def test_sums_of_the_trace_before_are_not_shown(sessions_of_one):
 
 async def test_what_needs_links_says_that_they_come_later(sessions_of_one, tmp_path: Path):
     early, whole = sessions_of_one
-    session = make_session(early.scene.traces, whole=False)
+    session = session_of(*early.scene.traces, whole=False)
     async with opened(session, app=still_loading(session, tmp_path / "flags.txt")) as driver:
         await driver.press("x")
         assert "when the whole trace is there" in driver.rows()[-1]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from driving import keys_of, opened
+from measured import session_of
 from textual.command import CommandList, CommandPalette
 from textual.widgets import Input
 
@@ -14,7 +15,6 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.explore.screen import MainScreen
-from npu_tui.tui.explore.session import make_session
 from npu_tui.tui.keys.commands import COMMANDS
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.sheets.help_sheet import HelpSheet
@@ -114,7 +114,7 @@ async def test_a_time_that_is_far_off_stops_nothing(tmp_path):
     file = tmp_path / "trace_view.json"
     times = ["0.000", "10.000", "1751342400000000.000", "1751342400000007.000"]
     file.write_text(json.dumps([{"ph": "X", "name": "op", "pid": 1, "tid": 1, "ts": ts, "dur": 5} for ts in times]))
-    async with opened(make_session([load(file)])) as driver:
+    async with opened(session_of(load(file))) as driver:
         await driver.press("s", "W", "W", "j", "l", "l", "l", "f", "t", "d", "0", "space", "h")
         assert driver.selected == "op"
         assert driver.window[0] <= driver.state.cursor < driver.window[1]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from driving import opened
+from measured import session_of
 
 from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.ingest.load import load
 from npu_tui.tui.explore import editor
-from npu_tui.tui.explore.session import make_session
 from npu_tui.tui.widgets.bars import Bars
 from npu_tui.view.scene import Selected
 
@@ -44,7 +44,7 @@ async def test_lost_time_of_the_lines_adds_up(session):
         await driver.press("2")
         await driver.settle()
         total = sum(row.values[0] for row in driver.panel.rows)
-        assert total == pytest.approx(sum(device.lost.sum() for device in session.dispatches[0]))
+        assert total == pytest.approx(sum(device.lost.sum() for device in session.profiles[0].dispatch))
 
 
 async def test_operators_sort_reverse_and_filter(session):
@@ -106,7 +106,7 @@ async def test_without_collectives_the_tab_says_so(session):
 
 
 async def test_collectives_tell_who_was_last_and_lead_to_the_next_of_their_type():
-    bound = make_session([load(Path("fixtures") / "communication_bound")])
+    bound = session_of(load(Path("fixtures") / "communication_bound"))
     async with opened(bound, (200, 50)) as driver:
         await driver.press("7")
         await driver.settle()
@@ -125,7 +125,7 @@ async def test_collectives_tell_who_was_last_and_lead_to_the_next_of_their_type(
 
 
 async def test_every_device_has_its_charts_and_its_line():
-    two = make_session([load(Path("fixtures") / "msprof_two_devices")])
+    two = session_of(load(Path("fixtures") / "msprof_two_devices"))
     async with opened(two, (120, 40)) as driver:
         charts = [(row.layer, row.name) for row in driver.explorer.rows if row.kind == "chart"]
         assert len({layer for layer, _ in charts}) == 2

@@ -12,6 +12,7 @@ from driving import opened
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
 from launch_groups import COMPILED, COMPILED_CALL, GRAPH, GRAPH_CALL, launch_groups
+from measured import session_of
 
 from npu_tui.analysis.overlap.sums import free_slices
 from npu_tui.analysis.work.namesakes import namesakes
@@ -19,7 +20,6 @@ from npu_tui.ingest.load import load
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.explore.disabled import why_not
-from npu_tui.tui.explore.session import make_session
 from npu_tui.tui.widgets.header import StatusLine
 from npu_tui.view.rows.outline import lane_key
 from npu_tui.view.scene import Selected
@@ -96,7 +96,7 @@ def groups(tmp_path_factory):
     """A graph with one id for five kernels, a call with three launches, and launches with one kernel each."""
     path = tmp_path_factory.mktemp("launches") / "trace_view.json"
     path.write_bytes(launch_groups())
-    return make_session([load(path)])
+    return session_of(load(path))
 
 
 def slice_called(session, name: str) -> Selected:

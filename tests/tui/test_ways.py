@@ -9,10 +9,10 @@ from driving import opened
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
 
+from measured import session_of
 from ways import every_way
 
 from npu_tui.ingest.json.workers import Workers
-from npu_tui.tui.explore.session import make_session
 from npu_tui.tui.picture import screen_runs
 
 TRACE = Path("fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json")
@@ -23,7 +23,7 @@ async def test_the_opening_screen_and_links_from_near_are_the_same(tmp_path: Pat
     stored: list[object] = []
     for way, trace in ways:
         trace.path = "trace_view.json"  # nothing else may differ
-        async with opened(make_session([trace]), (200, 60)) as driver:
+        async with opened(session_of(trace), (200, 60)) as driver:
             screens = [screen_runs(driver.app)]
             await driver.press("x", "c", "t", "3")  # the chain of a starved launch, all links, and args from the file
             await driver.settle()

@@ -11,10 +11,10 @@ import pytest
 from builders import bars, make_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from npu_tui.report.scene import make_scene
 
 from npu_tui.analysis.launches.dispatch import dispatch
 from npu_tui.ingest.load import load
-from npu_tui.report.scene import make_scene
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 from npu_tui.view.cells.grid import SPACE
 from npu_tui.view.frame.painter import Frame, Painter

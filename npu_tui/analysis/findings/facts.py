@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.findings.model import Evidence
-from npu_tui.analysis.launches.code_lines import LineLoss, code_lines
+from npu_tui.analysis.launches.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
 from npu_tui.analysis.launches.drains import Drain, drains
@@ -22,10 +21,11 @@ from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.communication import Collective, PlaneArgs
-from npu_tui.analysis.work.host_operators import HostOperators, host_operators
+from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.trace.intervals import clipped, covered, difference, intersection, union
 from npu_tui.trace.model import LayerKind, Trace
+from npu_tui.trace.once import once
 from npu_tui.trace.text import brief
 
 I64 = npt.NDArray[np.int64]
@@ -59,42 +59,107 @@ class Beside:
     ranks: tuple[int, ...] = ()
 
 
+class Shared(Protocol):
+    """What the facts of all devices of a profile share: a part of it, each value computed when it is asked for.
+
+    ``planes`` and ``collectives`` raise ``InputError`` if the file is gone.
+    """
+
+    @property
+    def trace(self) -> Trace:
+        """The whole trace."""
+        ...
+
+    @property
+    def window(self) -> Window:
+        """The part that is asked about, ns."""
+        ...
+
+    @property
+    def step(self) -> int | None:
+        """The number of the step that the part is."""
+        ...
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """What the rules compare with."""
+        ...
+
+    @property
+    def beside(self) -> Beside:
+        """What stands beside the trace."""
+        ...
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """All steps."""
+        ...
+
+    @property
+    def planes(self) -> PlaneArgs:
+        """Args of the tasks of all collectives."""
+        ...
+
+    @property
+    def collectives(self) -> Sequence[Collective]:
+        """The collectives of all devices that start in the window."""
+        ...
+
+    @property
+    def hosts(self) -> HostOperators:
+        """The operations of the framework, of the whole trace."""
+        ...
+
+
 class Facts:
-    """One device of ``trace`` within ``window``, ns; ``step`` is the number of the step the window is that of.
+    """One device of a trace within a window, ns.
 
     ``whole_steps`` tells whether the window is that of one step or of all, not a range of time.
     """
 
-    def __init__(
-        self,
-        trace: Trace,
-        part: DevicePart,
-        steps: Sequence[Step],
-        window: Window = EVERYTHING,
-        step: int | None = None,
-        planes: PlaneArgs | None = None,
-        collectives: Sequence[Collective] = (),
-        beside: Beside | None = None,
-        thresholds: Thresholds | None = None,
-        hosts: HostOperators | None = None,
-    ) -> None:
-        """``collectives`` are those of all devices that start in ``window``, ``steps`` all steps of the trace."""
-        self.trace = trace
+    def __init__(self, part: DevicePart, shared: Shared) -> None:
         self.part = part
-        self.window = window
-        self.planes = planes
-        self.beside = beside or Beside()
-        self.limits = thresholds or Thresholds()
-        self._hosts = hosts
-        numbered = [each for each in steps if each.number is not None and each.window is not None]
-        self.steps = [
+        self._shared = shared
+        self.trace = shared.trace
+        self.window = shared.window
+        self.limits = shared.thresholds
+        self.whole_steps = shared.step is not None or self.window == EVERYTHING
+
+    # What the devices share.
+
+    @property
+    def beside(self) -> Beside:
+        """Settings, environment and tables beside the trace."""
+        return self._shared.beside
+
+    @property
+    def planes(self) -> PlaneArgs:
+        """Args of the tasks of all collectives."""
+        return self._shared.planes
+
+    @property
+    def hosts(self) -> HostOperators:
+        """The operations of the framework, of the whole trace."""
+        return self._shared.hosts
+
+    @once
+    def steps(self) -> list[Step]:
+        """The steps that have a number and touch the window on the device."""
+        step, window = self._shared.step, self.window
+        numbered = [each for each in self._shared.steps if each.number is not None and each.window is not None]
+        return [
             each
             for each in numbered
             if step in (None, each.number) and each.window.end > window.start and each.window.start < window.end  # type: ignore[union-attr]
         ]
-        self.whole_steps = step is not None or window == EVERYTHING
-        own = part.slices.collective if part.slices is not None else np.zeros(len(trace.slices), np.bool_)
-        self.collectives = [each for each in collectives if own[each.item]]
+
+    @once
+    def collectives(self) -> list[Collective]:
+        """The collectives of this device that start in the window."""
+        if self.part.slices is None:
+            return []
+        own = self.part.slices.collective
+        return [each for each in self._shared.collectives if own[each.item]]
 
     # What the profile has.
 
@@ -102,7 +167,7 @@ class Facts:
         """Whether the profile has the input ``needed``."""
         return self._inputs[needed]
 
-    @cached_property
+    @once
     def _inputs(self) -> dict[Input, bool]:
         kinds = {layer.kind for layer in self.trace.layers if layer.lanes}
         series = self.trace.counters.series
@@ -112,7 +177,7 @@ class Facts:
             "overlap": self.part.lanes is not None and self.sums.total > 0,
             "cann": "cann" in kinds,
             "python": "python" in kinds,
-            "planes": self.planes is not None and bool(len(self.planes.item)),
+            "planes": bool(len(self.planes.item)),
             "steps": bool(self.steps),
             "frequency": any(each.name == "AI Core Freq" for each in series),
             "kernel_details": bool(self.beside.kernels),
@@ -123,7 +188,7 @@ class Facts:
 
     # Lengths.
 
-    @cached_property
+    @once
     def sums(self) -> Overlap:
         """Computing, communication and free time of the window."""
         assert self.part.lanes is not None
@@ -139,7 +204,7 @@ class Facts:
         """Over how many steps times are spread to speak of one step."""
         return max(len(self.steps), 1) if self.whole_steps else 1
 
-    @cached_property
+    @once
     def step_ns(self) -> float:
         """Mean length of the steps: on the host, or on the device where that takes longer; of a range its length.
 
@@ -168,17 +233,17 @@ class Facts:
         low, high = clipped(start, end, self.window.start, self.window.end)
         return low[high > low], high[high > low]
 
-    @cached_property
+    @once
     def free(self) -> Span:
         """Free, as Overlap Analysis has it."""
         return self.cut(self.part.lanes.free) if self.part.lanes is not None else NOTHING
 
-    @cached_property
+    @once
     def exposed(self) -> Span:
         """Communication that no computing hides."""
         return self.cut(self.part.lanes.not_overlapped) if self.part.lanes is not None else NOTHING
 
-    @cached_property
+    @once
     def working(self) -> Span:
         """Compute or a collective, in the whole trace."""
         return self.busy_span(copies=False)
@@ -190,7 +255,7 @@ class Facts:
             return NOTHING
         return self.span_of(device.busy if copies else device.compute | device.collective)
 
-    @cached_property
+    @once
     def host_late(self) -> Span:
         """Free in which the launch that ended it had not been made yet."""
         split = self.part.split
@@ -199,7 +264,7 @@ class Facts:
         late = split.linked & (split.late_until > split.start)
         return self.cut((split.start[late], split.late_until[late].astype(np.int64)))
 
-    @cached_property
+    @once
     def device_side(self) -> Span:
         """Free in which the launch that ended it had already been made."""
         split = self.part.split
@@ -216,20 +281,20 @@ class Facts:
         losing = own.lost > 0 if chosen is None else (own.lost > 0) & chosen
         return union(own.ready[losing], (own.ready[losing] + own.lost[losing]).astype(np.int64))
 
-    @cached_property
+    @once
     def lost(self) -> Span:
         """When the idle device waited for any launch of the window."""
         return self.lost_span()
 
     # Launches.
 
-    @cached_property
+    @once
     def launches(self) -> Dispatch | None:
         """The launches whose target starts in the window."""
         whole = self.part.launches
         return None if whole is None else launches_in(self.trace, whole, self.window)
 
-    @cached_property
+    @once
     def target(self) -> I64:
         """The first busy slice of every launch of the window."""
         assert self.launches is not None
@@ -241,19 +306,24 @@ class Facts:
         floors = self.part.launches.floors if self.part.launches is not None else ()
         return round(min((each.floor for each in floors), default=0.0))
 
-    @cached_property
+    @once
     def ranges(self) -> list[DispatchRange]:
         """Clusters of near-vertical launches."""
         if self.launches is None or self.part.slices is None:
             return []
         return dispatch_ranges(self.trace, self.part.slices, self.launches)
 
-    @cached_property
+    @once
+    def losing(self) -> list[tuple[LineLoss, I64]]:
+        """Lost time by line of code, with the positions in ``launches`` of those that lost it."""
+        return [] if self.launches is None else losing_launches(self.trace, self.launches)
+
+    @property
     def lines(self) -> list[LineLoss]:
         """Lost time by line of code."""
-        return [] if self.launches is None else code_lines(self.trace, self.launches)
+        return [loss for loss, _ in self.losing]
 
-    @cached_property
+    @once
     def drains(self) -> list[Drain]:
         """Times without any launch in flight that begin in the window."""
         if self.part.slices is None or self.part.pairs is None:
@@ -261,7 +331,7 @@ class Facts:
         found = drains(self.trace, self.part.slices, self.part.pairs)
         return [each for each in found if self.window.start <= each.start < self.window.end]
 
-    @cached_property
+    @once
     def dequeue_idle(self) -> float | None:
         """Share of the host-late time in which the dequeue thread had nothing to do."""
         if self.part.split is None or self.part.launches is None:
@@ -270,7 +340,7 @@ class Facts:
 
     # Kernels.
 
-    @cached_property
+    @once
     def kernels(self) -> I64:
         """The compute slices of the window in order of time."""
         if self.part.slices is None:
@@ -278,25 +348,18 @@ class Facts:
         items = np.flatnonzero(self.part.slices.compute & self.window.holds(self.trace.slices.start))
         return items[np.argsort(self.trace.slices.start[items], kind="stable")]
 
-    @cached_property
+    @once
     def kernel_types(self) -> tuple[list[str], I64]:
         """The distinct types of ``kernels`` and which one each has."""
         return kernel_types(self.trace, self.kernels)
 
-    @cached_property
+    @once
     def time_by_type(self) -> dict[str, int]:
         """Time of ``kernels`` by type, ns, most first."""
         types, code = self.kernel_types
         sums = np.bincount(code, self.length(self.kernels), len(types))
         order = np.argsort(-sums, kind="stable").tolist()
         return {types[k]: int(sums[k]) for k in order}
-
-    @property
-    def hosts(self) -> HostOperators:
-        """The operations of the framework, of the whole trace."""
-        if self._hosts is None:
-            self._hosts = host_operators(self.trace)
-        return self._hosts
 
     # Slices.
 

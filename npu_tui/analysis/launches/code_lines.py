@@ -61,13 +61,11 @@ def _is_user(file: str) -> bool:
     return _LIBRARIES.isdisjoint(re.split(r"[/\\]", file))
 
 
-def code_lines(trace: Trace, launches: Dispatch) -> list[LineLoss]:
-    """The lines whose launches lost time, most first; the sum is the lost time of ``launches``."""
-    return [row for row, _ in losing_launches(trace, launches)]
-
-
 def losing_launches(trace: Trace, launches: Dispatch) -> list[tuple[LineLoss, I64]]:
-    """The lines whose launches lost time, most first, each with the positions of those in ``launches``, worst first."""
+    """The lines whose launches lost time, most first, each with the positions of those in ``launches``, worst first.
+
+    The sum over the lines is the lost time of ``launches``.
+    """
     position = np.flatnonzero(launches.lost > 0)
     position = position[np.argsort(-launches.lost[position], kind="stable")]
     target = trace.links.target_slice[launches.link[position]].astype(np.int64)

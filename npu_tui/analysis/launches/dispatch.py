@@ -6,21 +6,20 @@ device waited for it. Both are times, so that zooming cannot change them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.device import DeviceSlices, device_slices
+from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
-NEAR_VERTICAL_NS = 30_000
 SHALLOW_NS = 100_000
-STARVED_NS = 10_000
 _TRUST_SPREAD_NS = 20_000
 _TRUST_SHARE = 0.05
 _UNTRUSTED_FLOOR_NS = 30_000.0
@@ -50,8 +49,8 @@ class Dispatch:
     lost: F64
     ready: I64
     floors: tuple[ClockFloor, ...]
-    near_limit: float = NEAR_VERTICAL_NS
-    starved_limit: float = STARVED_NS
+    near_limit: float
+    starved_limit: float
 
     @property
     def near_vertical(self) -> npt.NDArray[np.bool_]:
@@ -86,16 +85,13 @@ def clock_floor(latency: F64) -> ClockFloor:
     return ClockFloor(floor if trusted else min(floor, _UNTRUSTED_FLOOR_NS), trusted)
 
 
-def dispatch(trace: Trace, limits: Thresholds | None = None) -> list[Dispatch]:
-    """The launches of every device of the trace that has any, by device number, classed by ``limits``."""
-    found = (_dispatch_of(trace, device) for device in device_slices(trace))
-    if limits is not None:
-        near, starved = limits.near_vertical_us * 1000, limits.starved_us * 1000
-        found = (replace(result, near_limit=near, starved_limit=starved) for result in found)
+def dispatch(trace: Trace, devices: Sequence[DeviceSlices], limits: Thresholds) -> list[Dispatch]:
+    """The launches of each of the ``devices`` of the trace that has any, in their order, classed by ``limits``."""
+    found = (_dispatch_of(trace, device, limits) for device in devices)
     return [result for result in found if len(result.link)]
 
 
-def _dispatch_of(trace: Trace, device: DeviceSlices) -> Dispatch:
+def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Dispatch:
     links, slices = trace.links, trace.slices
     busy = device.busy
     candidates = trace.links_of(HOST_TO_DEVICE)
@@ -119,7 +115,8 @@ def _dispatch_of(trace: Trace, device: DeviceSlices) -> Dispatch:
     ready = _ready(slices.start[busy], slices.end[busy], start)
     arrival = np.minimum(source + floor, start)
     lost = np.where(ready >= 0, np.maximum(arrival - ready, 0.0), 0.0)
-    return Dispatch(device.device, link, latency - floor, lost, ready, tuple(floors))
+    near, starved = limits.near_vertical_us * 1000, limits.starved_us * 1000
+    return Dispatch(device.device, link, latency - floor, lost, ready, tuple(floors), near, starved)
 
 
 def _host_process(trace: Trace, link: I64) -> I64:

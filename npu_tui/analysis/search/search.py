@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from functools import cached_property
-from threading import RLock
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +12,7 @@ import numpy.typing as npt
 from npu_tui.analysis.launches.code_lines import stack_of
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.origin import operation_of
-from npu_tui.analysis.overlap.steps import Step, steps
+from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.search.language import (
     Compare,
     Launch,
@@ -31,6 +29,7 @@ from npu_tui.analysis.search.language import (
 )
 from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+from npu_tui.trace.once import once
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -51,15 +50,15 @@ _LAZY = re.compile(r"(?<=[*+?}])\?")
 class Searchable:
     """A trace with its launches, ready to be searched; what a field needs is computed when it is first asked for."""
 
-    def __init__(self, trace: Trace, dispatches: list[Dispatch]) -> None:
+    def __init__(self, trace: Trace, dispatches: Sequence[Dispatch], steps: Callable[[], Sequence[Step]]) -> None:
+        """``steps`` gives all steps of the trace."""
         self.trace = trace
         self._dispatches = dispatches
-        self._lock = RLock()
+        self._steps = steps
 
     def prepare(self) -> None:
         """Compute what ``line:`` and ``step:`` need, which takes longer than a search may."""
-        with self._lock:
-            _ = self._stack, self._steps
+        _ = self._stack, self._steps()
 
     def find(self, query: Query) -> Bools:
         """Which slices match all terms but those about args; (n,). Raises ``QueryError`` for an unusable pattern."""
@@ -91,7 +90,7 @@ class Searchable:
             return self._step(term.number)
         return None
 
-    @cached_property
+    @once
     def _lowered(self) -> list[str]:
         return [name.lower() for name in self.trace.names]
 
@@ -111,7 +110,7 @@ class Searchable:
         wanted = [name.lower() == term.text if term.whole else term.text in name.lower() for name in names]
         return np.array([*wanted, False], np.bool_)
 
-    @cached_property
+    @once
     def _worked(self) -> Bools:
         """Which lanes hold work; those of the overlap analysis only sum up what others hold."""
         trace = self.trace
@@ -129,7 +128,7 @@ class Searchable:
             found[self.trace.links.target_slice[device.link[mask]]] = True
         return found
 
-    @cached_property
+    @once
     def _stack(self) -> npt.NDArray[np.int32]:
         """The call stack of every slice, its own or that of the operation that it belongs to, -1 without; (n,)."""
         trace = self.trace
@@ -153,17 +152,11 @@ class Searchable:
 
     def _line(self, term: Line) -> Bools:
         wanted = np.array([*(_has_frame(stack, term) for stack in self.trace.stacks), False], np.bool_)
-        with self._lock:
-            return wanted[self._stack]
-
-    @cached_property
-    def _steps(self) -> list[Step]:
-        return steps(self.trace)
+        return np.asarray(wanted[self._stack])
 
     def _step(self, number: int) -> Bools:
         trace, start = self.trace, self.trace.slices.start
-        with self._lock:
-            step = next((step for step in self._steps if step.number == number), None)
+        step = next((step for step in self._steps() if step.number == number), None)
         if step is None:
             return np.zeros(len(trace.slices), np.bool_)
         device = np.array([trace.layers[lane.layer].kind in _DEVICE for lane in trace.lanes] + [False])

@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.device import device_slices
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 By = Literal["name", "type", "layer"]
 
 
@@ -55,12 +55,17 @@ class LaunchCount:
 
 
 def range_sums(
-    trace: Trace, start: int, end: int, lanes: tuple[int, ...] | None = None, by: By = "name"
+    trace: Trace,
+    start: int,
+    end: int,
+    lanes: tuple[int, ...] | None = None,
+    by: By = "name",
+    compute: Bools | None = None,
 ) -> list[NameSum]:
     """Every (layer, name) with a slice in ``[start, end)``, most busy time first; only on ``lanes`` if given.
 
-    A slice without duration counts if it starts in the range. By ``type`` kernels are added up by operator type, by
-    ``layer`` everything of a layer is one row.
+    A slice without duration counts if it starts in the range. By ``type`` kernels are added up by operator type
+    (``compute`` is the mask over all slices that says which they are), by ``layer`` everything of a layer is one row.
     """
     slices = trace.slices
     chosen = (slices.start < end) & ((slices.end > start) | ((slices.start >= start) & (slices.end == slices.start)))
@@ -70,7 +75,7 @@ def range_sums(
     if not len(items):
         return []
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
-    labels, code = _labels(trace, items, by)
+    labels, code = _labels(trace, items, by, compute)
     group = layer_of[slices.lane[items]] * len(labels) + code
     order = np.argsort(group, kind="stable")
     items, group = items[order], group[order]
@@ -104,16 +109,13 @@ def range_sums(
     return found
 
 
-def _labels(trace: Trace, items: I64, by: By) -> tuple[list[str], I64]:
+def _labels(trace: Trace, items: I64, by: By, compute: Bools | None) -> tuple[list[str], I64]:
     """Names of ``items``, or operator types of the kernels among them, and which one each has; (n,)."""
     if by == "layer":
         return [""], np.zeros(len(items), np.int64)
     code = trace.slices.name[items].astype(np.int64)
-    if by == "name":
+    if by == "name" or compute is None:
         return trace.names, code
-    compute = np.zeros(len(trace.slices), np.bool_)
-    for part in device_slices(trace):
-        compute |= part.compute
     device = compute[items]
     types, type_code = kernel_types(trace, items[device])
     code[device] = len(trace.names) + type_code

@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.source.find import find_source
 from npu_tui.ingest.times import INVALID, parse_times
 from npu_tui.trace.model import Trace
 
@@ -129,14 +127,6 @@ def _joined(
         keys = ((name, start), (name, start - 1), (name, start + 1))
         found.append(next((cores[key] for key in keys if key in cores), None))
     return found
-
-
-def companions_of(trace: Trace) -> Companions | None:
-    """The files beside ``trace``, however it was opened; None where it is no longer there."""
-    try:
-        return Companions(find_source(Path(trace.path)).files[0].parent)
-    except InputError:
-        return None
 
 
 def _cell(cells: list[str], at: int) -> str | None:

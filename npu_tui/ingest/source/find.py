@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from npu_tui.ingest.errors import InputError
 
@@ -23,13 +24,40 @@ _RAW_TORCH = "FRAMEWORK"
 _RAW_MSPROF = re.compile(r"PROF_\d+_.*")
 
 
+Kind = Literal["trace_view_json", "msprof_json", "json", "pipe"]
+"""What the files of a source are, as their names tell; ``json`` are events under any other name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The files that hold one trace together (several only for sliced msprof exports), and the rank if it is known."""
+    """What discovery found at ``opened``, which is what the user gave.
 
+    ``files`` hold one trace together (several only for sliced msprof exports), ``path`` is the one that stands for
+    them; ``rank`` is None where nothing beside them tells it.
+    """
+
+    opened: Path
     path: Path
     files: tuple[Path, ...]
     rank: int | None
+    kind: Kind
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether a directory was opened, not a file in it."""
+        return self.opened != self.path
+
+    @property
+    def folder(self) -> Path | None:
+        """Where companion files lie; None where there is no folder."""
+        return self.files[0].parent if self.files else None
+
+
+PIPED = Path("-")
+"""Stands for the trace that comes through standard input."""
+
+PIPE = Source(PIPED, PIPED, (), None, "pipe")
+"""Nothing lies beside what comes through a pipe, and nothing tells what it is."""
 
 
 def find_source(path: Path) -> Source:
@@ -42,20 +70,27 @@ def find_source(path: Path) -> Source:
         if not path.exists():
             raise InputError(f"{path}: no such file or directory; give a trace_view.json or a profile directory")
         if not path.is_dir():
-            return _source(path, _whole_export(path))
+            return _source(path, path, _whole_export(path))
         found = _traces_in(path) or _traces_below(path)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; give a file or directory that can be read") from error
     if len(found) == 1:
-        return _source(found[0][0], found[0])
+        return _source(path, found[0][0], found[0])
     if found:
         names = _listed([trace[0] for trace in found])
         raise InputError(f"{path}: holds {len(found)} traces; give one of them: {names}")
     raise InputError(_nothing_in(path))
 
 
-def _source(path: Path, files: tuple[Path, ...]) -> Source:
-    return Source(path, files, _rank_of(files[0]))
+def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
+    return Source(opened, path, files, _rank_of(files[0]), _kind_of(path.name))
+
+
+def _kind_of(name: str) -> Kind:
+    """What a file is, by the name the profilers give it."""
+    if name.startswith("msprof"):
+        return "msprof_json"
+    return "trace_view_json" if name.startswith("trace_view.") else "json"
 
 
 def _traces_in(folder: Path) -> list[tuple[Path, ...]]:

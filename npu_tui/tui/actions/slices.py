@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.overlap.sums import free_slices
 from npu_tui.analysis.work.namesakes import namesakes
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -46,7 +45,7 @@ class SliceActions(Base):
             at = 0 if direction > 0 else len(launches) - 1  # round the end
         launch = launches[at]
         self._explorer.select(Selected(launch.trace, launch.item))
-        name = printable(self._session.scene.traces[launch.trace].name_of(launch.item))
+        name = printable(self._trace(launch.trace).name_of(launch.item))
         key, lost = keys_label(BY_ID["range_gap"]), duration_text(launch.lost, 3)
         return say("starved.of", n=at + 1, count=len(launches), name=name, lost=lost, key=key)
 
@@ -88,10 +87,9 @@ class SliceActions(Base):
     def _bubble(self, direction: int) -> str:
         focused = self._explorer.focused
         index = 0 if focused is None else focused.trace
-        if index >= len(self._session.scene.traces):
+        if index >= len(self._session.profiles):
             return say("bubble.none")
-        trace = self._trace(index)
-        items = free_slices(trace)
+        trace, items = self._trace(index), self._session.profiles[index].free_slices
         if not len(items):
             return say("bubble.none")
         at = next_in_time(trace.slices.start[items], self._explorer.state.cursor, direction)

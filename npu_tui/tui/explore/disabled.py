@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npu_tui.analysis.overlap.sums import free_slices
 from npu_tui.strings import say
 from npu_tui.tui.tabs.tab import Table
 from npu_tui.tui.widgets.panel import Panel
@@ -21,7 +20,11 @@ def why_not(screen: MainScreen) -> dict[str, str]:
         (len(scene.traces) < 2, "align.one_rank", "align_start align_end base"),
         (not scene.steps(), "step.none", "step_next step_previous"),
         (not session.starved, "starved.none" if session.whole else "loading.links", "starved_next starved_previous"),
-        (not any(len(free_slices(trace)) for trace in scene.traces), "bubble.none", "bubble_next bubble_previous"),
+        (
+            not any(len(profile.free_slices) for profile in session.profiles),
+            "bubble.none",
+            "bubble_next bubble_previous",
+        ),
         (not len(screen.hits), "hit.none", "hit_next hit_previous hits_only"),
         (state.range is None, "range.zoom_none", "range_zoom range_clear"),
         (state.selection is None, "fit.none", "fit chain range_selection"),

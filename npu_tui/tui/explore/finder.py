@@ -14,7 +14,6 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from npu_tui.analysis.search.language import FIELDS, Query, QueryError, parse_query, unknown_field
-from npu_tui.analysis.search.search import Searchable
 from npu_tui.ingest.errors import InputError
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -49,10 +48,8 @@ class Finder:
         self._screen = screen
         self._number = next(_NUMBERS)
         self._scene = session.scene
+        self._profiles = session.profiles
         self._traces = session.scene.traces
-        self._searchables = [
-            Searchable(trace, found) for trace, found in zip(self._traces, session.dispatches, strict=True)
-        ]
         self._prepared = False
         self._orders: dict[int, npt.NDArray[np.int64]] = {}
         self._places = [
@@ -73,8 +70,8 @@ class Finder:
             self._screen.run_worker(self._prepare, thread=True, group="prepare")
 
     def _prepare(self) -> None:
-        for number, searchable in enumerate(self._searchables):
-            searchable.prepare()
+        for number, profile in enumerate(self._profiles):
+            profile.searchable.prepare()
             self._order(number)
 
     def _order(self, number: int) -> npt.NDArray[np.int64]:
@@ -175,7 +172,7 @@ class Finder:
             self._screen.post_message(Found(number, NO_HITS, printable(str(error))))
 
     def _masks(self, query: Query) -> list[Bools]:
-        return [searchable.find(query) for searchable in self._searchables]
+        return [profile.searchable.find(query) for profile in self._profiles]
 
     def _search(self, query: Query, go_on: Callable[[], bool]) -> Iterator[Hits]:
         masks = self._masks(query)

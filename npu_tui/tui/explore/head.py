@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from textual.worker import get_current_worker
 
 from npu_tui.analysis.findings.model import Findings
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
-from npu_tui.report.measured import findings_of
 from npu_tui.tui.explore.session import Session
 from npu_tui.tui.widgets.bars import Bars, Times, measure
 from npu_tui.tui.widgets.header import Headline
@@ -29,9 +27,8 @@ _VERDICT_ROWS = ((30, 2), (18, 1))
 class Head:
     """One per main screen; ``examined`` counts the traces whose findings are there."""
 
-    def __init__(self, screen: MainScreen, thresholds: Thresholds | None) -> None:
+    def __init__(self, screen: MainScreen) -> None:
         self._screen = screen
-        self._thresholds = thresholds
         self.examined = 0
 
     def examine(self) -> None:
@@ -64,10 +61,10 @@ class Head:
             if not worker.is_cancelled:
                 self._screen.app.call_from_thread(act, index, found)
 
-        for index, trace in enumerate(session.scene.traces):
-            tell(self._measured, index, measure(trace))
+        for index, profile in enumerate(session.profiles):
+            tell(self._measured, index, measure(profile))
             try:
-                findings = findings_of(trace, thresholds=self._thresholds)
+                findings = profile.whole.findings
             except InputError as error:
                 findings = Findings((), (), (str(error),))
             tell(self._examined, index, findings)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from npu_tui.ingest.opening import PIPED
+from npu_tui.ingest.source.find import PIPED
 from npu_tui.strings import say
 from npu_tui.tui.explore.flags import Flag, Flags
 from npu_tui.tui.sheets.flag_sheet import Choice, FlagSheet

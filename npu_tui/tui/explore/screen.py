@@ -13,7 +13,6 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.timer import Timer
 
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -66,7 +65,6 @@ class MainScreen(KeyScreen):
         self,
         session: Session,
         terminal: Terminal | None = None,
-        thresholds: Thresholds | None = None,
         start: Start | None = None,
         notes: Path | None = None,
         seen: Path | None = None,
@@ -78,7 +76,7 @@ class MainScreen(KeyScreen):
         super().__init__()
         self.session = session
         self._terminal = terminal
-        self.head = Head(self, thresholds)
+        self.head = Head(self)
         self.explorer = Explorer(session.scene, 80, 20)
         self.notes = Notes(self, Flags(session.scene.traces[0], None))
         self._start = start
@@ -252,7 +250,7 @@ class MainScreen(KeyScreen):
 
     def show_health(self) -> None:
         """Show what of the traces could not be placed."""
-        lines = [line for trace in self.session.scene.traces for line in health_lines(trace)]
+        lines = [line for profile in self.session.profiles for line in health_lines(profile)]
         self.app.push_screen(Sheet(say("health.title"), Text("\n".join(lines))))
 
     # --- prompt

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives, plane_args
+from npu_tui.analysis.work.communication import Collective
 from npu_tui.analysis.work.operators import collective_type
 from npu_tui.ingest.errors import InputError
 from npu_tui.strings import say
@@ -29,18 +29,13 @@ class CommunicationTab(ComputedTab):
     id = "communication"
     key = "7"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._args: dict[int, PlaneArgs] = {}
-
     def compute(self, now: Context) -> Content:
         """The collectives of all groups; those that start in the range, where one is marked."""
-        trace = now.session.scene.traces[now.trace]
+        trace = now.profile.trace
         try:
-            args = self._args_of(now.trace, trace)
+            found = now.part.collectives
         except InputError as error:
             return say("communication.gone", why=str(error))
-        found = collectives(trace, args, now.window)
         if not found:
             return say("communication.none")
         types = [collective_type(trace.name_of(each.item)) for each in found]
@@ -56,11 +51,6 @@ class CommunicationTab(ComputedTab):
         elapsed = duration_text(sum(each.elapsed for each in found))
         note = f"{scope_note(now)}   {say('communication.total', count=f'{len(found):,}', elapsed=elapsed)}"
         return Table(tuple(say(f"communication.{key}") for key in _COLUMNS), rows, note)
-
-    def _args_of(self, index: int, trace: Trace) -> PlaneArgs:
-        if index not in self._args:
-            self._args[index] = plane_args(trace)
-        return self._args[index]
 
 
 def _from(items: list[int], turn: int) -> npt.NDArray[np.int64]:

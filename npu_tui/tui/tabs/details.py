@@ -62,7 +62,8 @@ class DetailsTab(Tab):
         if now.selection is None:
             return legend()
         trace = now.selection.trace
-        return details(scene.traces[trace], scene.marks[trace], now.session.dispatches[trace], now.selection.item)
+        profile = now.session.profiles[trace]
+        return details(profile.trace, scene.marks[trace], profile.dispatch, now.selection.item)
 
 
 def legend() -> RenderableType:

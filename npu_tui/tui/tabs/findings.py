@@ -59,8 +59,8 @@ class FindingsTab(Tab):
         )
         values = (number, SEVERITIES.index(finding.severity), finding.gain_ns, finding.title, where)
         places = tuple(_place(now.trace, each) for each in finding.evidence)
-        trace = now.session.scene.traces[now.trace]
-        return Row(cells, places, values, code, partial(finding_text, trace, finding, number), _is_minor(finding))
+        told = partial(finding_text, now.profile.trace, finding, number)
+        return Row(cells, places, values, code, told, _is_minor(finding))
 
 
 def _is_minor(finding: Finding) -> bool:

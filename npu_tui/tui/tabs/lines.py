@@ -6,8 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from npu_tui.analysis.launches.code_lines import losing_launches
-from npu_tui.analysis.launches.dispatch_ranges import launches_in
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
@@ -25,14 +23,14 @@ class LinesTab(ComputedTab):
 
     def compute(self, now: Context) -> Content:
         """The lines of all devices."""
-        trace, devices = now.session.scene.traces[now.trace], now.session.dispatches[now.trace]
-        if not devices:
+        if not now.profile.dispatch:
             return say("lines.no_dispatch")
-        found = []
-        for device in devices:
-            launches = device if now.marked is None else launches_in(trace, device, now.window)
-            target = trace.links.target_slice[launches.link].astype(np.int64)
-            found += [(loss, target[own]) for loss, own in losing_launches(trace, launches)]
+        found = [
+            (loss, facts.target[own])
+            for facts in now.part.facts
+            if facts.launches is not None
+            for loss, own in facts.losing
+        ]
         total = sum(loss.lost for loss, _ in found)
         rows = []
         for loss, items in sorted(found, key=lambda pair: -pair[0].lost):

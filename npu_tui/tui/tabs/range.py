@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.overlap.lanes import OverlapLanes, overlap_lanes
 from npu_tui.analysis.window import Window
 from npu_tui.analysis.work.ranges import By, NameSum, edge_at, launch_count, range_sums
 from npu_tui.strings import say
@@ -29,7 +27,6 @@ class RangeTab(ComputedTab):
     def __init__(self) -> None:
         super().__init__()
         self._way = 0
-        self._lanes: dict[int, list[OverlapLanes]] = {}
 
     def depends_on(self, now: Context) -> object:
         """The range, the lane of the cursor, and how it is added up."""
@@ -47,8 +44,9 @@ class RangeTab(ComputedTab):
             return say("range.none")
         start, end = now.marked
         by, rows, count, cut, focused = _WAYS[self._way], [], 0, 0, now.focused
-        for index, trace in enumerate(now.session.scene.traces):
-            sums = range_sums(trace, start, end, None, by)
+        for index, profile in enumerate(now.session.profiles):
+            trace = profile.trace
+            sums = range_sums(trace, start, end, None, by, profile.compute if by == "type" else None)
             sums.sort(key=lambda row: focused is None or (index, row.layer) != (focused.trace, focused.layer))
             count += sum(row.count for row in sums)
             cut += sum(row.cut for row in sums)
@@ -63,14 +61,13 @@ class RangeTab(ComputedTab):
         headings = tuple(say(f"range.{key}") for key in _COLUMNS)
         return Table(headings, rows, "\n".join(lines))
 
-    def _facts(self, now: Context, start: int, end: int) -> list[str]:
+    @staticmethod
+    def _facts(now: Context, start: int, end: int) -> list[str]:
         """One line per device: how its time splits, what was lost, and how its launches look."""
         lines = []
-        for index, trace in enumerate(now.session.scene.traces):
-            if index not in self._lanes:
-                self._lanes[index] = overlap_lanes(trace, device_slices(trace))
-            launches = {device.device: device for device in now.session.dispatches[index]}
-            for lanes in self._lanes[index]:
+        for profile in now.session.profiles:
+            launches = {device.device: device for device in profile.dispatch}
+            for lanes in profile.overlap_lanes:
                 sums = lanes.sums(Window(start, end))
                 line = say(
                     "range.overlap",
@@ -81,7 +78,7 @@ class RangeTab(ComputedTab):
                     free_time=duration_text(sums.free),
                 )
                 if lanes.device in launches:
-                    found = launch_count(launches[lanes.device], trace, start, end)
+                    found = launch_count(launches[lanes.device], profile.trace, start, end)
                     line += GAP + say(
                         "range.launches",
                         lost=duration_text(found.lost),

@@ -11,7 +11,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from npu_tui.analysis.launches.code_lines import CodeLine
-from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.analysis.window import Window
+from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.tui.explore.hits import Hits
 from npu_tui.tui.explore.session import Session
 from npu_tui.view.scene import ScreenRow, Selected
@@ -38,9 +41,14 @@ class Context:
         return self.focused.trace if self.focused is not None else 0
 
     @property
-    def window(self) -> Window:
-        """The range, if it lasts, else everything."""
-        return EVERYTHING if self.marked is None else Window(*self.marked)
+    def profile(self) -> Profile:
+        """The profile that the cursor is in."""
+        return self.session.profiles[self.trace]
+
+    @property
+    def part(self) -> ProfilePart:
+        """The range of it, if it lasts, else all of it."""
+        return self.profile.part(WHOLE_TRACE if self.marked is None else Selection(Window(*self.marked)))
 
     @property
     def marked(self) -> tuple[int, int] | None:

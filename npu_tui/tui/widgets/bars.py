@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from rich.text import Text
 from textual.widgets import Static
 
-from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.overlap.lanes import overlap_lanes
-from npu_tui.analysis.overlap.steps import Step, StepSums, step_sums, steps
+from npu_tui.analysis.overlap.steps import Step, StepSums
 from npu_tui.analysis.overlap.sums import Overlap
-from npu_tui.analysis.window import EVERYTHING
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
@@ -45,14 +43,10 @@ class Times:
     devices: list[DeviceTimes]
 
 
-def measure(trace: Trace) -> Times:
+def measure(profile: Profile) -> Times:
     """The times that the lines show."""
-    found = steps(trace)
-    devices = [
-        DeviceTimes(lanes.device, lanes.sums(EVERYTHING), step_sums(trace, found, lanes))
-        for lanes in overlap_lanes(trace, device_slices(trace))
-    ]
-    return Times(found, devices)
+    sums = zip(profile.overlaps, profile.step_sums, strict=True)
+    return Times(profile.steps, [DeviceTimes(overlap.device, overlap, steps) for overlap, steps in sums])
 
 
 def nearest_step(trace: Trace, times: Times, when: int) -> int:

@@ -25,14 +25,15 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
 
     Each has shorter forms.
     """
-    shown = session.scene.traces[trace]
+    profile = session.profiles[trace]
+    shown = profile.trace
     rank = say("header.no_rank") if shown.rank is None else say("header.rank", rank=shown.rank)
     parts = [[Text(rank, style="bold")]]
-    devices = session.dispatches[trace]
+    devices = profile.dispatch
     parts += [_dispatch(device, len(devices) > 1, shown.end) for device in devices]
     if not devices:
         parts.append([Text(say("header.no_dispatch" if session.whole else "header.loading"), style="dim")])
-    for device in session.overlaps[trace] if with_shares else []:
+    for device in profile.overlaps if with_shares else []:
         if device.total:
             shares = (("compute", device.computing), ("exposed", device.not_overlapped), ("free", device.free))
             words = [say(f"header.{key}", share=f"{device.ratio(part):.1%}") for key, part in shares]

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from jobs import by_id
+from measured import findings_of, profile_of
 
 from npu_tui.analysis.window import EVERYTHING
-from npu_tui.report.measured import findings_of
-from npu_tui.report.selection import parse_range, select_step
+from npu_tui.profile.selection import parse_range, select_step
 
 if TYPE_CHECKING:
     from conftest import Sample
@@ -118,7 +118,7 @@ def test_single_card_is_bound_by_cann(real: Sample) -> None:
 
 
 def test_the_only_step_is_the_whole(level1: Sample) -> None:
-    step = select_step(level1.trace, 50)
+    step = select_step(profile_of(level1.trace).steps, 50)
     assert step is not None
     whole, only = findings_of(level1.trace), findings_of(level1.trace, step)
     assert [(each.id, each.gain_ns) for each in whole.findings][:6] == [

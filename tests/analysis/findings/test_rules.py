@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from jobs import by_id, check, facts_of, job, measured, rule
+from measured import findings_of
 from situations import SITUATIONS
 from troubled import TROUBLED
 
@@ -17,8 +18,7 @@ from npu_tui.analysis.findings.rule import Draft, Skipped
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import Window
 from npu_tui.ingest.load import load
-from npu_tui.report.measured import findings_of
-from npu_tui.report.selection import Selection
+from npu_tui.profile.selection import Selection
 from npu_tui.strings import table
 
 ROOT = Path(__file__).resolve().parents[3]

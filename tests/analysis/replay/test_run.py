@@ -10,26 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jobs import measured
+from measured import part_of
 from situations import Situation, Trouble
 from troubled import TROUBLED
 
 from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay.model import build
 from npu_tui.analysis.replay.run import Replay
-from npu_tui.report.measured import Measured
 
 if TYPE_CHECKING:
     from conftest import Sample
 
+    from npu_tui.profile.part import ProfilePart
     from npu_tui.trace.model import Trace
 
 #: Fixtures without a link from the host to a device.
 WITHOUT_LAUNCHES = {"kineto", "chrome_generic"}
 
 
-def replays(found: Measured) -> list[Replay]:
+def replays(found: ProfilePart) -> list[Replay]:
     steps = np.array([each.item for each in found.steps if each.item >= 0], np.int64)
-    models = [build(found.trace, part, found.collectives, steps) for part in found.parts]
+    models = [build(found.trace, part, found.collectives, steps) for part in found.profile.devices]
     return [Replay(model) for model in models if model is not None]
 
 
@@ -50,7 +51,7 @@ def without(trace: Trace, part: str) -> Change:
 
 
 def test_every_fixture_is_reproduced(sample: Sample) -> None:
-    found = replays(Measured(sample.trace))
+    found = replays(part_of(sample.trace))
     assert found or sample.name.split("/")[0] in WITHOUT_LAUNCHES
     for each in found:
         assert each.error <= 0.001
@@ -59,7 +60,7 @@ def test_every_fixture_is_reproduced(sample: Sample) -> None:
 
 
 def test_every_real_profile_is_reproduced(real: Sample) -> None:
-    (only,) = replays(Measured(real.trace))
+    (only,) = replays(part_of(real.trace))
     assert only.trusted
     assert only.error <= 0.001
     assert only.model.missed == 0

@@ -1,38 +1,43 @@
-"""The scene of a trace: what the view draws beside the slices, from what the analysis says of its launches."""
+"""The scene of profiles: what the view draws beside the slices, from what the analysis says of their launches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
 
-from npu_tui.analysis.device import device_slices
+from npu_tui.analysis.findings.model import Finding
 from npu_tui.analysis.launches.backlog import backlog, host_lead, waiting
 from npu_tui.analysis.launches.dispatch import Dispatch
-from npu_tui.analysis.launches.origin import busy_pairs
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
-from npu_tui.view.scene import Chart, LinkMarks, LinkShape, Losses, Mark, Scene, Severity, Steps
+from npu_tui.view.scene import Chart, LinkMarks, LinkShape, Losses, Mark, Scene, Steps
 
 
-def make_scene(traces: list[Trace], dispatches: list[list[Dispatch]]) -> Scene:
-    """The scene of ``traces``, with the launches of every device of each."""
-    pairs = list(zip(traces, dispatches, strict=True))
-    marks, charts = [_marks(*pair) for pair in pairs], [_charts(*pair) for pair in pairs]
-    return Scene(traces, marks, charts, [_losses(found) for found in dispatches])
+def make_scene(profiles: Sequence[Profile]) -> Scene:
+    """The scene of ``profiles``, with the launches of every device of each; findings come later."""
+    traces = [profile.trace for profile in profiles]
+    marks, charts = [_marks(profile) for profile in profiles], [_charts(profile) for profile in profiles]
+    return Scene(traces, marks, charts, [_losses(profile.dispatch) for profile in profiles])
 
 
-def finding_marks(ladder: Iterable[tuple[int, Severity, list[tuple[int, int]]]]) -> list[Mark]:
-    """The marks of findings, each a number, a severity and the places (start and end, ns) that prove it.
+def finding_marks(findings: Iterable[Finding]) -> list[Mark]:
+    """The marks of those of ``findings`` (all of a profile, in order) that shorten the step, over what proves them.
 
     The first finding is drawn last, over the others.
     """
+    ladder = [
+        (number, each)
+        for number, each in enumerate(findings, 1)
+        if each.step_after_ns is not None and each.part_of is None and not each.hidden
+    ]
     return [
-        Mark(start, end, str(number), severity)
-        for number, severity, places in reversed(list(ladder))
-        for start, end in _stretches(places)
+        Mark(start, end, str(number), each.severity)
+        for number, each in reversed(ladder)
+        for start, end in _stretches([(place.start, place.end) for place in each.evidence])
     ]
 
 
@@ -43,9 +48,9 @@ def _stretches(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return list(zip(start.tolist(), end.tolist(), strict=True))
 
 
-def _marks(trace: Trace, devices: list[Dispatch]) -> LinkMarks:
-    marks = LinkMarks.plain(len(trace.links))
-    for device in devices:
+def _marks(profile: Profile) -> LinkMarks:
+    marks = LinkMarks.plain(len(profile.trace.links))
+    for device in profile.dispatch:
         shape = np.select(
             [device.near_vertical, device.shallow], [LinkShape.NEAR_VERTICAL, LinkShape.SHALLOW], LinkShape.QUEUED
         )
@@ -55,15 +60,15 @@ def _marks(trace: Trace, devices: list[Dispatch]) -> LinkMarks:
     return marks
 
 
-def _charts(trace: Trace, devices: list[Dispatch]) -> list[Chart]:
+def _charts(profile: Profile) -> list[Chart]:
     """Lead and queue depth of every device that is launched to, under its Ascend Hardware layer."""
-    found = []
-    for device in devices:
+    trace, found = profile.trace, []
+    for device in profile.dispatch:
         layers = [layer for layer in trace.layers if layer.kind == "hardware" and layer.lanes]
         layer = next((layer for layer in layers if layer.device == device.device), None)
         if layer is not None:
             found.append(Chart("lead", layer.index, say("chart.lead"), partial(_lead, trace, device)))
-            found.append(Chart("depth", layer.index, say("chart.depth"), partial(_depth, trace, device)))
+            found.append(Chart("depth", layer.index, say("chart.depth"), partial(_depth, profile, device.device)))
     return found
 
 
@@ -79,10 +84,11 @@ def _lead(trace: Trace, launches: Dispatch) -> Steps:
     return Steps(np.append(min(before, begins[0] - 1), begins[:-1]), lowest, int(begins[-1]))
 
 
-def _depth(trace: Trace, launches: Dispatch) -> Steps:
+def _depth(profile: Profile, device: int | None) -> Steps:
     """The launches in flight from the first one on."""
-    device = next(device for device in device_slices(trace) if device.device == launches.device)
-    time, depth, _ = backlog(trace, busy_pairs(trace, device, launches))
+    trace = profile.trace
+    pairs = next(each.pairs for each in profile.devices if each.device == device and each.pairs is not None)
+    time, depth, _ = backlog(trace, pairs)
     time = np.rint(time).astype(np.int64)
     last = np.append(time[1:] != time[:-1], True)
     return Steps(time[last], depth[last], max(trace.end, int(time[-1]) + 1))

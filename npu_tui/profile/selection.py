@@ -1,12 +1,12 @@
-"""Which part of a trace a report is about: all of it, a range of time or one step."""
+"""Which part of a profile a question is about: all of it, a range of time or one step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from npu_tui.analysis.overlap.steps import Step, steps
+from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.trace.model import Trace
 from npu_tui.trace.units import parse_duration
 
 _BETWEEN = ".."
@@ -36,7 +36,7 @@ def parse_range(text: str) -> Selection | None:
     return Selection(Window(start, end))
 
 
-def select_step(trace: Trace, number: int) -> Selection | None:
+def select_step(steps: Sequence[Step], number: int) -> Selection | None:
     """The time on the device of ``ProfilerStep#number``; None without that step, or if it launched nothing."""
-    found: Step | None = next((step for step in steps(trace) if step.number == number), None)
+    found = next((step for step in steps if step.number == number), None)
     return None if found is None or found.window is None else Selection(found.window, number)

@@ -1,0 +1,46 @@
+"""What the rules of findings read of the files beside a trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npu_tui.analysis.findings.facts import Beside
+from npu_tui.ingest.companions.files import Companions
+
+_KERNEL_COLUMNS = (
+    "Name", "Type", "OP State", "Accelerator Core", "Duration(us)", "Input Data Types", "aic_mte2_ratio",
+    "aiv_mte2_ratio",
+)  # fmt: skip
+_MEMORY_COLUMNS = ("Component", "Total Allocated(MB)", "Total Reserved(MB)")
+
+
+def beside_of(companions: Companions | None) -> Beside:
+    """Settings, environment and tables in ``companions``."""
+    if companions is None:
+        return Beside()
+    settings: dict[str, object] = {}
+    config = companions.profiler_info.get("config")
+    for group in ("common_config", "experimental_config"):
+        values = config.get(group) if isinstance(config, dict) else None
+        settings.update(values if isinstance(values, dict) else {})
+    header = companions.columns("kernel_details.csv")
+    columns = [column for column in _KERNEL_COLUMNS if column in header]
+    kernels = (
+        [dict(zip(columns, cells, strict=True)) for cells in companions.rows("kernel_details.csv", *columns)]
+        if columns
+        else []
+    )
+    memory = [
+        dict(zip(_MEMORY_COLUMNS, cells, strict=True))
+        for cells in companions.rows("memory_record.csv", *_MEMORY_COLUMNS)
+    ]
+    return Beside(settings, _environment(companions), kernels, memory, companions.ranks)
+
+
+def _environment(companions: Companions) -> dict[str, str] | None:
+    """The variables that profiler_metadata.json records; None without them."""
+    document: Any = companions.metadata
+    values = document.get("ENV_VARIABLES") if isinstance(document, dict) else None
+    if not isinstance(values, dict):
+        return None
+    return {str(name): str(value) for name, value in values.items()}

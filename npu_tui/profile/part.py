@@ -1,0 +1,155 @@
+"""A profile, or a range or step of it, with everything that is computed of that part once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.findings.facts import Beside, Facts
+from npu_tui.analysis.findings.find import find
+from npu_tui.analysis.findings.model import Findings
+from npu_tui.analysis.overlap.steps import Step, StepSums
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.analysis.work.apis import ApiSum, apis
+from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives
+from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.analysis.work.operators import OperatorSum, kernel_types, operators
+from npu_tui.profile.selection import Selection
+from npu_tui.trace.model import Trace
+from npu_tui.trace.once import once
+
+if TYPE_CHECKING:
+    from npu_tui.profile.profile import Profile
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Compute slices ``item`` of all devices, ascending, with the ``type`` (an index into ``types``) of each; (n,).
+
+    ``core`` is the Accelerator Core that kernel_details.csv names (None for a kernel without a row), None without that
+    file.
+    """
+
+    item: I64
+    types: list[str]
+    type: I64
+    core: list[str | None] | None
+
+    def of(self, type_name: str, core: str | None) -> I64:
+        """The slices of one operator type and core."""
+        own = self.type == self.types.index(type_name)
+        if self.core is not None:
+            own &= np.array([each == core for each in self.core], np.bool_)
+        items: I64 = self.item[own]
+        return items
+
+
+class ProfilePart:
+    """``selection`` of ``profile``; made by ``Profile.part``."""
+
+    def __init__(self, profile: Profile, selection: Selection) -> None:
+        self.profile = profile
+        self.selection = selection
+
+    @property
+    def trace(self) -> Trace:
+        """The whole trace."""
+        return self.profile.trace
+
+    @property
+    def window(self) -> Window:
+        """The time that is selected."""
+        return self.selection.window
+
+    @property
+    def step(self) -> int | None:
+        """The number of the step that is selected, None for a range or everything."""
+        return self.selection.step
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Those of the profile."""
+        return self.profile.thresholds
+
+    @property
+    def steps(self) -> list[Step]:
+        """All steps of the trace."""
+        return self.profile.steps
+
+    @property
+    def planes(self) -> PlaneArgs:
+        """Args of all tasks of collectives. Raises ``InputError`` if the file is gone or has changed."""
+        return self.profile.planes
+
+    @property
+    def beside(self) -> Beside:
+        """Settings, environment and tables beside the trace."""
+        return self.profile.beside
+
+    @property
+    def hosts(self) -> HostOperators:
+        """The operations of the framework, of the whole trace."""
+        return self.profile.host_operators
+
+    @once
+    def collectives(self) -> list[Collective]:
+        """The collectives that start in the selection. Raises ``InputError`` as ``planes`` does."""
+        return collectives(self.trace, self.planes, self.window)
+
+    @once
+    def facts(self) -> list[Facts]:
+        """What the rules read of every device, in the order of ``Profile.devices``."""
+        return [Facts(device, self) for device in self.profile.devices]
+
+    @once
+    def findings(self) -> Findings:
+        """The findings of all devices that did anything. Raises ``InputError`` as ``planes`` does."""
+        return find([each for each in self.facts if each.has("overlap")])
+
+    @once
+    def step_sums(self) -> list[tuple[Step, list[StepSums]]]:
+        """The steps that the selection touches, each as a whole, with the sums of every device.
+
+        There are no sums where no launch is linked: nothing tells when such a step is on the device.
+        """
+        steps, known = self.steps, self.profile.step_sums
+        if all(step.window is None for step in steps):
+            known = []
+        found = []
+        for k, step in enumerate(steps):
+            window = step.window or EVERYTHING
+            touched = window.end > self.window.start and window.start < self.window.end
+            if touched and self.step in (None, step.number):
+                found.append((step, [sums[k] for sums in known]))
+        return found
+
+    @once
+    def kernels(self) -> Kernels:
+        """The compute slices that start in the selection."""
+        order = [np.argsort(facts.kernels, kind="stable") for facts in self.facts]
+        if len(self.facts) == 1:
+            item = self.facts[0].kernels[order[0]]
+            types, code = self.facts[0].kernel_types
+            code = code[order[0]]
+        else:
+            item = np.sort(np.concatenate([facts.kernels for facts in self.facts] or [np.zeros(0, np.int64)]))
+            types, code = kernel_types(self.trace, item)
+        cores = self.profile.kernel_cores
+        return Kernels(item, types, code, None if cores is None else [cores.get(each) for each in item.tolist()])
+
+    @once
+    def operators(self) -> list[OperatorSum]:
+        """The kernels by type and core, most time first."""
+        kernels = self.kernels
+        return operators(self.trace, kernels.item, kernels.core, (kernels.types, kernels.type))
+
+    @once
+    def apis(self) -> list[ApiSum]:
+        """The calls of the CANN runtime that start in the selection, by level and name."""
+        return apis(self.trace, self.window)

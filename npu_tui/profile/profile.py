@@ -1,0 +1,228 @@
+"""One rank of one run, with everything that is computed of it once and read by every screen and report."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.device import DeviceSlices, device_slices
+from npu_tui.analysis.findings.facts import Beside
+from npu_tui.analysis.health import TraceHealth, trace_health
+from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
+from npu_tui.analysis.overlap.lanes import OverlapLanes, disagreement, overlap_lanes
+from npu_tui.analysis.overlap.steps import Step, StepSums, step_sums, steps
+from npu_tui.analysis.overlap.sums import Overlap, free_slices
+from npu_tui.analysis.parts import DevicePart, device_parts
+from npu_tui.analysis.search.search import Searchable
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.window import EVERYTHING
+from npu_tui.analysis.work.communication import PlaneArgs, plane_args
+from npu_tui.analysis.work.host_operators import HostOperators, host_operators
+from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.source.find import Source
+from npu_tui.profile.beside import beside_of
+from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.selection import WHOLE_TRACE, Selection
+from npu_tui.trace.model import Trace
+from npu_tui.trace.once import once
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+SourceKind = Literal["trace_view_json", "msprof_json", "profile_directory", "chrome_trace"]
+
+_KEPT_PARTS = 8
+"""Ranges that a user marks come and go; the last ones stay measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class StarvedLaunch:
+    """A launch that an idle device waited for: its slice on the device, when that started, what waiting cost, ns."""
+
+    item: int
+    start: int
+    lost: float
+
+
+class Profile:
+    """``trace`` as ``source`` holds it, measured by ``thresholds``.
+
+    Each value is computed once, when it is first asked for; a thread that asks while another one computes it waits.
+    Without a ``source`` (a trace that is made up, or still loading) nothing lies beside the trace.
+    """
+
+    def __init__(self, trace: Trace, source: Source | None = None, thresholds: Thresholds | None = None) -> None:
+        self.trace = trace
+        self.source = source
+        self.thresholds = thresholds or Thresholds()
+        self._parts: OrderedDict[Selection, ProfilePart] = OrderedDict()
+        self._parts_lock = Lock()
+
+    @property
+    def path(self) -> str:
+        """What the user opened."""
+        return self.trace.path if self.source is None else str(self.source.opened)
+
+    @property
+    def kind(self) -> SourceKind:
+        """What the user opened: as discovery found it, else by the layers of the trace."""
+        if self.source is not None and self.source.is_directory:
+            return "profile_directory"
+        if self.source is not None and self.source.kind in ("trace_view_json", "msprof_json"):
+            return self.source.kind
+        kinds = {layer.name for layer in self.trace.layers}
+        if not kinds & {"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"}:
+            return "chrome_trace"
+        return "trace_view_json" if any(layer.kind == "python" for layer in self.trace.layers) else "msprof_json"
+
+    # The part that is asked about.
+
+    @once
+    def whole(self) -> ProfilePart:
+        """All of it."""
+        return ProfilePart(self, WHOLE_TRACE)
+
+    def part(self, selection: Selection) -> ProfilePart:
+        """The part that ``selection`` names, measured once as long as it is among the last that were asked for."""
+        if selection == WHOLE_TRACE:
+            return self.whole
+        with self._parts_lock:
+            found = self._parts.pop(selection, None) or ProfilePart(self, selection)
+            self._parts[selection] = found
+            while len(self._parts) > _KEPT_PARTS:
+                self._parts.popitem(last=False)
+            return found
+
+    # Beside the trace.
+
+    @once
+    def companions(self) -> Companions | None:
+        """The files beside the trace, None where there is no folder to look into."""
+        if self.source is None or self.source.folder is None:
+            return None
+        return Companions(self.source.folder)
+
+    @once
+    def beside(self) -> Beside:
+        """Settings, environment and tables beside the trace, as the rules read them."""
+        return beside_of(self.companions)
+
+    @once
+    def kernel_cores(self) -> dict[int, str | None] | None:
+        """The Accelerator Core of every compute slice, as kernel_details.csv has it; None without that file."""
+        items = np.flatnonzero(self.compute)
+        found = None if self.companions is None else self.companions.kernel_cores(self.trace, items)
+        return None if found is None else dict(zip(items.tolist(), found, strict=True))
+
+    @once
+    def profiler_level(self) -> int | None:
+        """0, 1 or 2 where the settings of the profiler say so; only Level0 leaves name and slices of CANN out."""
+        level = self.companions.profiler_level if self.companions else None
+        unnamed = any(layer.kind == "cann" and not layer.lanes for layer in self.trace.layers)
+        return 0 if level is None and unnamed else level
+
+    @property
+    def device(self) -> int | None:
+        """The number of the only device, None where there are several or the file does not tell."""
+        devices = {each.device for each in self.devices}
+        return devices.pop() if len(devices) == 1 else None
+
+    # Devices and their launches.
+
+    @once
+    def device_slices(self) -> list[DeviceSlices]:
+        """What keeps each device busy."""
+        return device_slices(self.trace)
+
+    @once
+    def compute(self) -> Bools:
+        """Which slices are kernels that compute, on any device; (n,)."""
+        found = np.zeros(len(self.trace.slices), np.bool_)
+        for device in self.device_slices:
+            found |= device.compute
+        return found
+
+    @once
+    def dispatch(self) -> list[Dispatch]:
+        """The classed launches of every device that has any."""
+        return dispatch(self.trace, self.device_slices, self.thresholds)
+
+    @once
+    def overlap_lanes(self) -> list[OverlapLanes]:
+        """The Overlap Analysis of every device, of the file or computed."""
+        return overlap_lanes(self.trace, self.device_slices)
+
+    @once
+    def overlaps(self) -> list[Overlap]:
+        """The sums of ``overlap_lanes`` over the whole trace."""
+        return [lanes.sums(EVERYTHING) for lanes in self.overlap_lanes]
+
+    @once
+    def devices(self) -> list[DevicePart]:
+        """Every device, also one of an Overlap Analysis layer only."""
+        return device_parts(self.trace, self.device_slices, self.overlap_lanes, self.dispatch)
+
+    @once
+    def starved(self) -> list[StarvedLaunch]:
+        """The starved launches of all devices by start."""
+        links = self.trace.links
+        found = [
+            StarvedLaunch(int(links.target_slice[link]), int(links.target_time[link]), float(lost))
+            for device in self.dispatch
+            for link, lost in zip(device.link[device.starved], device.lost[device.starved], strict=True)
+        ]
+        return sorted(found, key=lambda launch: launch.start)
+
+    @once
+    def free_slices(self) -> I64:
+        """The slices of the Free lanes of all devices, by start."""
+        return free_slices(self.trace)
+
+    @once
+    def lane_excess(self) -> list[tuple[str, int]]:
+        """Lanes of Overlap Analysis that disagree with the slices of their device, and by how much, ns."""
+        found = []
+        for each in self.devices:
+            if each.lanes is not None and each.lanes.layer is not None and each.slices is not None:
+                excess = disagreement(self.trace, each.lanes, each.slices)
+                found += [(lane, by) for lane, by in zip(("Computing", "Communication"), excess, strict=True) if by]
+        return found
+
+    # Steps and work.
+
+    @once
+    def steps(self) -> list[Step]:
+        """All steps; one without a number where the trace has none."""
+        return steps(self.trace)
+
+    @once
+    def step_sums(self) -> list[list[StepSums]]:
+        """For every device of ``overlap_lanes`` the time of each step by kind."""
+        return [step_sums(self.trace, self.steps, lanes) for lanes in self.overlap_lanes]
+
+    @once
+    def planes(self) -> PlaneArgs:
+        """Args of all tasks of collectives. Raises ``InputError`` if the file is gone or has changed."""
+        return plane_args(self.trace)
+
+    @once
+    def host_operators(self) -> HostOperators:
+        """The operations of the framework."""
+        return host_operators(self.trace)
+
+    # What else is asked of a trace.
+
+    @once
+    def health(self) -> TraceHealth:
+        """What could not be placed as it stands."""
+        return trace_health(self.trace)
+
+    @once
+    def searchable(self) -> Searchable:
+        """The trace ready to be searched."""
+        return Searchable(self.trace, self.dispatch, lambda: self.steps)

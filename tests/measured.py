@@ -1,0 +1,59 @@
+"""Profiles of traces that a test has loaded, and what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from npu_tui.analysis.device import device_slices
+from npu_tui.analysis.findings.model import Findings
+from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.load import load
+from npu_tui.ingest.source.find import find_source
+from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.selection import WHOLE_TRACE, Selection
+from npu_tui.report.json_report import json_report
+from npu_tui.trace.model import Trace
+from npu_tui.tui.explore.session import Session, make_session
+
+
+def profile_of(trace: Trace, thresholds: Thresholds | None = None, opened: Path | None = None) -> Profile:
+    """The profile of ``trace`` with what lies beside it, as if ``opened`` had been given."""
+    try:
+        source = find_source(opened or Path(trace.path))
+    except InputError:
+        source = None
+    return Profile(trace, source, thresholds)
+
+
+def profile_at(path: Path | str, thresholds: Thresholds | None = None) -> Profile:
+    """The profile at ``path``."""
+    source = find_source(Path(path))
+    return Profile(load(source), source, thresholds)
+
+
+def part_of(trace: Trace, selection: Selection = WHOLE_TRACE, thresholds: Thresholds | None = None) -> ProfilePart:
+    return profile_of(trace, thresholds).part(selection)
+
+
+def answers(trace: Trace, selection: Selection = WHOLE_TRACE, opened: Path | None = None) -> dict[str, Any]:
+    """The JSON report, read back."""
+    found: dict[str, Any] = orjson.loads(json_report(profile_of(trace, None, opened).part(selection)))
+    return found
+
+
+def findings_of(trace: Trace, selection: Selection = WHOLE_TRACE) -> Findings:
+    return part_of(trace, selection).findings
+
+
+def session_of(*traces: Trace, whole: bool = True) -> Session:
+    return make_session([profile_of(trace) for trace in traces], whole)
+
+
+def dispatch_of(trace: Trace, thresholds: Thresholds | None = None) -> list[Dispatch]:
+    return dispatch(trace, device_slices(trace), thresholds or Thresholds())
