@@ -21,7 +21,7 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source import unpack
-from npu_tui.ingest.source.find import find_source
+from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.trace.model import Trace
 
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
@@ -324,9 +324,9 @@ def test_a_trace_that_changes_while_it_is_indexed_is_not_kept(
 
     path = traces_of(1, tmp_path)[0]
 
-    def changing(opened: Path) -> Trace:
+    def changing(opened: Source) -> Trace:
         trace = load(opened)
-        os.utime(opened, (0, 0))
+        os.utime(opened.path, (0, 0))
         return trace
 
     monkeypatch.setattr(loading, "load", changing)
