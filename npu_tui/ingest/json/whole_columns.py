@@ -102,6 +102,10 @@ class Gathered:
             self.metadata.thread_name.setdefault(thread, name)
         self._marks = Marks()
 
+    def put(self, name: str, values: Array) -> None:
+        """Append to the column ``name``: its codes and ordinals are those of the whole trace already."""
+        self._columns.setdefault(name, []).append(values)
+
     def so_far(self) -> Gathered:
         """What was taken in until now, without link ends, to be put together before more comes."""
         part = Gathered()

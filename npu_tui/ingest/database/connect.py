@@ -1,0 +1,196 @@
+"""A database opened for reading and nothing else: no byte of it, no time stamp and no file beside it changes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.source.scratch import scratch_folder
+
+MAGIC = b"SQLite format 3\0"
+_HEADER = 100
+_WAL = 2
+_PATIENCE_SECONDS = 1.0
+PADDED = -(1 << 63)
+"""The row number of what stands in a damaged database for a page that is lost."""
+
+_SIDECARS = ("-wal", "-journal")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the first 100 bytes say (https://www.sqlite.org/fileformat.html, 1.3).
+
+    ``pages`` is 0 where the writer did not keep it.
+    """
+
+    page_bytes: int
+    pages: int
+    write_ahead: bool
+    changes: int
+
+    @property
+    def size(self) -> int:
+        """How long the whole file is, in bytes; 0 where it does not say."""
+        return self.page_bytes * self.pages
+
+
+@dataclass(slots=True)
+class Database:
+    """An open ``connection`` to the file at ``path``; ``notes`` are whole sentences on what was in the way.
+
+    ``copy`` keeps a private copy alive, where changes that lie beside the file had to be taken in first.
+    """
+
+    path: Path
+    connection: sqlite3.Connection
+    header: Header
+    size: int
+    notes: list[str] = field(default_factory=list)
+    copy: object = None
+
+    @property
+    def cut(self) -> bool:
+        """Whether the file is shorter than its header says."""
+        return self.size < self.header.size
+
+    def changed(self) -> bool:
+        """Whether somebody wrote to the file since it was opened."""
+        try:
+            return header_of(self.path).changes != self.header.changes or self.path.stat().st_size != self.size
+        except (OSError, InputError):
+            return True
+
+
+def header_of(path: Path) -> Header:
+    """The header of the database at ``path``.
+
+    Raises ``InputError`` if it is none, ``OSError`` if it cannot be read.
+    """
+    with path.open("rb", buffering=0) as stream:
+        head = stream.read(_HEADER)
+    if not head:
+        raise InputError(f"{path}: byte 0: the file is empty; profile again, or let the analysis of the profile finish")
+    if not head.startswith(MAGIC):
+        if MAGIC.startswith(head[: len(MAGIC)]):
+            raise InputError(f"{path}: byte {len(head)}: the file ends in the header of a database; copy it again")
+        why = "expected an SQLite database, found something else or an encrypted one"
+        raise InputError(f"{path}: byte 0: {why}; give a database as the profiler wrote it")
+    if len(head) < _HEADER:
+        raise InputError(f"{path}: byte {len(head)}: the file ends in the header of a database; copy it again")
+    size = int.from_bytes(head[16:18], "big")
+    changes = int.from_bytes(head[24:28], "big")
+    known = changes == int.from_bytes(head[92:96], "big")  # else an old library wrote it, which kept no page count
+    pages = int.from_bytes(head[28:32], "big") if known else 0
+    return Header(1 << 16 if size == 1 else size, pages, _WAL in head[18:20], changes)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Database]:
+    """The database at ``path``, closed at the end. Raises ``InputError`` if there is none that can be read."""
+    database = open_database(path)
+    try:
+        yield database
+    finally:
+        database.connection.close()
+
+
+def open_database(path: Path) -> Database:
+    """The database at ``path``; whoever opens it closes its connection.
+
+    What a writer left beside it (a write-ahead log, a journal to be rolled back) is taken in from a private copy, and
+    so is what lies behind the end of a file that was cut off. A database that is locked is read as it lies on disk.
+    Raises ``InputError`` if there is none that can be read.
+    """
+    try:
+        header, size = header_of(path), path.stat().st_size
+        copy: object = None
+        notes: list[str] = []
+        if size < header.size:
+            path, copy = _padded_copy(path, header)
+            connection = _connected(path, "mode=ro&immutable=1")
+        elif header.write_ahead:
+            if _beside(path):
+                path, copy = _private_copy(path)
+                connection = _connected(path, "mode=rw")
+            else:
+                connection = _connected(path, "mode=ro&immutable=1")  # else a log would be made beside it
+        else:
+            try:
+                connection = _connected(path, "mode=ro")
+            except sqlite3.OperationalError:
+                if _beside(path):
+                    path, copy = _private_copy(path)
+                    connection = _connected(path, "mode=rw")
+                else:
+                    connection = _connected(path, "mode=ro&immutable=1")
+                    notes.append("another program has locked the database: it is shown as it lies on disk")
+        return Database(path, connection, header, size, notes, copy)
+    except sqlite3.DatabaseError as error:
+        raise InputError(f"{path}: the list of its tables is damaged ({error}); copy the database again") from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; give a database that can be read") from error
+
+
+def _beside(path: Path) -> list[Path]:
+    """The files with changes that are not in the database yet."""
+    files = [path.with_name(path.name + suffix) for suffix in _SIDECARS]
+    return [file for file in files if file.is_file() and file.stat().st_size]
+
+
+def _connected(path: Path, how: str) -> sqlite3.Connection:
+    """Raises ``sqlite3.OperationalError`` where it is locked, ``sqlite3.DatabaseError`` where it is none."""
+    connection = sqlite3.connect(
+        f"file:{quote(os.path.abspath(path))}?{how}",
+        uri=True,
+        timeout=_PATIENCE_SECONDS,
+        check_same_thread=False,
+        isolation_level=None,
+    )
+    try:
+        connection.text_factory = bytes
+        connection.execute("PRAGMA writable_schema=ON")  # else one damaged table hides all others
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _private_copy(path: Path) -> tuple[Path, object]:
+    """The database with what lies beside it in a folder of our own, which goes with the object returned."""
+    folder = tempfile.TemporaryDirectory(prefix="npu-tui-", dir=scratch_folder(), ignore_cleanup_errors=True)
+    copy = Path(folder.name) / path.name
+    shutil.copyfile(path, copy)
+    for file in _beside(path):
+        shutil.copyfile(file, Path(folder.name) / file.name)
+    return copy, folder
+
+
+def _padded_copy(path: Path, header: Header) -> tuple[Path, object]:
+    """The database in a folder of our own, with pages of one empty row in place of those behind its end.
+
+    SQLite gives up at a page that is not there; so it goes on with the next one.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="npu-tui-", dir=scratch_folder(), ignore_cleanup_errors=True)
+    copy = Path(folder.name) / path.name
+    row = b"\x01\xc0\x80\x80\x80\x80\x80\x80\x80\x00\x01"  # a record of no column, its row number being PADDED
+    at = header.page_bytes - len(row)
+    head = b"\x0d\x00\x00\x00\x01" + at.to_bytes(2, "big") + b"\x00" + at.to_bytes(2, "big")  # a leaf of a table
+    page = head.ljust(at, b"\x00") + row
+    shutil.copyfile(path, copy)
+    with copy.open("r+b") as stream:
+        whole = stream.seek(0, os.SEEK_END) // header.page_bytes
+        stream.seek(whole * header.page_bytes)
+        for _ in range(header.pages - whole):
+            stream.write(page)
+    return copy, folder
