@@ -38,15 +38,13 @@ _COPY = "MEMCPY_ASYNC"
 _ON_CHIP = frozenset({"device to device", "addr device to device"})
 _UNLINKED = ("EVENT_RECORD", "EVENT_WAIT", "PROFILING_ENABLE", "PROFILING_DISABLE", "PLACE_HOLDER_SQE")
 _OF_COLLECTIVES = ("AicpuKernel", "AivKernel")
-_OUTSIDE = ("KERNEL_AICORE", "KERNEL_AIVEC", "KERNEL_MIX_AIC", "KERNEL_MIX_AIV", "FFTS_PLUS", "PROFILING_")
 
 
 @dataclass(slots=True)
 class Tasks:
-    """Device tasks that are shown; (n,) each, but ``task_id`` and ``all_row``, which are those of every task.
+    """Device tasks that are shown; (n,) each, but those called ``all``, which are those of every task.
 
-    ``is_kernel`` says that the host knows what it computes, ``is_linked`` that a launch is drawn to it, ``in_window``
-    that it bounds the window of the overlap analysis.
+    ``is_kernel`` says that the host knows what it computes, ``is_linked`` that a launch is drawn to it.
     """
 
     ends: Ends
@@ -55,7 +53,6 @@ class Tasks:
     connection: I64
     is_kernel: Bools
     is_linked: Bools
-    in_window: Bools
     all_task_id: I64
     all_start: I64
     all_end: I64
@@ -99,7 +96,6 @@ def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
         connection=connection[shown],
         is_kernel=computes & ~named[name],
         is_linked=~collective.there[shown] & ~texts.which(rows["taskType"], *_UNLINKED),
-        in_window=~computes & (rows["contextId"] == NO_CONTEXT) & ~texts.beginning(rows["taskType"], *_OUTSIDE),
         all_task_id=every["globalTaskId"],
         all_start=every.time("startNs"),
         all_end=every.time("endNs"),

@@ -39,7 +39,7 @@ def _kept(tables: Tables, whole: Whole) -> bool:
 
 
 def _computed(whole: Whole, tasks: Tasks | None, collectives: Collectives | None) -> None:
-    """Unions and differences of kernels and collectives within the window of all tasks (msprof's own rule)."""
+    """Unions and differences of kernels and collectives, from the first of them to the last."""
     nothing = np.zeros(0, np.int64)
     devices = np.zeros(0, np.int64) if tasks is None else tasks.device
     for device in np.unique(devices).tolist():
@@ -51,13 +51,10 @@ def _computed(whole: Whole, tasks: Tasks | None, collectives: Collectives | None
         if collectives is not None:
             own = np.flatnonzero((collectives.device == device) & (collectives.ends.time != INVALID))
             communication = union(collectives.ends.time[own], collectives.until[own])
-        bounds = np.flatnonzero(on & tasks.in_window)
-        starts = np.concatenate((tasks.ends.time[bounds], computing[0], communication[0]))
-        ends = np.concatenate((tasks.until[bounds], computing[1], communication[1]))
+        starts, ends = (np.concatenate(both) for both in zip(computing, communication, strict=True))
         if not len(starts):
             continue
-        busy = (np.concatenate((computing[0], communication[0])), np.concatenate((computing[1], communication[1])))
-        free = difference(np.array([starts.min()]), np.array([ends.max()]), *busy)
+        free = difference(np.array([starts.min()]), np.array([ends.max()]), starts, ends)
         lanes = (computing, communication, difference(*communication, *computing), free)
         for lane, (start, end) in enumerate(lanes):
             if len(start):

@@ -31,16 +31,21 @@ _LONGEST_STEP = 1 << 22
 
 _SPARSE = 64
 _NO_REAL = "'nan'"
+_MOST_VARIABLES = 500
 _PROBES = 4000
 """So many queries are spent on looking for what is readable in a damaged table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table or view by its own ``name``; ``columns`` gives those of the file by their plain names."""
+    """A table or view by its own ``name``; ``columns`` gives those of the file by their plain names.
+
+    ``key`` is the column that is the row number, if there is one.
+    """
 
     name: str
     columns: dict[str, str]
+    key: str = ""
 
 
 @dataclass(slots=True)
@@ -93,6 +98,7 @@ class Tables:
         self._connection = database.connection
         self.names = {plain(name): name for name in _names(self._connection)}
         self._tables: dict[str, Table | None] = {}
+        self._indexes: dict[tuple[str, str], tuple[I64, I64]] = {}
 
     def find(self, *names: str) -> Table | None:
         """The first of the tables ``names`` that is there and has columns."""
@@ -112,7 +118,11 @@ class Tables:
         columns = {plain(text): text for _, column, *_ in info if (text := as_text(column))}
         if not columns:
             self.unreadable.append(name)
-        return Table(name, columns) if columns else None
+        keys = [
+            as_text(column) for _, column, kind, _, _, place in info if place and as_text(kind).upper() == "INTEGER"
+        ]
+        alone = len(keys) == 1 and sum(bool(place) for *_, place in info) == 1
+        return Table(name, columns, keys[0] if alone else "") if columns else None
 
     def read(self, table: Table, whole: Sequence[str], real: Sequence[str] = ()) -> Rows:
         """The columns ``whole`` as whole numbers and ``real`` as real ones; one that is not there is all ``ABSENT``."""
@@ -168,16 +178,46 @@ class Tables:
         except sqlite3.DatabaseError:
             self.unreadable.append(table.name)
 
-    def row(self, table: Table, number: int) -> dict[str, Any]:
-        """Row ``number`` by the file's own column names; empty without it.
+    def rows(self, table: Table, columns: Sequence[str], numbers: Sequence[int]) -> list[dict[str, Any] | None]:
+        """The cells of ``columns`` (plain names) in the rows of ``numbers``; None for a row that is not there.
 
-        Raises ``sqlite3.DatabaseError`` if it cannot be read.
+        Raises ``sqlite3.DatabaseError`` if they cannot be read.
         """
-        found = self._connection.execute(
-            f"SELECT {', '.join(map(_quoted, table.columns.values()))} FROM {_quoted(table.name)} WHERE rowid = ?",
-            (number,),
-        ).fetchone()
-        return {} if found is None else dict(zip(table.columns, found, strict=True))
+        names = "".join(f", {_quoted(table.columns[column])}" for column in columns)
+        found: dict[int, dict[str, Any]] = {}
+        for first in range(0, len(numbers), _MOST_VARIABLES):
+            batch = numbers[first : first + _MOST_VARIABLES]
+            marks = ",".join("?" * len(batch))
+            query = f"SELECT rowid{names} FROM {_quoted(table.name)} WHERE rowid IN ({marks})"
+            for number, *cells in self._connection.execute(query, batch):
+                found[number] = dict(zip(columns, cells, strict=True))
+        return [found.get(number) for number in numbers]
+
+    def where(self, table: Table, key: str, value: int, most: int = 1) -> list[dict[str, Any]]:
+        """The first ``most`` rows of ``table`` whose column ``key`` is ``value``, by plain names of columns.
+
+        The profiler keeps no index by most numbers, so one is made when the first row is asked for. Raises
+        ``sqlite3.DatabaseError`` if they cannot be read.
+        """
+        if plain(key) not in table.columns:
+            return []
+        if table.columns[plain(key)] == table.key:
+            numbers = [value]
+        else:
+            ordered, rows = self._index(table, key)
+            first, last = np.searchsorted(ordered, [value, value + 1]).tolist()
+            numbers = sorted(rows[first:last].tolist())[:most]
+        found = self.rows(table, list(table.columns), numbers)
+        return [row for row in found if row is not None]
+
+    def _index(self, table: Table, key: str) -> tuple[I64, I64]:
+        """The numbers in column ``key``, ascending, and the rows they stand in."""
+        place = (table.name, plain(key))
+        if place not in self._indexes:
+            rows = self.read(table, (key,))
+            order = np.argsort(rows[key], kind="stable")
+            self._indexes[place] = rows[key][order], rows.number[order]
+        return self._indexes[place]
 
 
 class _Walk:
