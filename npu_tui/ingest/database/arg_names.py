@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from npu_tui.ingest.database.device import TASK_TYPES
 from npu_tui.ingest.database.rows import ABSENT, Table, Tables, as_text, plain
 from npu_tui.ingest.database.stacks import FRAMES
-from npu_tui.ingest.database.texts import enumeration
+from npu_tui.ingest.database.texts import NOT_APPLICABLE, enumeration
+from npu_tui.ingest.database.whole import COLLECTIVE
 
 _TID = (1 << 32) - 1
 _DIMS = re.compile(r"[\d,;\s-]*")
-_QUEUE, _OP = 50002, 50001
+_QUEUE, _OP, _NODE = 50002, 50001, 10000
+_ITEMS = (_NODE, COLLECTIVE)
 
 _MOST_FRAMES = 1 << 14
 _KEPT = 1 << 16
@@ -138,6 +141,13 @@ def _bandwidth(look: Look, cells: Cells) -> float | None:
     return size / lasted if isinstance(size, int) and size >= 0 and lasted > 0 else None
 
 
+def _task_type(look: Look, cells: Cells) -> str | None:
+    """What the host knows of the task, in the words of a text trace."""
+    known = look.text(look.cells("COMPUTE_TASK_INFO", "globalTaskId", cells.get("globaltaskid")).get("tasktype"))
+    word = known if known and known != NOT_APPLICABLE else look.text(cells.get("tasktype"))
+    return TASK_TYPES.get(word, word) if word else None
+
+
 def _copied(what: str) -> ArgOf:
     def value(look: Look, cells: Cells) -> Any:
         info = look.cells("MEMCPY_INFO", "globalTaskId", cells.get("globaltaskid"))
@@ -152,10 +162,26 @@ def _copied(what: str) -> ArgOf:
     return ArgOf(("globalTaskId", "startNs", "endNs"), value)
 
 
+def _call(look: Look, cells: Cells) -> str | None:
+    return look.text(cells.get("name"))
+
+
+def _item(look: Look, cells: Cells) -> str | None:
+    """What a call is about: the kernel that a node launches, the work of the library of collectives."""
+    if cells.get("type") == COLLECTIVE:
+        return _call(look, cells)
+    if cells.get("type") != _NODE:
+        return None
+    task = look.cells("TASK", "connectionId", cells.get("connectionid"))
+    return look.text(look.cells("COMPUTE_TASK_INFO", "globalTaskId", task.get("globaltaskid")).get("name"))
+
+
 _CANN = {
     "Thread Id": ArgOf(("globalTid",), lambda look, cells: (cells.get("globaltid") or 0) & _TID),
     "level": _named("type", "ENUM_API_TYPE"),
-    "id": _text("name"),
+    "Mode": ArgOf(("type", "name"), lambda look, cells: _call(look, cells) if cells.get("type") == _NODE else None),
+    "id": ArgOf(("type", "name"), lambda look, cells: None if cells.get("type") in _ITEMS else _call(look, cells)),
+    "item_id": ArgOf(("type", "name", "connectionId"), _item),
     "connection_id": _plain("connectionId"),
 }
 
@@ -172,7 +198,7 @@ ARGS: dict[str, dict[str, ArgOf]] = {
     "API": _CANN,
     "TASK": {
         "Model Id": _plain("modelId"),
-        "Task Type": _text("taskType"),
+        "Task Type": ArgOf(("taskType", "globalTaskId"), _task_type),
         "Physic Stream Id": _plain("streamId"),
         "Task Id": _plain("taskId"),
         "Subtask Id": _plain("contextId"),

@@ -12,14 +12,12 @@ from npu_tui.ingest.database.device import Tasks
 from npu_tui.ingest.database.host import valid_connections
 from npu_tui.ingest.database.joins import matched, numbered
 from npu_tui.ingest.database.rows import Rows, Tables
-from npu_tui.ingest.database.texts import Texts, enumeration
+from npu_tui.ingest.database.texts import Texts
 from npu_tui.ingest.database.whole import Ends, Whole
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
-_COLLECTIVE = 5500
-_OLD_NAME = "hccl"
 _MOST_PLANES = 1 << 12
 """Level 0 writes 4294967295 or 65534 for a plane."""
 
@@ -58,8 +56,7 @@ def read_collectives(tables: Tables, texts: Texts, whole: Whole, tasks: Tasks | 
     ops, parts = _ops(tables, tasks), _parts(tables, tasks)
     if not len(ops.rows) and not len(parts.rows):
         return None
-    old = enumeration(tables, "ENUM_API_TYPE").get(_COLLECTIVE) == _OLD_NAME
-    lanes = _lanes(whole, "HCCL" if old else "Communication", ops, parts)
+    lanes = _lanes(whole, "HCCL" if whole.is_older else "Communication", ops, parts)
     found = _read_ops(texts, whole, lanes, ops) if len(ops.rows) else None
     if len(parts.rows):
         _read_parts(texts, whole, lanes, parts)

@@ -22,7 +22,7 @@ class Curve:
     """One value of a row: ``name`` and ``key`` of the curve (with the columns in braces), its columns (summed), and
     what to multiply with.
 
-    ``instance`` is a column that tells curves of the same name apart.
+    ``instance`` tells curves of the same name apart.
     """
 
     name: str
@@ -93,10 +93,10 @@ KNOWN: dict[str, Samples] = {
     "ACC_PMU": Samples(
         "Acc PMU",
         (
-            Curve("read_bandwidth", "value", ("readBwLevel",), instance="accId"),
-            Curve("write_bandwidth", "value", ("writeBwLevel",), instance="accId"),
-            Curve("read_ost", "value", ("readOstLevel",), instance="accId"),
-            Curve("write_ost", "value", ("writeOstLevel",), instance="accId"),
+            Curve("read_bandwidth", "value", ("readBwLevel",), instance="acc_id {accId}"),
+            Curve("write_bandwidth", "value", ("writeBwLevel",), instance="acc_id {accId}"),
+            Curve("read_ost", "value", ("readOstLevel",), instance="acc_id {accId}"),
+            Curve("write_ost", "value", ("writeOstLevel",), instance="acc_id {accId}"),
         ),
         ("accId",),
     ),
@@ -155,9 +155,8 @@ def _read(tables: Tables, texts: Texts, whole: Whole, table: Table, samples: Sam
         time = rows.time(_TIME)[own]
         for curve in samples.curves:
             if set(curve.columns) <= set(there):
-                value = _value(rows, curve)[own]
-                instance = words.get(curve.instance, "")
-                whole.samples(pid, curve.name.format(**words), curve.key.format(**words), instance, time, value)
+                name, key, instance = (each.format(**words) for each in (curve.name, curve.key, curve.instance))
+                whole.samples(pid, name, key, instance, time, _value(rows, curve)[own])
 
 
 def _value(rows: Rows, curve: Curve) -> F64:

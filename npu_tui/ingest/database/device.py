@@ -19,7 +19,7 @@ Bools = npt.NDArray[np.bool_]
 
 NO_CONTEXT = (1 << 32) - 1
 
-_TASK_TYPES = {
+TASK_TYPES = {
     "KERNEL_AICORE": "AI_CORE",
     "KERNEL_AIVEC": "AI_VECTOR_CORE",
     "AIV": "AI_VECTOR_CORE",
@@ -152,7 +152,7 @@ def _task_types(tables: Tables, texts: Texts, whole: Whole, rows: Rows, known: l
     def of(numbers: I64) -> I32:
         distinct, place = numbered(numbers)
         words = [texts[number] for number in distinct.tolist()]
-        own = np.array([codes[_TASK_TYPES.get(word, word)] for word in words], np.int32)
+        own = np.array([codes[TASK_TYPES.get(word, word)] for word in words], np.int32)
         return own[place] if len(own) else np.zeros(0, np.int32)
 
     task_type = of(rows["taskType"])

@@ -12,7 +12,7 @@ from npu_tui.ingest.database.joins import matched, numbered
 from npu_tui.ingest.database.rows import ABSENT, Rows, Table, Tables
 from npu_tui.ingest.database.stacks import stack_codes
 from npu_tui.ingest.database.texts import Texts, enumeration
-from npu_tui.ingest.database.whole import Ends, Whole
+from npu_tui.ingest.database.whole import COLLECTIVE, Ends, Whole
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -21,8 +21,6 @@ Bools = npt.NDArray[np.bool_]
 OP, QUEUE, FUNCTION, MARK = 50001, 50002, 50003, 50004
 _CATEGORIES = {OP: "cpu_op", FUNCTION: "python_function", MARK: "mstx"}
 _LEVELS = {20000: "AscendCL@", 15000: "Model@", 10000: "Node@", 5000: "Runtime@"}
-_COLLECTIVE = 5500
-_PREFIXES = {"hccl": "Hccl@", "communication": "Communication@"}
 _TID = (1 << 32) - 1
 _NO_CONNECTION = (1 << 32) - 1
 _PYTHON_FILE = ".py("
@@ -155,7 +153,7 @@ def _framework(
 
 
 def _cann(rows: Rows, kind: I64, texts: Texts, whole: Whole, levels: dict[int, str]) -> Calls:
-    prefixes = {**_LEVELS, _COLLECTIVE: _PREFIXES.get(levels.get(_COLLECTIVE, ""), "Communication@")}
+    prefixes = {**_LEVELS, COLLECTIVE: "Hccl@" if whole.is_older else "Communication@"}
     name = np.zeros(len(rows), np.int32)
     for level in np.unique(kind).tolist():
         those = kind == level

@@ -67,7 +67,10 @@ def _targets(tasks: Tasks | None, collectives: Collectives | None) -> tuple[Ends
     """What launches lead to, by time, and the connection ids: linked tasks and collectives as a whole."""
     found: list[tuple[Ends, I64]] = []
     if tasks is not None:
-        kept = np.flatnonzero(tasks.is_linked & (tasks.connection >= 0) & (tasks.ends.time != INVALID))
+        linked = tasks.is_linked & (tasks.connection >= 0) & (tasks.ends.time != INVALID)
+        if collectives is not None:
+            linked &= matched(collectives.connection, tasks.connection) < 0  # the tasks that carry them out
+        kept = np.flatnonzero(linked)
         found.append((tasks.ends[kept], tasks.connection[kept]))
     if collectives is not None:
         kept = np.flatnonzero((collectives.connection >= 0) & (collectives.ends.time != INVALID))

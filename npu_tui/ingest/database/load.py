@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from npu_tui.ingest.build.trace import build_trace
+from npu_tui.ingest.database.args import DatabaseArgs
 from npu_tui.ingest.database.collectives import read_collectives
 from npu_tui.ingest.database.connect import Database, open_database
 from npu_tui.ingest.database.connections import Connections
@@ -72,7 +73,11 @@ def _read(path: Path, database: Database, rank: int | None, progress: Progress) 
     if database.copy is None and database.changed():
         health.warnings.append("the database was written to while it was read: open it again when it is finished")
     file = EventFile(str(database.path), database.size, database.copy)
-    return build_trace(whole.gathered, str(path), (file,), rank if rank is not None else _rank(tables, path), health)
+    if rank is None:
+        rank = _rank(tables, path)
+    trace = build_trace(whole.gathered, str(path), (file,), rank, health)
+    trace.args = DatabaseArgs(trace.path, file, trace.chunks)
+    return trace
 
 
 def _losses(tables: Tables, texts: Texts) -> list[str]:

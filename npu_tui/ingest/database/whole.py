@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.database.rows import Rows, Tables, plain
+from npu_tui.ingest.database.texts import enumeration
 from npu_tui.ingest.json.pairing import SOURCE, TARGET
 from npu_tui.ingest.json.whole_columns import Gathered
 from npu_tui.ingest.times import INVALID
@@ -66,6 +67,24 @@ SORT = {
 }
 """Sort indexes of msprof's layers (its newest ``process_sort_index``)."""
 
+_OLDER_SORT = {
+    "Ascend Hardware": 13,
+    "AI Core Freq": 14,
+    "HCCL": 15,
+    "HBM": 17,
+    "DDR": 18,
+    "LLC": 18,
+    "NPU MEM": 19,
+    "Stars Soc Info": 20,
+    "Acc PMU": 21,
+    "QoS": 22,
+    "Overlap Analysis": 23,
+}
+"""Those of the versions that call the process of collectives HCCL, where they differ."""
+
+COLLECTIVE = 5500
+"""The type of calls of the library of collectives, which is called ``hccl`` or ``communication``."""
+
 _OTHERS = 30
 _HOST = 31
 """Stands for no device in a packed process id."""
@@ -77,6 +96,8 @@ class Whole:
     def __init__(self, tables: Tables) -> None:
         self.gathered = Gathered()
         self.os_pid = 0
+        self.is_older = enumeration(tables, "ENUM_API_TYPE").get(COLLECTIVE) == "hccl"
+        self._sort = {**SORT, **_OLDER_SORT} if self.is_older else SORT
         self._known = {plain(name): number for number, name in enumerate(TABLES)}
         self._event = 0
         self._link = 0
@@ -110,7 +131,7 @@ class Whole:
         os_pid = os_pid or self.os_pid
         key = (name, device, os_pid)
         if key not in self._pids:
-            order = SORT.get(name, _OTHERS)
+            order = self._sort.get(name, _OTHERS)
             low = device & _HOST if device >= 0 else _HOST
             pid = os_pid if order == 0 else os_pid << 10 | order << 5 | low
             metadata = self.gathered.metadata
