@@ -14,6 +14,7 @@ _COMMANDS = {
     "report": "report:run",
     "screenshot": "screenshot:run",
     "check": "check:run",
+    "compare": "compare:run",
     "settings": "settings:run",
     "explain": "explain:run",
     "keys": "keys:run",

@@ -10,7 +10,9 @@ from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.strings import say
 
 if TYPE_CHECKING:
+    from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.profile.part import ProfilePart
+    from npu_tui.profile.profile import Profile
 
 _PIPE = "-"
 
@@ -31,6 +33,15 @@ def refuse_terminal(parser: argparse.ArgumentParser, path: str) -> None:
         parser.error(say("cli.piped_terminal"))
 
 
+def opened_profile(path: str, cached: bool, thresholds: Thresholds) -> Profile:
+    """The profile at ``path``. Raises ``InputError`` if it cannot be read."""
+    from npu_tui.ingest.opening import opening_of
+    from npu_tui.profile.profile import Profile
+
+    opening = opening_of(path, cached)
+    return Profile(opening.trace(), opening.source, thresholds)
+
+
 def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> ProfilePart:
     """The part of a profile that ``options`` name, with the thresholds of the settings in use.
 
@@ -38,8 +49,6 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Pro
     for a part that the profile does not have.
     """
     thresholds = thresholds_of(options.config)
-    from npu_tui.ingest.opening import opening_of
-    from npu_tui.profile.profile import Profile
     from npu_tui.profile.selection import WHOLE_TRACE, parse_range, select_step
     from npu_tui.trace.units import exact_text
 
@@ -47,8 +56,7 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Pro
     if selection is None:
         parser.error(say("cli.bad_range"))
     refuse_terminal(parser, options.path)
-    opening = opening_of(options.path, not options.no_cache)
-    profile = Profile(opening.trace(), opening.source, thresholds)
+    profile = opened_profile(options.path, not options.no_cache, thresholds)
     trace = profile.trace
     if selection.window.start > trace.end or selection.window.end < 0:
         parser.error(say("cli.outside", end=exact_text(trace.end)))

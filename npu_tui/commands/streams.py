@@ -8,7 +8,7 @@ import sys
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
-DONE, USAGE, UNREADABLE, INTERRUPTED = 0, 2, 3, 130
+DONE, FAILED, USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def write(text: str | bytes) -> None:

@@ -13,13 +13,23 @@ from importlib import import_module
 
 from npu_tui.trace.message import Message
 from npu_tui.trace.text import padded
-from npu_tui.trace.units import count_text, duration_text, moment_text, share_text, size_text, speed_text
+from npu_tui.trace.units import (
+    change_text,
+    count_text,
+    duration_text,
+    mean_count_text,
+    moment_text,
+    share_change_text,
+    share_text,
+    size_text,
+    speed_text,
+)
 
 LANGUAGES = ("en",)
 """The languages with tables of their own; the first is that of JSON and of files that programs read."""
 
 ROOMS = (
-    "asking", "cli", "commands", "explain", "findings", "gate", "help", "keymap", "notes", "opening", "pages", "report",
+    "asking", "cli", "commands", "compare", "explain", "findings", "gate", "help", "keymap", "notes", "opening", "pages", "report",
     "rows", "screen", "search", "sentences", "settings", "tabs", "thresholds", "walk",
 )  # fmt: skip
 """The modules of a language; each has a table ``TEXTS``, and no key is in two of them."""
@@ -117,6 +127,9 @@ KINDS: dict[str, Callable[..., str]] = {
     "count": count_text,
     "size": size_text,
     "speed": speed_text,
+    "change": change_text,
+    "share_change": share_change_text,
+    "mean_count": mean_count_text,
     "and": _and,
     "sentences": _sentences,
 }

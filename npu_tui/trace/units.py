@@ -62,3 +62,20 @@ def size_text(size: float) -> str:
 def speed_text(gigabytes: float) -> str:
     """A bandwidth in GB/s: ``18.25 GB/s``."""
     return f"{gigabytes:.2f} GB/s"
+
+
+def change_text(ns: float) -> str:
+    """A difference of times with its sign: ``+13.70 ms``, ``−210.0 µs``, ``±0``."""
+    if not ns:
+        return "±0"
+    return f"{'+' if ns > 0 else '−'}{duration_text(abs(ns))}"
+
+
+def share_change_text(share: float) -> str:
+    """A difference as a share with its sign: ``+9.2%``."""
+    return f"{'+' if share >= 0 else '−'}{share_text(abs(share))}"
+
+
+def mean_count_text(count: float) -> str:
+    """A mean number of calls: ``24``, ``2.5``, without digits where it is whole."""
+    return f"{count:,.0f}" if count == round(count) else f"{count:,.1f}"

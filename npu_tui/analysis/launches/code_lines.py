@@ -68,6 +68,15 @@ def losing_launches(trace: Trace, launches: Dispatch) -> list[tuple[LineLoss, I6
     """
     position = np.flatnonzero(launches.lost > 0)
     position = position[np.argsort(-launches.lost[position], kind="stable")]
+    rows = [
+        (LineLoss(line, float(launches.lost[members].sum()), len(members)), members)
+        for line, members in launches_by_line(trace, launches, position)
+    ]
+    return sorted(rows, key=lambda row: (-row[0].lost, row[0].code is None, _place(row[0].code)))
+
+
+def launches_by_line(trace: Trace, launches: Dispatch, position: I64) -> list[tuple[CodeLine | None, I64]]:
+    """The launches at ``position`` in ``launches`` by their code line, those of each in the order of ``position``."""
     target = trace.links.target_slice[launches.link[position]].astype(np.int64)
     distinct, code = np.unique(stack_of(trace, operation_of(trace, target)), return_inverse=True)
     lines: dict[CodeLine | None, int] = {}
@@ -78,11 +87,7 @@ def losing_launches(trace: Trace, launches: Dispatch) -> list[tuple[LineLoss, I6
     owner = of_stack[code]
     order = np.argsort(owner, kind="stable")
     own = np.split(position[order], np.searchsorted(owner[order], np.arange(1, len(lines)))) if lines else []
-    rows = [
-        (LineLoss(line, float(launches.lost[members].sum()), len(members)), members)
-        for line, members in zip(lines, own, strict=True)
-    ]
-    return sorted(rows, key=lambda row: (-row[0].lost, row[0].code is None, _place(row[0].code)))
+    return list(zip(lines, own, strict=True))
 
 
 def _place(code: CodeLine | None) -> tuple[str, int]:

@@ -70,7 +70,8 @@ class Collective:
     """One collective; None is what its plane tasks do not tell.
 
     ``traffic`` is what went to other chips. ``longest_wait`` is the longest Notify_Wait on any plane (ns), for
-    ``peer``. ``arrivals`` are (rank of the group, ns after the start at which it was there), this rank at 0.
+    ``peer``; it ended ``waited`` ns after the start. ``arrivals`` are (rank of the group, ns after the start at which
+    it was there), this rank at 0.
     """
 
     item: int
@@ -80,6 +81,7 @@ class Collective:
     longest_wait: int | None
     peer: int | None
     arrivals: list[tuple[int, int]] | None
+    waited: int | None = None
 
 
 def plane_tasks(trace: Trace) -> I64:
@@ -169,10 +171,11 @@ class _Tasks:
         length = self._slices.end[tasks] - self._slices.start[tasks]
         moving = self._transit[self._slices.name[tasks]] & self._off_chip[row] & (self._args.size[row] >= 0)
         waits = np.flatnonzero(self._wait[self._slices.name[tasks]])
-        longest, peer = None, None
+        longest, peer, waited = None, None, None
         if len(waits):
             at = waits[np.lexsort((self._args.target_rank[row[waits]], length[waits]))[-1]]
             longest, peer = int(length[at]), int(self._args.target_rank[row[at]])
+            waited = min(int(self._slices.end[tasks[at]]), end) - start
         return Collective(
             item,
             end - start,
@@ -181,6 +184,7 @@ class _Tasks:
             longest,
             None if peer is None or peer < 0 else peer,
             self._arrivals(tasks[waits], start),
+            waited,
         )
 
     def _traffic(self, row: I64, length: I64) -> list[Traffic] | None:

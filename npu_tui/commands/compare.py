@@ -1,0 +1,131 @@
+"""``npu-tui compare``: its options, the two profiles, and the form of the answer."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from npu_tui.commands.profile_options import refuse_terminal
+from npu_tui.commands.settings_file import thresholds_of
+from npu_tui.commands.streams import DONE, FAILED, write
+from npu_tui.strings import say
+
+if TYPE_CHECKING:
+    from npu_tui.compare.comparison import Comparison, Tolerance
+    from npu_tui.compare.side import Side
+
+_VERDICTS = ("slower", "faster", "unsure", "incomparable")
+_SPAN = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
+_SHARE = re.compile(r"(?:(step|computing)=)?(\d{1,6}(?:\.\d{1,6})?)%")
+
+
+def run(words: list[str]) -> int:
+    """Print the comparison that ``words`` ask for; returns the exit code, 1 where ``--fail-on`` holds.
+
+    Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout.
+    """
+    parser = _parser()
+    options = parser.parse_args(words)
+    failing = _failing(parser, options.fail_on)
+    tolerance = _tolerance(parser, options.tolerance)
+    ignored = _ignored(parser, options.ignore)
+    from npu_tui.compare.comparison import Comparison
+    from npu_tui.compare.moved_lines import renumbering
+    from npu_tui.report.compared.build import compared
+
+    renumber = None
+    if options.base_rev is not None:
+        renumber, reason = renumbering(options.base_rev)
+        if renumber is None:
+            parser.error(say("compare.bad_rev", rev=options.base_rev, reason=reason))
+    sides = [_side(parser, options, path) for path in (options.base, options.new)]
+    comparison: Comparison = Comparison(sides[0], sides[1], tolerance, renumber)
+    found = compared(comparison)
+    found.findings = [each for each in found.findings if each.id not in ignored]
+    if options.format == "json":
+        import msgspec
+
+        write(msgspec.json.encode(found) + b"\n")
+    elif options.format == "markdown":
+        from npu_tui.report.compared.markdown import markdown_comparison
+
+        write(markdown_comparison(found))
+    else:
+        from npu_tui.report.compared.text import text_comparison
+
+        write(text_comparison(found))
+    verdict = found.step.verdict
+    if verdict in failing or ("unsure" in failing and verdict == "incomparable"):
+        if options.format != "text":
+            print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
+        return FAILED
+    return DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="npu-tui compare", description=say("compare.description"), epilog=say("compare.epilog")
+    )
+    parser.add_argument("base", metavar="BASE", help=say("compare.base"))
+    parser.add_argument("new", metavar="NEW", help=say("compare.new"))
+    parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help=say("compare.format"))
+    parser.add_argument("--step", metavar="N", help=say("compare.step"))
+    parser.add_argument("--tolerance", metavar="SHARE", help=say("compare.tolerance"))
+    parser.add_argument("--fail-on", metavar="VERDICTS", help=say("compare.fail_on"))
+    parser.add_argument("--ignore", metavar="IDS", help=say("compare.ignore"))
+    parser.add_argument("--base-rev", metavar="REV", help=say("compare.base_rev"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
+    return parser
+
+
+def _failing(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str]:
+    verdicts = [each.strip() for each in (text or "").split(",") if each.strip()]
+    if any(each not in _VERDICTS for each in verdicts) or (text is not None and not verdicts):
+        parser.error(say("compare.bad_fail_on", text=text))
+    return frozenset(verdicts)
+
+
+def _tolerance(parser: argparse.ArgumentParser, text: str | None) -> Tolerance:
+    from npu_tui.compare.comparison import Tolerance
+
+    shares: dict[str, float] = {}
+    for each in (text or "").split(",") if text is not None else []:
+        match = _SHARE.fullmatch(each.strip())
+        if match is None:
+            parser.error(say("compare.bad_tolerance", text=text))
+        for name in (match[1],) if match[1] else ("step", "computing"):
+            shares[name] = float(match[2]) / 100
+    return Tolerance(**shares)
+
+
+def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str]:
+    from npu_tui.compare.differences import IDS
+
+    names = [each.strip() for each in (text or "").split(",") if each.strip()]
+    for each in names:
+        if each not in IDS:
+            parser.error(say("compare.bad_finding", name=each, names=", ".join(IDS)))
+    return frozenset(names)
+
+
+def _side(parser: argparse.ArgumentParser, options: argparse.Namespace, path: str) -> Side:
+    from npu_tui.commands.profile_options import opened_profile
+    from npu_tui.compare.side import Side
+
+    refuse_terminal(parser, path)
+    side = Side(opened_profile(path, not options.no_cache, thresholds_of(options.config)))
+    if options.step is None:
+        return side
+    numbers = [each.number for each in side.profile.steps if each.number is not None]
+    if options.step != "all":
+        match = _SPAN.fullmatch(options.step)
+        if match is None:
+            parser.error(say("compare.bad_step", text=options.step))
+        low, high = int(match[1]), int(match[2] or match[1])
+        numbers = [each for each in numbers if low <= each <= high]
+    if not numbers:
+        parser.error(say("compare.no_step", path=path, text=options.step))
+    return Side(side.profile, numbers)

@@ -1,0 +1,1 @@
+"""Two profiles to what changed between them."""

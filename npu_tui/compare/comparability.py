@@ -1,0 +1,118 @@
+"""What differs between the circumstances of two profiles, and what may therefore be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from npu_tui.trace.message import Message, message
+
+Comparable = Literal["same_job", "comparable", "partly", "incomparable"]
+
+_PARTLY_BELOW = 0.8
+_INCOMPARABLE_BELOW = 0.2
+_NOT_OF_THE_RUN = ("schedule", "start_info", "end_info")
+"""Settings that say when was recorded, not what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a profile says of itself; None is what it does not say."""
+
+    rank: int | None
+    level: int | None
+    stacks: bool
+    device: bool
+    steps: bool
+    settings: Mapping[str, object]
+    versions: Mapping[str, str]
+    environment: Mapping[str, str] | None
+    collectives: frozenset[str]
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting, version or environment variable that differs; None where a side does not have it."""
+
+    key: str
+    base: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparability:
+    """What the circumstances allow; ``notes`` say why, ``not_judged`` what is left out for it."""
+
+    verdict: Comparable
+    notes: list[Message]
+    not_judged: list[Message]
+    config: list[Setting]
+    operations: float | None
+    kernels: float | None
+
+    @property
+    def same_job(self) -> bool:
+        """Whether both are ranks of one run."""
+        return self.verdict == "same_job"
+
+
+def comparability(
+    base: Circumstances, new: Circumstances, operations: float | None, kernels: float | None
+) -> Comparability:
+    """``operations`` and ``kernels`` are the shares that were matched, None where neither side has any."""
+    notes: list[Message] = []
+    skipped: list[Message] = []
+    config = _settings(base, new)
+    overlapping = base.start_ns < new.end_ns and new.start_ns < base.end_ns
+    same_job = bool(base.collectives) and base.collectives == new.collectives and overlapping and base.rank != new.rank
+    if base.level is not None and new.level is not None and base.level != new.level:
+        notes.append(message("compare.note.level", base=base.level, new=new.level))
+        skipped.append(message("compare.skipped.short_kernels"))
+    if base.stacks != new.stacks:
+        notes.append(message("compare.note.stacks", base=base.stacks, new=new.stacks))
+        skipped.append(message("compare.skipped.host_times"))
+    if same_job:
+        notes.append(message("compare.note.ranks", base=base.rank, new=new.rank))
+    for each in config:
+        if each.key in base.versions or each.key in new.versions:
+            notes.append(message("compare.note.version", key=each.key, base=each.base, new=each.new))
+    if not (base.steps and new.steps):
+        notes.append(message("compare.note.no_steps", side=_sides(base.steps, new.steps)))
+    if not (base.device and new.device):
+        notes.append(message("compare.note.no_device", side=_sides(base.device, new.device)))
+        return Comparability("incomparable", notes, skipped, config, operations, kernels)
+    shares = [share for share in (operations, kernels) if share is not None]
+    best = max(shares, default=0.0)
+    if best < _INCOMPARABLE_BELOW:
+        notes.append(message("compare.note.unlike", share=best))
+        return Comparability("incomparable", notes, skipped, config, operations, kernels)
+    if same_job:
+        return Comparability("same_job", notes, skipped, config, operations, kernels)
+    if min(shares) < _PARTLY_BELOW:
+        notes.append(message("compare.note.partly", share=min(shares)))
+        return Comparability("partly", notes, skipped, config, operations, kernels)
+    return Comparability("comparable", notes, skipped, config, operations, kernels)
+
+
+def _sides(base: bool, new: bool) -> str:
+    """Which side lacks what neither or one of both has."""
+    return "both" if not base and not new else "base" if not base else "new"
+
+
+def _settings(base: Circumstances, new: Circumstances) -> list[Setting]:
+    found = []
+    for before, after in (
+        (base.settings, new.settings),
+        (base.versions, new.versions),
+        (base.environment, new.environment),
+    ):
+        if before is None or after is None:
+            continue
+        for key in dict.fromkeys([*before, *after]):
+            was, now = before.get(key), after.get(key)
+            if was != now and key not in _NOT_OF_THE_RUN:
+                found.append(Setting(key, None if was is None else str(was), None if now is None else str(now)))
+    return found

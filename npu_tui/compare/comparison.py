@@ -1,0 +1,203 @@
+"""Two profiles compared: what the step became, class by class, kernel by kernel, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.compare.collectives import CollectiveChange, Exchanged, collective_changes
+from npu_tui.compare.comparability import Comparability, comparability
+from npu_tui.compare.kernels import GroupChange, group_changes
+from npu_tui.compare.lag import Lag, lag
+from npu_tui.compare.lines import LineChange, line_changes
+from npu_tui.compare.operations import OperationMatch, match_operations
+from npu_tui.compare.partition import PARTS, Part
+from npu_tui.compare.side import Side
+from npu_tui.compare.verdict import Judgement, judge
+from npu_tui.trace.once import once
+
+F64 = npt.NDArray[np.float64]
+
+_SHORT_KERNEL_NS = 20_000
+"""Kernels below are stretched by a finer profiler level; they are not judged where the levels differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """The change that is no change, as a share of the base: of the step, and of its computing time."""
+
+    step: float = 0.03
+    computing: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class PartChange:
+    """One class of the wall time, mean ns per step; ``exact`` is the difference times both counts of steps."""
+
+    part: Part
+    base: float
+    new: float
+    exact: int
+
+    @property
+    def delta(self) -> float:
+        """New minus base."""
+        return self.new - self.base
+
+
+class Comparison:
+    """``new`` held against ``base``; each part is computed once, when it is first asked for.
+
+    ``renumber`` tells the number that a code line of the base has in the new version of its file.
+    """
+
+    def __init__(
+        self,
+        base: Side,
+        new: Side,
+        tolerance: Tolerance | None = None,
+        renumber: Callable[[CodeLine], int | None] | None = None,
+    ) -> None:
+        self.base, self.new = base, new
+        self.tolerance = tolerance or Tolerance()
+        self._renumber = renumber
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Base and new."""
+        return self.base, self.new
+
+    @once
+    def operations(self) -> OperationMatch:
+        """The host operations of the two steps that are drawn."""
+        return match_operations(self.base.operations, self.new.operations)
+
+    @once
+    def operations_matched(self) -> float | None:
+        """Their share of all, 0...1."""
+        return self.operations.share(self.base.operations, self.new.operations)
+
+    @once
+    def kernels_matched(self) -> float | None:
+        """The share of kernels, per step, whose group both sides have, 0...1; None without a kernel."""
+        total = sum(row.base.count + row.new.count for row in self.groups)
+        shared = sum(2 * min(row.base.count, row.new.count) for row in self.groups if row.change != "replaced")
+        return shared / total if total else None
+
+    @once
+    def rungs(self) -> dict[str, float]:
+        """The share of the kernels of both sides that each way of matching paired."""
+        total = sum(row.base.count + row.new.count for row in self.groups)
+        found: dict[str, float] = {}
+        for row in self.groups:
+            if row.base.count and row.new.count:
+                found[row.rung] = found.get(row.rung, 0.0) + (row.base.count + row.new.count) / total
+        return found
+
+    @once
+    def comparability(self) -> Comparability:
+        """What may be judged."""
+        return comparability(
+            self.base.circumstances, self.new.circumstances, self.operations_matched, self.kernels_matched
+        )
+
+    @once
+    def groups(self) -> list[GroupChange]:
+        """Every group of kernels, the largest difference first."""
+        match, own = self.operations, (self.base.operations, self.new.operations)
+        pairs = list(zip(own[0].item[match.base].tolist(), own[1].item[match.new].tolist(), strict=True))
+        replaced = [
+            (own[0].item[_with_children(own[0].parent, each.base)].tolist(),
+             own[1].item[_with_children(own[1].parent, each.new)].tolist())
+            for each in match.replaced
+        ]  # fmt: skip
+        levels = [side.profile.profiler_level for side in self.sides]
+        differ = None not in levels and levels[0] != levels[1]
+        return group_changes(self.base.kernels, self.new.kernels, pairs, replaced, _SHORT_KERNEL_NS if differ else 0)
+
+    @once
+    def stream_overlap(self) -> float:
+        """What the groups' differences exceed that of computing time: kernels that ran side by side, ns per step."""
+        computing = next((row.delta for row in self.parts if row.part == "computing"), 0.0)
+        return sum(row.delta for row in self.groups) - computing
+
+    @once
+    def parts(self) -> list[PartChange]:
+        """The classes of wall time in the order of a step's work; their differences sum to that of the step."""
+        silent = not any(side.collectives for side in self.sides)
+        waits = self.base.waits is not None and self.new.waits is not None
+        samples = [side.parts(waits) for side in self.sides]
+        if not all(samples):
+            return []
+        if silent:  # nothing was waited for where nothing was exchanged
+            samples = [[{**step, "wait": 0, "transfer": step["exposed"]} for step in side] for side in samples]
+            for step in (*samples[0], *samples[1]):
+                del step["exposed"]
+        base, new = samples
+        names = [name for name in PARTS if name in base[0]]
+        rows = []
+        for name in names:
+            before, after = [step[name] for step in base], [step[name] for step in new]
+            exact = len(base) * sum(after) - len(new) * sum(before)
+            rows.append(PartChange(name, sum(before) / len(base), sum(after) / len(new), exact))
+        return rows
+
+    @once
+    def step(self) -> Judgement:
+        """How the wall time of the step changed."""
+        judged = judge(self.base.walls, self.new.walls, self.tolerance.step, self.paired)
+        if self.comparability.verdict == "incomparable":
+            return Judgement(judged.base, judged.new, judged.delta, judged.shift, judged.visible, "incomparable")
+        if not all(side.circumstances.steps for side in self.sides) and judged.verdict != "same":
+            return Judgement(judged.base, judged.new, judged.delta, judged.shift, judged.visible, "unsure")
+        return judged
+
+    @once
+    def computing(self) -> Judgement | None:
+        """How the computing time of the step changed: one step a side is enough to tell. None without a device."""
+        samples = [np.array([each["computing"] for each in side.parts(False)], np.float64) for side in self.sides]
+        if not all(len(each) for each in samples) or self.comparability.verdict == "incomparable":
+            return None
+        return judge(samples[0], samples[1], self.tolerance.computing, self.paired, few=None)
+
+    @property
+    def paired(self) -> bool:
+        """Whether step n of one side is step n of the other: ranks of one job."""
+        numbers = [[each.number for each in side.windows] for side in self.sides]
+        return self.comparability.same_job and numbers[0] == numbers[1]
+
+    @once
+    def lines(self) -> list[LineChange]:
+        """The code lines whose launches lost time, the largest difference first."""
+        return line_changes(self.base.lines, self.new.lines, self._renumber)
+
+    @once
+    def collectives(self) -> list[CollectiveChange]:
+        """The collectives by their place in the step."""
+        nothing = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+        base, new = (
+            Exchanged(side.trace, side.collectives, side.windows, side.claims.exposed if side.claims else nothing)
+            for side in self.sides
+        )
+        return collective_changes(base, new)
+
+    @once
+    def lag(self) -> Lag:
+        """How far the new side is behind at each matched operation of the steps that are drawn."""
+        base, new = ((side.trace, side.sample.medoid, side.operations) for side in self.sides)
+        return lag(base, new, self.operations)
+
+
+def _with_children(parent: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Positions of ``chosen`` and of all operations inside them, ascending."""
+    inside = np.zeros(len(parent) + 1, np.bool_)
+    inside[chosen] = True
+    above = parent.copy()
+    while (known := above >= 0).any():
+        inside[:-1] |= known & inside[above]
+        above = np.where(known, parent[above], -1)
+    return np.flatnonzero(inside[:-1])

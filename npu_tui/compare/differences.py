@@ -1,0 +1,358 @@
+"""The findings of a comparison: what changed, what it costs per step, and where on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.findings.model import FindingClass, Severity
+from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.kernels import GroupChange
+from npu_tui.compare.side import Side
+from npu_tui.trace.message import Message, message
+
+I64 = npt.NDArray[np.int64]
+
+SideName = Literal["base", "new"]
+
+_NONE = np.zeros(0, np.int64)
+_WORTH = 0.002
+"""Share of the base step from which a change is a finding."""
+_HIGH, _MEDIUM = 0.03, 0.01
+_SYNCS = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::nonzero")
+_CAUSES_OF_LINES = ("DIFF.SYNC.ADDED", "DIFF.COMPILE")
+_COMPILE = "aclopCompileAndExecute"
+_FREQUENCY = "AI Core Freq"
+_FREQUENCY_SHARE = 0.02
+_MOST_EVIDENCE = 5
+_KERNEL_IDS = {
+    "new": "DIFF.KERNEL.NEW",
+    "gone": "DIFF.KERNEL.GONE",
+    "slower": "DIFF.KERNEL.SLOWER",
+    "faster": "DIFF.KERNEL.FASTER",
+    "more": "DIFF.KERNEL.MORE",
+    "fewer": "DIFF.KERNEL.FEWER",
+    "changed": "DIFF.KERNEL.CHANGED",
+    "replaced": "DIFF.REPLACED",
+}
+IDS = (
+    "DIFF.STEP", *_KERNEL_IDS.values(), "DIFF.LINE", "DIFF.SYNC.ADDED", "DIFF.COMM.EXPOSED", "DIFF.COMM.LATE_RANK",
+    "DIFF.COMM.BANDWIDTH", "DIFF.COMPILE", "DIFF.FREQ", "DIFF.CONFIG", "DIFF.INCOMPARABLE",
+)  # fmt: skip
+"""All findings of a comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where on one side a difference is to be seen: ``[start, end)`` in ns of that side's trace, on ``lane``."""
+
+    side: SideName
+    start: int
+    end: int
+    lane: int | None
+    name: str
+    item: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that changed.
+
+    ``delta`` is what it adds to a step (ns, negative: saves), None where that cannot be told.
+    """
+
+    id: str
+    cls: FindingClass
+    severity: Severity
+    title: Message
+    delta: float | None
+    places: tuple[Place, ...]
+    advice: tuple[Message, ...] = ()
+    part_of: str | None = None
+
+
+def differences(comparison: Comparison) -> list[Difference]:
+    """All that changed and is worth a look: what costs or saves most first, then what only explains."""
+    if comparison.comparability.verdict == "incomparable":
+        return [Difference("DIFF.INCOMPARABLE", "config", "info", message("diff.incomparable"), None, ())]
+    wall = float(comparison.base.walls.mean())
+    found = [
+        *_kernels(comparison, wall),
+        *_synchronisations(comparison, wall),
+        *_collectives(comparison, wall),
+        *_compilations(comparison, wall),
+    ]
+    causes = [each for each in found if each.id in _CAUSES_OF_LINES and (each.delta or 0) > 0]
+    cause = max(causes, key=lambda each: each.delta or 0, default=None)
+    found += _lines(comparison, wall, cause.id if cause else None)
+    found.sort(key=lambda each: -abs(each.delta or 0))
+    return [*found, *_frequency(comparison), *_configuration(comparison), *_step(comparison)]
+
+
+def _severity(delta: float, wall: float) -> Severity:
+    share = abs(delta) / wall
+    if delta < 0:
+        return "info"
+    return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
+
+
+def _places(side: Side, name: SideName, items: I64) -> list[Place]:
+    """The longest of the slices ``items``, by start."""
+    slices = side.trace.slices
+    longest = items[np.argsort(slices.start[items] - slices.end[items], kind="stable")][:_MOST_EVIDENCE]
+    return [
+        Place(
+            name,
+            int(slices.start[item]),
+            int(slices.end[item]),
+            int(slices.lane[item]),
+            side.trace.name_of(item),
+            item,
+        )
+        for item in sorted(longest.tolist())
+    ]
+
+
+def _both(comparison: Comparison, base: I64, new: I64) -> tuple[Place, ...]:
+    return (*_places(comparison.base, "base", base), *_places(comparison.new, "new", new))
+
+
+def _kernels(comparison: Comparison, wall: float) -> Iterator[Difference]:
+    for row in comparison.groups:
+        finding = _KERNEL_IDS.get(row.change)
+        if finding is None or abs(row.delta) < _WORTH * wall:
+            continue
+        yield Difference(
+            finding,
+            "compute",
+            _severity(row.delta, wall),
+            message(f"diff.{row.change}", **_group_words(row)),
+            row.delta,
+            _both(comparison, row.base_items, row.new_items),
+        )
+
+
+def _group_words(row: GroupChange) -> dict[str, object]:
+    was = row.was or row.identity
+    return {
+        "kernel": row.identity.type,
+        "was": " + ".join(row.parts) or was.type,
+        "attributes": row.identity.shapes or "",
+        "what": _attribute(row),
+        "base_count": row.base.count,
+        "new_count": row.new.count,
+        "base_median": row.base.median,
+        "new_median": row.new.median,
+        "delta": row.delta,
+    }
+
+
+def _attribute(row: GroupChange) -> Message | str:
+    """Which attributes of a changed group differ, and how."""
+    if row.was is None:
+        return ""
+    for key in ("dtypes", "shapes", "formats", "core"):
+        before, after = getattr(row.was, key), getattr(row.identity, key)
+        if before != after:
+            return message(f"diff.attribute.{key}", base=before, new=after)
+    return ""
+
+
+def _synchronisations(comparison: Comparison, wall: float) -> Iterator[Difference]:
+    """Operations that wait for the device and that only the new side has."""
+    added = [_alone(comparison, k) for k in (0, 1)]
+    counts = [[names.count(name) for name in _SYNCS] for _, names in added]
+    more = sum(max(0, new - base) for base, new in zip(counts[0], counts[1], strict=True))
+    idle = _idle(comparison)
+    if not more or idle < _WORTH * wall:
+        return
+    items, names = added[1]
+    own = np.array([item for item, name in zip(items, names, strict=True) if name in _SYNCS], np.int64)
+    outer = own[[name == _SYNCS[0] for name in names if name in _SYNCS]] if _SYNCS[0] in names else own
+    yield Difference(
+        "DIFF.SYNC.ADDED",
+        "dispatch",
+        _severity(idle, wall),
+        message("diff.sync_added", count=len(outer), operation=comparison.new.trace.name_of(int(outer[0])), delta=idle),
+        idle,
+        tuple(_places(comparison.new, "new", outer)),
+        (message("diff.sync_added.advice"),),
+    )
+
+
+def _idle(comparison: Comparison) -> float:
+    """How much longer the device has nothing to do, ns per step."""
+    idle = ("prep", "host_late", "device_side", "unlinked", "tail")
+    return sum(row.delta for row in comparison.parts if row.part in idle)
+
+
+def _alone(comparison: Comparison, k: int) -> tuple[list[int], list[str]]:
+    """The operations of one side that nothing was matched with: slices and names."""
+    own = comparison.sides[k].operations
+    match = (comparison.operations.base, comparison.operations.new)[k]
+    alone = np.ones(len(own), np.bool_)
+    alone[match] = False
+    at = np.flatnonzero(alone)
+    return own.item[at].tolist(), [own.name[each] for each in at.tolist()]
+
+
+def _lines(comparison: Comparison, wall: float, cause: str | None) -> Iterator[Difference]:
+    for row in comparison.lines:
+        if abs(row.delta) < _WORTH * wall or row.code is None:
+            continue
+        yield Difference(
+            "DIFF.LINE",
+            "dispatch",
+            _severity(row.delta, wall),
+            message(
+                "diff.line" if row.delta > 0 else "diff.line_earlier",
+                file=row.code.file,
+                line=row.code.line,
+                function=row.code.function,
+                base=row.base.lost if row.base else 0.0,
+                new=row.new.lost if row.new else 0.0,
+                delta=row.delta,
+            ),
+            row.delta,
+            _both(comparison, *(_NONE if cost is None else cost.items for cost in (row.base, row.new))),
+            (),
+            cause if row.delta > 0 else None,
+        )
+
+
+def _collectives(comparison: Comparison, wall: float) -> Iterator[Difference]:
+    parts = {row.part: row for row in comparison.parts}
+    known = "wait" in parts
+    for row in comparison.collectives:
+        base, new = row.base, row.new
+        if base is None or new is None:
+            continue
+        words = {"type": row.type, "group": row.group, "ordinal": row.ordinal + 1}
+        places = _both(comparison, np.array(base.items, np.int64), np.array(new.items, np.int64))
+        if not known or None in (base.wait, new.wait, base.transfer, new.transfer):
+            continue
+        waited = new.exposed_wait - base.exposed_wait
+        if abs(waited) >= _WORTH * wall:
+            code = "diff.late_rank" if base.peer != new.peer else "diff.wait"
+            args = {"base_wait": base.wait, "new_wait": new.wait, "base_peer": base.peer, "new_peer": new.peer}
+            yield Difference(
+                "DIFF.COMM.LATE_RANK",
+                "communication",
+                _severity(waited, wall),
+                message(code, **words, **args, delta=waited),
+                waited,
+                places,
+            )
+        moved = new.exposed_transfer - base.exposed_transfer
+        if abs(moved) >= _WORTH * wall:
+            yield Difference(
+                "DIFF.COMM.BANDWIDTH",
+                "communication",
+                _severity(moved, wall),
+                message("diff.bandwidth", **words, base=base.transfer, new=new.transfer, delta=moved),
+                moved,
+                places,
+            )
+    exposed = parts.get("exposed")
+    if exposed is not None and abs(exposed.delta) >= _WORTH * wall:
+        base_items = [item for row in comparison.collectives if row.base for item in row.base.items]
+        new_items = [item for row in comparison.collectives if row.new for item in row.new.items]
+        yield Difference(
+            "DIFF.COMM.EXPOSED",
+            "communication",
+            _severity(exposed.delta, wall),
+            message("diff.exposed", base=exposed.base, new=exposed.new, delta=exposed.delta),
+            exposed.delta,
+            _both(comparison, np.array(base_items, np.int64), np.array(new_items, np.int64)),
+        )
+
+
+def _compilations(comparison: Comparison, wall: float) -> Iterator[Difference]:
+    """Operators that are compiled while the step runs; nothing where a side has not recorded CANN."""
+    if any(not _records_cann(side) for side in comparison.sides):
+        return
+    items = [_named(side, _COMPILE) for side in comparison.sides]
+    time = [
+        float((side.trace.slices.end[own] - side.trace.slices.start[own]).sum()) / len(side.windows)
+        for side, own in zip(comparison.sides, items, strict=True)
+    ]
+    longer = time[1] - time[0]
+    if abs(longer) >= _WORTH * wall:
+        idle = _idle(comparison)
+        delta = min(longer, max(idle, 0.0)) if longer > 0 else max(longer, min(idle, 0.0))
+        counts = [len(own) / len(side.windows) for side, own in zip(comparison.sides, items, strict=True)]
+        yield Difference(
+            "DIFF.COMPILE",
+            "dispatch",
+            _severity(delta, wall),
+            message("diff.compile", base_count=counts[0], new_count=counts[1], base=time[0], new=time[1]),
+            delta,
+            _both(comparison, items[0], items[1]),
+        )
+
+
+def _records_cann(side: Side) -> bool:
+    return any(layer.kind == "cann" and layer.lanes for layer in side.trace.layers)
+
+
+def _named(side: Side, part: str) -> I64:
+    """The slices of the compared steps whose name holds ``part``."""
+    slices = side.trace.slices
+    chosen = np.array([part in name for name in side.trace.names] + [False])
+    found = np.flatnonzero(chosen[slices.name])
+    inside = np.zeros(len(found), np.bool_)
+    for each in side.windows:
+        inside |= (slices.start[found] >= each.host_start) & (slices.start[found] < each.end)
+    return found[inside]
+
+
+def _frequency(comparison: Comparison) -> Iterator[Difference]:
+    clocks = [_mean_clock(side) for side in comparison.sides]
+    if clocks[0] and clocks[1] and abs(clocks[1] - clocks[0]) >= _FREQUENCY_SHARE * clocks[0]:
+        yield Difference(
+            "DIFF.FREQ", "compute", "info", message("diff.frequency", base=clocks[0], new=clocks[1]), None, ()
+        )
+
+
+def _mean_clock(side: Side) -> float | None:
+    """The mean recorded clock of the cores in the compared steps, MHz; None where none is recorded."""
+    counters = side.trace.counters
+    values: list[float] = []
+    for series in counters.series:
+        if series.name.startswith(_FREQUENCY):
+            own = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
+            time = counters.time[own]
+            inside = (time >= side.windows[0].start) & (time <= side.windows[-1].end)
+            values += counters.value[own][inside if inside.any() else slice(None)].tolist()
+    return sum(values) / len(values) if values else None
+
+
+def _configuration(comparison: Comparison) -> Iterator[Difference]:
+    config = comparison.comparability.config
+    if config:
+        keys: Sequence[str] = [each.key for each in config]
+        yield Difference(
+            "DIFF.CONFIG", "config", "info", message("diff.config", count=len(keys), keys=", ".join(keys)), None, ()
+        )
+
+
+def _step(comparison: Comparison) -> Iterator[Difference]:
+    judged = comparison.step
+    if judged.verdict in ("slower", "faster"):
+        windows = [side.sample.medoid for side in comparison.sides]
+        names: tuple[SideName, SideName] = ("base", "new")
+        yield Difference(
+            "DIFF.STEP",
+            "dispatch",
+            "info",
+            message(f"diff.step.{judged.verdict}", delta=judged.delta, share=judged.delta / float(judged.base.mean())),
+            judged.delta,
+            tuple(
+                Place(name, each.start, each.end, None, each.name or "")
+                for name, each in zip(names, windows, strict=True)
+            ),
+        )

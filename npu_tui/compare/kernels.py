@@ -1,0 +1,303 @@
+"""Kernels of two profiles by what they are: groups of equal kernels, and which group became which.
+
+A group's difference splits without rest into "more calls" and "slower calls". Groups are matched by (type, shapes,
+dtypes, formats, core) where both profiles have kernel_details.csv, else by type; kernels of matched operations tell
+which group turned into another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.compare.statistics import FEWEST, discoveries, rank_sum_p
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+Change = Literal["new", "gone", "slower", "faster", "more", "fewer", "changed", "replaced", "same"]
+Rung = Literal["operation", "attributes", "type"]
+
+_DISCOVERY = 0.1
+_NOTICEABLE = 0.01
+"""Change of a kernel's mean time below which nothing is said of it."""
+_FEW_CALLS = 0.15
+"""The same for fewer calls than a rank test needs: single calls of one kernel spread by 0.89...1.13 (5th to 95th
+percentile) between equal runs."""
+_LARGE_SAMPLE = 2_000
+"""Calls per side that a rank test reads; more of them, evenly drawn, change no verdict."""
+
+
+class Identity(NamedTuple):
+    """What a kernel is; None where the profile does not tell."""
+
+    type: str
+    shapes: str | None = None
+    dtypes: str | None = None
+    formats: str | None = None
+    core: str | None = None
+
+    @property
+    def bare(self) -> Identity:
+        """The type alone."""
+        return Identity(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The compute kernels of the compared steps; (n,) each, by start.
+
+    ``identity`` indexes ``identities``, ``step`` the compared steps, ``operation`` is the launching slice, -1 unknown.
+    """
+
+    item: I64
+    duration: I64
+    identities: list[Identity]
+    identity: I64
+    step: I64
+    operation: I64
+    steps: int
+
+    @property
+    def described(self) -> bool:
+        """Whether more than the type is known of any kernel."""
+        return any(each != each.bare for each in self.identities)
+
+    def by_type(self) -> Kernels:
+        """The same kernels with nothing but their type known."""
+        codes: dict[Identity, int] = {}
+        of = np.array([codes.setdefault(each.bare, len(codes)) for each in self.identities] or [0], np.int64)
+        return replace(self, identities=list(codes), identity=of[self.identity])
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSide:
+    """The calls of one group, per step: mean count, mean total and the median of a call in ns."""
+
+    count: float
+    total: float
+    median: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """One group on both sides, ns per step; ``by_count`` + ``by_duration`` = ``delta``.
+
+    ``was`` is what the group was called in the base where it changed, ``replaces`` names all that it replaces.
+    ``base_items`` and ``new_items`` are its slices in time order.
+    """
+
+    identity: Identity
+    was: Identity | None
+    change: Change
+    rung: Rung
+    base: GroupSide
+    new: GroupSide
+    by_count: float
+    by_duration: float
+    p: float | None
+    q: float | None
+    base_items: I64
+    new_items: I64
+    parts: tuple[str, ...] = ()
+
+    @property
+    def delta(self) -> float:
+        """New minus base total, ns per step."""
+        return self.new.total - self.base.total
+
+
+def group_changes(
+    base: Kernels,
+    new: Kernels,
+    operations: Sequence[tuple[int, int]] = (),
+    replaced: Sequence[tuple[Sequence[int], Sequence[int]]] = (),
+    judged_from: int = 0,
+) -> list[GroupChange]:
+    """Every group of either side, the largest difference first.
+
+    ``operations`` are pairs of matched slices, ``replaced`` runs of slices that stand in each other's place. Kernels
+    whose median is below ``judged_from`` ns are never called slower or faster.
+    """
+    described = base.described and new.described
+    if not described:
+        base, new = base.by_type(), new.by_type()
+    sides = _Sides(base, new)
+    rows = [sides.row(identity, identity, "attributes" if described else "type") for identity in sides.shared]
+    left = {identity for identity in sides.codes[0] if identity not in sides.codes[1]}
+    right = {identity for identity in sides.codes[1] if identity not in sides.codes[0]}
+    for was, now in sides.changed(operations, left, right):
+        rows.append(replace(sides.row(was, now, "operation"), change="changed", was=was))
+        left.discard(was)
+        right.discard(now)
+    for olds, news in sides.replacements(replaced, left, right):
+        rows.append(sides.merged(olds, news))
+        left -= set(olds)
+        right -= set(news)
+    rows += [sides.row(each, None, "attributes" if described else "type") for each in left]
+    rows += [sides.row(None, each, "attributes" if described else "type") for each in right]
+    return sorted(_judged(rows, judged_from), key=lambda row: (-abs(row.delta), row.identity.type, str(row.identity)))
+
+
+def _judged(rows: list[GroupChange], judged_from: int) -> list[GroupChange]:
+    """The rows with their q, and the word for what changed where nothing else has said it."""
+    q = discoveries(np.array([np.nan if row.p is None else row.p for row in rows]))
+    found = []
+    for row, value in zip(rows, q.tolist(), strict=True):
+        row = replace(row, q=None if np.isnan(value) else value)
+        found.append(row if row.change in ("changed", "replaced") else replace(row, change=_word(row, judged_from)))
+    return found
+
+
+def _word(row: GroupChange, judged_from: int) -> Change:
+    if not row.base.count:
+        return "new"
+    if not row.new.count:
+        return "gone"
+    slower: Change = "slower" if row.by_duration > 0 else "faster"
+    more: Change = "more" if row.by_count > 0 else "fewer"
+    told = row.q <= _DISCOVERY if row.q is not None else False
+    before = row.base.total / row.base.count
+    least = _NOTICEABLE if told else _FEW_CALLS
+    apart = abs(row.new.total / row.new.count - before) >= least * before
+    long_enough = min(row.base.median or 0, row.new.median or 0) >= judged_from
+    timed = apart and long_enough and (told or row.q is None)
+    counted = row.base.count != row.new.count
+    if counted and (not timed or abs(row.by_count) >= abs(row.by_duration)):
+        return more
+    return slower if timed else "same"
+
+
+class _Sides:
+    """Both sides with their groups."""
+
+    def __init__(self, base: Kernels, new: Kernels) -> None:
+        self.kernels = (base, new)
+        self.codes = tuple(
+            {identity: code for code, identity in enumerate(side.identities) if (side.identity == code).any()}
+            for side in self.kernels
+        )
+        self.shared = [identity for identity in self.codes[0] if identity in self.codes[1]]
+        self._members = tuple(_members(side) for side in self.kernels)
+
+    def items_of(self, side: int, identity: Identity | None) -> I64:
+        """Positions of the calls of ``identity`` on ``side``, ascending."""
+        return np.zeros(0, np.int64) if identity is None else self._members[side][self.codes[side][identity]]
+
+    def row(self, was: Identity | None, now: Identity | None, rung: Rung) -> GroupChange:
+        """The group called ``was`` in the base and ``now`` in the new profile."""
+        at = (self.items_of(0, was), self.items_of(1, now))
+        return self._row(now or was or Identity(""), at, rung)
+
+    def merged(self, olds: list[Identity], news: list[Identity]) -> GroupChange:
+        """All calls of ``olds`` against all of ``news``, compared by their time alone."""
+        at = tuple(
+            np.sort(np.concatenate([self.items_of(k, each) for each in names])) for k, names in enumerate((olds, news))
+        )
+        row = self._row(news[0], (at[0], at[1]), "operation")
+        return replace(
+            row,
+            change="replaced",
+            was=olds[0],
+            by_count=0.0,
+            by_duration=row.delta,
+            p=None,
+            parts=tuple(dict.fromkeys(each.type for each in olds)),
+        )
+
+    def _row(self, identity: Identity, at: tuple[I64, I64], rung: Rung) -> GroupChange:
+        times = [side.duration[own] for side, own in zip(self.kernels, at, strict=True)]
+        base, new = (
+            GroupSide(
+                len(time) / side.steps, float(time.sum()) / side.steps, float(np.median(time)) if len(time) else None
+            )
+            for side, time in zip(self.kernels, times, strict=True)
+        )
+        if base.count and new.count:
+            before, after = base.total / base.count, new.total / new.count
+            by_count, by_duration = (new.count - base.count) * before, new.count * (after - before)
+        else:
+            by_count, by_duration = new.total - base.total, 0.0
+        p = None
+        if min(len(time) for time in times) >= FEWEST:
+            p = rank_sum_p(_drawn(times[0]), _drawn(times[1]))
+        items = [side.item[own] for side, own in zip(self.kernels, at, strict=True)]
+        return GroupChange(identity, None, "same", rung, base, new, by_count, by_duration, p, None, items[0], items[1])
+
+    def changed(
+        self, operations: Sequence[tuple[int, int]], left: set[Identity], right: set[Identity]
+    ) -> list[tuple[Identity, Identity]]:
+        """Groups of one side only that matched operations launched in each other's place, of one type."""
+        votes: Counter[tuple[Identity, Identity]] = Counter()
+        of = [_by_operation(side) for side in self.kernels]
+        for before, after in operations:
+            for old, now in zip(of[0].get(before, ()), of[1].get(after, ()), strict=False):
+                was, is_now = self.kernels[0].identities[old], self.kernels[1].identities[now]
+                if was in left and is_now in right and was.type == is_now.type:
+                    votes[was, is_now] += 1
+        return _one_to_one(votes)
+
+    def replacements(
+        self, replaced: Sequence[tuple[Sequence[int], Sequence[int]]], left: set[Identity], right: set[Identity]
+    ) -> list[tuple[list[Identity], list[Identity]]]:
+        """Groups of one side only whose operations stand in each other's place."""
+        of = [_by_operation(side) for side in self.kernels]
+        found: Counter[tuple[tuple[Identity, ...], tuple[Identity, ...]]] = Counter()
+        for runs in replaced:
+            names = [
+                tuple(
+                    dict.fromkeys(
+                        side.identities[code]
+                        for operation in run
+                        for code in by.get(operation, ())
+                        if side.identities[code] in alone
+                    )
+                )
+                for side, run, by, alone in zip(self.kernels, runs, of, (left, right), strict=True)
+            ]
+            if names[0] and names[1]:
+                found[names[0], names[1]] += 1
+        taken: set[Identity] = set()
+        rows = []
+        for (olds, news), _ in found.most_common():
+            if taken.isdisjoint(olds) and taken.isdisjoint(news):
+                rows.append((list(olds), list(news)))
+                taken |= {*olds, *news}
+        return rows
+
+
+def _members(side: Kernels) -> list[I64]:
+    order = np.argsort(side.identity, kind="stable")
+    edges = np.searchsorted(side.identity[order], np.arange(1, len(side.identities)))
+    return np.split(order, edges)
+
+
+def _by_operation(side: Kernels) -> dict[int, list[int]]:
+    """The identities that each launching slice launched, in order."""
+    found: dict[int, list[int]] = {}
+    known = np.flatnonzero(side.operation >= 0)
+    for operation, code in zip(side.operation[known].tolist(), side.identity[known].tolist(), strict=True):
+        found.setdefault(operation, []).append(code)
+    return found
+
+
+def _one_to_one(votes: Counter[tuple[Identity, Identity]]) -> list[tuple[Identity, Identity]]:
+    taken: set[tuple[int, Identity]] = set()
+    found = []
+    for (was, now), _ in votes.most_common():
+        if (0, was) not in taken and (1, now) not in taken:
+            found.append((was, now))
+            taken |= {(0, was), (1, now)}
+    return found
+
+
+def _drawn(times: I64) -> F64:
+    """At most a few thousand of ``times``, evenly over them."""
+    if len(times) > _LARGE_SAMPLE:
+        times = times[np.linspace(0, len(times) - 1, _LARGE_SAMPLE).astype(np.int64)]
+    return times.astype(np.float64)

@@ -1,0 +1,99 @@
+"""The wall time of a step, every nanosecond in one class.
+
+In the order of claim: computing; communication that computing does not hide, cut where its longest wait for a peer
+ends; before the first and after the last of these; what is left is Free, late host, device side or without a link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.overlap.free import FreeSplit
+from npu_tui.analysis.overlap.lanes import Intervals, OverlapLanes
+from npu_tui.trace.intervals import difference, intersection, union
+
+I64 = npt.NDArray[np.int64]
+
+Part = Literal[
+    "prep", "computing", "wait", "transfer", "exposed", "host_late", "device_side", "unlinked", "tail"
+]  # fmt: skip
+PARTS: tuple[Part, ...] = get_args(Part)
+"""In the order of a step's work; ``exposed`` stands for ``wait`` and ``transfer`` where no wait is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Disjoint intervals of one device for each part but ``prep`` and ``tail``, over the whole trace, ascending."""
+
+    computing: Intervals
+    wait: Intervals | None
+    exposed: Intervals
+    host_late: Intervals
+    device_side: Intervals
+
+
+def claims(lanes: OverlapLanes, split: FreeSplit | None, waits: Intervals | None) -> Claims:
+    """``waits`` is from the start of each collective to the end of its longest wait, None where none is recorded."""
+    computing = union(*lanes.computing)
+    exposed = difference(*lanes.communication, *computing)
+    wait = None if waits is None else intersection(*exposed, *waits)
+    none = np.zeros(0, np.int64)
+    late, side = (none, none), (none, none)
+    if split is not None:
+        turn = np.clip(np.rint(split.late_until).astype(np.int64), split.start, split.end)[split.linked]
+        late, side = (split.start[split.linked], turn), (turn, split.end[split.linked])
+    busy = union(np.concatenate((computing[0], exposed[0])), np.concatenate((computing[1], exposed[1])))
+    late = difference(*late, *busy)
+    return Claims(computing, wait, exposed, late, difference(*difference(*side, *busy), *late))
+
+
+def partition(own: Claims, low: int, high: int) -> dict[Part, int]:
+    """How long each part lasts within ``[low, high)``, ns; they sum to ``high - low`` exactly.
+
+    ``exposed`` is left out where the waits are known, ``wait`` and ``transfer`` where they are not. A window in which
+    nothing ran on the device is all ``prep``.
+    """
+    sizes = {
+        name: _within(intervals, low, high)
+        for name, intervals in (
+            ("computing", own.computing),
+            ("exposed", own.exposed),
+            ("host_late", own.host_late),
+            ("device_side", own.device_side),
+        )
+    }
+    first, last = _reach((own.computing, own.exposed), low, high)
+    parts: dict[Part, int] = {"prep": first - low, "computing": sizes["computing"]}
+    if own.wait is None:
+        parts["exposed"] = sizes["exposed"]
+    else:
+        parts["wait"] = _within(own.wait, low, high)
+        parts["transfer"] = sizes["exposed"] - parts["wait"]
+    # Free may begin before the first or go on after the last work of the window.
+    parts["host_late"] = _within(own.host_late, first, last)
+    parts["device_side"] = _within(own.device_side, first, last)
+    parts["tail"] = high - last
+    parts["unlinked"] = (high - low) - sum(parts.values())
+    return {name: parts[name] for name in PARTS if name in parts}
+
+
+def _reach(kinds: tuple[Intervals, ...], low: int, high: int) -> tuple[int, int]:
+    """Start of the first and end of the last interval within the window; its end twice without any."""
+    first, last = high, low
+    for start, end in kinds:
+        at = slice(int(np.searchsorted(end, low, "right")), int(np.searchsorted(start, high, "left")))
+        if at.start < at.stop:
+            first = min(first, max(low, int(start[at.start])))
+            last = max(last, min(high, int(end[at.stop - 1])))
+    return (first, last) if first < last else (high, high)
+
+
+def _within(intervals: Intervals, low: int, high: int) -> int:
+    """Length of disjoint ascending ``intervals`` inside the window, ns."""
+    start, end = intervals
+    at = slice(int(np.searchsorted(end, low, "right")), int(np.searchsorted(start, high, "left")))
+    return int((np.minimum(end[at], high) - np.maximum(start[at], low)).clip(0).sum())

@@ -1,0 +1,208 @@
+"""What a comparison reads of one profile: its steps as samples, and everything of them by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.launches.code_lines import launches_by_line
+from npu_tui.analysis.launches.origin import Around, operation_of
+from npu_tui.analysis.overlap.lanes import Intervals
+from npu_tui.analysis.work.communication import Collective
+from npu_tui.compare.comparability import Circumstances
+from npu_tui.compare.kernels import Identity, Kernels
+from npu_tui.compare.lines import LineCost
+from npu_tui.compare.operations import Operations, operations
+from npu_tui.compare.partition import Claims, Part, claims, partition
+from npu_tui.compare.steps import Sample, StepWindow, sample, step_windows
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.times import parse_times
+from npu_tui.profile.profile import Profile
+from npu_tui.trace.once import once
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+_OPERATION = "cpu_op"
+_VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
+_DETAILS = ("Name", "Start Time(us)", "Type", "Input Shapes", "Input Data Types", "Input Formats", "Accelerator Core")
+
+
+class Side:
+    """One profile of a comparison; ``steps`` are those the user chose, None for all but the first and outliers."""
+
+    def __init__(self, profile: Profile, steps: Sequence[int] | None = None) -> None:
+        self.profile = profile
+        self.trace = profile.trace
+        self._chosen = None if steps is None else frozenset(steps)
+
+    @once
+    def sample(self) -> Sample:
+        """The steps that are compared."""
+        windows = step_windows(self.trace, self.profile.steps)
+        if self._chosen is not None:
+            return sample([each for each in windows if each.number in self._chosen] or windows, everything=True)
+        return sample(windows)
+
+    @property
+    def windows(self) -> list[StepWindow]:
+        """The windows of the compared steps, by start."""
+        return self.sample.compared
+
+    @property
+    def walls(self) -> F64:
+        """How long each compared step took, ns."""
+        return np.array([each.wall for each in self.windows], np.float64)
+
+    @once
+    def collectives(self) -> list[Collective]:
+        """The collectives of the trace; none where the file with their args is gone."""
+        try:
+            return self.profile.whole.collectives
+        except InputError:
+            return []
+
+    @once
+    def waits(self) -> Intervals | None:
+        """From the start of each collective to the end of its longest wait for a peer; None where none is recorded."""
+        own = [each for each in self.collectives if each.waited is not None]
+        if not own:
+            return None
+        start = self.trace.slices.start[np.array([each.item for each in own])]
+        return start, start + np.array([each.waited for each in own], np.int64)
+
+    @once
+    def claims(self) -> Claims | None:
+        """What the device did, None without one."""
+        device = next((each for each in self.profile.devices if each.lanes is not None), None)
+        return None if device is None or device.lanes is None else claims(device.lanes, device.split, self.waits)
+
+    def parts(self, waits: bool) -> list[dict[Part, int]]:
+        """The partition of every compared step, ns; with ``waits`` exposed communication is cut in two."""
+        own = self.claims
+        if own is None:
+            return []
+        if not waits:
+            own = Claims(own.computing, None, own.exposed, own.host_late, own.device_side)
+        return [partition(own, each.start, each.end) for each in self.windows]
+
+    @once
+    def operations(self) -> Operations:
+        """The host operations of the step that is drawn."""
+        step = self.sample.medoid
+        return operations(self.trace, step.host_start, step.end if step.name else 2**62)
+
+    @once
+    def kernels(self) -> Kernels:
+        """The compute kernels that start in a compared step."""
+        kernels = self.profile.whole.kernels
+        begins = np.array([each.start for each in self.windows])
+        ends = np.array([each.end for each in self.windows])
+        if self.windows[-1].name is None:
+            ends = ends + 1
+        start = self.trace.slices.start[kernels.item]
+        step = np.searchsorted(begins, start, "right") - 1
+        own = np.flatnonzero((step >= 0) & (start < ends[np.maximum(step, 0)]))
+        own = own[np.argsort(start[own], kind="stable")]
+        item = kernels.item[own]
+        identities, code = self._identities(item, [kernels.types[k] for k in kernels.type[own].tolist()])
+        return Kernels(
+            item,
+            self.trace.slices.end[item] - self.trace.slices.start[item],
+            identities,
+            code,
+            step[own],
+            self._operation_of(item),
+            len(self.windows),
+        )
+
+    def _operation_of(self, item: I64) -> I64:
+        """The innermost operation of the framework that launched each kernel, -1 unknown; (n,)."""
+        found = operation_of(self.trace, item)
+        missing = np.flatnonzero(found < 0)
+        if len(missing) and _OPERATION in self.trace.categories:
+            links = self.trace.links
+            source = np.full(len(self.trace.slices), -1, np.int64)
+            bound = np.flatnonzero((links.target_slice >= 0) & (links.source_slice >= 0))
+            source[links.target_slice[bound][::-1]] = links.source_slice[bound][::-1]
+            origin = source[item[missing]]
+            chosen = self.trace.slices.category == self.trace.categories.index(_OPERATION)
+            known = origin >= 0
+            at = origin[known]
+            slices = self.trace.slices
+            found[missing[known]] = Around(self.trace, chosen).find(slices.lane[at], slices.start[at], slices.end[at])
+        return found
+
+    def _identities(self, item: I64, types: list[str]) -> tuple[list[Identity], I64]:
+        """What the kernels are, with the columns of kernel_details.csv where it has a row for them."""
+        details = self._details
+        codes: dict[Identity, int] = {}
+        code = np.zeros(len(item), np.int64)
+        start = (self.trace.slices.start[item] + self.trace.start_ns).tolist()
+        names = [self.trace.names[k] for k in self.trace.slices.name[item].tolist()]
+        for k, (name, begin, kind) in enumerate(zip(names, start, types, strict=True)):
+            row = details.get((name, begin)) or details.get((name, begin - 1)) or details.get((name, begin + 1))
+            identity = Identity(kind) if row is None else Identity(row[0] or kind, *row[1:])
+            code[k] = codes.setdefault(identity, len(codes))
+        return list(codes), code
+
+    @once
+    def _details(self) -> Mapping[tuple[str | None, int], tuple[str | None, ...]]:
+        companions = self.profile.companions
+        if companions is None:
+            return {}
+        rows = list(companions.rows("kernel_details.csv", *_DETAILS))
+        starts = parse_times([start or "" for _, start, *_ in rows]).tolist()
+        return {(name, start): tuple(rest) for (name, _, *rest), start in zip(rows, starts, strict=True)}
+
+    @once
+    def lines(self) -> list[LineCost]:
+        """What launching from each code line cost per compared step, also where it cost nothing."""
+        if not self.profile.dispatch:
+            return []
+        trace, launches = self.trace, self.profile.dispatch[0]
+        start = trace.links.target_time[launches.link]
+        inside = np.zeros(len(start), np.bool_)
+        for each in self.windows:
+            inside |= (start >= each.start) & (start <= each.end)
+        target = trace.links.target_slice[launches.link].astype(np.int64)
+        operation = operation_of(trace, target)
+        name = np.where(operation >= 0, trace.slices.name[operation], -1)
+        found = []
+        for code, own in launches_by_line(trace, launches, np.flatnonzero(inside)):
+            lost = launches.lost[own]
+            names = dict.fromkeys(name[own].tolist())
+            found.append(
+                LineCost(
+                    code,
+                    float(lost.sum()) / len(self.windows),
+                    int(np.count_nonzero(lost)) / len(self.windows),
+                    tuple(trace.names[each] for each in names if each >= 0),
+                    target[own[lost > 0]],
+                )
+            )
+        return found
+
+    @once
+    def circumstances(self) -> Circumstances:
+        """What the profile says of itself."""
+        profile, trace = self.profile, self.trace
+        info = {} if profile.companions is None else profile.companions.profiler_info
+        versions = {key: str(info[key]) for key in _VERSIONS if info.get(key)}
+        environment = profile.beside.environment
+        names = {trace.name_of(each.item) for each in self.collectives}
+        return Circumstances(
+            trace.rank,
+            profile.profiler_level,
+            bool(trace.stacks),
+            self.claims is not None,
+            self.windows[-1].name is not None,
+            profile.beside.settings,
+            versions,
+            None if environment is None else {key: value for key, value in environment.items() if value},
+            frozenset(names),
+            trace.start_ns,
+            trace.start_ns + trace.end,
+        )

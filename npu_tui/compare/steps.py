@@ -1,0 +1,81 @@
+"""The steps of a profile as samples: which are compared, which are left out and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from npu_tui.analysis.overlap.steps import Step
+from npu_tui.trace.model import Trace
+
+LeftOut = Literal["first", "outlier"]
+
+_OUTLIER = 5.0
+_LEAST_SPREAD = 0.01
+"""Share of the median that counts as spread where the steps agree better than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepWindow:
+    """The wall time of one step, ns: from its start on the host, or the end of the step before, to its end.
+
+    A step ends when both its slice and its work on the device have ended, so that the windows of steps never share a
+    nanosecond. ``name`` is None for a trace without steps.
+    """
+
+    name: str | None
+    number: int | None
+    start: int
+    end: int
+    host_start: int
+
+    @property
+    def wall(self) -> int:
+        """Its length, ns."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The windows that are compared, and those that are not."""
+
+    compared: list[StepWindow]
+    left_out: list[tuple[StepWindow, LeftOut]]
+
+    @property
+    def medoid(self) -> StepWindow:
+        """The step that is nearest to the median: the one to draw."""
+        walls = np.array([each.wall for each in self.compared])
+        return self.compared[int(np.argmin(np.abs(walls - np.median(walls))))]
+
+
+def step_windows(trace: Trace, steps: list[Step]) -> list[StepWindow]:
+    """The wall time of every step of ``steps``; without steps that of the whole trace."""
+    found: list[StepWindow] = []
+    reached = -(2**62)
+    for step in sorted((each for each in steps if each.item >= 0), key=lambda each: trace.slices.start[each.item]):
+        begin = int(trace.slices.start[step.item])
+        end = int(trace.slices.end[step.item])
+        if step.window is not None:
+            end = max(end, step.window.end)
+        found.append(StepWindow(step.name, step.number, max(begin, reached), max(end, begin, reached), begin))
+        reached = found[-1].end
+    return found or [StepWindow(None, None, 0, trace.end, 0)]
+
+
+def sample(windows: list[StepWindow], everything: bool = False) -> Sample:
+    """The steps that stand for the profile: not the first, and none far above the median.
+
+    With ``everything`` none is left out, as where the user named the steps.
+    """
+    if everything or len(windows) == 1:
+        return Sample(windows, [])
+    kept = windows[1:]
+    walls = np.array([each.wall for each in kept])
+    centre = float(np.median(walls))
+    spread = max(float(np.median(np.abs(walls - centre))), _LEAST_SPREAD * centre)
+    left: list[tuple[StepWindow, LeftOut]] = [(windows[0], "first")]
+    left += [(each, "outlier") for each in kept if each.wall > centre + _OUTLIER * spread]
+    return Sample([each for each in kept if each.wall <= centre + _OUTLIER * spread], left)

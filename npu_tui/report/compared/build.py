@@ -1,0 +1,190 @@
+"""A ``Comparison`` as the typed report that every format is written from."""
+
+from __future__ import annotations
+
+from npu_tui.compare.collectives import CollectiveChange
+from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.differences import Difference, differences
+from npu_tui.compare.kernels import GroupChange
+from npu_tui.compare.kernels import GroupSide as GroupTimes
+from npu_tui.compare.lines import LineChange
+from npu_tui.compare.side import Side
+from npu_tui.compare.steps import StepWindow
+from npu_tui.compare.verdict import Judgement
+from npu_tui.ingest.errors import InputError
+from npu_tui.report.compared import schema
+from npu_tui.report.values import text, us
+from npu_tui.strings import words
+from npu_tui.trace.message import Message
+
+SCHEMA = 1
+_DIGITS = 6
+
+
+def compared(comparison: Comparison) -> schema.Compared:
+    """Everything that is known of the change from base to new."""
+    circumstances = comparison.comparability
+    return schema.Compared(
+        schema_version=SCHEMA,
+        kind="compare",
+        base=_side(comparison.base),
+        new=_side(comparison.new),
+        comparability=schema.Comparable(
+            circumstances.verdict,
+            [_note(each) for each in circumstances.notes],
+            _share(circumstances.operations),
+            _share(circumstances.kernels),
+            {rung: round(share, _DIGITS) for rung, share in comparison.rungs.items()},
+        ),
+        step=_judged(comparison.step),
+        computing=None if comparison.computing is None else _judged(comparison.computing),
+        parts=_parts(comparison),
+        groups=[_group(row) for row in comparison.groups],
+        stream_overlap_us=_us(comparison.stream_overlap),
+        lines=[_line(row) for row in comparison.lines],
+        collectives=[_collective(row) for row in comparison.collectives],
+        config=[schema.Setting(each.key, text(each.base), text(each.new)) for each in circumstances.config],
+        findings=[_finding(comparison, each) for each in differences(comparison)],
+        profile_findings=_profile_findings(comparison),
+        not_judged=[_note(each) for each in circumstances.not_judged],
+    )
+
+
+def _us(ns: float) -> float:
+    return round(float(ns) / 1000, 3)
+
+
+def _share(value: float | None) -> float | None:
+    return None if value is None else round(float(value), _DIGITS)
+
+
+def _note(each: Message) -> schema.Note:
+    return schema.Note(each.code.rpartition(".")[2], words(each))
+
+
+def _side(side: Side) -> schema.Side:
+    profile = side.profile
+    return schema.Side(
+        schema.Source(
+            text(profile.path) or "",
+            "profile" if profile.source is None else profile.source.kind,
+            side.trace.rank,
+            profile.profiler_level,
+        ),
+        [_step(each) for each in side.windows],
+        [_step(each, reason) for each, reason in side.sample.left_out],
+    )
+
+
+def _step(window: StepWindow, reason: str | None = None) -> schema.ComparedStep:
+    return schema.ComparedStep(window.number, _us(window.wall), reason)
+
+
+def _judged(found: Judgement) -> schema.Judged:
+    shift = found.shift
+    return schema.Judged(
+        [_us(value) for value in found.base.tolist()],
+        [_us(value) for value in found.new.tolist()],
+        _us(found.delta),
+        us(shift.estimate) if shift else None,
+        (_us(shift.low), _us(shift.high)) if shift else None,
+        _share(shift.p) if shift else None,
+        us(found.visible),
+        found.verdict,
+    )
+
+
+def _parts(comparison: Comparison) -> list[schema.Part]:
+    rows = [schema.Part(row.part, _us(row.base), _us(row.new), _us(row.delta), row.exact) for row in comparison.parts]
+    unknown = [name for name in ("wait", "transfer") if rows and name not in {row.id for row in rows}]
+    return rows + [schema.Part(name, None, None, None, None) for name in unknown]
+
+
+def _group(row: GroupChange) -> schema.Group:
+    return schema.Group(
+        text(row.identity.type) or "",
+        text(row.identity.shapes),
+        text(row.identity.dtypes),
+        text(row.identity.formats),
+        text(row.identity.core),
+        row.change,
+        row.rung,
+        _times(row.base),
+        _times(row.new),
+        _us(row.delta),
+        _us(row.by_count),
+        _us(row.by_duration),
+        _share(row.p),
+        _share(row.q),
+        text(" + ".join(row.parts) or (row.was.type if row.was else None)),
+    )
+
+
+def _times(side: GroupTimes) -> schema.GroupSide:
+    return schema.GroupSide(round(side.count, _DIGITS), _us(side.total), us(side.median))
+
+
+def _line(row: LineChange) -> schema.Line:
+    code = row.code
+    return schema.Line(
+        text(code.file) if code else None,
+        code.line if code else None,
+        row.base.code.line if row.base and row.base.code else None,
+        text(code.function) if code else None,
+        (_us(row.base.lost) if row.base else 0.0, _us(row.new.lost) if row.new else 0.0),
+        (round(row.base.launches, _DIGITS) if row.base else 0, round(row.new.launches, _DIGITS) if row.new else 0),
+        _us(row.delta),
+    )
+
+
+def _collective(row: CollectiveChange) -> schema.Collective:
+    base, new = row.base, row.new
+    return schema.Collective(
+        text(row.type) or "",
+        text(row.group) or "",
+        row.ordinal,
+        (us(base.elapsed) if base else None, us(new.elapsed) if new else None),
+        (us(base.wait) if base else None, us(new.wait) if new else None),
+        (us(base.transfer) if base else None, us(new.transfer) if new else None),
+        (base.peer if base else None, new.peer if new else None),
+    )
+
+
+def _finding(comparison: Comparison, found: Difference) -> schema.Finding:
+    traces = {"base": comparison.base.trace, "new": comparison.new.trace}
+    return schema.Finding(
+        found.id,
+        found.cls,
+        found.severity,
+        words(found.title),
+        us(found.delta),
+        [
+            schema.Place(
+                place.side,
+                _us(place.start),
+                _us(place.end),
+                None if place.lane is None else text(traces[place.side].lanes[place.lane].name),
+                text(place.name) or "",
+            )
+            for place in found.places
+        ],
+        [words(each) for each in found.advice],
+        found.part_of,
+    )
+
+
+def _profile_findings(comparison: Comparison) -> list[schema.KnownFinding]:
+    """The findings above info that only one side has, of the rules that could be applied to both."""
+    try:
+        found = [side.profile.whole.findings for side in comparison.sides]
+    except InputError:
+        return []
+    skipped = {rule for each in found for rule, _ in each.not_checked}
+    own = [
+        {each.id: each.title for each in of.findings if each.severity != "info" and each.id not in skipped}
+        for of in found
+    ]
+    new = [schema.KnownFinding(key, "new", words(title)) for key, title in own[1].items() if key not in own[0]]
+    return new + [
+        schema.KnownFinding(key, "solved", words(title)) for key, title in own[0].items() if key not in own[1]
+    ]

@@ -1,0 +1,102 @@
+"""Simulated pairs of jobs with one cause each: it is found first, with its price."""
+
+import pytest
+from pairs import BASE, SlowLine, Trouble, compared, moved_lines, profile, replace, slower_kernel
+
+from npu_tui.compare.differences import differences
+from npu_tui.report.compared.build import compared as typed
+
+_HOST = replace(BASE, kernel_ns=18_000, host_op_ns=90_000)
+
+
+def first(comparison):
+    return differences(comparison)[0]
+
+
+def test_equal_jobs_have_no_finding():
+    own = compared(profile(BASE), profile(BASE))
+    assert own.step.verdict == "same"
+    assert differences(own) == []
+
+
+def test_a_slower_kernel():
+    with slower_kernel("MatMulV2", 1.3):
+        new = profile(BASE)
+    found = compared(profile(BASE), new)
+    assert found.step.verdict == "slower"
+    assert first(found).id == "DIFF.KERNEL.SLOWER"
+    assert first(found).title.args["kernel"] == "MatMulV2"
+    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
+
+
+def test_a_layer_less():
+    found = compared(profile(BASE), profile(replace(BASE, layers=1)))
+    assert found.step.verdict == "faster"
+    assert first(found).id == "DIFF.KERNEL.FEWER"
+    assert found.operations_matched > 0.7
+    fewer = [row for row in found.groups if row.change == "fewer"]
+    assert sum(row.delta for row in fewer) == pytest.approx(
+        next(part.delta for part in found.parts if part.part == "computing"), rel=0.05
+    )
+
+
+def test_a_line_that_launches_late():
+    slow = replace(_HOST, slow_lines=(SlowLine("/workspace/vit/model.py", 64, 200_000),))
+    found = compared(profile(_HOST), profile(slow))
+    assert first(found).id == "DIFF.LINE"
+    assert first(found).title.args["line"] == 64
+    idle = sum(part.delta for part in found.parts if part.part in ("host_late", "prep"))
+    assert first(found).delta == pytest.approx(idle, rel=0.15)  # the draws of the other lines differ too
+
+
+def test_a_read_back_of_a_value():
+    found = compared(profile(_HOST), profile(replace(_HOST, trouble=Trouble(metric_reads=3))))
+    assert first(found).id == "DIFF.SYNC.ADDED"
+    assert first(found).title.args["count"] == 3
+    inner = [each for each in differences(found) if each.id == "DIFF.LINE" and each.delta > 0]
+    assert inner
+    assert all(each.part_of == "DIFF.SYNC.ADDED" for each in inner)
+
+
+def test_another_late_peer():
+    before = replace(BASE, trouble=Trouble(late_peer=3, late_peer_ns=200_000))
+    after = replace(BASE, trouble=Trouble(late_peer=5, late_peer_ns=900_000))
+    found = compared(profile(before), profile(after))
+    assert first(found).id == "DIFF.COMM.LATE_RANK"
+    assert (first(found).title.args["base_peer"], first(found).title.args["new_peer"]) == (3, 5)
+    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
+
+
+def test_compiled_operators():
+    found = compared(profile(_HOST), profile(replace(_HOST, compile_permille=200)))
+    assert first(found).id == "DIFF.COMPILE"
+
+
+def test_lines_that_moved_are_no_change():
+    found = compared(profile(_HOST), profile(_HOST, moved_lines(7)))
+    assert differences(found) == []
+    assert {row.new.code.line - row.base.code.line for row in found.lines if row.moved} == {7}
+
+
+def test_both_ways_are_each_other_s_negative():
+    one, other = profile(_HOST), profile(replace(_HOST, trouble=Trouble(metric_reads=2), seed=5))
+    there, back = typed(compared(one, other)), typed(compared(other, one))
+    assert there.step.delta_us == -back.step.delta_us
+    assert [part.delta_us for part in there.parts] == [-part.delta_us for part in back.parts]
+    words = {"new": "gone", "gone": "new", "slower": "faster", "faster": "slower", "more": "fewer", "fewer": "more"}
+    turned = {(row.type, words.get(row.change, row.change), -row.delta_us) for row in back.groups}
+    assert {(row.type, row.change, row.delta_us) for row in there.groups} == turned
+
+
+def test_terms_add_up():
+    found = compared(profile(_HOST), profile(replace(_HOST, seed=3, trouble=Trouble(metric_reads=2))))
+    assert sum(part.exact for part in found.parts) == round(
+        len(found.base.walls) * found.new.walls.sum() - len(found.new.walls) * found.base.walls.sum()
+    )
+    computing = next(part.delta for part in found.parts if part.part == "computing")
+    assert sum(row.delta for row in found.groups) - found.stream_overlap == pytest.approx(computing, abs=1e-6)
+    for row in found.groups:
+        assert row.by_count + row.by_duration == pytest.approx(row.delta, abs=1e-6)
+    medoids = [side.sample.medoid.wall for side in found.sides]
+    assert found.lag.lag[0] == 0
+    assert found.lag.lag[-1] == medoids[1] - medoids[0]

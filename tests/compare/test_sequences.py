@@ -1,0 +1,59 @@
+"""Matching of operation sequences, held against the slow table of longest common subsequences."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npu_tui.compare.sequences import matched
+
+
+def lcs(base, new):
+    """The length of the longest common subsequence by dynamic programming."""
+    row = np.zeros(len(new) + 1, np.int64)
+    for value in base:
+        best = np.maximum(row[1:], np.where(np.asarray(new) == value, row[:-1] + 1, 0))
+        row[1:] = np.maximum.accumulate(best)
+    return int(row[-1])
+
+
+def check(base, new):
+    left, right = matched(np.array(base, np.int64), np.array(new, np.int64))
+    assert len(left) == len(right)
+    assert (np.diff(left) > 0).all()
+    assert (np.diff(right) > 0).all()
+    assert (np.array(base)[left] == np.array(new)[right]).all() if len(left) else True
+    return len(left)
+
+
+@settings(deadline=None, max_examples=100, derandomize=True)
+@given(st.lists(st.integers(0, 5), max_size=120), st.lists(st.integers(0, 5), max_size=120))
+def test_short_sequences_get_a_longest_common_subsequence(base, new):
+    assert check(base, new) == lcs(base, new)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_layers_with_edits_lose_at_most_two_percent(seed):
+    rng = np.random.default_rng(seed)
+    layer = rng.integers(0, 30, 60)
+    base = np.tile(layer, int(rng.integers(5, 40)))
+    new = base[rng.random(len(base)) > 0.02]
+    places = rng.integers(0, len(new), len(new) // 50)
+    new = np.insert(new, places, rng.integers(0, 40, len(places)))
+    assert check(base, new) >= 0.98 * lcs(base, new)
+
+
+def test_a_search_that_is_cut_still_matches_nearly_everything():
+    rng = np.random.default_rng(3)
+    base = np.tile(rng.integers(0, 30, 60), 100)
+    new = np.where(rng.random(len(base)) < 0.2, rng.integers(0, 30, len(base)), base)
+    assert check(base, new) >= 0.97 * lcs(base, new)
+
+
+def test_equal_and_disjoint_sequences():
+    same = np.arange(100_000) % 60
+    left, right = matched(same, same)
+    assert (left == right).all()
+    assert len(left) == len(same)
+    assert check(list(range(100)), list(range(100, 200))) == 0
+    assert check([], [1, 2]) == 0

@@ -1,0 +1,91 @@
+"""The rank tests, held against counting every outcome and against published tables."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from npu_tui.compare.statistics import (
+    discoveries,
+    paired_shift,
+    rank_sum_p,
+    shift,
+    signed_rank_p,
+    visible_change,
+)
+
+
+def counted_p(base, new):
+    """The two-sided p by drawing every possible base out of all values."""
+    together = np.concatenate((base, new))
+    ranks = np.array([(together < value).sum() + ((together == value).sum() + 1) / 2 for value in together])
+    centre = ranks.sum() * len(base) / len(together)
+    seen = abs(ranks[: len(base)].sum() - centre)
+    sums = [ranks[list(chosen)].sum() for chosen in combinations(range(len(together)), len(base))]
+    return np.mean([abs(each - centre) >= seen - 1e-9 for each in sums])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rank_sum_p_is_the_share_of_all_draws(seed):
+    rng = np.random.default_rng(seed)
+    base, new = rng.integers(0, 8, 5).astype(float), rng.integers(2, 10, 4).astype(float)
+    assert rank_sum_p(base, new) == pytest.approx(counted_p(base, new))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_signed_rank_p_is_the_share_of_all_signs(seed):
+    rng = np.random.default_rng(seed)
+    size = rng.permutation(np.arange(1.0, 9.0))
+    signs = rng.choice([-1, 1], 8)
+    ranks = np.arange(1, 9)[np.argsort(np.argsort(size))]
+    seen = abs(ranks[signs > 0].sum() - ranks.sum() / 2)
+    outcomes = [abs(ranks[np.array(each) > 0].sum() - ranks.sum() / 2) for each in product((-1, 1), repeat=8)]
+    assert signed_rank_p(size * signs) == pytest.approx(np.mean(np.array(outcomes) >= seen - 1e-9))
+
+
+def test_four_a_side_is_the_least_that_can_tell():
+    assert shift(np.arange(3.0), np.arange(3.0) + 9) is None
+    found = shift(np.arange(4.0), np.arange(4.0) + 9)
+    assert found.p == pytest.approx(2 / 70)
+    assert (found.low, found.high) == (6, 12)
+    assert found.estimate == 9
+
+
+def test_interval_ranks_are_those_of_the_tables():
+    # Critical values of U at 5 % two-sided: 23 for 10 and 10, 2 for 5 and 5.
+    from npu_tui.compare.statistics import _interval_rank, _signed_interval_rank
+
+    assert _interval_rank(10, 10) == 23
+    assert _interval_rank(5, 5) == 2
+    assert _signed_interval_rank(10) == 8
+    assert _signed_interval_rank(6) == 0
+
+
+def test_large_samples_agree_with_the_exact_count():
+    rng = np.random.default_rng(5)
+    base, new = rng.normal(0, 1, 60), rng.normal(0.3, 1, 60)
+    exact = rank_sum_p(base, new)
+    grown = rank_sum_p(base, np.append(new, np.median(new)))
+    assert grown == pytest.approx(exact, rel=0.15)
+
+
+def test_paired_needs_six():
+    assert paired_shift(np.ones(5)) is None
+    found = paired_shift(np.array([5.0, 6, 7, 5, 6, 8]))
+    assert found.low >= 5
+    assert found.p == pytest.approx(2 / 64)
+
+
+def test_q_values_grow_with_p_and_keep_unknowns():
+    q = discoveries(np.array([0.01, np.nan, 0.04, 0.03]))
+    assert q[[0, 2, 3]] == pytest.approx([0.03, 0.04, 0.04])
+    assert np.isnan(q[1])
+
+
+def test_visible_change_shrinks_with_samples():
+    rng = np.random.default_rng(1)
+    few = visible_change(rng.normal(100, 2, 4), rng.normal(100, 2, 4))
+    many = visible_change(rng.normal(100, 2, 400), rng.normal(100, 2, 400))
+    assert many < few
+    assert many == pytest.approx(2.87 * 2 * (2 / 400) ** 0.5, rel=0.15)
+    assert visible_change(np.array([1.0]), np.array([1.0, 2.0])) is None
