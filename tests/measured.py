@@ -19,7 +19,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.report.json_report import json_report
 from npu_tui.trace.model import Trace
-from npu_tui.tui.explore.session import Session, make_session
+from npu_tui.tui.session import Session, make_session
 
 
 def profile_of(trace: Trace, thresholds: Thresholds | None = None, opened: Path | None = None) -> Profile:

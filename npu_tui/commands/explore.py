@@ -66,7 +66,7 @@ def explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Names
         theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
         asked = beside.submit(find_terminal, theme, glyphs)
         from npu_tui.tui.app import NpuTui
-        from npu_tui.tui.explore.flags import default_notes
+        from npu_tui.tui.flags import default_notes
 
         terminal = asked.result()
     from npu_tui.analysis.thresholds import Thresholds

@@ -21,14 +21,14 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.tui.explore.screen import MainScreen
-from npu_tui.tui.explore.session import Session
 from npu_tui.tui.keys.bindings import quit_bindings
 from npu_tui.tui.loading import LoadingScreen
+from npu_tui.tui.screen import MainScreen
+from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.clipboard import to_tmux
 from npu_tui.tui.terminal.repaint import Repaint
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.tui.widgets.theme import THEMES
+from npu_tui.tui.terminal.theme import THEMES
 from npu_tui.tui.widgets.timeline import Timeline
 from npu_tui.view.walk.start import Start
 
@@ -82,6 +82,8 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
         self._seen = seen
         self._opening = Opening(path, cached=False) if isinstance(path, Path) else path
         self._session = session
+        self._loading: LoadingScreen | None = None
+        self._main: MainScreen | None = None
         self._leaving = 0
         self._thresholds = thresholds
         self.terminal = terminal or Terminal()
@@ -112,9 +114,10 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
             event.set_sender(self)
             self.post_message(event)
         if self._session is not None:
-            self.push_screen(self._explored(self._session))
+            self._explore(self._session)
         elif self._opening is not None:
-            self.push_screen(LoadingScreen(self._opening, self._explored, self._loaded, self._thresholds))
+            self._loading = LoadingScreen(self._opening, self._thresholds)
+            self.push_screen(self._loading)
 
     def action_interrupt(self) -> None:
         """Leave at once, as Ctrl+C does elsewhere."""
@@ -162,14 +165,37 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
         self._exit_renderables.append(Text(say("app.crashed", error=words, variable=_DEBUG)))
         self._close_messages_no_wait()
 
-    def _explored(self, session: Session) -> MainScreen:
-        return MainScreen(session, self.terminal, self._start, self._notes, self._seen)
+    def _explore(self, session: Session) -> None:
+        """Explore ``session``, from where the user is if there is less of it on screen."""
+        if self._main is None:
+            self._main = MainScreen(session, self.terminal, self._start, self._notes, self._seen)
+            self.push_screen(self._main)
+        else:
+            self._main.call_later(self._main.replace_session, session)
 
-    def _loaded(self, result: Session | InputError | None) -> None:
-        if isinstance(result, Session):
+    def on_loading_screen_advanced(self, event: LoadingScreen.Advanced) -> None:
+        """Show how far the loading is to a user who explores what is there."""
+        if self._main is not None:
+            self._main.call_later(self._main.show_loading, say("loading.early", figures=event.figures))
+
+    def on_loading_screen_early(self, event: LoadingScreen.Early) -> None:
+        """Let the user explore what is there."""
+        self._explore(event.session)
+
+    def on_loading_screen_ended(self, event: LoadingScreen.Ended) -> None:
+        """Let the user explore all of it, or end with the error."""
+        if isinstance(event.result, Session):
+            self._explore(event.result)
+            if self._main is not None:
+                self._main.call_later(self._main.show_loading, "")
             self.call_after_refresh(_settle_garbage)
         else:
-            self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)
+            self.exit(event.result, return_code=UNREADABLE if event.result else INTERRUPTED)
+
+    def on_main_screen_stop_loading(self) -> None:
+        """End as the loading does that the user stops."""
+        if self._loading is not None:
+            self._loading.action_cancel()
 
 
 def _settle_garbage() -> None:

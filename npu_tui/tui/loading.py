@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
@@ -11,9 +10,10 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import ProgressBar, Static
-from textual.worker import Worker, get_current_worker
+from textual.worker import get_current_worker
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import Cancelled, InputError
@@ -22,15 +22,11 @@ from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
-from npu_tui.tui.explore.screen import MainScreen
-from npu_tui.tui.explore.session import Session, make_session
-
-Loaded = Callable[["Session | InputError | None"], None]
-"""Told how the loading ended: with the session that is on screen, the error, or None when cancelled."""
+from npu_tui.tui.session import Session, make_session
 
 
 class LoadingScreen(Screen[None]):
-    """Loads what ``opening`` names in a thread and puts the main screen above itself, early where the file is large."""
+    """Loads what ``opening`` names in a thread and posts what there is to explore, early where the file is large."""
 
     DEFAULT_CSS = """
     LoadingScreen { align: center middle; }
@@ -40,28 +36,43 @@ class LoadingScreen(Screen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "cancel", "")]
 
-    def __init__(
-        self,
-        opening: Opening,
-        explored: Callable[[Session], MainScreen],
-        loaded: Loaded,
-        limits: Thresholds | None = None,
-    ) -> None:
+    class Advanced(Message):
+        """``done`` of ``total`` bytes (0: not known) are read; ``figures`` say it in words."""
+
+        def __init__(self, done: int, total: int, figures: str) -> None:
+            self.done = done
+            self.total = total
+            self.figures = figures
+            super().__init__()
+
+    class Early(Message):
+        """What is loaded so far can be explored."""
+
+        def __init__(self, session: Session) -> None:
+            self.session = session
+            super().__init__()
+
+    class Ended(Message):
+        """The loading ended with a session, an error, or None when it was cancelled."""
+
+        def __init__(self, result: Session | InputError | None) -> None:
+            self.result = result
+            super().__init__()
+
+    def __init__(self, opening: Opening, limits: Thresholds | None = None) -> None:
         super().__init__()
         self._opening = opening
-        self._explored = explored
-        self._loaded = loaded
         self._limits = limits
-        self._main: MainScreen | None = None
         self._begun = 0.0
-        self._ended = False
+        self._bar = ProgressBar(total=100, show_eta=False)
+        self._shown = Static(id="figures")
 
     def compose(self) -> ComposeResult:
         """Title, bar, figures."""
         with Vertical():
             yield Static(Text(say("loading.title", path=printable(str(self._opening.path)))))
-            yield ProgressBar(total=100, show_eta=False)
-            yield Static(id="figures")
+            yield self._bar
+            yield self._shown
             yield Static(Text(say("loading.cancel"), style="dim"))
 
     def on_mount(self) -> None:
@@ -73,15 +84,16 @@ class LoadingScreen(Screen[None]):
     def _load(self) -> None:
         worker = get_current_worker()
 
-        def progress(done: int, total: int, events: int) -> bool:
+        def post(message: Message) -> bool:
             if not worker.is_cancelled:
-                self.app.call_from_thread(self._advance, done, total, events)
+                self.post_message(message)
             return not worker.is_cancelled
 
+        def progress(done: int, total: int, events: int) -> bool:
+            return post(self.Advanced(done, total, self._figures(done, total, events)))
+
         def early(trace: Trace) -> None:
-            session = make_session([Profile(trace, None, self._limits)], False)
-            if not worker.is_cancelled:
-                self.app.call_from_thread(self._show, session)
+            post(self.Early(make_session([Profile(trace, None, self._limits)], False)))
 
         result: Session | InputError | None
         trace = None
@@ -92,21 +104,12 @@ class LoadingScreen(Screen[None]):
             result = None
         except InputError as error:
             result = error
-        self._tell_end(worker, result)
+        post(self.Ended(result))
 
-    def _tell_end(self, worker: Worker[None], result: Session | InputError | None) -> None:
-        if not worker.is_cancelled:
-            self.app.call_from_thread(self._end, result)
-
-    def _advance(self, done: int, total: int, events: int) -> None:
-        if self._ended:
-            return
-        figures = self._figures(done, total, events)
-        if self._main is not None:
-            self._main.call_later(self._main.show_loading, say("loading.early", figures=figures))
-            return
-        self.query_one(ProgressBar).update(total=total or None, progress=done)
-        self.query_one("#figures", Static).update(figures)
+    def on_loading_screen_advanced(self, event: Advanced) -> None:
+        """Show how far it is."""
+        self._bar.update(total=event.total or None, progress=event.done)
+        self._shown.update(event.figures)
 
     def _figures(self, done: int, total: int, events: int) -> str:
         if not total:
@@ -118,34 +121,10 @@ class LoadingScreen(Screen[None]):
         rate = f"{events / seconds:,.0f}"
         return say("loading.progress", done=done >> 20, total=total >> 20, events=f"{events:,}", rate=rate, left=left)
 
-    def _show(self, session: Session) -> None:
-        """Explore ``session``, from where the user is if another one is on screen."""
-        if self._ended:
-            return
-        if self._main is None:
-            self._main = self._explored(session)
-            self._main.cancel = self.action_cancel
-            self.app.push_screen(self._main)
-        else:
-            self._main.call_later(self._main.replace_session, session)
-
-    def _end(self, result: Session | InputError | None) -> None:
-        if self._ended:
-            return
-        if isinstance(result, Session):
-            early = self._main
-            self._show(result)
-            if self._main is not None:
-                self._main.cancel = None  # before it looks through the trace
-            if early is not None:
-                early.call_later(early.show_loading, "")
-        self._ended = True
-        self._loaded(result)
-
     def action_cancel(self) -> None:
         """Stop loading."""
         self.workers.cancel_all()
-        self._end(None)
+        self.post_message(self.Ended(None))
 
 
 def _note(trace: Trace | None, why: str) -> None:

@@ -15,8 +15,8 @@ from npu_tui.report.svg import Piece, svg
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import drawable, printable
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.session import make_session
 from npu_tui.tui.keys.key_names import find_key
+from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.cells.ansi import Rgb
 from npu_tui.view.cells.grid import Attr

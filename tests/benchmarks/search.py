@@ -21,7 +21,7 @@ from npu_tui.analysis.search.search import Searchable
 from npu_tui.ingest.opening import Opening
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.model import Trace
-from npu_tui.tui.explore.hits import make_hits
+from npu_tui.tui.hits import make_hits
 from npu_tui.view.scene import Scene
 
 I64 = npt.NDArray[np.int64]

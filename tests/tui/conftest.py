@@ -10,7 +10,7 @@ import pytest
 from measured import session_of
 
 from npu_tui.ingest.load import load
-from npu_tui.tui.explore.session import Session
+from npu_tui.tui.session import Session
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -12,8 +12,8 @@ from textual._xterm_parser import XTermParser
 from textual.pilot import Pilot
 
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.screen import MainScreen
-from npu_tui.tui.explore.session import Session
+from npu_tui.tui.screen import MainScreen
+from npu_tui.tui.session import Session
 from npu_tui.tui.widgets.panel import Panel, Rows
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.tui.widgets.timeline import Timeline
@@ -134,7 +134,8 @@ class Driver:
         """Wait until the panel is filled, too."""
         await self.idle()
         for _ in range(_PATIENCE):
-            known = self.main.head.examined == len(self.main.session.scene.traces)
+            session = self.main.session
+            known = not session.whole or self.main.head.examined == len(session.scene.traces)
             if known and self.main._panel_timer is None and self.main.contents.computing is None:
                 break
             await asyncio.sleep(0.005)

@@ -1,27 +1,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from inspect import getmembers, isfunction
 from pathlib import Path
 
 import pytest
 from driving import Driver, opened
 
 from npu_tui.strings import table
-from npu_tui.tui.actions import Actions
-from npu_tui.tui.explore.screen import MainScreen
 from npu_tui.tui.keys.commands import BY_ID, COMMANDS, GROUPS, TAB_KEYS, Command, keys_label, markdown_table
 from npu_tui.tui.keys.footer import HINTS
 from npu_tui.tui.keys.key_names import delivered
+from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.tabs import TABS
 from npu_tui.view.scene import Selected
 
 STAYING = [command for command in COMMANDS if command.id != "quit"]
 
 
-def test_every_command_has_a_method_and_every_method_a_command():
-    methods = {name for name, _ in getmembers(Actions, isfunction) if not name.startswith("_")}
-    assert methods == set(BY_ID) - {f"tab_{tab.id}" for tab in TABS}
+def test_the_screen_knows_what_each_command_does(session):
+    assert set(MainScreen(session)._acts) == set(BY_ID)
 
 
 def test_every_command_has_a_title_and_every_title_a_command():

@@ -6,9 +6,9 @@ import pytest
 from driving import opened
 from textual.containers import Vertical, VerticalScroll
 
-from npu_tui.tui.explore.screen import MainScreen
 from npu_tui.tui.keys.commands import COMMANDS
 from npu_tui.tui.keys.keymap import use_keys
+from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets.help import entries
 from npu_tui.tui.sheets.help_sheet import HelpSheet
 

@@ -8,8 +8,8 @@ from key_bytes import KeyBytes, cases, sequences
 from key_table import parsed
 from textual.command import CommandPalette
 
-from npu_tui.tui.explore.screen import MainScreen
 from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.screen import MainScreen
 
 
 @pytest.mark.parametrize("entry", cases(), ids=lambda entry: f"{entry.command}-{entry.data!r}")

@@ -19,8 +19,8 @@ from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.session import Session
 from npu_tui.tui.picture import screen_runs
+from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.cells.glyphs import plain_text, redraw
 from npu_tui.view.cells.grid import Grid

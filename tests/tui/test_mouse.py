@@ -8,7 +8,7 @@ from mouse import MINIMAP, RULER, cell_of, click, drag, report, send, send_bytes
 from textual import events
 
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.flags import Flag
+from npu_tui.tui.flags import Flag
 
 REST = 0.4
 """Longer than a burst, so that undo takes back one motion."""
@@ -178,7 +178,8 @@ async def test_a_click_on_a_flag_goes_to_it(session):
     async with opened(session) as driver:
         driver.main.notes.flags.add(Flag(3_000_000, 3_000_000, "here"))
         driver.main.notes.flags.add(Flag(5_000_000, 6_000_000, "there"))
-        driver.main.notes.show_marks()
+        driver.main.notes.mark()
+        driver.timeline.changed()
         await driver.idle()
         frame, window = driver.timeline.frame, driver.window
         marks = [x for x, char in enumerate(frame.grid.char[RULER]) if chr(char) == "⚑"]

@@ -12,7 +12,7 @@ from textual import events
 
 from npu_tui.strings import say
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.flags import Flag
+from npu_tui.tui.flags import Flag
 from npu_tui.tui.keys.commands import TAB_KEYS
 from npu_tui.tui.widgets.panel import Rows, TabLine
 
@@ -124,7 +124,8 @@ def shows_the_time(driver: Driver) -> bool:
 
 def add_flag(driver: Driver) -> None:
     driver.main.notes.flags.add(Flag(5_000_000, 6_000_000, "landmark"))
-    driver.main.notes.show_marks()
+    driver.main.notes.mark()
+    driver.timeline.changed()
 
 
 async def click_the_flag(driver: Driver) -> None:

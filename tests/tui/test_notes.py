@@ -13,16 +13,24 @@ from driving import opened
 
 from npu_tui.commands.place import add_place, place_of
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.flags import Flag, Flags, identity_of
-from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.tui.explore.shell_command import command_here
+from npu_tui.tui.flags import Flag, Flags, identity_of
+from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets.flag_sheet import FlagSheet
 from npu_tui.tui.tabs.tab import Table
 from npu_tui.tui.terminal.clipboard import to_tmux
 from npu_tui.tui.widgets.header import StatusLine
+from npu_tui.view.walk.start import NO_TAB
 
 
 def status(driver) -> str:
     return str(driver.main.query_one(StatusLine).render())
+
+
+def here(driver) -> str:
+    """The command that opens what is on screen."""
+    tab = driver.panel.tab if driver.panel.is_shown else NO_TAB
+    return command_here(driver.explorer, driver.main.hits.text, tab)
 
 
 def opening_of(command: str):
@@ -57,7 +65,7 @@ async def test_the_copied_command_opens_the_same_view(session, keys, size):
     async with opened(session, size) as driver:
         await driver.press(*keys)
         await driver.settle()
-        command = driver.main.notes.command_here()
+        command = here(driver)
         expected, before = driver.rows(), driver.state
         expected_rows = [(row.lane, row.depth, row.series, row.chart) for row in driver.explorer.rows]
     app = NpuTui(session=session, start=opening_of(command))
@@ -75,7 +83,7 @@ async def test_the_copied_command_opens_the_same_view(session, keys, size):
 async def test_upper_y_copies_the_command_and_shows_it(session):
     async with opened(session, (400, 40)) as driver:
         await driver.press("x", "Y")
-        assert driver.app.clipboard == driver.main.notes.command_here()
+        assert driver.app.clipboard == here(driver)
         assert driver.app.clipboard[:60] in status(driver)
     async with opened(session) as driver:
         await driver.press("x", "Y")
@@ -225,7 +233,7 @@ async def test_the_copied_command_can_be_run_from_anywhere(session, monkeypatch,
     monkeypatch.setattr(sys, "argv", [called])
     monkeypatch.setattr(shutil, "which", lambda _: "/bin/npu-tui" if found else None)
     async with opened(session) as driver:
-        words = shlex.split(driver.main.notes.command_here())
+        words = shlex.split(here(driver))
     assert words[: len(expected)] == [word.format(here=Path.cwd()) for word in expected]
     assert Path(words[len(expected)]).is_absolute()
 

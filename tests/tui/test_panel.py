@@ -71,7 +71,7 @@ async def test_the_call_stack_of_an_op_is_shown(session):
         trace = session.scene.traces[0]
         op = next(item for item in range(len(trace.slices)) if trace.slices.stack[item] >= 0)
         driver.explorer.select(Selected(0, op))
-        driver.main.open_tab("details")
+        driver.main.contents.open_tab("details")
         await driver.settle()
         first = trace.stacks[trace.slices.stack[op]].replace("\r\n", "\n").split("\n")[0]
         assert first.rstrip(";").strip() in driver.text()

@@ -6,8 +6,8 @@ import pytest
 from driving import opened
 from textual.widgets import Input, Label
 
-from npu_tui.tui.explore.screen import MainScreen
 from npu_tui.tui.keys.commands import BY_ID, COMMANDS
+from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.widgets.header import StatusLine
 
 

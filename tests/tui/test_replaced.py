@@ -13,8 +13,8 @@ from npu_tui.ingest.json.workers import Workers
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.screen import MainScreen
-from npu_tui.tui.explore.session import Session
+from npu_tui.tui.explore.contents import Computed
+from npu_tui.tui.session import Session
 
 PATH = "fixtures/dispatch_bound"
 
@@ -27,29 +27,14 @@ def sessions_of_one(monkeypatch: pytest.MonkeyPatch) -> tuple[Session, Session]:
     seen: list[Trace] = []
     whole = load(PATH, workers=Workers(1), range_bytes=20_000, early=seen.append)
     early = next(trace for trace in seen if len(trace.slices) > 100)
-    return session_of(early), session_of(whole)
-
-
-def still_loading(session: Session, notes: Path) -> NpuTui:
-    """The explorer on ``session`` while more of its trace is to come."""
-    app = NpuTui(session=session, notes=notes)
-    explored = app._explored
-
-    def loading_screen(shown: Session) -> MainScreen:
-        screen = explored(shown)
-        screen.cancel, screen.head.examined = app.leave, 1
-        return screen
-
-    app._explored = loading_screen  # type: ignore[method-assign]
-    return app
+    return session_of(early, whole=False), session_of(whole)
 
 
 async def test_a_flag_that_is_being_named_is_kept(sessions_of_one, tmp_path: Path):
     early, whole = sessions_of_one
     notes = tmp_path / "flags.txt"
-    async with opened(early, app=still_loading(early, notes)) as driver:
+    async with opened(early, app=NpuTui(session=early, notes=notes)) as driver:
         await driver.press("K")
-        driver.main.cancel = None
         driver.main.replace_session(whole)
         await driver.press(*"!", "enter")
         assert [flag.name for flag in driver.main.notes.flags.all] == ["!"]
@@ -58,9 +43,8 @@ async def test_a_flag_that_is_being_named_is_kept(sessions_of_one, tmp_path: Pat
 async def test_flags_made_while_loading_belong_to_the_whole_trace(sessions_of_one, tmp_path: Path):
     early, whole = sessions_of_one
     notes = tmp_path / "flags.txt"
-    async with opened(early, app=still_loading(early, notes)) as driver:
+    async with opened(early, app=NpuTui(session=early, notes=notes)) as driver:
         await driver.press("K", "enter")
-        driver.main.cancel = None
         driver.main.replace_session(whole)
         await driver.idle()
         assert len(driver.main.notes.flags.all) == 1
@@ -92,24 +76,23 @@ async def test_hits_of_the_trace_before_are_not_taken(sessions_of_one):
 async def test_sums_of_the_trace_before_are_not_shown(sessions_of_one):
     early, whole = sessions_of_one
     async with opened(early) as driver:
-        driver.main.open_tab("operators")
+        driver.main.contents.open_tab("operators")
         before = driver.main.contents
         assert before.computing is not None
         driver.main.replace_session(whole)
-        before._computed("of the trace before", before.computing)
+        driver.panel.post_message(Computed("of the trace before", before.computing))
+        await driver.idle()
         assert driver.panel.content != "of the trace before"
         await driver.settle()
 
 
 async def test_what_needs_links_says_that_they_come_later(sessions_of_one, tmp_path: Path):
     early, whole = sessions_of_one
-    session = session_of(*early.scene.traces, whole=False)
-    async with opened(session, app=still_loading(session, tmp_path / "flags.txt")) as driver:
+    async with opened(early, app=NpuTui(session=early, notes=tmp_path / "flags.txt")) as driver:
         await driver.press("x")
         assert "when the whole trace is there" in driver.rows()[-1]
         await driver.press("l", "]")
         assert "when the whole trace is there" in driver.rows()[-1]
-        driver.main.cancel = None
         driver.main.replace_session(whole)
         await driver.press("x")
         assert "starved launch " in driver.rows()[-1]

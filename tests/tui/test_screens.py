@@ -14,9 +14,9 @@ from textual.widgets import Input
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.screen import MainScreen
 from npu_tui.tui.keys.commands import COMMANDS
 from npu_tui.tui.loading import LoadingScreen
+from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets.help_sheet import HelpSheet
 
 FIXTURE = Path("fixtures/dispatch_bound")

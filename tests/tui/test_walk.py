@@ -19,7 +19,6 @@ from npu_tui.analysis.work.namesakes import namesakes
 from npu_tui.ingest.load import load
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.disabled import why_not
 from npu_tui.tui.widgets.header import StatusLine
 from npu_tui.view.rows.outline import lane_key
 from npu_tui.view.scene import Selected
@@ -233,7 +232,7 @@ async def test_rows_without_a_slice_in_view_are_left_out_and_come_back_with_the_
 
 async def test_disabled_commands_give_their_reason_in_the_help(session):
     async with opened(session, (140, 60)) as driver:
-        reasons = why_not(driver.main)
+        reasons = driver.main.why_not()
         assert reasons["align_start"] == "there is only one rank to align"
         assert reasons["hit_next"] == "no hits: / searches"
         assert "starved_next" not in reasons
@@ -242,7 +241,7 @@ async def test_disabled_commands_give_their_reason_in_the_help(session):
         await driver.press("?")
         driver.search("Gelu")
         await driver.press("x", "v", "d", "v")
-        assert not {"hit_next", "range_zoom", "fit"} & set(why_not(driver.main))
+        assert not {"hit_next", "range_zoom", "fit"} & set(driver.main.why_not())
 
 
 async def test_the_first_run_leads_to_the_first_starved_launch_and_is_remembered(session, tmp_path):

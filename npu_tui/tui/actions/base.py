@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
+from npu_tui.tui.session import Session
 from npu_tui.view.scene import Selected
-
-if TYPE_CHECKING:
-    from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.view.walk.explorer import Explorer
 
 
 class Base:
-    """The commands of ``screen``. A method returns what to tell the user, or None when the screen says it all."""
+    """Commands that walk ``session`` with ``explorer``.
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._screen = screen
-        self._explorer = screen.explorer
-        self._session = screen.session
+    A method is called as its command. It returns what to tell the user, or None when the screen says it all.
+    """
+
+    def __init__(self, session: Session, explorer: Explorer) -> None:
+        self._session = session
+        self._explorer = explorer
 
     def _trace(self, index: int) -> Trace:
         return self._session.scene.traces[index]

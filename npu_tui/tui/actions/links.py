@@ -6,12 +6,19 @@ from npu_tui.analysis.launches.chain import chain_of
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.actions.base import Base
+from npu_tui.tui.explore.contents import Contents
+from npu_tui.tui.session import Session
 from npu_tui.view.scene import Selected
+from npu_tui.view.walk.explorer import Explorer
 from npu_tui.view.walk.follow import back, forward, siblings
 
 
 class LinkActions(Base):
     """Commands of the group ``links``."""
+
+    def __init__(self, session: Session, explorer: Explorer, contents: Contents) -> None:
+        super().__init__(session, explorer)
+        self._contents = contents
 
     def link_forward(self) -> str | None:
         return self._follow(True)
@@ -47,7 +54,7 @@ class LinkActions(Base):
             return self._no_link("chain.none")
         self._explorer.select(Selected(selected.trace, found.kernel))
         self._explorer.show(found.start, found.end, 0.05)
-        self._screen.open_tab("details")
+        self._contents.open_tab("details")
         return None if found.holds(selected.item) else say("chain.first")
 
     def link_mode(self) -> str:

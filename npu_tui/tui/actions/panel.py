@@ -1,54 +1,58 @@
-"""The bottom panel, and what Enter and Esc do."""
+"""The table of the panel, and the line of code that a row or slice names."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.strings import say
 from npu_tui.tui.actions.base import Base
-from npu_tui.tui.explore.editor import line_of, open_line
+from npu_tui.tui.explore.editor import line_of
+from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.tab import Table
 from npu_tui.tui.widgets.panel import Panel
+from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.view.walk.explorer import Explorer
 
 
 class PanelActions(Base):
-    """Commands of the group ``panel``."""
+    """Commands of the group ``panel``; ``open_line`` opens a line of code and returns what was done."""
 
-    def panel(self) -> None:
-        self._screen.toggle_panel()
+    def __init__(
+        self,
+        session: Session,
+        explorer: Explorer,
+        panel: Panel,
+        prompt: Prompt,
+        open_line: Callable[[CodeLine], str],
+    ) -> None:
+        super().__init__(session, explorer)
+        self._panel = panel
+        self._prompt = prompt
+        self._open_line = open_line
 
     def sort_reverse(self) -> str | None:
-        panel = self._screen.query_one(Panel)
-        if not isinstance(panel.content, Table):
+        content, order = self._panel.content, self._panel.order
+        if not isinstance(content, Table):
             return say("panel.no_table")
-        order = panel.order
-        panel.sort(order.by(panel.content, 0 if order.column is None else order.column))
+        self._panel.sort(order.by(content, 0 if order.column is None else order.column))
         return None
 
     def filter(self) -> str | None:
-        if not isinstance(self._screen.query_one(Panel).content, Table):
+        if not isinstance(self._panel.content, Table):
             return say("panel.no_table")
-        self._screen.asking.filter()
+        self._prompt.open("filter")
         return None
 
     def open_code(self) -> str:
-        panel = self._screen.query_one(Panel)
-        row = panel.row_at_cursor()
+        row = self._panel.row_at_cursor()
         selected = self._explorer.state.selection
-        code = row.code if row is not None and (panel.table.has_focus or selected is None) else None
+        code = row.code if row is not None and (self._panel.table.has_focus or selected is None) else None
         if code is None and selected is not None:
             code = line_of(self._trace(selected.trace), selected.item)
         if code is None and row is not None:
             code = row.code
-        if code is None:
-            return say("code.none")
-        words = open_line(self._screen.app, code)
-        self._screen.on_screen_resume()
-        return words
+        return say("code.none") if code is None else self._open_line(code)
 
     def go(self) -> str | None:
         return None if self._explorer.select_under_cursor() else say("select.none")
-
-    def escape(self) -> None:
-        self._screen.escape()
-
-    def focus_next(self) -> None:
-        self._screen.focus_next()

@@ -6,13 +6,20 @@ from npu_tui.strings import say
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text, exact_text
 from npu_tui.tui.actions.base import Base
+from npu_tui.tui.explore.contents import Contents
+from npu_tui.tui.session import Session
 from npu_tui.view.walk.along import gap_beside
+from npu_tui.view.walk.explorer import Explorer
 
 _LONGEST_NAME = 40
 
 
 class RangeActions(Base):
     """Commands of the group ``range``."""
+
+    def __init__(self, session: Session, explorer: Explorer, contents: Contents) -> None:
+        super().__init__(session, explorer)
+        self._contents = contents
 
     def range_selection(self) -> str | None:
         if not self._explorer.mark_selection():
@@ -46,7 +53,7 @@ class RangeActions(Base):
             self._explorer.set_range(start, end)  # so that this key goes on to the other side
             return say(key, name=self._name(selected.trace, beyond))
         self._explorer.set_range(start, end)
-        self._screen.open_tab("range", unfold=False)
+        self._contents.open_tab("range", unfold=False)
         first, second = (beyond, selected.item) if gap is before else (selected.item, beyond)
         names = {"first": self._name(selected.trace, first), "second": self._name(selected.trace, second)}
         return say("range.marked_between", length=duration_text(end - start), **names)
@@ -56,7 +63,7 @@ class RangeActions(Base):
 
     def _told(self) -> str | None:
         """How long the range is; its tab is open behind the key that shows the panel."""
-        self._screen.open_tab("range", unfold=False)
+        self._contents.open_tab("range", unfold=False)
         marked = self._explorer.state.range
         if marked is None:
             return None

@@ -7,13 +7,20 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.actions.base import Base
+from npu_tui.tui.explore.contents import Contents
 from npu_tui.tui.keys.commands import BY_ID, keys_label
+from npu_tui.tui.session import Session
 from npu_tui.view.scene import Selected
 from npu_tui.view.walk.along import next_in_time
+from npu_tui.view.walk.explorer import Explorer
 
 
 class SliceActions(Base):
-    """Commands of the group ``slices``."""
+    """Commands of the group ``slices``; the findings are those that ``contents`` lists."""
+
+    def __init__(self, session: Session, explorer: Explorer, contents: Contents) -> None:
+        super().__init__(session, explorer)
+        self._contents = contents
 
     def slice_previous(self) -> str | None:
         return None if self._explorer.move_slice(-1) else say("slice.last")
@@ -22,10 +29,10 @@ class SliceActions(Base):
         return None if self._explorer.move_slice(1) else say("slice.last")
 
     def finding_next(self) -> str:
-        return self._screen.contents.go_to_finding(1)
+        return self._contents.go_to_finding(1)
 
     def finding_previous(self) -> str:
-        return self._screen.contents.go_to_finding(-1)
+        return self._contents.go_to_finding(-1)
 
     def starved_next(self) -> str:
         return self._starved(1)

@@ -17,13 +17,14 @@ _SHOWN = 50
 class Candidate:
     """Something that can be gone to: its ``text`` is matched and taken over by Tab, ``kind`` says what it is.
 
-    ``also`` are other names that are matched.
+    ``also`` are other names that are matched; ``beside`` is shown beside it in a list.
     """
 
     kind: str
     text: str
     run: Callable[[], object]
     also: tuple[str, ...] = ()
+    beside: str = ""
 
 
 def score(typed: str, text: str) -> int:

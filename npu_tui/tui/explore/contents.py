@@ -2,104 +2,114 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual.worker import get_current_worker
+from textual.message import Message
 
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
-from npu_tui.tui.sheets.sheet import Sheet
+from npu_tui.tui.explore.finder import Finder
+from npu_tui.tui.session import Session
 from npu_tui.tui.tabs import TABS
 from npu_tui.tui.tabs.tab import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.widgets.panel import Panel
-from npu_tui.tui.widgets.timeline import Timeline
 from npu_tui.view.scene import Selected
-
-if TYPE_CHECKING:
-    from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.view.walk.explorer import Explorer
 
 _MARGIN = 0.05
 """A stretch of time is shown with this share of its length on either side."""
 
 
-class Contents:
-    """One per session on ``screen``. ``computing`` is what a thread is making for the open tab, None if nothing."""
+class Computed(Message):
+    """A thread has made the ``content`` of a tab for what was ``wanted`` then."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._screen = screen
+    def __init__(self, content: Content, wanted: tuple[object, ...]) -> None:
+        self.content = content
+        self.wanted = wanted
+        super().__init__()
+
+
+class Contents:
+    """Fills ``panel`` with what ``explorer`` looks at in ``session`` and the hits of ``finder``.
+
+    ``compute`` runs what takes longer than a key may in a thread; its ``Computed`` message goes to the panel.
+    ``computing`` is what a thread is making for the open tab, None if nothing.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        explorer: Explorer,
+        finder: Finder,
+        panel: Panel,
+        compute: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._session = session
+        self._explorer = explorer
+        self._finder = finder
+        self._panel = panel
+        self._compute = compute
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
         self._filled: tuple[object, ...] | None = None
         self.computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
         self._finding: tuple[Text | str, ...] = ()
 
-    def again(self, tab: str) -> None:
-        """Let the open ``tab`` show the next thing it can, where it has several."""
-        if self._tabs[tab].again():
-            self._filled = None
+    def open_tab(self, tab: str, unfold: bool = True) -> None:
+        """Show ``tab``; with ``unfold`` also the panel, where it is hidden."""
+        self._panel.open(tab, unfold)
+        self.fill()
 
-    def tell(self) -> None:
-        """Show all there is to say about the row under the table's cursor."""
-        panel = self._screen.query_one(Panel)
-        row = panel.row_at_cursor()
-        if row is not None and row.told is not None:
-            title = say("findings.told", number=panel.table.cursor_row + 1)
-            self._screen.app.push_screen(Sheet(title, Text(row.told())))
+    def press_tab(self, tab: str) -> None:
+        """Open ``tab``; where it is open already, let it show the next thing it can."""
+        if self._panel.press(tab) and self._tabs[tab].again():
+            self._filled = None
+        self.fill()
 
     def fill(self) -> None:
         """Show what the open tab says of what the user looks at now."""
-        panel = self._screen.query_one(Panel)
-        if panel.has_class("-hidden"):
+        if not self._panel.is_shown:
             self._filled = None
             return
-        now, tab = self._now(), self._tabs[panel.tab]
-        panel.show_tabs({other.id: other.count(now) for other in self._tabs.values()})
-        wanted = (tab.id, tab.depends_on(now))
+        now, tab = self._now(), self._tabs[self._panel.tab]
+        self._panel.show_tabs({other.id: other.count(now) for other in self._tabs.values()})
+        wanted = (self, tab.id, tab.depends_on(now))
         if wanted == self._filled:
             return
         self._filled = wanted
         self.computing = None
         if tab.ready(now):
-            self._show_content(tab.content(now))
+            self._panel.show(tab.content(now))
         else:
             self.computing = wanted
-            self._show_content(say("panel.computing"))
-            self._screen.run_worker(partial(self._compute, tab, now, wanted), thread=True, group="panel")
+            self._panel.show(say("panel.computing"))
+            self._compute(partial(_make, tab, now, wanted, self._panel.post_message))
 
     def _now(self) -> Context:
-        state = self._screen.explorer.state
+        state = self._explorer.state
         return Context(
-            self._screen.session,
+            self._session,
             state.selection,
             state.range,
-            self._screen.explorer.focused,
+            self._explorer.focused,
             state.link_category,
-            self._screen.hits,
+            self._finder.hits,
             state.cursor,
         )
 
-    def _compute(self, tab: Tab, now: Context, wanted: tuple[object, ...]) -> None:
-        """Make the contents of a tab in a thread."""
-        worker, content = get_current_worker(), tab.content(now)
-        if not worker.is_cancelled:
-            self._screen.app.call_from_thread(self._computed, content, wanted)
-
-    def _computed(self, content: Content, wanted: tuple[object, ...]) -> None:
-        # Neither closed nor of another session meanwhile.
-        if self.computing == wanted and self._screen.contents is self and self._screen.query(Panel):
+    def take(self, made: Computed) -> None:
+        """Show what a thread has made, unless something else is wanted meanwhile."""
+        if self.computing == made.wanted:
             self.computing = None
-            self._show_content(content)
+            self._panel.show(made.content)
 
-    def _show_content(self, content: Content) -> None:
-        self._screen.query_one(Panel).show(content)
-
-    def visit(self, row: Row) -> None:
-        """Go to the first place of ``row``, and again to its next one."""
+    def visit(self, row: Row) -> str:
+        """Go to the first place of ``row``, and again to its next one; returns what to tell."""
         if not row.places:
-            return
+            return ""
         turn = 0
         if self._visited is not None and self._visited[0] is row:
             turn = (self._visited[1] + 1) % len(row.places)
@@ -107,32 +117,30 @@ class Contents:
         place = row.places[turn]
         words = [say("panel.place", n=turn + 1, count=len(row.places))] if len(row.places) > 1 else []
         if isinstance(place, Selected):
-            self._screen.explorer.select(place)
+            self._explorer.select(place)
             words.append(self._slice(place))
         else:
             self._show_stretch(place)
             words.append(place.words)
-        if any(words):
-            self._screen.tell("   ".join(words))
-        self._screen.query_one(Timeline).changed()
+        return "   ".join(words) if any(words) else ""
 
     def _slice(self, place: Selected) -> str:
-        trace = self._screen.session.scene.traces[place.trace]
+        trace = self._session.scene.traces[place.trace]
         length = duration_text(int(trace.slices.end[place.item] - trace.slices.start[place.item]))
         return say("panel.slice", length=length, name=printable(trace.name_of(place.item)))
 
     def _show_stretch(self, place: Stretch) -> None:
         """Mark a stretch as the range and fit it; a slice of its own is selected too."""
         if place.slice is not None:
-            self._screen.explorer.select(Selected(place.trace, place.slice))
+            self._explorer.select(Selected(place.trace, place.slice))
         elif place.lane is not None:
-            self._screen.explorer.go_to_lane(place.trace, place.lane)
-        self._screen.explorer.show(place.start, place.end, _MARGIN)
-        self._screen.explorer.set_range(place.start, place.end)
+            self._explorer.go_to_lane(place.trace, place.lane)
+        self._explorer.show(place.start, place.end, _MARGIN)
+        self._explorer.set_range(place.start, place.end)
 
     def show_finding(self, wanted: str) -> str:
         """Go to the evidence of the finding with the id ``wanted``; returns what to tell."""
-        self._screen.open_tab("findings")
+        self.open_tab("findings")
         now = self._now()
         found, content = now.session.findings.get(now.trace), self._tabs["findings"].content(now)
         ids = [each.id for each in found.findings] if found is not None else []
@@ -142,7 +150,7 @@ class Contents:
 
     def show_numbered(self, number: int) -> str:
         """Go to the evidence of finding number ``number``, from 1 on; returns what to tell."""
-        self._screen.open_tab("findings", unfold=False)
+        self.open_tab("findings", unfold=False)
         content = self._tabs["findings"].content(self._now())
         if not isinstance(content, Table) or not 0 < number <= len(content.rows):
             return say("findings.none")
@@ -150,7 +158,7 @@ class Contents:
 
     def go_to_finding(self, direction: int) -> str:
         """Go to the evidence of the next (1) or previous (-1) finding; returns what to tell."""
-        self._screen.open_tab("findings", unfold=False)
+        self.open_tab("findings", unfold=False)
         now = self._now()
         if now.session.findings.get(now.trace) is None:
             return say("findings.examining" if now.session.whole else "loading.findings")
@@ -165,5 +173,10 @@ class Contents:
         self._finding = row.cells
         self._visited = None
         self.visit(row)
-        self._screen.query_one(Panel).point_at(row.cells)
+        self._panel.point_at(row.cells)
         return say("findings.of", n=found.index(row) + 1, count=len(found), title=row.cells[3])
+
+
+def _make(tab: Tab, now: Context, wanted: tuple[object, ...], post: Callable[[Message], object]) -> None:
+    """Make the contents of a tab; it runs in a thread."""
+    post(Computed(tab.content(now), wanted))

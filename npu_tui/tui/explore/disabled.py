@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from npu_tui.strings import say
-from npu_tui.tui.tabs.tab import Table
-from npu_tui.tui.widgets.panel import Panel
-
-if TYPE_CHECKING:
-    from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.tui.session import Session
+from npu_tui.view.walk.explorer import Explorer
 
 
-def why_not(screen: MainScreen) -> dict[str, str]:
-    """The commands of ``screen`` that can do nothing just now, each with the reason in one line."""
-    session, explorer = screen.session, screen.explorer
+def why_not(session: Session, explorer: Explorer, hits: int, flags: int, has_table: bool) -> dict[str, str]:
+    """The commands that can do nothing just now, each with the reason in one line.
+
+    ``hits`` and ``flags`` are how many there are; ``has_table`` tells whether the open tab shows a table.
+    """
     state, scene = explorer.state, session.scene
     checks = (
         (len(scene.traces) < 2, "align.one_rank", "align_start align_end base"),
@@ -25,17 +22,13 @@ def why_not(screen: MainScreen) -> dict[str, str]:
             "bubble.none",
             "bubble_next bubble_previous",
         ),
-        (not len(screen.hits), "hit.none", "hit_next hit_previous hits_only"),
+        (not hits, "hit.none", "hit_next hit_previous hits_only"),
         (state.range is None, "range.zoom_none", "range_zoom range_clear"),
         (state.selection is None, "fit.none", "fit chain range_selection"),
         (not explorer.history.past, "undo.none", "undo"),
         (not explorer.history.future, "redo.none", "redo"),
         (not explorer.folds.hidden, "rows.shown_none", "show_hidden"),
-        (not screen.notes.flags.all, "flags.none", "flags"),
-        (
-            not isinstance(screen.query_one(Panel).content, Table),
-            "panel.no_table",
-            "sort_reverse filter copy_text copy_csv",
-        ),
+        (not flags, "flags.none", "flags"),
+        (not has_table, "panel.no_table", "sort_reverse filter copy_text copy_csv"),
     )
     return {command: say(reason) for off, reason, commands in checks if off for command in commands.split()}

@@ -10,15 +10,14 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 from textual.message import Message
-from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from npu_tui.analysis.search.language import FIELDS, Query, QueryError, parse_query, unknown_field
 from npu_tui.ingest.errors import InputError
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.tui.explore.hits import NO_HITS, Bools, Hits, make_hits
-from npu_tui.tui.explore.session import Session
+from npu_tui.tui.hits import NO_HITS, Bools, Hits, make_hits
+from npu_tui.tui.session import Session
 
 _NUMBERS = count()
 """Every search has its own, so that none is taken for one of another session."""
@@ -38,14 +37,20 @@ class Found(Message):
 
 
 class Finder:
-    """The present search of ``screen``: its ``hits``, and in ``error`` one line where its text cannot be used."""
+    """The present search of ``session``: its ``hits``, and in ``error`` one line where its text cannot be used.
 
-    def __init__(self, screen: Screen[None], session: Session) -> None:
+    ``work`` runs a function in a thread, those of one group one after the other; ``post`` takes the ``Found`` messages.
+    """
+
+    def __init__(
+        self, session: Session, work: Callable[[Callable[[], None], str], object], post: Callable[[Message], object]
+    ) -> None:
         self.hits = NO_HITS
         self.error = ""
         self.running = False
         self._text = ""
-        self._screen = screen
+        self._start = work
+        self._post = post
         self._number = next(_NUMBERS)
         self._scene = session.scene
         self._profiles = session.profiles
@@ -67,7 +72,7 @@ class Finder:
         """Compute in a thread what searches need, while the user is still typing one."""
         if not self._prepared:
             self._prepared = True
-            self._screen.run_worker(self._prepare, thread=True, group="prepare")
+            self._start(self._prepare, "prepare")
 
     def _prepare(self) -> None:
         for number, profile in enumerate(self._profiles):
@@ -86,13 +91,13 @@ class Finder:
         self.hits, self.error, self.running, self._text = NO_HITS, "", False, ""
 
     def begin(self, text: str) -> None:
-        """Look for ``text`` in a thread; ``Found`` messages bring the hits to the screen."""
+        """Look for ``text`` in a thread; ``Found`` messages bring the hits."""
         self.clear()
         if not text.strip():
             return
         self._text, self.running = text, True
         number = self._number
-        self._screen.run_worker(lambda: self._work(number, text), thread=True, exclusive=True, group="search")
+        self._start(lambda: self._work(number, text), "search")
 
     def finish(self, text: str) -> None:
         """Look for ``text`` until the hits are there; only args are still read in the thread."""
@@ -167,9 +172,9 @@ class Finder:
         try:
             query = parse_query(text, self._places)
             for hits in self._search(query, go_on):
-                self._screen.post_message(Found(number, hits))
+                self._post(Found(number, hits))
         except (QueryError, InputError) as error:
-            self._screen.post_message(Found(number, NO_HITS, printable(str(error))))
+            self._post(Found(number, NO_HITS, printable(str(error))))
 
     def _masks(self, query: Query) -> list[Bools]:
         return [profile.searchable.find(query) for profile in self._profiles]

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from npu_tui.strings import say
-from npu_tui.tui.explore.session import Session
+from npu_tui.tui.session import Session
 from npu_tui.tui.widgets.header import StatusLine
 
 _LEADS = ("finding_next", "starved_next")

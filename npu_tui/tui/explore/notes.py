@@ -1,55 +1,46 @@
-"""The flags of the main screen, and what it can hand on as text."""
+"""The flags on the timeline, and what the prompt asks about them."""
 
 from __future__ import annotations
 
-import shlex
-import shutil
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from rich.text import Text
-
-from npu_tui.ingest.source.find import PIPED
 from npu_tui.strings import say
-from npu_tui.tui.explore.flags import Flag, Flags
-from npu_tui.tui.sheets.flag_sheet import Choice, FlagSheet
-from npu_tui.tui.sheets.sheet import Sheet
-from npu_tui.tui.terminal.clipboard import row_cells
-from npu_tui.tui.widgets.panel import Panel
-from npu_tui.tui.widgets.timeline import Timeline
-from npu_tui.view.walk.start import NO_TAB, Start, rows_text, slice_text
-
-if TYPE_CHECKING:
-    from npu_tui.tui.explore.screen import MainScreen
+from npu_tui.trace.text import printable
+from npu_tui.tui.flags import Flag, Flags
+from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.view.walk.explorer import Explorer
 
 _MARGIN = 0.05
 
 
 class Notes:
-    """One per main screen."""
+    """The ``flags`` of a trace, marked in what ``explorer`` shows; ``prompt`` asks for their names."""
 
-    def __init__(self, screen: MainScreen, flags: Flags) -> None:
+    def __init__(self, flags: Flags, explorer: Explorer, prompt: Prompt) -> None:
         self.flags = flags
-        self._screen = screen
+        self._explorer = explorer
+        self._prompt = prompt
+        self._asked: tuple[Flag | None, Flag] | None = None
 
-    def show_list(self) -> None:
-        """List the flags."""
-        self._screen.app.push_screen(FlagSheet(self.flags), self._chosen)
+    def move_to(self, explorer: Explorer, shift: int) -> None:
+        """From now on the flags are marked in ``explorer``, whose times are ``shift`` ns greater."""
+        self._explorer = explorer
+        self.flags.shift(shift)
+        if self._asked is not None:
+            old, flag = self._asked
+            self._asked = None if old is None else old.shifted(shift), flag.shifted(shift)
+        self.mark()
 
-    def _chosen(self, choice: Choice | None) -> None:
-        self.show_marks()
-        if choice is not None:
-            (self.go_to if choice.act == "go" else self._screen.asking.edit_flag)(choice.flag)
+    def mark(self) -> str:
+        """Have the flags marked by the next frame; returns where they cannot be kept."""
+        times = {time for flag in self.flags.all for time in (flag.start, flag.end)}
+        self._explorer.state.flags = tuple(sorted(times))
+        return self.flags.problem
 
     def go_to(self, flag: Flag) -> None:
         """Show a flag: its range, or its time."""
-        explorer = self._screen.explorer
         if flag.end > flag.start:
-            explorer.set_range(flag.start, flag.end)
-            explorer.show(flag.start, flag.end, _MARGIN)
-        explorer.go_to(flag.start)
-        self._screen.query_one(Timeline).changed()
+            self._explorer.set_range(flag.start, flag.end)
+            self._explorer.show(flag.start, flag.end, _MARGIN)
+        self._explorer.go_to(flag.start)
 
     def point_at(self, start: int, end: int) -> str:
         """A click on the ruler at ``[start, end)`` ns: to the flag there or beside it, else the cursor goes there.
@@ -59,68 +50,50 @@ class Notes:
         column = end - start
         flag = self.flags.at(start, end) or self.flags.at(start - column, end + column)
         if flag is None:
-            self._screen.explorer.go_to(start + column // 2)
-            self._screen.query_one(Timeline).changed()
+            self._explorer.go_to(start + column // 2)
             return ""
         self.go_to(flag)
         return say("flag.here", name=flag.name, when=flag.when)
 
-    def show_marks(self) -> None:
-        """Mark the flags on the ruler."""
-        self.mark()
-        self._screen.query_one(Timeline).changed()
+    def add_here(self) -> None:
+        """A flag at the cursor is edited, else one is made of the range, the selection or the cursor, as in Insight."""
+        state = self._explorer.state
+        column = state.viewport.column(state.cursor)
+        here = self.flags.at(state.viewport.edge(column), state.viewport.edge(column + 1))
+        if here is not None and (state.range is None or state.range == (here.start, here.end)):
+            self.edit(here)
+        elif state.range is not None:
+            self._ask_new(Flag(*state.range, self.flags.free_name(say("flag.range"))))
+        elif state.selection is not None:
+            trace, item = self._explorer.scene.traces[state.selection.trace], state.selection.item
+            times = int(trace.slices.start[item]), int(trace.slices.end[item])
+            self._ask_new(Flag(*times, printable(trace.name_of(item))))
+        else:
+            self._ask_new(Flag(state.cursor, state.cursor, self.flags.free_name(say("flag.point"))))
 
-    def mark(self) -> None:
-        """Have the flags marked by the next frame, and say where they cannot be kept."""
-        times = {time for flag in self.flags.all for time in (flag.start, flag.end)}
-        self._screen.explorer.state.flags = tuple(sorted(times))
-        if self.flags.problem:
-            self._screen.tell(self.flags.problem)
+    def _ask_new(self, flag: Flag) -> None:
+        self._asked = None, flag
+        self._prompt.open("flag", flag.name, say("flag.new", when=flag.when))
 
-    def show_text(self, title: str, text: str) -> None:
-        """Show a text that is too long for one line."""
-        self._screen.app.push_screen(Sheet(title, Text(text)))
+    def edit(self, flag: Flag) -> None:
+        """Ask for another name of a flag."""
+        self._asked = flag, flag
+        self._prompt.open("flag", flag.name, say("flag.edit"))
 
-    def row_text(self) -> str:
-        """The row of the table under the cursor, its cells behind tabs; empty unless a table has the focus."""
-        panel = self._screen.query_one(Panel)
-        row = panel.row_at_cursor() if panel.table.has_focus else None
-        if row is not None and row.told is not None:
-            return row.told()
-        return "" if row is None else "\t".join(row_cells(row.cells))
-
-    def command_here(self) -> str:
-        """The command that opens this view."""
-        explorer, panel = self._screen.explorer, self._screen.query_one(Panel)
-        state, scene = explorer.state, explorer.scene
-        start = Start(
-            view=explorer.asked,
-            at=state.cursor,
-            range=state.range,
-            select="" if state.selection is None else slice_text(scene, state.selection),
-            rows=rows_text(explorer),
-            search=self._screen.hits.text,
-            links=state.link_mode,
-            tab=NO_TAB if panel.has_class("-hidden") else panel.tab,
-        )
-        words = shlex.join([*_program(), str(self._path()), *start.words()])
-        return words.encode(errors="replace").decode()  # a clipboard takes text only, and not every path is one
-
-    @property
-    def piped(self) -> bool:
-        """Whether the trace came through standard input, so that it must come again for a command to open it."""
-        return self._path() == PIPED
-
-    def _path(self) -> Path:
-        path = Path(self._screen.explorer.scene.traces[0].path)
-        return path if path == PIPED else path.absolute()
-
-
-def _program() -> list[str]:
-    """How the program is called from anywhere."""
-    called = Path(sys.argv[0])
-    if shutil.which("npu-tui") is None and called.name == "npu-tui":
-        return [str(called.absolute())]
-    if shutil.which("npu-tui") is None and called.parts[-2:] == ("npu_tui", "__main__.py"):
-        return [sys.executable, "-m", "npu_tui"]
-    return ["npu-tui"]
+    def name(self, name: str) -> str:
+        """Keep, rename or delete the flag that was asked about; returns what to tell."""
+        if self._asked is None:
+            return ""
+        (old, flag), self._asked = self._asked, None
+        name = printable(name.strip())
+        if old is None:
+            name = name or flag.name
+            self.flags.add(Flag(flag.start, flag.end, name))
+            words = say("flag.kept", name=name, when=flag.when)
+        elif name:
+            self.flags.rename(old, name)
+            words = say("flag.renamed", name=name)
+        else:
+            self.flags.delete(old)
+            words = say("flag.deleted", name=old.name)
+        return self.mark() or words

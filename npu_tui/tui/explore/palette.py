@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.markup import escape
 
-from npu_tui.tui.explore.disabled import why_not
 from npu_tui.tui.keys.commands import COMMANDS, keys_label
 
-if TYPE_CHECKING:
-    from npu_tui.tui.explore.screen import MainScreen
-
 Entry = tuple[str, str, Callable[[], object]]
+"""A name, what stands beside it, and what choosing it does."""
+
+
+class Offering(Protocol):
+    """A screen whose commands and places the palette offers."""
+
+    def run_command(self, command: str) -> None:
+        """Run the command called ``command``."""
+
+    def why_not(self) -> Mapping[str, str]:
+        """Why commands can do nothing just now."""
+
+    def places(self) -> Iterable[Entry]:
+        """Flags and lanes to go to."""
 
 
 class CommandProvider(Provider):
     """Finds commands, flags and lanes by any part of their names."""
 
     async def search(self, query: str) -> Hits:
-        """Commands and lanes that match ``query``."""
+        """Commands and places that match ``query``."""
         matcher = self.matcher(query)
-        for title, keys, run in self._entries():
+        for title, keys, run in (*self._commands(), *self._offering.places()):
             score = matcher.match(title)
             if score > 0:
                 yield Hit(score, Content(title), run, text=title, help=escape(keys))
@@ -35,19 +45,14 @@ class CommandProvider(Provider):
         for title, keys, run in self._commands():
             yield DiscoveryHit(Content(title), run, text=title, help=escape(keys))
 
+    @property
+    def _offering(self) -> Offering:
+        return cast("Offering", self.screen)
+
     def _commands(self) -> Iterable[Entry]:
-        main = cast("MainScreen", self.screen)
-        reasons = why_not(main)
+        reasons = self._offering.why_not()
         for command in COMMANDS:
             if command.id != "palette":
                 keys, reason = keys_label(command), reasons.get(command.id)
                 words = f"{keys}   {reason}" if reason else keys
-                yield command.title, words, partial(main.run_command, command.id)
-
-    def _entries(self) -> Iterable[Entry]:
-        main = cast("MainScreen", self.screen)
-        yield from self._commands()
-        for flag in main.notes.flags.all:
-            yield flag.name, flag.when, partial(main.notes.go_to, flag)
-        for name, row in main.lane_names():
-            yield name, "", partial(main.go_to_lane, row)
+                yield command.title, words, partial(self._offering.run_command, command.id)

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
-from npu_tui.tui.explore.flags import Flag, Flags
+from npu_tui.tui.flags import Flag, Flags
 
 
 class Choice(NamedTuple):

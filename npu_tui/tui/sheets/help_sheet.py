@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual import events
@@ -13,23 +12,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from npu_tui.strings import say
-from npu_tui.tui.explore.disabled import why_not
 from npu_tui.tui.keys.commands import BY_ID
 from npu_tui.tui.keys.key_names import delivered
 from npu_tui.tui.sheets.help import Focus, help_text
-from npu_tui.tui.widgets.panel import Panel
-
-if TYPE_CHECKING:
-    from npu_tui.tui.explore.screen import MainScreen
-
-
-def help_of(screen: MainScreen) -> HelpSheet:
-    """The help for what has the focus on ``screen``."""
-    panel = screen.query_one(Panel)
-    focus: Focus = "lanes"
-    if panel.has_focus_within:
-        focus = "table" if panel.table.has_focus else "panel"
-    return HelpSheet(focus, why_not(screen))
 
 
 class HelpSheet(ModalScreen[None]):

@@ -22,7 +22,7 @@ from npu_tui.tui.explore.editor import line_of
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.links import shape_text
 from npu_tui.tui.tabs.tab import Content, Context, Tab
-from npu_tui.tui.widgets.theme import ALERT, class_style
+from npu_tui.tui.terminal.theme import ALERT, class_style
 from npu_tui.view.frame.charts import STARVING_NS, StepCurve
 from npu_tui.view.scene import LinkMarks, LinkShape
 

@@ -13,7 +13,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.tabs.tab import Content, Context, Place, Row, Stretch, Tab, Table
-from npu_tui.tui.widgets.theme import ALERT
+from npu_tui.tui.terminal.theme import ALERT
 
 _COLUMNS = ("number", "class", "frees", "what", "where")
 

@@ -15,8 +15,8 @@ from npu_tui.analysis.window import Window
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
-from npu_tui.tui.explore.hits import Hits
-from npu_tui.tui.explore.session import Session
+from npu_tui.tui.hits import Hits
+from npu_tui.tui.session import Session
 from npu_tui.view.scene import ScreenRow, Selected
 
 GAP = "   "

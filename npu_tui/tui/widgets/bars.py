@@ -15,7 +15,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
-from npu_tui.tui.widgets.theme import class_colour
+from npu_tui.tui.terminal.theme import class_colour
 
 _FILLS = {"prep": "·", "compute": "█", "exposed": "▒", "free": "╱"}
 _CLASSES = {

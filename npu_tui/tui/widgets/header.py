@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.widgets import Static
 
@@ -9,9 +10,9 @@ from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
-from npu_tui.tui.explore.session import Session
 from npu_tui.tui.keys.footer import Place, footer, led
-from npu_tui.tui.widgets.theme import ALERT
+from npu_tui.tui.session import Session
+from npu_tui.tui.terminal.theme import ALERT
 
 _GAP = "  │  "
 _MESSAGE_SECONDS = 6.0
@@ -142,6 +143,10 @@ class StatusLine(Static):
         if self._speaking or anew:
             self._speaking = False
             self._show()
+
+    def holds(self, words: str) -> bool:
+        """Whether there is room for ``words``."""
+        return cell_len(printable(words)) + 2 <= self.app.size.width
 
     def say(self, words: str) -> None:
         """Show ``words`` for a while."""

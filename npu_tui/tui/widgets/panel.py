@@ -21,6 +21,10 @@ from npu_tui.tui.tabs import TABS
 from npu_tui.tui.tabs.order import Order, arranged
 from npu_tui.tui.tabs.tab import GAP, Content, Row, Table
 
+_HEIGHTS = ((45, 10), (36, 8))
+_SHOWN_FROM = 36
+_SMALL = 8
+
 
 def _broken(note: str, width: int) -> list[str]:
     """The lines of ``note``; where there are several, one that is too long goes on in the next."""
@@ -172,8 +176,15 @@ class Panel(Vertical):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(classes="-hidden")
         self.tab = "findings"
+        self.table = Rows()
+        self._tabs = TabLine()
+        self._text = Static(id="text")
+        self._scroll = VerticalScroll(self._text, id="scroll")
+        self._note = Static(id="note")
+        self._wanted: bool | None = None
+        self._pressed = ""
         self._shown = ""
         self._counts: dict[str, int] = {}
         self._orders: dict[str, Order] = {}
@@ -182,28 +193,50 @@ class Panel(Vertical):
 
     def compose(self) -> ComposeResult:
         """Tabs, a text and a table."""
-        yield TabLine()
-        with VerticalScroll(id="scroll"):
-            yield Static(id="text")
-        yield Static(id="note")
-        yield Rows()
+        yield self._tabs
+        yield self._scroll
+        yield self._note
+        yield self.table
 
     def on_mount(self) -> None:
         """Begin with the text."""
-        if not self.query("#scroll"):
-            return  # closed while it was mounted
-        self._show_table(False)
-        self.query_one(TabLine).show(self.tab, self._counts)
+        if not self._content:
+            self._show_table(False)
+            self._tabs.show(self.tab, self._counts)
+
+    def fit(self, height: int) -> None:
+        """Take the room that a terminal of ``height`` rows has for it; where that is little, hide unless asked for."""
+        rows = next((rows for least, rows in _HEIGHTS if height >= least), _SMALL)
+        self.styles.height = min(rows, max(height // 2, 3))
+        self.set_class(not (height >= _SHOWN_FROM if self._wanted is None else self._wanted), "-hidden")
 
     @property
-    def table(self) -> Rows:
-        """The table of the tabs that list places."""
-        return self.query_one(Rows)
+    def is_shown(self) -> bool:
+        """Whether it is not hidden."""
+        return not self.has_class("-hidden")
+
+    def toggle(self) -> None:
+        """Show or hide the panel, whatever the size of the terminal says."""
+        self._wanted = not self.is_shown
+        self.set_class(not self._wanted, "-hidden")
+
+    def open(self, tab: str, unfold: bool = True) -> None:
+        """Let ``tab`` be the open one; with ``unfold`` the panel is shown, where it is hidden."""
+        if unfold and not self.is_shown:
+            self.toggle()
+        self.tab, self._pressed = tab, ""
+
+    def press(self, tab: str) -> bool:
+        """Open ``tab``; True where its key was the last one that opened it, and it is open still."""
+        again = self.is_shown and self.tab == tab and self._pressed == tab
+        self.open(tab)
+        self._pressed = tab
+        return again
 
     def show_tabs(self, counts: dict[str, int]) -> None:
         """Show which tab is open, and ``counts`` behind the names of the tabs."""
         self._counts = counts
-        self.query_one(TabLine).show(self.tab, counts)
+        self._tabs.show(self.tab, counts)
 
     @property
     def order(self) -> Order:
@@ -240,12 +273,12 @@ class Panel(Vertical):
         self._show_table(isinstance(content, Table))
         if not isinstance(content, Table):
             self.rows = []
-            self.query_one("#text", Static).update(Text(content) if isinstance(content, str) else content)
-            self.query_one("#scroll", VerticalScroll).scroll_home(animate=False)
+            self._text.update(Text(content) if isinstance(content, str) else content)
+            self._scroll.scroll_home(animate=False)
             return
         table = arranged(content, self.order)
         self.rows = table.rows
-        line = self.query_one("#note", Static)
+        line = self._note
         line.display = bool(table.note)
         notes = _broken(table.note, self.app.size.width - 2)[: max(self.size.height // 2, 1)]
         line.styles.height = len(notes)
@@ -261,6 +294,6 @@ class Panel(Vertical):
             self.sort(order.beside(self._content, event.step) if column is None else order.by(self._content, column))
 
     def _show_table(self, shown: bool) -> None:
-        self.query_one("#scroll").display = not shown
-        self.query_one("#note").display = shown
+        self._scroll.display = not shown
+        self._note.display = shown
         self.table.display = shown

@@ -87,41 +87,41 @@ class Prompt(Horizontal):
         super().__init__()
         self.kind: Kind = "search"
         self._answer = ""
+        self._ask = Label(id="ask", markup=False)
+        self._field = Field(compact=True)
+        self._beside = Label(id="answer", markup=False)
 
     def compose(self) -> ComposeResult:
         """Label, input, answer."""
-        yield Label(id="ask", markup=False)
-        yield Field(compact=True)
-        yield Label(id="answer", markup=False)
+        yield self._ask
+        yield self._field
+        yield self._beside
 
     def open(self, kind: Kind, value: str = "", hint: str = "") -> None:
         """Ask for a search text, a command or a name, with ``value`` there already and ``hint`` beside it."""
         self.kind = kind
-        self.query_one("#ask", Label).update(say(f"{kind}.prompt"))
-        field = self.query_one(Field)
-        field.value = value
-        field.cursor_position = len(value)
+        self._ask.update(say(f"{kind}.prompt"))
+        self.take(value)
         self.answer(hint)
         self.add_class("-open")
-        self.screen.set_focus(field)  # at once: the next key may be here already
+        self.screen.set_focus(self._field)  # at once: the next key may be here already
 
     @property
     def text(self) -> str:
         """What is typed so far."""
-        return self.query_one(Field).value
+        return self._field.value
 
     def take(self, text: str) -> None:
         """Put ``text`` in place of what is typed."""
-        field = self.query_one(Field)
-        field.value = text
-        field.cursor_position = len(text)
+        self._field.value = text
+        self._field.cursor_position = len(text)
 
     def answer(self, text: str) -> None:
         """Show ``text`` right of the input, as much of it as leaves what is typed in sight."""
         self._answer = text
         typed = max(cell_len(self.text) + 1, _LEAST_CELLS)
         room = self.size.width - cell_len(say(f"{self.kind}.prompt")) - typed - 3
-        self.query_one("#answer", Label).update(brief(text, max(room, _LEAST_CELLS)))
+        self._beside.update(brief(text, max(room, _LEAST_CELLS)))
 
     def close(self) -> None:
         """Put the prompt away."""
@@ -142,7 +142,7 @@ class Prompt(Horizontal):
     def enter(self) -> None:
         """Pass on what is entered."""
         self.close()
-        self.post_message(self.Entered(self.kind, self.query_one(Field).value))
+        self.post_message(self.Entered(self.kind, self.text))
 
     def wish(self, wish: Wish) -> None:
         """Ask for another candidate, or for the one on show."""

@@ -7,7 +7,7 @@ from textual.widgets import Static
 
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.strings import say
-from npu_tui.tui.widgets.theme import ALERT
+from npu_tui.tui.terminal.theme import ALERT
 
 
 class Verdict(Static):

@@ -1,0 +1,49 @@
+"""The view as a command for the shell."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from npu_tui.ingest.source.find import PIPED
+from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.walk.start import Start, rows_text, slice_text
+
+
+def command_here(explorer: Explorer, search: str, tab: str) -> str:
+    """The command that opens what ``explorer`` shows, with the hits of ``search`` and the panel's ``tab``."""
+    state, scene = explorer.state, explorer.scene
+    start = Start(
+        view=explorer.asked,
+        at=state.cursor,
+        range=state.range,
+        select="" if state.selection is None else slice_text(scene, state.selection),
+        rows=rows_text(explorer),
+        search=search,
+        links=state.link_mode,
+        tab=tab,
+    )
+    words = shlex.join([*_program(), str(_path(explorer)), *start.words()])
+    return words.encode(errors="replace").decode()  # a clipboard takes text only, and not every path is one
+
+
+def is_piped(explorer: Explorer) -> bool:
+    """Whether the trace came through standard input, so that it must come again for a command to open it."""
+    return _path(explorer) == PIPED
+
+
+def _path(explorer: Explorer) -> Path:
+    path = Path(explorer.scene.traces[0].path)
+    return path if path == PIPED else path.absolute()
+
+
+def _program() -> list[str]:
+    """How the program is called from anywhere."""
+    called = Path(sys.argv[0])
+    if shutil.which("npu-tui") is None and called.name == "npu-tui":
+        return [str(called.absolute())]
+    if shutil.which("npu-tui") is None and called.parts[-2:] == ("npu_tui", "__main__.py"):
+        return [sys.executable, "-m", "npu_tui"]
+    return ["npu-tui"]

@@ -1,0 +1,408 @@
+"""The main screen: headline, timeline, panel, status line, and the keys that drive them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.geometry import Size
+from textual.message import Message
+from textual.timer import Timer
+
+from npu_tui.report.health import health_lines
+from npu_tui.strings import say
+from npu_tui.tui.actions.acts import acts_on
+from npu_tui.tui.explore.asking import Asking
+from npu_tui.tui.explore.completion import Candidate
+from npu_tui.tui.explore.contents import Computed, Contents
+from npu_tui.tui.explore.disabled import why_not
+from npu_tui.tui.explore.examine import Examined, Measured, examine
+from npu_tui.tui.explore.finder import Finder, Found
+from npu_tui.tui.explore.first_run import FirstRun
+from npu_tui.tui.explore.head import Head
+from npu_tui.tui.explore.notes import Notes
+from npu_tui.tui.explore.palette import CommandProvider, Entry
+from npu_tui.tui.flags import Flags
+from npu_tui.tui.hits import Hits
+from npu_tui.tui.key_screen import KeyScreen
+from npu_tui.tui.keys.commands import TAB_COMMAND, TAB_KEYS
+from npu_tui.tui.keys.keymap import words_at_start
+from npu_tui.tui.session import Session
+from npu_tui.tui.sheets.flag_sheet import Choice, FlagSheet
+from npu_tui.tui.sheets.help import Focus
+from npu_tui.tui.sheets.help_sheet import HelpSheet
+from npu_tui.tui.sheets.sheet import Sheet
+from npu_tui.tui.tabs.tab import Table
+from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.tui.widgets.panel import Panel, TabLine
+from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.tui.widgets.timeline import Timeline
+from npu_tui.view.frame.painter import Painter
+from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.walk.start import NO_TAB, Start, start_at
+from npu_tui.view.walk.takeover import take_over
+
+_PANEL_SECONDS = 0.08
+"""The panel follows the last key after this rest, as filling a table takes longer than a frame."""
+
+
+class MainScreen(KeyScreen):
+    """Explores one session."""
+
+    COMMANDS = {CommandProvider}  # noqa: RUF012 - Textual's own declaration
+
+    class Leave(Message):
+        """The user has seen enough."""
+
+    class StopLoading(Message):
+        """The user does not want to wait for the rest of the trace."""
+
+    def __init__(
+        self,
+        session: Session,
+        terminal: Terminal | None = None,
+        start: Start | None = None,
+        notes: Path | None = None,
+        seen: Path | None = None,
+    ) -> None:
+        """Opens at ``start``; flags are kept in the file ``notes``, without one only as long as the screen.
+
+        Until the file ``seen`` is there, a line says what to press first.
+        """
+        self.session = session
+        self.explorer = Explorer(session.scene, 80, 20)
+        super().__init__(Timeline(self.explorer, Painter(session.scene), terminal), Prompt())
+        self.head = Head()
+        self._panel = Panel()
+        self._start = start
+        self._notes_file = notes
+        self._first_run = FirstRun(seen)
+        self._go_to_hit = False
+        self._panel_timer: Timer | None = None
+        self._arranged: Size | None = None
+        self.notes = Notes(Flags(session.scene.traces[0], None), self.explorer, self._prompt)
+        self._explore()
+
+    def _explore(self) -> None:
+        """Make what belongs to the session on screen."""
+        session, explorer, panel, prompt = self.session, self.explorer, self._panel, self._prompt
+        self.finder = Finder(session, self._work, self.post_message)
+        self.contents = Contents(session, explorer, self.finder, panel, partial(self._work, group="panel"))
+        self.asking = Asking(prompt, explorer, self.notes, self.run_command)
+        self._acts = {
+            **acts_on(
+                session,
+                explorer,
+                self.contents,
+                self.finder,
+                self.notes,
+                panel,
+                prompt,
+                self.copy,
+                self.whole,
+                self.open_line,
+            ),
+            **{f"{TAB_COMMAND}{tab}": partial(self.contents.press_tab, tab) for tab, _ in TAB_KEYS},
+            "flags": self._list_flags,
+            "panel": self._toggle_panel,
+            "escape": self._escape,
+            "focus_next": self._focus_next,
+            "command": self.asking.open,
+            "palette": self._open_palette,
+            "health": self._show_health,
+            "help": self._show_help,
+            "redraw": self.redraw,
+            "quit": self._leave,
+        }
+
+    @property
+    def hits(self) -> Hits:
+        """The hits of the search."""
+        return self.finder.hits
+
+    def compose(self) -> ComposeResult:
+        """Headline, bars, timeline, panel; prompt and status line below."""
+        yield self.head.headline
+        yield self.head.verdict
+        yield self.head.bars
+        yield self._timeline
+        yield self._panel
+        yield self._line
+        yield self._prompt
+
+    def on_mount(self) -> None:
+        """Focus the lanes, and say what is wrong with the trace."""
+        if not self.query(TabLine):
+            return  # closed while it was mounted
+        self.app.app_resume_signal.subscribe(self, lambda _: self.redraw())
+        self._arrange(self.app.size)  # before the first layout, which then stays
+        self._timeline.focus()
+        self.contents.fill()
+        self._look_through()
+
+    def _look_through(self) -> None:
+        """Go where the user wants to begin, add up the trace and find what is wrong, once all of the trace is there."""
+        if not self.session.whole:
+            return
+        self.head.examined = 0
+        self._work(partial(examine, self.session, self.post_message), "head")
+        self._first_run.show(self._line, self.session)
+        cut = [sum(trace.events.values()) for trace in self.session.scene.traces if trace.health.truncated]
+        words = [*(say("health.truncated", events=events) for events in cut), *words_at_start()]
+        if words:
+            self.tell("   ".join(words))
+        # Only the whole trace has a section in the file of flags.
+        self.notes.flags.keep_in(self.session.scene.traces[0], self._notes_file)
+        self.tell(self.notes.mark())
+        if self._start is not None and not self.explorer.moved:
+            self.call_after_refresh(self._start_at, self._start)
+
+    def _start_at(self, start: Start) -> None:
+        """Show the place that was asked for; the lanes have their size now."""
+        if start.tab and start.tab != NO_TAB:
+            self.contents.open_tab(start.tab)
+        elif start.tab and self._panel.is_shown:
+            self._toggle_panel()
+        failed = start_at(self.explorer, start)
+        if start.search:
+            self.finder.finish(start.search)
+            self._show_hits()
+        if failed:
+            self.tell(say("open.failed", option=failed))
+        self._timeline.changed()
+
+    def replace_session(self, session: Session) -> None:
+        """Explore ``session``, which holds more of the same trace, from where the user is now."""
+        before, finder = self.explorer, self.finder
+        shift = before.scene.traces[0].start_ns - session.scene.traces[0].start_ns
+        self.session, self.explorer = session, Explorer(session.scene, before.state.viewport.width, 20)
+        take_over(before, self.explorer)
+        self._timeline.show_scene(self.explorer, Painter(session.scene))
+        self.notes.move_to(self.explorer, shift)
+        self._explore()
+        self._arranged = None
+        self.finder.begin(finder.text)
+        finder.clear()
+        self._arrange(self.size)
+        self.contents.fill()
+        self._look_through()
+
+    def show_loading(self, words: str) -> None:
+        """Show how far the loading is in place of the keys; nothing once it is done."""
+        self._line.hold(words)
+
+    def on_measured(self, event: Measured) -> None:
+        """Show the times of a trace in bars."""
+        if event.session is self.session:
+            self.head.bars.learn(event.index, event.times)
+            self._show_head()
+
+    def on_examined(self, event: Examined) -> None:
+        """Show the findings of a trace; from the first one go to the finding that the user wants to begin with."""
+        if event.session is not self.session:
+            return
+        self.session.learn(event.index, event.found)
+        self.head.examined += 1
+        self._show_head()
+        self.contents.fill()
+        if self.head.examined == 1 and self._start is not None and self._start.finding:
+            self.tell(self.contents.show_finding(self._start.finding))
+        self._timeline.changed()
+
+    def on_resize(self) -> None:
+        """Headline and panel follow the size of the terminal."""
+        self._arrange(self.size)
+
+    def _arrange(self, size: Size) -> None:
+        if size == self._arranged:
+            return
+        self._arranged = size
+        self._show_head()
+        self._panel.fit(size.height)
+
+    def _show_head(self) -> None:
+        self.head.show(self.session, self.explorer, self.app.size)
+
+    def _work(self, job: Callable[[], None], group: str) -> None:
+        """Run ``job`` in a thread; it replaces the one of its ``group``."""
+        self.run_worker(job, thread=True, exclusive=True, group=group)
+
+    # --- commands
+
+    def run_command(self, command: str) -> None:
+        """Run a command of the registry and show what it has to say."""
+        self._first_run.used(command)
+        super().run_command(command)
+
+    def _escape(self) -> None:
+        """Close what is open, else clear, else deselect; from the panel back to the lanes."""
+        if self.focused is not self._timeline:
+            self._timeline.focus()
+        elif self.explorer.deselect():
+            if not len(self.explorer.state.hits):
+                self.finder.clear()
+        elif not self.session.whole:
+            self.post_message(self.StopLoading())
+
+    def _leave(self) -> None:
+        self.post_message(self.Leave())
+
+    def why_not(self) -> Mapping[str, str]:
+        """The commands that can do nothing just now, each with the reason in one line."""
+        has_table = isinstance(self._panel.content, Table)
+        return why_not(self.session, self.explorer, len(self.hits), len(self.notes.flags.all), has_table)
+
+    def places(self) -> Iterable[Entry]:
+        """Flags and lanes to go to (the palette asks for them)."""
+        for place in self.asking.places():
+            yield place.text, place.beside, partial(self._go, place)
+
+    def _go(self, place: Candidate) -> None:
+        place.run()
+        self._timeline.changed()
+
+    def _show_help(self) -> None:
+        """Show all keys, and why some can do nothing just now."""
+        focus: Focus = "lanes"
+        if self._panel.has_focus_within:
+            focus = "table" if self._panel.table.has_focus else "panel"
+        self.app.push_screen(HelpSheet(focus, self.why_not()))
+
+    def _show_health(self) -> None:
+        """Show what of the traces could not be placed."""
+        lines = [line for profile in self.session.profiles for line in health_lines(profile)]
+        self.app.push_screen(Sheet(say("health.title"), Text("\n".join(lines))))
+
+    def _list_flags(self) -> str | None:
+        """List the flags."""
+        if not self.notes.flags.all:
+            return say("flags.none")
+        self.app.push_screen(FlagSheet(self.notes.flags), self._flag_chosen)
+        return None
+
+    def _flag_chosen(self, choice: Choice | None) -> None:
+        self.tell(self.notes.mark())
+        if choice is not None:
+            (self.notes.go_to if choice.act == "go" else self.notes.edit)(choice.flag)
+        self._timeline.changed()
+
+    # --- prompt
+
+    def on_prompt_typed(self, event: Prompt.Typed) -> None:
+        """Count the hits, or show what may be meant, while typing."""
+        if event.kind == "search":
+            self.finder.begin(event.text)
+            if not self.finder.running:
+                self._show_hits()
+        elif event.kind == "command":
+            self.asking.complete(event.text)
+
+    def on_prompt_asked(self, event: Prompt.Asked) -> None:
+        """Show another candidate, or take over the one on show."""
+        if self._prompt.kind != "command":
+            return
+        if event.wish != "take":
+            self.asking.choose(1 if event.wish == "next" else -1)
+        elif text := self.asking.taken():
+            self._prompt.take(text)
+
+    def on_prompt_entered(self, event: Prompt.Entered) -> None:
+        """Go to the first hit, do what was asked, or keep the flag."""
+        self.set_focus(self._timeline)
+        if event.kind == "command":
+            self.tell(self.asking.obey(event.text))
+            self._timeline.changed()
+        elif event.kind == "flag":
+            self.tell(self.notes.name(event.text))
+            self._timeline.changed()
+        elif event.kind == "filter":
+            self._panel.sort(replace(self._panel.order, wanted=event.text))
+            self._panel.table.focus()
+        else:
+            self.finder.finish(event.text)
+            self._go_to_hit = True
+            self._show_hits()
+
+    def on_found(self, event: Found) -> None:
+        """Show the hits that a search has found so far."""
+        if self.finder.take(event):
+            self._show_hits()
+
+    def _show_hits(self) -> None:
+        """Mark the hits, count them in the prompt, and behind it go to the first one."""
+        finder = self.finder
+        self.explorer.state.hits = finder.hits.starts
+        self.explorer.state.hit_masks = finder.hits.masks
+        self._timeline.changed()
+        if self._prompt.is_open:
+            self._prompt.answer(finder.answer())
+        elif self._go_to_hit and (len(finder.hits) or not finder.running):
+            self._go_to_hit = False
+            if len(finder.hits):
+                self.run_command("hit_next")
+                self.contents.open_tab("search", unfold=False)
+            else:
+                self.tell(finder.words())
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Put the prompt away when something else takes the focus; name the keys of what has it."""
+        above, inside = event.widget.ancestors, self._panel in event.widget.ancestors
+        self._line.show_place("lanes" if not inside else "table" if self._panel.table.has_focus else "text")
+        if self._prompt.is_open and self._prompt not in above:
+            self._prompt.close()
+
+    # --- panel
+
+    def _toggle_panel(self) -> None:
+        """Show or hide the panel."""
+        self._panel.toggle()
+        if not self._panel.is_shown:
+            self._timeline.focus()
+        self.contents.fill()
+
+    def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
+        """Open the tab that was clicked."""
+        self.contents.open_tab(event.tab)
+
+    def on_computed(self, event: Computed) -> None:
+        """Show what a thread has made for the panel."""
+        self.contents.take(event)
+
+    def on_timeline_pointed(self, event: Timeline.Pointed) -> None:
+        """Go to the finding or flag that was clicked above the lanes, else put the cursor there."""
+        if event.finding:
+            self.tell(self.contents.show_numbered(int(event.finding)))
+        else:
+            self.tell(self.notes.point_at(event.start, event.end))
+        self._timeline.changed()
+
+    def on_timeline_moved(self) -> None:
+        """Fill the panel again after a rest."""
+        if self._panel_timer is None:
+            self._panel_timer = self.set_timer(_PANEL_SECONDS, self._rested)
+        else:
+            self._panel_timer.reset()
+
+    def _rested(self) -> None:
+        self._panel_timer = None
+        self._show_head()
+        self.contents.fill()
+
+    def on_data_table_row_selected(self) -> None:
+        """Enter or a click on a row: go there, and again to its next place."""
+        row = self._panel.row_at_cursor()
+        if row is not None:
+            self.tell(self.contents.visit(row))
+            self._timeline.changed()
+
+    def on_rows_asked(self) -> None:
+        """Space: all there is to say about the row."""
+        row = self._panel.row_at_cursor()
+        if row is not None and row.told is not None:
+            title = say("findings.told", number=self._panel.table.cursor_row + 1)
+            self.app.push_screen(Sheet(title, Text(row.told())))
