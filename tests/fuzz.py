@@ -34,7 +34,7 @@ from npu_tui.ingest.json.events import Event, decode_events
 from npu_tui.ingest.json.lenient import strict_json
 from npu_tui.ingest.load import load
 from npu_tui.profile.profile import Profile
-from npu_tui.report.json_report import report
+from npu_tui.report.report import report
 from npu_tui.report.text_report import text_report
 from npu_tui.trace.model import Trace
 

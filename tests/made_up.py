@@ -15,7 +15,11 @@ def finding(id: str, severity: str, **values: Any) -> dict[str, Any]:
         "evidence": [],
         "advice": [],
         "gain_us": None,
+        "step_after_us": None,
+        "part_of": None,
+        "hidden": False,
         "confidence": "high",
+        "code_lines": [],
         "sources": [],
     }
     return row | values

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from npu_tui.analysis.device import device_slices
@@ -18,6 +19,8 @@ from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.report.json_report import json_report
+from npu_tui.report.report import report
+from npu_tui.report.schema import Report
 from npu_tui.trace.model import Trace
 from npu_tui.tui.session import Session, make_session
 
@@ -43,8 +46,13 @@ def part_of(trace: Trace, selection: Selection = WHOLE_TRACE, thresholds: Thresh
 
 def answers(trace: Trace, selection: Selection = WHOLE_TRACE, opened: Path | None = None) -> dict[str, Any]:
     """The JSON report, read back."""
-    found: dict[str, Any] = orjson.loads(json_report(profile_of(trace, None, opened).part(selection)))
+    found: dict[str, Any] = orjson.loads(json_report(report(profile_of(trace, None, opened).part(selection))))
     return found
+
+
+def report_of(found: dict[str, Any]) -> Report:
+    """The report that ``found`` was read back from."""
+    return msgspec.convert(found, Report)
 
 
 def findings_of(trace: Trace, selection: Selection = WHOLE_TRACE) -> Findings:

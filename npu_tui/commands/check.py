@@ -43,7 +43,7 @@ def run(words: list[str]) -> int:
     from npu_tui.gate.baseline import baseline, read_baseline, write_baseline
     from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks, trace_checks
     from npu_tui.gate.measures import measures
-    from npu_tui.report.json_report import report
+    from npu_tui.report.report import report
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
     found = report(part_of(parser, options))
@@ -54,7 +54,7 @@ def run(words: list[str]) -> int:
     if base is not None:
         checks += baseline_checks(measured, base, tolerances)
         notes += differences(found, base)
-    rules = sum(each["id"].isupper() for each in found["not_checked"])
+    rules = sum(each.id.isupper() for each in found.not_checked)
     if options.fail_on and rules and not only:
         notes.append(say("gate.not_checked", count=rules))
     answer = Answer(options.path, checks, notes, options.allow_unmeasured)

@@ -44,7 +44,7 @@ def explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Names
     opening = opening_of(path, cached)
     if not (sys.stdout.isatty() and _has_keys()):
         from npu_tui.profile.profile import Profile
-        from npu_tui.report.json_report import report
+        from npu_tui.report.report import report
         from npu_tui.report.text_report import text_report
 
         thresholds = thresholds_of(None)

@@ -20,14 +20,15 @@ def run(words: list[str]) -> int:
         "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
     )
     options = parser.parse_args(words)
-    from npu_tui.report.json_report import json_report, report
+    from npu_tui.report.report import report
 
     part = part_of(parser, options)
-    if options.format == "json":
-        write(json_report(part))
-        return DONE
     found = report(part)
-    if options.format == "markdown":
+    if options.format == "json":
+        from npu_tui.report.json_report import json_report
+
+        write(json_report(found))
+    elif options.format == "markdown":
         from npu_tui.report.markdown_report import markdown_report
 
         write(markdown_report(found))

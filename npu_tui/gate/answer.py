@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from npu_tui.gate.checks import Check
+from npu_tui.report.wording import share_text, time_text
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.trace.units import duration_text
 
 SCHEMA_VERSION = 1
 
@@ -79,7 +79,7 @@ def _line(check: Check) -> str:
     if check.kind in ("finding", "trace"):
         if check.severity is None:
             return say("gate.finding.without", id=check.id, why=check.text)
-        gain = "" if not check.value_us else say("gate.finding.gain", gain=_time(check.value_us))
+        gain = "" if not check.value_us else say("gate.finding.gain", gain=time_text(check.value_us))
         return say("gate.finding", id=check.id, severity=check.severity, title=check.text, gain=gain)
     name = say(f"gate.measure.{check.id}")
     if check.status == "not_measured":
@@ -89,27 +89,23 @@ def _line(check: Check) -> str:
     assert value is not None
     assert most is not None
     assert over is not None
-    distance = say("gate.above" if over > 0 else "gate.below", over=_time(abs(over)))
+    distance = say("gate.above" if over > 0 else "gate.below", over=time_text(abs(over)))
     if check.kind == "baseline":
         assert check.base_us is not None
         assert check.tolerance is not None
         change = say("gate.new") if check.change is None else f"{check.change:+.1%}"
         return say(
-            "gate.baseline", name=name, value=_time(value), base=_time(check.base_us), change=change,
-            tolerance=f"{check.tolerance:.1%}", most=_time(most), distance=distance,
+            "gate.baseline", name=name, value=time_text(value), base=time_text(check.base_us), change=change,
+            tolerance=share_text(check.tolerance), most=time_text(most), distance=distance,
         )  # fmt: skip
     if check.allowed_share is None:
-        return say("gate.limit", name=name, value=_time(value), most=_time(most), distance=distance)
+        return say("gate.limit", name=name, value=time_text(value), most=time_text(most), distance=distance)
     return say(
         "gate.limit.share",
         name=name,
-        share=f"{check.share or 0:.1%}",
-        value=_time(value),
-        limit=f"{check.allowed_share:.1%}",
-        most=_time(most),
+        share=share_text(check.share or 0.0),
+        value=time_text(value),
+        limit=share_text(check.allowed_share),
+        most=time_text(most),
         distance=distance,
     )
-
-
-def _time(us: float) -> str:
-    return duration_text(us * 1000)

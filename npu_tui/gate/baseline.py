@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import to_builtins
 
 from npu_tui import __version__
 from npu_tui.gate.measures import BASELINE_MEASURES, Measures
 from npu_tui.ingest.errors import InputError
+from npu_tui.report.schema import Report
 from npu_tui.strings import say
 
 KIND = "npu-tui baseline"
@@ -26,14 +28,14 @@ PLACES = ("rank", "device", "profiler_level", "step_count")
 """Facts of the source that should be the same on both sides."""
 
 
-def baseline(report: dict[str, Any], measured: Measures, tolerances: dict[str, float]) -> dict[str, Any]:
+def baseline(report: Report, measured: Measures, tolerances: dict[str, float]) -> dict[str, Any]:
     """The object of a baseline file: times in µs, ``tolerances`` as shares for each measure."""
     return {
         "kind": KIND,
         "schema_version": SCHEMA_VERSION,
         "written_by": f"npu-tui {__version__}",
-        "source": {name: report["source"][name] for name in ("path", *PLACES)},
-        "selection": report["selection"],
+        "source": {name: getattr(report.source, name) for name in ("path", *PLACES)},
+        "selection": to_builtins(report.selection),
         "definitions": {name: say(f"gate.definition.{name}") for name in (*BASELINE_MEASURES, "tolerances")},
         "tolerances": {name: tolerances.get(name, TOLERANCE) for name in BASELINE_MEASURES},
         "measures_us": {name: measured.per_step(name) for name in BASELINE_MEASURES},

@@ -6,9 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import to_builtins
+
 from npu_tui.gate.baseline import NOISE, PLACES, TOLERANCE
 from npu_tui.gate.limits import Limit, allowed
 from npu_tui.gate.measures import BASELINE_MEASURES, Measures
+from npu_tui.report.schema import Report
 from npu_tui.strings import say
 
 SEVERITIES = ("high", "medium", "low")
@@ -50,9 +53,9 @@ class Check:
         return round(self.value_us / self.base_us - 1, 6) if self.base_us and self.value_us is not None else None
 
 
-def trace_checks(report: dict[str, Any]) -> list[Check]:
+def trace_checks(report: Report) -> list[Check]:
     """A trace whose file ends too early has not been measured, whatever its figures say; none for a whole one."""
-    if not report["health"]["truncated"]:
+    if not report.health.truncated:
         return []
     return [Check("trace", "trace", "not_measured", text=say("report.health.truncated"))]
 
@@ -96,9 +99,7 @@ def baseline_checks(measured: Measures, base: dict[str, Any], tolerances: dict[s
     return checks
 
 
-def finding_checks(
-    report: dict[str, Any], fail_on: str | None, only: Collection[str], ignore: Collection[str]
-) -> list[Check]:
+def finding_checks(report: Report, fail_on: str | None, only: Collection[str], ignore: Collection[str]) -> list[Check]:
     """One check for each finding that counts: those at ``fail_on`` or graver fail, without it none does.
 
     A finding of ``only`` that could not be looked for counts as not measured, and so do all without a device.
@@ -107,19 +108,19 @@ def finding_checks(
     checks = [
         Check(
             "finding",
-            each["id"],
-            "fail" if each["severity"] in failing else "pass",
-            each["gain_us"],
-            severity=each["severity"],
-            text=each["title"],
+            each.id,
+            "fail" if each.severity in failing else "pass",
+            each.gain_us,
+            severity=each.severity,
+            text=each.title,
         )
-        for each in report["findings"]
-        if each["id"] not in ignore and (not only or each["id"] in only)
+        for each in report.findings
+        if each.id not in ignore and (not only or each.id in only)
     ]
-    if report["overlap"]["total_us"] is None:
-        why = next((each["reason"] for each in report["not_checked"] if each["id"] in ("device", "overlap")), "")
+    if report.overlap.total_us is None:
+        why = next((each.reason for each in report.not_checked if each.id in ("device", "overlap")), "")
         checks.append(Check("finding", _ALL, "not_measured", text=why))
-    unknown = {each["id"]: each["reason"] for each in report["not_checked"]}
+    unknown = {each.id: each.reason for each in report.not_checked}
     for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
         status: Status = "not_measured" if wanted in unknown else "pass"
         checks.append(Check("finding", wanted, status, text=unknown.get(wanted, say("gate.finding.absent"))))
@@ -130,16 +131,16 @@ _ALL = "findings"
 """The id of the check that the rules could look at a device at all."""
 
 
-def differences(report: dict[str, Any], base: dict[str, Any]) -> list[str]:
+def differences(report: Report, base: dict[str, Any]) -> list[str]:
     """What else differs between the profile and that of the baseline, so that the figures may not compare."""
-    source, other = report["source"], base["source"]
+    source, other = report.source, base["source"]
     unknown = say("report.unknown")
     notes = []
     for name in PLACES:
-        now, before = source[name], other.get(name)
+        now, before = getattr(source, name), other.get(name)
         if now != before:
             values = [unknown if each is None else each for each in (now, before)]
             notes.append(say(f"gate.differs.{name}", now=values[0], base=values[1]))
-    if report["selection"] != base.get("selection"):
+    if to_builtins(report.selection) != base.get("selection"):
         notes.append(say("gate.differs.selection"))
     return notes

@@ -1,11 +1,12 @@
-"""The figures that limits and baselines speak of, taken from the object of ``npu_tui.report.json_report.report``."""
+"""The figures that limits and baselines speak of, taken from a report."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from npu_tui.report.schema import Report
 
 BASELINE_MEASURES = ("step_p50", "step_p99", "device", "computing", "exposed_communication", "free", "lost")
 """The measures of a baseline; all but the step's percentiles are per step."""
@@ -37,31 +38,31 @@ class Measures:
         return time if time is None or name.startswith("step_") else round(time / self.steps, 3)
 
 
-def measures(report: dict[str, Any]) -> Measures:
+def measures(report: Report) -> Measures:
     """The measures of ``report``.
 
     Step lengths are those of the ``ProfilerStep#N`` slices on the host, percentiles as numpy's ``linear``; the other
     times are those of ``overlap`` and ``dispatch``, summed over devices.
     """
-    overlap, dispatch = report["overlap"], report["dispatch"]
-    lengths = [step["duration_us"] for step in report["steps"] if step["duration_us"] is not None]
-    lost = [each["lost_us"] for each in (dispatch if isinstance(dispatch, list) else [dispatch])]
+    overlap = report.overlap
+    lengths = [step.duration_us for step in report.steps if step.duration_us is not None]
+    lost = [each.lost_us for each in report.dispatches]
     times: dict[str, float | None] = {
         "step_p50": _percentile(lengths, 50),
         "step_p99": _percentile(lengths, 99),
-        "device": overlap["total_us"],
-        "computing": overlap["computing_us"],
-        "exposed_communication": overlap["communication_not_overlapped_us"],
-        "free": overlap["free_us"],
-        "host_late": overlap["free_host_late_us"],
-        "lost": None if None in lost else round(sum(lost), 3),
+        "device": overlap.total_us,
+        "computing": overlap.computing_us,
+        "exposed_communication": overlap.communication_not_overlapped_us,
+        "free": overlap.free_us,
+        "host_late": overlap.free_host_late_us,
+        "lost": None if None in lost else round(sum(each or 0.0 for each in lost), 3),
     }
-    why = {each["id"]: each["reason"] for each in report["not_checked"]}
+    why = {each.id: each.reason for each in report.not_checked}
     unknown = [name for name, time in times.items() if time is None]
     reasons = {
         name: next((why[key] for key in _REASONS.get(name, _OF_THE_DEVICE) if key in why), "") for name in unknown
     }
-    return Measures(times, overlap["total_us"], max(len(lengths), 1), reasons)
+    return Measures(times, overlap.total_us, max(len(lengths), 1), reasons)
 
 
 def _percentile(lengths: list[float], rank: int) -> float | None:

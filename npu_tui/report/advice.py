@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from npu_tui.report.schema import Report
 from npu_tui.strings import say
 
 _NEEDS = (
@@ -17,16 +16,15 @@ _NEEDS = (
 _FEW_STEPS = 3
 
 
-def profile_again(report: dict[str, Any]) -> list[str]:
+def profile_again(report: Report) -> list[str]:
     """What to collect next time, from what this report could not check, then what always holds."""
-    missing = {each["id"] for each in report["not_checked"]}
+    missing = {each.id for each in report.not_checked}
     lines = [say(key) for key, ids in _NEEDS if missing.intersection(ids)]
-    if 0 < report["source"]["step_count"] < _FEW_STEPS:
-        lines.append(say("again.few", steps=report["source"]["step_count"]))
+    if 0 < report.source.step_count < _FEW_STEPS:
+        lines.append(say("again.few", steps=report.source.step_count))
     return [*lines, say("again.overhead"), say("again.compare")]
 
 
-def verdict(report: dict[str, Any]) -> list[str]:
+def verdict(report: Report) -> list[str]:
     """The verdict in one or a few lines; empty where the report has none."""
-    lines: list[str] = report.get("verdict") or []
-    return lines or [each["title"] for each in report["findings"] if each["id"] == "VERDICT"]
+    return report.verdict or [each.title for each in report.findings if each.id == "VERDICT"]

@@ -1,22 +1,33 @@
-"""The parts of the JSON report that speak of devices: overlap, dispatch, operators and communication."""
+"""The parts of the report that speak of devices: overlap, dispatch, operators and communication."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from msgspec import UNSET, UnsetType, structs
 
 from npu_tui.analysis.findings.facts import Facts
+from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.work.communication import Collective
 from npu_tui.analysis.work.operators import OperatorSum, collective_type
 from npu_tui.profile.selection import Selection
+from npu_tui.report.schema import (
+    ArrivalRow,
+    CodeLineRow,
+    CollectiveRow,
+    DispatchPart,
+    DrainRow,
+    OperatorRow,
+    OverlapPart,
+    RangeRow,
+    TrafficRow,
+)  # fmt: skip
 from npu_tui.report.values import ratio, text, us
 from npu_tui.trace.model import Trace
 
 
-def overlap_part(parts: list[DevicePart], selection: Selection) -> dict[str, Any]:
+def overlap_part(parts: list[DevicePart], selection: Selection) -> OverlapPart:
     """Sums over all devices, with one object per device where there are several."""
     measured = [part for part in parts if part.lanes is not None]
     rows = [_overlap_row(part, selection) for part in measured]
@@ -26,12 +37,10 @@ def overlap_part(parts: list[DevicePart], selection: Selection) -> dict[str, Any
     for key in _OVERLAP_SUMS:
         values = [row[key] for row in rows]
         total[key] = None if None in values else sum(value for value in values if value is not None)
-    found = _overlap_object(total)
-    if len(rows) > 1:
-        found["devices"] = [
-            {"device": part.device, **_overlap_object(row)} for part, row in zip(measured, rows, strict=True)
-        ]
-    return found
+    if len(rows) == 1:
+        return _overlap_object(total)
+    devices = [_overlap_object(row, part.device) for part, row in zip(measured, rows, strict=True)]
+    return structs.replace(_overlap_object(total), devices=devices)
 
 
 _OVERLAP_SUMS = ("total", "computing", "communication", "not_overlapped", "free", "late", "side", "unlinked")
@@ -45,155 +54,144 @@ def _overlap_row(part: DevicePart, selection: Selection) -> dict[str, float | No
     return dict(zip(_OVERLAP_SUMS, values, strict=True))
 
 
-def _overlap_object(sums: dict[str, float | None]) -> dict[str, Any]:
+def _overlap_object(sums: dict[str, float | None], device: int | UnsetType | None = UNSET) -> OverlapPart:
     communication, exposed = sums["communication"], sums["not_overlapped"]
-    return {
-        "total_us": us(sums["total"]),
-        "computing_us": us(sums["computing"]),
-        "communication_us": us(communication),
-        "communication_not_overlapped_us": us(exposed),
-        "overlapped_us": None if communication is None or exposed is None else us(communication - exposed),
-        "free_us": us(sums["free"]),
-        "computing_ratio": ratio(sums["computing"], sums["total"]),
-        "communication_not_overlapped_ratio": ratio(exposed, sums["total"]),
-        "free_ratio": ratio(sums["free"], sums["total"]),
-        "free_host_late_us": us(sums["late"]),
-        "free_device_side_us": us(sums["side"]),
-        "free_unlinked_us": us(sums["unlinked"]),
-    }
+    return OverlapPart(
+        device=device,
+        total_us=us(sums["total"]),
+        computing_us=us(sums["computing"]),
+        communication_us=us(communication),
+        communication_not_overlapped_us=us(exposed),
+        overlapped_us=None if communication is None or exposed is None else us(communication - exposed),
+        free_us=us(sums["free"]),
+        computing_ratio=ratio(sums["computing"], sums["total"]),
+        communication_not_overlapped_ratio=ratio(exposed, sums["total"]),
+        free_ratio=ratio(sums["free"], sums["total"]),
+        free_host_late_us=us(sums["late"]),
+        free_device_side_us=us(sums["side"]),
+        free_unlinked_us=us(sums["unlinked"]),
+    )
 
 
-def dispatch_part(devices: list[Facts]) -> Any:
+def dispatch_part(devices: list[Facts]) -> DispatchPart | list[DispatchPart]:
     """The launches: one object, or a list by device where several have any."""
-    found = [_dispatch_object(facts) for facts in devices if facts.launches is not None]
+    found = [_dispatch_object(facts, facts.launches) for facts in devices if facts.launches is not None]
     if not found:
-        return {"device": None, "links": 0, **dict.fromkeys(_UNKNOWN_LAUNCHES), **_no_rows(), "slow_stage": None}
+        return DispatchPart(device=None, links=0)
     return found[0] if len(found) == 1 else found
 
 
-_UNKNOWN_LAUNCHES = (
-    "clock_floor_us", "clock_floor_trusted", "threshold_us", "near_vertical", "near_vertical_ratio", "shallow",
-    "queued", "starved", "lost_us",
-)  # fmt: skip
-
-
-def _no_rows() -> dict[str, list[Any]]:
-    return {"ranges": [], "code_lines": [], "drains": []}
-
-
-def _dispatch_object(facts: Facts) -> dict[str, Any]:
-    launches = facts.launches
-    assert launches is not None
+def _dispatch_object(facts: Facts, launches: Dispatch) -> DispatchPart:
     floor = launches.floors[0] if len(launches.floors) == 1 else None
     near = int(np.count_nonzero(launches.near_vertical))
-    return {
-        "device": facts.part.device,
-        "links": len(launches.link),
-        "clock_floor_us": us(floor.floor) if floor else None,
-        "clock_floor_trusted": all(each.trusted for each in launches.floors),
-        "threshold_us": us(launches.near_limit),
-        "near_vertical": near,
-        "near_vertical_ratio": ratio(near, len(launches.link)),
-        "shallow": int(np.count_nonzero(launches.shallow)),
-        "queued": int(np.count_nonzero(launches.queued)),
-        "starved": int(np.count_nonzero(launches.starved)),
-        "lost_us": us(launches.lost.sum()),
-        "ranges": [
-            {
-                "start_us": us(each.start),
-                "end_us": us(each.end),
-                "links": each.links,
-                "near_vertical": each.near_vertical,
-                "idle_ratio": ratio(each.idle_ratio, 1),
-                "lost_us": us(each.lost),
-            }
+    return DispatchPart(
+        device=facts.part.device,
+        links=len(launches.link),
+        clock_floor_us=us(floor.floor) if floor else None,
+        clock_floor_trusted=all(each.trusted for each in launches.floors),
+        threshold_us=us(launches.near_limit),
+        near_vertical=near,
+        near_vertical_ratio=ratio(near, len(launches.link)),
+        shallow=int(np.count_nonzero(launches.shallow)),
+        queued=int(np.count_nonzero(launches.queued)),
+        starved=int(np.count_nonzero(launches.starved)),
+        lost_us=us(launches.lost.sum()),
+        ranges=[
+            RangeRow(
+                start_us=us(each.start),
+                end_us=us(each.end),
+                links=each.links,
+                near_vertical=each.near_vertical,
+                idle_ratio=ratio(each.idle_ratio, 1),
+                lost_us=us(each.lost),
+            )
             for each in facts.ranges
         ],
-        "code_lines": [
-            {
-                "file": text(each.code.file) if each.code else None,
-                "line": each.code.line if each.code else None,
-                "function": text(each.code.function) if each.code else None,
-                "lost_us": us(each.lost),
-                "launches": each.launches,
-            }
+        code_lines=[
+            CodeLineRow(
+                file=text(each.code.file) if each.code else None,
+                line=each.code.line if each.code else None,
+                function=text(each.code.function) if each.code else None,
+                lost_us=us(each.lost),
+                launches=each.launches,
+            )
             for each in facts.lines
         ],
-        "drains": _drain_rows(facts),
-        "slow_stage": slow_stage(facts.dequeue_idle),
-        "dequeue_idle_ratio": ratio(facts.dequeue_idle, 1),
-    }
+        drains=_drain_rows(facts),
+        slow_stage=slow_stage(facts.dequeue_idle),
+        dequeue_idle_ratio=ratio(facts.dequeue_idle, 1),
+    )
 
 
-def _drain_rows(facts: Facts) -> list[dict[str, Any]]:
+def _drain_rows(facts: Facts) -> list[DrainRow]:
     return [
-        {
-            "start_us": us(each.start),
-            "end_us": us(each.end),
-            "cause": each.cause,
-            "peak_backlog": each.peak_backlog,
-            "interrupted": each.interrupted,
-            "before": text(facts.trace.name_of(each.before)),
-            "after": text(facts.trace.name_of(each.after)),
-        }
+        DrainRow(
+            start_us=us(each.start),
+            end_us=us(each.end),
+            cause=each.cause,
+            peak_backlog=each.peak_backlog,
+            interrupted=each.interrupted,
+            before=text(facts.trace.name_of(each.before)),
+            after=text(facts.trace.name_of(each.after)),
+        )
         for each in facts.drains
     ]
 
 
-def operator_part(rows: list[OperatorSum]) -> list[dict[str, Any]]:
+def operator_part(rows: list[OperatorSum]) -> list[OperatorRow]:
     """The kernels of all devices that start in the selection, by type and core."""
     listed = sum(row.total for row in rows)
     return [
-        {
-            "type": text(row.type),
-            "core": text(row.core),
-            "count": row.count,
-            "total_us": us(row.total),
-            "ratio": ratio(row.total, listed),
-            "min_us": us(row.shortest),
-            "avg_us": us(row.total / row.count),
-            "max_us": us(row.longest),
-        }
+        OperatorRow(
+            type=text(row.type),
+            core=text(row.core),
+            count=row.count,
+            total_us=us(row.total),
+            ratio=ratio(row.total, listed),
+            min_us=us(row.shortest),
+            avg_us=us(row.total / row.count),
+            max_us=us(row.longest),
+        )
         for row in rows
     ]
 
 
-def communication_part(trace: Trace, found: list[Collective]) -> list[dict[str, Any]]:
+def communication_part(trace: Trace, found: list[Collective]) -> list[CollectiveRow]:
     """The collectives ``found``."""
     return [_collective_row(trace, each) for each in found]
 
 
-def _collective_row(trace: Trace, each: Collective) -> dict[str, Any]:
+def _collective_row(trace: Trace, each: Collective) -> CollectiveRow:
     timing, traffic = each.timing, each.traffic
     size = sum(link.size for link in traffic) if traffic else None
     transfer = sum(link.transfer for link in traffic) if traffic else None
     name = trace.name_of(each.item)
-    return {
-        "name": text(name),
-        "type": text(collective_type(name)),
-        "group": text(trace.lanes[int(trace.slices.lane[each.item])].name),
-        "start_us": us(int(trace.slices.start[each.item])),
-        "elapsed_us": us(each.elapsed),
-        "wait_us": us(timing.wait) if timing else None,
-        "transit_us": us(timing.transit) if timing else None,
-        "synchronization_us": us(timing.synchronization) if timing else None,
-        "idle_us": us(timing.idle) if timing else None,
-        "size_bytes": size,
-        "bandwidth_gb_s": ratio(size, transfer),
-        "longest_wait_us": us(each.longest_wait),
-        "peer_rank": each.peer,
-        "arrivals": None
+    return CollectiveRow(
+        name=text(name),
+        type=text(collective_type(name)),
+        group=text(trace.lanes[int(trace.slices.lane[each.item])].name),
+        start_us=us(int(trace.slices.start[each.item])),
+        elapsed_us=us(each.elapsed),
+        wait_us=us(timing.wait) if timing else None,
+        transit_us=us(timing.transit) if timing else None,
+        synchronization_us=us(timing.synchronization) if timing else None,
+        idle_us=us(timing.idle) if timing else None,
+        size_bytes=size,
+        bandwidth_gb_s=ratio(size, transfer),
+        longest_wait_us=us(each.longest_wait),
+        peer_rank=each.peer,
+        arrivals=None
         if each.arrivals is None
-        else [{"rank": rank, "after_us": us(after)} for rank, after in each.arrivals],
-        "traffic": None
+        else [ArrivalRow(rank=rank, after_us=us(after)) for rank, after in each.arrivals],
+        traffic=None
         if traffic is None
         else [
-            {
-                "link": text(link.link_type),
-                "size_bytes": link.size,
-                "transit_us": us(link.transfer),
-                "bandwidth_gb_s": ratio(link.size, link.transfer),
-            }
+            TrafficRow(
+                link=text(link.link_type),
+                size_bytes=link.size,
+                transit_us=us(link.transfer),
+                bandwidth_gb_s=ratio(link.size, link.transfer),
+            )
             for link in traffic
         ],
-    }
+    )

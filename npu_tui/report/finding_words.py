@@ -2,62 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from npu_tui.report.wording import or_unknown, time_text
+from npu_tui.report.schema import CodeLineRow, EvidenceRow, FindingRow, Report
+from npu_tui.report.wording import count_text, moment, or_unknown, time_text
 from npu_tui.strings import say
 
 
-def split_findings(findings: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def split_findings(findings: list[FindingRow]) -> tuple[list[FindingRow], list[FindingRow]]:
     """The findings to work on, told in full, and those that are only worth a line: information, and what is hidden."""
-    full = [each for each in findings if each["severity"] != "info" and not each.get("hidden")]
+    full = [each for each in findings if each.severity != "info" and not each.hidden]
     return full, [each for each in findings if each not in full]
 
 
-def finding_head(finding: dict[str, Any]) -> str:
+def finding_head(finding: FindingRow) -> str:
     """Severity, class and title in one line."""
-    head = say("page.head", severity=finding["severity"].upper(), cls=finding["class"], title=finding["title"])
-    return f"{head} {say('page.hidden')}" if finding.get("hidden") else head
+    head = say("page.head", severity=finding.severity.upper(), cls=finding.cls, title=finding.title)
+    return f"{head} {say('page.hidden')}" if finding.hidden else head
 
 
-def finding_foot(finding: dict[str, Any]) -> str:
+def finding_foot(finding: FindingRow) -> str:
     """Its id, what mending it would gain, how sure that is, and who says so, in one line."""
-    words = [finding["id"]]
-    if finding["gain_us"]:
-        words.append(say("page.gain", gain=time_text(finding["gain_us"])))
-    words.append(say("page.confidence", confidence=finding["confidence"]))
-    if finding["sources"]:
-        words.append(say("page.sources", sources="; ".join(finding["sources"])))
+    words = [finding.id]
+    if finding.gain_us:
+        words.append(say("page.gain", gain=time_text(finding.gain_us)))
+    words.append(say("page.confidence", confidence=finding.confidence))
+    if finding.sources:
+        words.append(say("page.sources", sources="; ".join(finding.sources)))
     return " · ".join(words)
 
 
-def evidence_place(place: dict[str, Any]) -> str:
+def evidence_place(place: EvidenceRow) -> str:
     """When and on which lane a piece of evidence lies."""
-    text = say("page.place", start=time_text(place["start_us"]), end=time_text(place["end_us"]))
-    return text if place["lane"] is None else f"{text} {say('page.lane', lane=place['lane'])}"
+    text = say("page.place", start=moment(place.start_us), end=moment(place.end_us))
+    return text if place.lane is None else f"{text} {say('page.lane', lane=place.lane)}"
 
 
-def source_line(report: dict[str, Any]) -> str:
+def source_line(report: Report) -> str:
     """What was read: rank, device, level, steps, size, and the selection if there is one."""
-    source, trace, selection = report["source"], report["trace"], report["selection"]
+    source, trace, selection = report.source, report.trace, report.selection
     text = say(
         "report.about",
-        kind=source["kind"],
-        rank=or_unknown(source["rank"]),
-        device=or_unknown(source["device"]),
-        level=or_unknown(source["profiler_level"]),
-        steps=source["step_count"],
-        slices=f"{trace['slices']:,}",
-        links=f"{trace['links']:,}",
-        span=time_text(trace["span_us"]),
+        kind=source.kind,
+        rank=or_unknown(source.rank),
+        device=or_unknown(source.device),
+        level=or_unknown(source.profiler_level),
+        steps=source.step_count,
+        slices=count_text(trace.slices),
+        links=count_text(trace.links),
+        span=time_text(trace.span_us),
     )
     if selection is None:
         return text
-    end = selection["end_us"]
-    key = "report.selection" if selection["step"] is None else "report.selection.step"
+    end = selection.end_us
+    key = "report.selection" if selection.step is None else "report.selection.step"
     words = {
-        "start": time_text(selection["start_us"] or 0.0),
+        "start": time_text(selection.start_us or 0.0),
         "end": say("report.end") if end is None else time_text(end),
-        "step": selection["step"],
+        "step": selection.step,
     }
     return f"{text}; {say(key, **words)}"
+
+
+def line_place(line: CodeLineRow) -> str:
+    """Where a line of code stands, or that no call stack tells."""
+    if line.file is None:
+        return say("report.lines.none")
+    return say("report.lines.place", file=line.file, line=line.line, function=line.function)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
 
 from npu_tui.analysis.findings.model import Finding, Findings
+from npu_tui.report.schema import EvidenceRow, FindingRow, PlaceRow, Report
 from npu_tui.report.values import text, us
+from npu_tui.report.wording import moment, time_text
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.units import duration_text
 
 _LONGEST_LIST = 5
 _WIDTH = 118
 
 
-def findings_part(trace: Trace, found: Findings) -> list[dict[str, Any]]:
+def findings_part(trace: Trace, found: Findings) -> list[FindingRow]:
     """The findings in the order of work."""
     return [_row(trace, each) for each in found.findings]
 
@@ -26,50 +26,55 @@ def finding_text(trace: Trace, finding: Finding, number: int) -> str:
     return "\n".join([*lines, "", say("report.findings.sources", sources="; ".join(finding.sources))])
 
 
-def _row(trace: Trace, each: Finding) -> dict[str, Any]:
-    return {
-        "id": each.id,
-        "class": each.cls,
-        "severity": each.severity,
-        "title": each.title,
-        "detail": each.detail,
-        "evidence": [
-            {
-                "start_us": us(place.start),
-                "end_us": us(place.end),
-                "lane": None if place.lane is None else text(trace.lanes[place.lane].name),
-                "name": place.name,
-                "note": place.note,
-            }
+def _row(trace: Trace, each: Finding) -> FindingRow:
+    return FindingRow(
+        id=each.id,
+        cls=each.cls,
+        severity=each.severity,
+        title=each.title,
+        detail=each.detail,
+        evidence=[
+            EvidenceRow(
+                start_us=us(place.start),
+                end_us=us(place.end),
+                lane=None if place.lane is None else text(trace.lanes[place.lane].name),
+                name=place.name,
+                note=place.note,
+            )
             for place in each.evidence
         ],
-        "advice": list(each.advice),
-        "gain_us": us(each.gain_ns),
-        "step_after_us": us(each.step_after_ns),
-        "part_of": each.part_of,
-        "hidden": each.hidden,
-        "confidence": each.confidence,
-        "code_lines": [
-            {"file": text(code.file), "line": code.line, "function": text(code.function)} for code in each.code_lines
+        advice=list(each.advice),
+        gain_us=us(each.gain_ns),
+        step_after_us=us(each.step_after_ns),
+        part_of=each.part_of,
+        hidden=each.hidden,
+        confidence=each.confidence,
+        code_lines=[
+            PlaceRow(file=text(code.file), line=code.line, function=text(code.function)) for code in each.code_lines
         ],
-        "sources": list(each.sources),
-    }
+        sources=list(each.sources),
+    )
 
 
-def verdict_lines(report: dict[str, Any]) -> list[str]:
-    """The verdict of a JSON ``report``, then each finding in words.
+def verdict_lines(report: Report) -> list[str]:
+    """The verdict of ``report``, then each finding in words.
 
     A part of another finding goes without its places and advice, what is hidden or info takes one line.
     """
-    lines = [say("report.verdict"), *(f"  {line}" for line in report["verdict"])]
-    full = [each for each in report["findings"] if each["severity"] != "info" and not each["hidden"]]
-    brief = [each for each in report["findings"] if each not in full]
+    lines = [say("report.verdict"), *(f"  {line}" for line in report.verdict)]
+    full = [each for each in report.findings if each.severity != "info" and not each.hidden]
+    brief = [each for each in report.findings if each not in full]
     for number, each in enumerate(full, 1):
         lines += ["", *_finding(number, each)]
     if brief:
         lines += ["", say("report.findings.brief")]
         lines += [
-            say("report.findings.brief_hidden" if each["hidden"] else "report.findings.brief_row", **each)
+            say(
+                "report.findings.brief_hidden" if each.hidden else "report.findings.brief_row",
+                id=each.id,
+                severity=each.severity,
+                title=each.title,
+            )
             for each in brief
         ]
     return lines
@@ -79,36 +84,36 @@ def _wrapped(words: str) -> list[str]:
     return textwrap.wrap(words, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
-def _finding(number: int, each: dict[str, Any], whole: bool = False) -> list[str]:
-    gain = each["gain_us"]
-    frees = "" if gain is None else say("report.findings.gain", gain=duration_text(gain * 1000, 3))
+def _finding(number: int, each: FindingRow, whole: bool = False) -> list[str]:
+    gain = each.gain_us
+    frees = "" if gain is None else say("report.findings.gain", gain=time_text(gain))
     lines = [
         say(
             "report.findings.head",
             number=number,
-            severity=each["severity"].upper(),
-            cls=each["class"],
-            title=each["title"],
-            id=each["id"],
+            severity=each.severity.upper(),
+            cls=each.cls,
+            title=each.title,
+            id=each.id,
             gain=frees,
         ),
-        *(["  " + each["detail"]] if whole else _wrapped(each["detail"])),
+        *(["  " + each.detail] if whole else _wrapped(each.detail)),
     ]
-    if each["part_of"] is not None and not whole:
+    if each.part_of is not None and not whole:
         return lines
-    listed = each["evidence"] if whole else each["evidence"][:_LONGEST_LIST]
+    listed = each.evidence if whole else each.evidence[:_LONGEST_LIST]
     for place in listed:
         lines.append(
             say(
                 "report.findings.place",
-                start=f"{place['start_us'] / 1000:.3f}",
-                end=f"{place['end_us'] / 1000:.3f}",
-                name=place["name"],
-                note=place["note"],
+                start=moment(place.start_us),
+                end=moment(place.end_us),
+                name=place.name,
+                note=place.note,
             )
         )
-    hidden = len(each["evidence"]) - len(listed)
+    hidden = len(each.evidence) - len(listed)
     if hidden > 0:
         lines.append("    " + say("report.more", count=hidden))
-    lines += [say("report.findings.advice", number=at, text=advice) for at, advice in enumerate(each["advice"], 1)]
+    lines += [say("report.findings.advice", number=at, text=advice) for at, advice in enumerate(each.advice, 1)]
     return lines

@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 from html import escape
-from typing import Any
 
 from npu_tui.profile.part import ProfilePart
 from npu_tui.report.advice import profile_again, verdict
 from npu_tui.report.finding_words import evidence_place, finding_foot, finding_head, source_line
 from npu_tui.report.html_style import SCRIPT, STYLE
+from npu_tui.report.schema import EvidenceRow, Report
 from npu_tui.report.tables import SEVERITY_ORDER, Cell, Table, data_tables, findings_table, overlap_table
 from npu_tui.report.timeline_picture import timeline_pictures
+from npu_tui.report.wording import share_text
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 
@@ -20,10 +21,10 @@ _ROWS = 500
 _LONGEST = 4_000
 
 
-def html_report(report: dict[str, Any], part: ProfilePart) -> str:
+def html_report(report: Report, part: ProfilePart) -> str:
     """The page of the ``report`` about ``part``, with a picture of its lanes."""
     light, dark = timeline_pictures(part)
-    title = _text(f"npu-tui: {report['source']['path']}")
+    title = _text(f"npu-tui: {report.source.path}")
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en">',
@@ -47,8 +48,8 @@ def html_report(report: dict[str, Any], part: ProfilePart) -> str:
     for table in data_tables(report):
         parts += _table(table)
     parts += [f"<h2>{say('table.again')}</h2>", *_list("ul", profile_again(report))]
-    reasons = [f"{each['id']}: {each['reason']}" for each in report["not_checked"]]
-    for key, lines in (("report.not_checked", reasons), ("report.health", report["health"]["warnings"])):
+    reasons = [f"{each.id}: {each.reason}" for each in report.not_checked]
+    for key, lines in (("report.not_checked", reasons), ("report.health", report.health.warnings)):
         if lines:
             parts += [f"<h2>{say(key)}</h2>", *_list("ul", lines)]
     parts += [f"<script>{SCRIPT}</script>", "</body>", "</html>"]
@@ -66,17 +67,17 @@ def _text(text: str) -> str:
     return escape(brief(text, _LONGEST))
 
 
-def _device(report: dict[str, Any]) -> list[str]:
+def _device(report: Report) -> list[str]:
     table = overlap_table(report)
     if table is None:
         return []
-    overlap = report["overlap"]
+    overlap = report.overlap
     shares = [
-        ("computing", overlap["computing_ratio"]),
-        ("exposed", overlap["communication_not_overlapped_ratio"]),
-        ("free", overlap["free_ratio"]),
+        ("computing", overlap.computing_ratio),
+        ("exposed", overlap.communication_not_overlapped_ratio),
+        ("free", overlap.free_ratio),
     ]
-    words = {name: f"{say(f'report.overlap.{name}')} {share:.1%}" for name, share in shares if share}
+    words = {name: f"{say(f'report.overlap.{name}')} {share_text(share)}" for name, share in shares if share}
     bar = "".join(
         f'<span class="{name}" style="width:{share:.3%}" title="{_text(words[name])}"></span>'
         for name, share in shares
@@ -86,24 +87,24 @@ def _device(report: dict[str, Any]) -> list[str]:
     return [head, f'<div class="bar" aria-hidden="true">{bar}</div>', *rows]
 
 
-def _findings(report: dict[str, Any]) -> list[str]:
-    if not report["findings"]:
+def _findings(report: Report) -> list[str]:
+    if not report.findings:
         return []
     parts = _table(findings_table(report))
-    for number, each in enumerate(report["findings"], 1):
-        severity = each["severity"] if each["severity"] in SEVERITY_ORDER else "info"
+    for number, each in enumerate(report.findings, 1):
+        severity = each.severity if each.severity in SEVERITY_ORDER else "info"
         parts += [f'<article class="{severity}">', f"<h3>{number}. {_text(finding_head(each))}</h3>"]
-        parts.append(f"<p>{_text(each['detail'])}</p>")
-        parts += _list("ul", [_evidence(place) for place in each["evidence"]])
-        if each["advice"]:
-            parts += [f"<p>{say('page.do')}</p>", *_list("ol", each["advice"])]
+        parts.append(f"<p>{_text(each.detail)}</p>")
+        parts += _list("ul", [_evidence(place) for place in each.evidence])
+        if each.advice:
+            parts += [f"<p>{say('page.do')}</p>", *_list("ol", each.advice)]
         parts.append(f'<p class="faint">{_text(finding_foot(each))}</p>')
         parts.append("</article>")
     return parts
 
 
-def _evidence(place: dict[str, Any]) -> str:
-    words = [evidence_place(place), place["name"], place["note"]]
+def _evidence(place: EvidenceRow) -> str:
+    words = [evidence_place(place), place.name, place.note]
     return ": ".join(word for word in words if word)
 
 

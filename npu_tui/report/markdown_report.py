@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from npu_tui.report.advice import profile_again, verdict
 from npu_tui.report.finding_words import evidence_place, finding_foot, finding_head, source_line, split_findings
+from npu_tui.report.schema import FindingRow, Report
 from npu_tui.report.tables import Cell, Table, data_tables, overlap_table
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
@@ -19,23 +19,23 @@ _LEADING = re.compile(r"^(\d*)(?=[-+>=#]|[.)](?:\s|$))")
 _BREAK = "<!-- -->"
 
 
-def markdown_report(report: dict[str, Any]) -> str:
-    """The lines of ``report``, an object of ``npu_tui.report.json_report.report``."""
-    lines = [f"## npu-tui: {code(report['source']['path'])}", "", plain(source_line(report))]
+def markdown_report(report: Report) -> str:
+    """The lines of ``report``."""
+    lines = [f"## npu-tui: {code(report.source.path)}", "", plain(source_line(report))]
     if said := verdict(report):
         lines += ["", *(f"> {plain(line)}  " for line in said)]
     device = overlap_table(report)
     if device is not None:
         lines += _section(device.title) + _table(device)
-    lines += _findings(report["findings"])
+    lines += _findings(report.findings)
     for table in data_tables(report):
         lines += _section(table.title) + _table(table)
     lines += _section(say("table.again")) + [f"- {plain(line)}" for line in profile_again(report)]
-    if report["not_checked"]:
+    if report.not_checked:
         lines += _section(say("report.not_checked"))
-        lines += [f"- {code(each['id'])}: {plain(each['reason'])}" for each in report["not_checked"]]
-    if report["health"]["warnings"]:
-        lines += _section(say("report.health")) + [f"- {plain(each)}" for each in report["health"]["warnings"]]
+        lines += [f"- {code(each.id)}: {plain(each.reason)}" for each in report.not_checked]
+    if report.health.warnings:
+        lines += _section(say("report.health")) + [f"- {plain(each)}" for each in report.health.warnings]
     return "\n".join(lines) + "\n"
 
 
@@ -63,32 +63,32 @@ def _section(title: str) -> list[str]:
     return ["", f"### {title}", ""]
 
 
-def _findings(findings: list[dict[str, Any]]) -> list[str]:
+def _findings(findings: list[FindingRow]) -> list[str]:
     if not findings:
         return []
     lines = _section(say("table.findings"))
     full, rest = split_findings(findings)
     for number, each in enumerate(full, 1):
-        lines += [f"**{number}. {plain(finding_head(each))}**  ", plain(each["detail"]), ""]
-        if each.get("part_of") is None:
+        lines += [f"**{number}. {plain(finding_head(each))}**  ", plain(each.detail), ""]
+        if each.part_of is None:
             lines += _proof(each)
     if rest:
-        lines += [say("page.brief"), "", *(f"- {code(each['id'])} {plain(each['title'])}" for each in rest), ""]
+        lines += [say("page.brief"), "", *(f"- {code(each.id)} {plain(each.title)}" for each in rest), ""]
     return lines[:-1]
 
 
-def _proof(finding: dict[str, Any]) -> list[str]:
+def _proof(finding: FindingRow) -> list[str]:
     """Where to see it, what to do, and who says so."""
     lines = []
-    shown = finding["evidence"][:_EVIDENCE]
+    shown = finding.evidence[:_EVIDENCE]
     for place in shown:
-        name = f" {code(place['name'])}" if place["name"] else ""
-        note = f": {plain(place['note'])}" if place["note"] else ""
+        name = f" {code(place.name)}" if place.name else ""
+        note = f": {plain(place.note)}" if place.note else ""
         lines.append(f"- {plain(evidence_place(place))}{name}{note}")
-    if len(finding["evidence"]) > len(shown):
-        lines.append(f"- {say('report.more', count=len(finding['evidence']) - len(shown))}")
-    if finding["advice"]:
-        lines += ["", say("page.do"), "", *(f"{k}. {plain(text)}" for k, text in enumerate(finding["advice"], 1))]
+    if len(finding.evidence) > len(shown):
+        lines.append(f"- {say('report.more', count=len(finding.evidence) - len(shown))}")
+    if finding.advice:
+        lines += ["", say("page.do"), "", *(f"{k}. {plain(text)}" for k, text in enumerate(finding.advice, 1))]
     foot = f"<sub>{plain(finding_foot(finding))}</sub>"
     return [*lines, "", foot, ""] if lines else [foot, ""]
 

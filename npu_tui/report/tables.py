@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
-from npu_tui.report.wording import or_unknown, share_text, size_text, time_text
+from npu_tui.report.finding_words import line_place
+from npu_tui.report.schema import CodeLineRow, CollectiveRow, FindingRow, OperatorRow, Report, StepRow
+from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, speed_text, time_text
 from npu_tui.strings import say
+
+T = TypeVar("T")
 
 SEVERITY_ORDER = {"high": 0, "medium": 1, "low": 2, "info": 3}
 
@@ -35,20 +39,28 @@ class Table:
     rows: list[list[Cell]]
 
 
-def overlap_table(report: dict[str, Any]) -> Table | None:
+def overlap_table(report: Report) -> Table | None:
     """How the time of the device was spent, and whose fault Free is; None without a device."""
-    overlap = report["overlap"]
-    if overlap["total_us"] is None:
+    overlap = report.overlap
+    if overlap.total_us is None:
         return None
-    parts = [("computing", "computing_us"), ("exposed", "communication_not_overlapped_us"), ("free", "free_us")]
-    split = [("late", "free_host_late_us"), ("side", "free_device_side_us"), ("unlinked", "free_unlinked_us")]
-    rows = [(say(f"report.overlap.{name}"), overlap[key]) for name, key in parts]
-    rows += [
-        (f"{say('report.overlap.free')}: {say(f'report.free.{name}').strip()}", overlap[key])
-        for name, key in split
-        if overlap[key] is not None
+    parts = [
+        ("computing", overlap.computing_us),
+        ("exposed", overlap.communication_not_overlapped_us),
+        ("free", overlap.free_us),
     ]
-    total = overlap["total_us"]
+    split = [
+        ("late", overlap.free_host_late_us),
+        ("side", overlap.free_device_side_us),
+        ("unlinked", overlap.free_unlinked_us),
+    ]
+    rows = [(say(f"report.overlap.{name}"), time) for name, time in parts]
+    rows += [
+        (f"{say('report.overlap.free')}: {say(f'report.free.{name}').strip()}", time)
+        for name, time in split
+        if time is not None
+    ]
+    total = overlap.total_us
     cells = [
         [Cell(name), _time(value), _share(value / total if total and value is not None else None)]
         for name, value in rows
@@ -57,24 +69,23 @@ def overlap_table(report: dict[str, Any]) -> Table | None:
     return _table("overlap", cells)
 
 
-def data_tables(report: dict[str, Any]) -> list[Table]:
+def data_tables(report: Report) -> list[Table]:
     """Code lines, steps, operators and collectives, those without a row left out."""
-    dispatch = report["dispatch"]
-    lines = [line for each in (dispatch if isinstance(dispatch, list) else [dispatch]) for line in each["code_lines"]]
-    longest = sorted(report["communication"], key=lambda each: -each["elapsed_us"])
-    steps = [step for step in report["steps"] if step["computing_us"] is not None]
+    lines = [line for each in report.dispatches for line in each.code_lines]
+    longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
+    steps = [step for step in report.steps if step.computing_us is not None]
     tables = [
         _table("lines", _rows(_line, lines)),
         _table("steps", _rows(_step, steps)),
-        _table("operators", _rows(_operator, report["operators"])),
+        _table("operators", _rows(_operator, report.operators)),
         _table("communication", _rows(_collective, longest)),
     ]
     return [table for table in tables if table.rows]
 
 
-def findings_table(report: dict[str, Any]) -> Table:
+def findings_table(report: Report) -> Table:
     """All findings in the order of work."""
-    return _table("findings", [_finding(number, each) for number, each in enumerate(report["findings"], 1)])
+    return _table("findings", [_finding(number, each) for number, each in enumerate(report.findings, 1)])
 
 
 _COLUMNS = {
@@ -95,7 +106,7 @@ def _table(name: str, rows: list[list[Cell]]) -> Table:
     return Table(name, say(f"table.{name}"), titles, tuple(column not in _WORDS for column in columns), rows)
 
 
-def _rows(row: Callable[[dict[str, Any]], list[Cell]], items: list[dict[str, Any]]) -> list[list[Cell]]:
+def _rows(row: Callable[[T], list[Cell]], items: list[T]) -> list[list[Cell]]:
     return [row(each) for each in items]
 
 
@@ -107,55 +118,56 @@ def _share(value: float | None) -> Cell:
     return Cell(share_text(value), value)
 
 
+def _count(value: int) -> Cell:
+    return Cell(count_text(value), value)
+
+
 def _name(value: str | None) -> Cell:
     return Cell(say("report.unknown") if value is None else value, name=value is not None)
 
 
-def _finding(number: int, each: dict[str, Any]) -> list[Cell]:
-    severity = each["severity"]
+def _finding(number: int, each: FindingRow) -> list[Cell]:
+    severity = each.severity
     return [
         Cell(str(number), number),
         Cell(severity, SEVERITY_ORDER.get(severity)),
-        Cell(each["class"]),
-        _time(each["gain_us"]),
-        Cell(each["title"]),
+        Cell(each.cls),
+        _time(each.gain_us),
+        Cell(each.title),
     ]
 
 
-def _line(each: dict[str, Any]) -> list[Cell]:
-    place = Cell(say("report.lines.none"))
-    if each["file"] is not None:
-        place = Cell(
-            say("report.lines.place", file=each["file"], line=each["line"], function=each["function"]), name=True
-        )
-    return [_time(each["lost_us"]), Cell(f"{each['launches']:,}", each["launches"]), place]
+def _line(each: CodeLineRow) -> list[Cell]:
+    place = Cell(line_place(each), name=each.file is not None)
+    return [_time(each.lost_us), _count(each.launches), place]
 
 
-def _step(each: dict[str, Any]) -> list[Cell]:
-    name = Cell(say("report.steps.none")) if each["name"] is None else _name(each["name"])
-    keys = ("duration_us", "computing_us", "communication_not_overlapped_us", "free_us", "stage_us")
-    return [name, *(_time(each[key]) for key in keys)]
+def _step(each: StepRow) -> list[Cell]:
+    name = Cell(say("report.steps.none")) if each.name is None else _name(each.name)
+    exposed = each.communication_not_overlapped_us
+    times = (each.duration_us, each.computing_us, exposed, each.free_us, each.stage_us)
+    return [name, *map(_time, times)]
 
 
-def _operator(each: dict[str, Any]) -> list[Cell]:
+def _operator(each: OperatorRow) -> list[Cell]:
     return [
-        _name(each["type"]),
-        _name(each["core"]),
-        Cell(f"{each['count']:,}", each["count"]),
-        _time(each["total_us"]),
-        _share(each["ratio"]),
-        _time(each["avg_us"]),
-        _time(each["max_us"]),
+        _name(each.type),
+        _name(each.core),
+        _count(each.count),
+        _time(each.total_us),
+        _share(each.ratio),
+        _time(each.avg_us),
+        _time(each.max_us),
     ]
 
 
-def _collective(each: dict[str, Any]) -> list[Cell]:
-    bandwidth = each["bandwidth_gb_s"]
+def _collective(each: CollectiveRow) -> list[Cell]:
+    bandwidth = each.bandwidth_gb_s
     return [
-        _name(each["name"]),
-        _time(each["elapsed_us"]),
-        _time(each["longest_wait_us"]),
-        Cell(str(or_unknown(each["peer_rank"])), each["peer_rank"]),
-        Cell(size_text(each["size_bytes"]), each["size_bytes"]),
-        Cell(say("report.unknown") if bandwidth is None else f"{bandwidth:.2f} GB/s", bandwidth),
+        _name(each.name),
+        _time(each.elapsed_us),
+        _time(each.longest_wait_us),
+        Cell(str(or_unknown(each.peer_rank)), each.peer_rank),
+        Cell(size_text(each.size_bytes), each.size_bytes),
+        Cell(speed_text(bandwidth), bandwidth),
     ]

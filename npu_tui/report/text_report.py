@@ -1,12 +1,24 @@
-"""The JSON report in words: the same answers as plain text for a terminal or an issue."""
+"""The report in words: the same answers as plain text for a terminal or an issue."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import Any
 
+from npu_tui.report.finding_words import line_place
 from npu_tui.report.findings_part import verdict_lines
-from npu_tui.report.wording import or_unknown, share_text, time_text
+from npu_tui.report.schema import (
+    CodeLineRow,
+    CollectiveRow,
+    DispatchPart,
+    HealthPart,
+    NotChecked,
+    OperatorRow,
+    OverlapPart,
+    RangeRow,
+    Report,
+    StepRow,
+)  # fmt: skip
+from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, time_text
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
@@ -14,22 +26,22 @@ _LONGEST_LIST = 10
 _WIDTH = 118
 
 
-def text_report(report: dict[str, Any]) -> str:
-    """The lines of ``report``, an object of ``npu_tui.report.json_report.report``."""
+def text_report(report: Report) -> str:
+    """The lines of ``report``."""
     lines = [*_head(report), "", *verdict_lines(report)]
-    lines += _section("overlap", _overlap(report["overlap"]))
-    lines += _section("steps", [_step(step) for step in report["steps"] if step["computing_us"] is not None])
-    several = isinstance(report["dispatch"], list)
-    for found in report["dispatch"] if several else [report["dispatch"]]:
-        title = say("report.dispatch.device", device=or_unknown(found["device"])) if several else say("report.dispatch")
+    lines += _section("overlap", _overlap(report.overlap))
+    lines += _section("steps", [_step(step) for step in report.steps if step.computing_us is not None])
+    several = len(report.dispatches) > 1
+    for found in report.dispatches:
+        title = say("report.dispatch.device", device=or_unknown(found.device)) if several else say("report.dispatch")
         lines += _titled(title, _dispatch(found))
-        lines += _section("ranges", _rows("ranges.row", [_range(each) for each in found["ranges"]]))
-        lines += _section("lines", _rows("lines.row", [_line(each) for each in found["code_lines"]]))
-    lines += _section("operators", _rows("operators.row", [_operator(each) for each in report["operators"]]))
-    longest = sorted(report["communication"], key=lambda each: -each["elapsed_us"])
+        lines += _section("ranges", _rows("ranges.row", [_range(each) for each in found.ranges]))
+        lines += _section("lines", _rows("lines.row", [_line(each) for each in found.code_lines]))
+    lines += _section("operators", _rows("operators.row", [_operator(each) for each in report.operators]))
+    longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
     lines += _section("communication", _rows("communication.row", [_collective(each) for each in longest]))
-    lines += _section("not_checked", _not_checked(report["not_checked"]))
-    lines += _section("health", _health(report["health"]))
+    lines += _section("not_checked", _not_checked(report.not_checked))
+    lines += _section("health", _health(report.health))
     return "\n".join(map(printable, lines)) + "\n"
 
 
@@ -41,53 +53,53 @@ def _titled(title: str, lines: list[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
-def _rows(key: str, values: list[dict[str, Any]]) -> list[str]:
+def _rows(key: str, values: list[dict[str, object]]) -> list[str]:
     """The first of ``values`` in the words of ``key``, and how many there are more."""
     lines = [say(f"report.{key}", **each) for each in values[:_LONGEST_LIST]]
     hidden = len(values) - len(lines)
     return [*lines, say("report.more", count=hidden)] if hidden else lines
 
 
-def _head(report: dict[str, Any]) -> list[str]:
-    source, trace, selection = report["source"], report["trace"], report["selection"]
+def _head(report: Report) -> list[str]:
+    source, trace, selection = report.source, report.trace, report.selection
     lines = [
         say(
             "report.source",
-            path=source["path"],
-            kind=source["kind"],
-            size=source["bytes"] / 1e6,
-            rank=or_unknown(source["rank"]),
-            device=or_unknown(source["device"]),
-            level=or_unknown(source["profiler_level"]),
-            steps=source["step_count"],
+            path=source.path,
+            kind=source.kind,
+            size=size_text(source.bytes),
+            rank=or_unknown(source.rank),
+            device=or_unknown(source.device),
+            level=or_unknown(source.profiler_level),
+            steps=source.step_count,
         ),
         say(
             "report.trace",
-            slices=trace["slices"],
-            lanes=trace["lanes"],
-            links=trace["links"],
-            span=time_text(trace["span_us"]),
+            slices=count_text(trace.slices),
+            lanes=count_text(trace.lanes),
+            links=count_text(trace.links),
+            span=time_text(trace.span_us),
         ),
     ]
     if selection is not None:
-        key = "selection" if selection["step"] is None else "selection.step"
-        end = selection["end_us"]
+        key = "selection" if selection.step is None else "selection.step"
+        end = selection.end_us
         lines.append(
             say(
                 f"report.{key}",
-                step=selection["step"],
-                start=time_text(selection["start_us"] or 0.0),
+                step=selection.step,
+                start=time_text(selection.start_us or 0.0),
                 end=say("report.end") if end is None else time_text(end),
             )
         )
     return lines
 
 
-def _not_checked(rows: list[dict[str, str]]) -> list[str]:
+def _not_checked(rows: list[NotChecked]) -> list[str]:
     """One line per reason, with all it holds for."""
     by_reason: dict[str, list[str]] = {}
     for row in rows:
-        by_reason.setdefault(row["reason"], []).append(row["id"])
+        by_reason.setdefault(row.reason, []).append(row.id)
     return [
         line
         for reason, ids in by_reason.items()
@@ -101,119 +113,120 @@ def _not_checked(rows: list[dict[str, str]]) -> list[str]:
     ]
 
 
-def _overlap(overlap: dict[str, Any]) -> list[str]:
-    if overlap["total_us"] is None:
+def _overlap(overlap: OverlapPart) -> list[str]:
+    if overlap.total_us is None:
         return []
-    parts = [
-        ("overlap.computing", overlap["computing_us"], overlap["total_us"]),
-        ("overlap.exposed", overlap["communication_not_overlapped_us"], overlap["total_us"]),
-        ("overlap.free", overlap["free_us"], overlap["total_us"]),
+    parts: list[tuple[str, float | None, float | None]] = [
+        ("overlap.computing", overlap.computing_us, overlap.total_us),
+        ("overlap.exposed", overlap.communication_not_overlapped_us, overlap.total_us),
+        ("overlap.free", overlap.free_us, overlap.total_us),
     ]
-    if overlap["free_host_late_us"] is not None:
+    if overlap.free_host_late_us is not None:
         parts += [
-            ("free.late", overlap["free_host_late_us"], overlap["free_us"]),
-            ("free.side", overlap["free_device_side_us"], overlap["free_us"]),
-            ("free.unlinked", overlap["free_unlinked_us"], overlap["free_us"]),
+            ("free.late", overlap.free_host_late_us, overlap.free_us),
+            ("free.side", overlap.free_device_side_us, overlap.free_us),
+            ("free.unlinked", overlap.free_unlinked_us, overlap.free_us),
         ]
     return [
         say(
             "report.overlap.part",
             name=say(f"report.{name}"),
             time=time_text(time),
-            share=share_text(time / whole if whole else None),
+            share=share_text(time / whole if whole and time is not None else None),
         )
         for name, time, whole in parts
     ]
 
 
-def _step(step: dict[str, Any]) -> str:
+def _step(step: StepRow) -> str:
     return say(
         "report.steps.row",
-        name=step["name"] or say("report.steps.none"),
-        computing=time_text(step["computing_us"]),
-        exposed=time_text(step["communication_not_overlapped_us"]),
-        free=time_text(step["free_us"]),
-        stage=time_text(step["stage_us"]),
+        name=step.name or say("report.steps.none"),
+        computing=time_text(step.computing_us),
+        exposed=time_text(step.communication_not_overlapped_us),
+        free=time_text(step.free_us),
+        stage=time_text(step.stage_us),
     )
 
 
-def _dispatch(found: dict[str, Any]) -> list[str]:
-    if found["lost_us"] is None:
+def _dispatch(found: DispatchPart) -> list[str]:
+    if found.lost_us is None:
         return []
     lines = [
-        say("report.dispatch.lost", lost=time_text(found["lost_us"]), starved=found["starved"], links=found["links"]),
+        say("report.dispatch.lost", lost=time_text(found.lost_us), starved=found.starved, links=found.links),
         say(
             "report.dispatch.classes",
-            near=found["near_vertical"],
-            shallow=found["shallow"],
-            queued=found["queued"],
-            floor=time_text(found["clock_floor_us"]),
+            near=found.near_vertical,
+            shallow=found.shallow,
+            queued=found.queued,
+            floor=time_text(found.clock_floor_us),
         ),
     ]
-    if found["slow_stage"] is not None:
-        lines.append(say(f"report.dispatch.stage.{found['slow_stage']}", idle=share_text(found["dequeue_idle_ratio"])))
-    if found["drains"]:
-        causes = [each["cause"] for each in found["drains"]]
+    idle = found.dequeue_idle_ratio
+    if found.slow_stage is not None and isinstance(idle, float):
+        lines.append(say(f"report.dispatch.stage.{found.slow_stage}", idle=share_text(idle)))
+    if found.drains:
+        causes = [each.cause for each in found.drains]
         counted = sorted({cause: causes.count(cause) for cause in causes}.items(), key=lambda each: -each[1])
         lines.append(
             say(
                 "report.dispatch.drains",
                 count=len(causes),
-                interrupted=sum(each["interrupted"] for each in found["drains"]),
+                interrupted=sum(each.interrupted for each in found.drains),
                 causes=", ".join(f"{cause} {count}" for cause, count in counted),
             )
         )
     return lines
 
 
-def _range(each: dict[str, Any]) -> dict[str, Any]:
+def _range(each: RangeRow) -> dict[str, object]:
     return {
-        "start": time_text(each["start_us"]),
-        "end": time_text(each["end_us"]),
-        "near": each["near_vertical"],
-        "links": each["links"],
-        "idle": share_text(each["idle_ratio"]),
-        "lost": time_text(each["lost_us"]),
+        "start": time_text(each.start_us),
+        "end": time_text(each.end_us),
+        "near": each.near_vertical,
+        "links": each.links,
+        "idle": share_text(each.idle_ratio),
+        "lost": time_text(each.lost_us),
     }
 
 
-def _line(each: dict[str, Any]) -> dict[str, Any]:
-    place = say("report.lines.none") if each["file"] is None else say("report.lines.place", **each)
-    return {"lost": time_text(each["lost_us"]), "launches": each["launches"], "place": place}
+def _line(each: CodeLineRow) -> dict[str, object]:
+    place = line_place(each)
+    return {"lost": time_text(each.lost_us), "launches": each.launches, "place": place}
 
 
-def _operator(each: dict[str, Any]) -> dict[str, Any]:
+def _operator(each: OperatorRow) -> dict[str, object]:
     return {
-        "total": time_text(each["total_us"]),
-        "share": share_text(each["ratio"]),
-        "count": each["count"],
-        "type": each["type"],
-        "core": "" if each["core"] is None else f" ({each['core']})",
+        "total": time_text(each.total_us),
+        "share": share_text(each.ratio),
+        "count": each.count,
+        "type": each.type,
+        "core": "" if each.core is None else f" ({each.core})",
     }
 
 
-def _collective(each: dict[str, Any]) -> dict[str, Any]:
-    size, peer = each["size_bytes"], each["peer_rank"]
+def _collective(each: CollectiveRow) -> dict[str, object]:
+    size, peer = each.size_bytes, each.peer_rank
     return {
-        "name": each["name"],
-        "elapsed": time_text(each["elapsed_us"]),
-        "size": say("report.unknown") if size is None else f"{size / 1e6:.3f} MB",
-        "wait": time_text(each["longest_wait_us"]),
+        "name": each.name,
+        "elapsed": time_text(each.elapsed_us),
+        "size": size_text(size),
+        "wait": time_text(each.longest_wait_us),
         "peer": "" if peer is None else say("report.communication.peer", rank=peer),
     }
 
 
-def _health(health: dict[str, Any]) -> list[str]:
+def _health(health: HealthPart) -> list[str]:
     lines = [
         say(
             "report.health.events",
-            events=health["events"],
-            skipped=sum(each["count"] for each in health["skipped"]),
-            crossing=health["crossing_slices"],
-            negative=health["negative_links"],
+            events=count_text(health.events),
+            skipped=count_text(sum(each.count for each in health.skipped)),
+            crossing=count_text(health.crossing_slices),
+            negative=count_text(health.negative_links),
         )
     ]
-    if health["truncated"]:
+    if health.truncated:
         lines.append(say("report.health.truncated"))
-    lines += health["warnings"]
+    lines += health.warnings
     return lines

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 from npu_tui.trace.text import printable
 
 
+@overload
+def us(ns: float) -> float: ...
+@overload
+def us(ns: float | None) -> float | None: ...
 def us(ns: float | None) -> float | None:
     """Nanoseconds as microseconds; None stays None."""
     return None if ns is None else round(float(ns) / 1000, 3)
@@ -15,6 +21,10 @@ def ratio(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else round(part / whole, 6)
 
 
+@overload
+def text(value: str) -> str: ...
+@overload
+def text(value: str | None) -> str | None: ...
 def text(value: str | None) -> str | None:
     """A text of the trace without characters that act on a terminal; None stays None."""
     return None if value is None else printable(value)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from measured import profile_at
+from msgspec import to_builtins
 
-from npu_tui.report.json_report import report
+from npu_tui.report.report import report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -38,7 +39,7 @@ def slower(factor: str, folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def found() -> dict[str, Any]:
     """The report of ``PROFILE``; whoever changes it copies it first."""
-    return report(profile_at(PROFILE).whole)
+    return to_builtins(report(profile_at(PROFILE).whole))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import copy
 import json
 
 import pytest
+from measured import report_of
 
 from npu_tui.gate.baseline import TOLERANCE, baseline, read_baseline, write_baseline
 from npu_tui.gate.checks import baseline_checks, differences
@@ -22,7 +23,7 @@ def statuses(measured, base, **tolerances):
 
 
 def test_a_file_comes_back_as_it_was_written(found, tmp_path):
-    content = baseline(found, measures(found), {"free": 0.2})
+    content = baseline(report_of(found), measures(report_of(found)), {"free": 0.2})
     write_baseline(tmp_path / "base.json", content)
     assert read_baseline(tmp_path / "base.json") == content
     assert content["tolerances"] == dict.fromkeys(BASELINE_MEASURES, TOLERANCE) | {"free": 0.2}
@@ -35,8 +36,8 @@ def test_a_file_comes_back_as_it_was_written(found, tmp_path):
 
 @pytest.mark.parametrize("name", BASELINE_MEASURES)
 def test_each_measure_may_grow_by_its_tolerance(found, name):
-    measured = measures(found)
-    base = baseline(found, measured, {})
+    measured = measures(report_of(found))
+    base = baseline(report_of(found), measured, {})
     assert base["measures_us"][name] > 0
     assert set(statuses(measured, base).values()) == {"pass"}
     for factor, status in ((1.04, "pass"), (1.06, "fail"), (0.5, "pass")):
@@ -45,8 +46,8 @@ def test_each_measure_may_grow_by_its_tolerance(found, name):
 
 
 def test_noise_is_no_regression(found):
-    measured = measures(found)
-    content = baseline(found, measured, {})
+    measured = measures(report_of(found))
+    content = baseline(report_of(found), measured, {})
     device = content["measures_us"]["device"]
     content["measures_us"]["lost"] = 0.0001 * device
     for share, status in ((0.0009, "pass"), (0.0015, "fail")):
@@ -55,8 +56,8 @@ def test_noise_is_no_regression(found):
 
 
 def test_a_measure_that_only_the_baseline_has_is_not_measured(found):
-    measured = measures(found)
-    content = baseline(found, measured, {})
+    measured = measures(report_of(found))
+    content = baseline(report_of(found), measured, {})
     less = Measures(measured.times | {"lost": None}, measured.total, measured.steps, {"lost": "no links"})
     assert statuses(less, content)["lost"] == "not_measured"
     content["measures_us"]["lost"] = None
@@ -64,12 +65,12 @@ def test_a_measure_that_only_the_baseline_has_is_not_measured(found):
 
 
 def test_another_rank_and_step_count_are_noted(found):
-    content = baseline(found, measures(found), {})
-    assert differences(found, content) == []
+    content = baseline(report_of(found), measures(report_of(found)), {})
+    assert differences(report_of(found), content) == []
     other = copy.deepcopy(found)
     other["source"] |= {"rank": 3, "device": None, "step_count": 9}
     other["selection"] = {"start_us": 1.0, "end_us": None, "step": None}
-    notes = differences(other, content)
+    notes = differences(report_of(other), content)
     assert len(notes) == 4
     assert notes[0] == "rank 3, the baseline is of rank 0"
     assert "unknown" in notes[1]
@@ -95,7 +96,7 @@ def test_another_rank_and_step_count_are_noted(found):
 def test_a_file_that_is_none_is_refused_in_one_line(found, tmp_path, change, words):
     file = tmp_path / "b.json"
     if isinstance(change, dict):
-        file.write_text(json.dumps(baseline(found, measures(found), {}) | change))
+        file.write_text(json.dumps(baseline(report_of(found), measures(report_of(found)), {}) | change))
     elif change is not None:
         file.write_bytes(change)
     with pytest.raises(InputError) as refused:
@@ -106,7 +107,7 @@ def test_a_file_that_is_none_is_refused_in_one_line(found, tmp_path, change, wor
 
 
 def test_a_baseline_of_nothing_is_refused(found, tmp_path):
-    content = baseline(found, measures(found), {})
+    content = baseline(report_of(found), measures(report_of(found)), {})
     content["measures_us"] = dict.fromkeys(BASELINE_MEASURES)
     write_baseline(tmp_path / "base.json", content)
     with pytest.raises(InputError, match="nothing could be measured"):

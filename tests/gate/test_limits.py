@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from measured import report_of
 
 from npu_tui.gate.checks import limit_checks
 from npu_tui.gate.limits import LIMITS, SHARED, Limit, parse_limit, parse_share
@@ -42,7 +43,7 @@ def test_limits_are_shares_or_times_with_a_unit():
 
 @pytest.mark.parametrize("option", LIMITS)
 def test_a_time_passes_at_its_limit_and_fails_above(found, option):
-    measured, value = measures(found), value_of(found, option)
+    measured, value = measures(report_of(found)), value_of(found, option)
     assert value > 0
     for limit, status, over in ((value, "pass", 0.0), (value - 1, "fail", 1.0), (value + 10, "pass", -10.0)):
         (check,) = limit_checks(measured, [Limit(LIMITS[option], time=limit)])
@@ -52,7 +53,7 @@ def test_a_time_passes_at_its_limit_and_fails_above(found, option):
 
 @pytest.mark.parametrize("option", SHARED)
 def test_a_share_is_one_of_the_device_time(found, option):
-    measured = measures(found)
+    measured = measures(report_of(found))
     share = value_of(found, option) / found["overlap"]["total_us"]
     for limit, status in ((share * 1.001, "pass"), (share * 0.999, "fail")):
         (check,) = limit_checks(measured, [Limit(LIMITS[option], share=limit)])
@@ -68,21 +69,21 @@ def test_what_is_not_measured_is_no_pass(found, option):
     bare["dispatch"]["lost_us"] = None
     bare["steps"] = []
     bare["not_checked"] = [{"id": "device", "reason": "no device"}, {"id": "steps", "reason": "no steps"}]
-    (check,) = limit_checks(measures(bare), [Limit(LIMITS[option], time=1e9)])
+    (check,) = limit_checks(measures(report_of(bare)), [Limit(LIMITS[option], time=1e9)])
     assert check.status == "not_measured"
     assert check.text == ("no steps" if option == "max_step" else "no device")
 
 
 def test_lost_time_is_summed_over_devices(found):
     twice = found | {"dispatch": [found["dispatch"], found["dispatch"]]}
-    assert measures(twice).times["lost"] == pytest.approx(2 * found["dispatch"]["lost_us"])
+    assert measures(report_of(twice)).times["lost"] == pytest.approx(2 * found["dispatch"]["lost_us"])
     unknown = found | {"dispatch": [found["dispatch"], found["dispatch"] | {"lost_us": None}]}
-    assert measures(unknown).times["lost"] is None
+    assert measures(report_of(unknown)).times["lost"] is None
 
 
 def test_percentiles_are_linear_over_the_steps(found):
     steps = [found["steps"][0] | {"duration_us": float(length)} for length in range(1, 101)]
-    measured = measures(found | {"steps": steps})
+    measured = measures(report_of(found | {"steps": steps}))
     assert (measured.times["step_p50"], measured.times["step_p99"], measured.steps) == (50.5, 99.01, 100)
     assert measured.per_step("free") == pytest.approx(found["overlap"]["free_us"] / 100, abs=0.001)
     assert measured.per_step("step_p99") == 99.01

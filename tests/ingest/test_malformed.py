@@ -25,7 +25,7 @@ from npu_tui.ingest.json.events import decode_events  # noqa: E402
 from npu_tui.ingest.json.lenient import strict_json  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
-from npu_tui.report.json_report import report  # noqa: E402
+from npu_tui.report.report import report  # noqa: E402
 from npu_tui.report.text_report import text_report  # noqa: E402
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'

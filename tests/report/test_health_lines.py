@@ -10,7 +10,7 @@ from measured import part_of, profile_of
 
 from npu_tui.ingest.load import load
 from npu_tui.report.health import health_lines
-from npu_tui.report.json_report import report
+from npu_tui.report.report import report
 from npu_tui.report.text_report import text_report
 
 

@@ -13,7 +13,8 @@ from measured import answers, part_of, profile_of
 from npu_tui.analysis.findings.model import SEVERITIES
 from npu_tui.ingest.load import load
 from npu_tui.profile.selection import parse_range, select_step
-from npu_tui.report.json_report import json_report, report
+from npu_tui.report.json_report import json_report
+from npu_tui.report.report import report
 from npu_tui.report.text_report import text_report
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ def test_control_characters_stay_out(tmp_path: Path) -> None:
     ]
     file = tmp_path / "trace_view.json"
     file.write_bytes(orjson.dumps(events))
-    written = json_report(part_of(load(file))).decode()
+    written = json_report(report(part_of(load(file)))).decode()
     assert "\\u001b" not in written
     assert "\u202e" not in written
     assert orjson.loads(written)["operators"][0]["count"] == 1

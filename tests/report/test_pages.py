@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 import hashlib
 import re
 import shutil
@@ -15,18 +14,19 @@ from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
+from msgspec import to_builtins
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from made_up import finding, proven
-from measured import profile_at
+from measured import profile_at, report_of
 
 from npu_tui.cli import main
 from npu_tui.profile.part import ProfilePart
 from npu_tui.report.html_report import html_report
 from npu_tui.report.html_style import SCRIPT
-from npu_tui.report.json_report import report
 from npu_tui.report.markdown_report import code, markdown_report, plain
+from npu_tui.report.report import report
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 PROFILE = FIXTURES / "communication_bound"
@@ -45,12 +45,12 @@ def part() -> ProfilePart:
 @pytest.fixture(scope="module")
 def found(part: ProfilePart) -> dict[str, Any]:
     rows = [proven(), finding("OP.SMALL", "medium", hidden=True), finding("UTIL", "info"), finding("OPT.FUSED", "low")]
-    return report(part) | {"findings": rows, "verdict": ["Bound by dispatch."]}
+    return to_builtins(report(part)) | {"findings": rows, "verdict": ["Bound by dispatch."]}
 
 
 @pytest.fixture(scope="module")
 def page(found: dict[str, Any], part: ProfilePart) -> str:
-    return html_report(found, part)
+    return html_report(report_of(found), part)
 
 
 class Reader(HTMLParser):
@@ -157,7 +157,7 @@ def test_a_part_of_the_trace(words: list[str], capsys: pytest.CaptureFixture[str
 def poisoned(found: Any) -> Any:
     """``found`` with every text of it followed by a hostile one, but those that are words of our own."""
     if isinstance(found, dict):
-        own = {"id", "severity", "class", "cause", "slow_stage"}
+        own = {"id", "severity", "class", "cause", "slow_stage", "kind", "confidence"}
         return {key: value if key in own else poisoned(value) for key, value in found.items()}
     if isinstance(found, list):
         return [poisoned(each) for each in found]
@@ -165,7 +165,7 @@ def poisoned(found: Any) -> Any:
 
 
 def test_hostile_names_in_the_page(found: dict[str, Any], part: ProfilePart, page: str) -> None:
-    bad = html_report(poisoned(copy.deepcopy(found)), part)
+    bad = html_report(report_of(poisoned(found)), part)
     clean, reader = read(page), read(bad)
     assert reader.tags == clean.tags
     assert "alert(1)" in reader.words
@@ -173,7 +173,7 @@ def test_hostile_names_in_the_page(found: dict[str, Any], part: ProfilePart, pag
 
 
 def test_hostile_names_in_markdown(found: dict[str, Any]) -> None:
-    clean, bad = markdown_report(found), markdown_report(poisoned(copy.deepcopy(found)))
+    clean, bad = markdown_report(report_of(found)), markdown_report(report_of(poisoned(found)))
     assert len(bad.splitlines()) == len(clean.splitlines())
     assert not [char for char in bad if not (char.isprintable() or char == "\n")]
     reader = MarkdownIt("commonmark", {"linkify": True}).enable(["table", "strikethrough", "linkify"])
@@ -215,7 +215,7 @@ def test_code_spans(text: str, span: str) -> None:
 
 
 def test_the_markdown_is_what_one_pastes(found: dict[str, Any]) -> None:
-    text = markdown_report(found)
+    text = markdown_report(report_of(found))
     assert text.startswith("## npu-tui: `")
     order = [
         "> Bound by dispatch.",

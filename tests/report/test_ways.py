@@ -17,6 +17,7 @@ from ways import every_way
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.profile.profile import Profile
 from npu_tui.report.json_report import json_report
+from npu_tui.report.report import report
 
 ANY = SLICE | LINK_END | SAMPLE | NAME | FOREIGN
 
@@ -31,9 +32,9 @@ def test_trace_and_report_are_the_same(
     _, alone = next(ways)
     assert_equal(alone, read(document.data))
     events = [json.loads(event) for event in document.events]
-    answer = json_report(Profile(alone).whole)
+    answer = json_report(report(Profile(alone).whole))
     for way, trace in ways:
         assert_same(alone, trace, way)
         assert [json_args(trace).event(ordinal) for ordinal in range(len(events))] == events, way
         trace.path = alone.path
-        assert json_report(Profile(trace).whole) == answer, way
+        assert json_report(report(Profile(trace).whole)) == answer, way
