@@ -19,7 +19,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli import main
 from npu_tui.report.html_report import html_report
 from npu_tui.report.report import report
-from npu_tui.tui.explore.session import make_session
+from npu_tui.tui.session import make_session
 
 PROFILE = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
 LIMITS = {"usual": (30.0, 10.0), "strict": (1.0, 100_000.0), "lax": (80.0, 1.0)}
