@@ -47,6 +47,7 @@ COMPUTED = {
     "explain.": {rule.id for rule in RULES},
     "explain.input.": {needed for rule in RULES for needed in rule.inputs},
     "threshold.": {field.name for field in fields(Thresholds)},
+    "finding.advice.": {key for keys in ADVICE.values() for key in keys},
     "finding.needs.": {needed for rule in RULES for needed in rule.inputs},
     "finding.class.": set(get_args(FindingClass)),
     "finding.cause.": set(get_args(Cause)),
@@ -120,7 +121,12 @@ def placeholders(text: str) -> set[str]:
 def fields_of(text: str) -> set[tuple[str, str]]:
     """Name and kind of every placeholder of ``text``, those of keys left out; a width is no kind."""
     found = {(name, spec) for _, name, spec, _ in Formatter().parse(text) if name and not name.startswith("press[")}
-    return {(name, "" if spec is None or re.fullmatch(r"[<>]\d+", spec) else spec) for name, spec in found}
+    return {(name, _kind(spec or "")) for name, spec in found}
+
+
+def _kind(spec: str) -> str:
+    """A width is no kind, and what is counted is counted in every language."""
+    return "" if re.fullmatch(r"[<>]\d+", spec) else "count" if "|" in spec else spec
 
 
 def words_in_source() -> set[str]:
@@ -175,8 +181,16 @@ def test_kinds_are_known() -> None:
 
 
 def test_values_are_written_by_their_kind() -> None:
-    inner = Message("list.and", {"first": 1, "last": 2})
-    assert words(Message("list.and", {"first": 0, "last": inner})) == "0 and 1 and 2"
+    loader = Message("finding.timed", {"name": "dataloader", "time": 23_265_000})
+    assert words(loader) == "dataloader 23.27 ms"
+    assert words(Message("finding.start.parts", {"parts": ["a", "b", loader]})) == (
+        "It consists of a, b and dataloader 23.27 ms."
+    )
+    assert say("finding.dominant.title", name="Add", share=None) == "Add takes unknown of the compute time"
+    assert [say("finding.bound.cpu_title", count=n, time=0) for n in (1, 2)] == [
+        "1 kernel runs on the AI CPU: 0 ns of device time",
+        "2 kernels run on the AI CPU: 0 ns of device time",
+    ]
     assert words("aten::add") == "aten::add"
 
 

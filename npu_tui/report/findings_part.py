@@ -8,7 +8,7 @@ from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.report.schema import EvidenceRow, FindingRow, PlaceRow, Report
 from npu_tui.report.values import text, us
 from npu_tui.report.wording import moment, time_text
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 from npu_tui.trace.model import Trace
 
 _LONGEST_LIST = 5
@@ -31,19 +31,19 @@ def _row(trace: Trace, each: Finding) -> FindingRow:
         id=each.id,
         cls=each.cls,
         severity=each.severity,
-        title=each.title,
-        detail=each.detail,
+        title=words(each.title),
+        detail=words(each.detail),
         evidence=[
             EvidenceRow(
                 start_us=us(place.start),
                 end_us=us(place.end),
                 lane=None if place.lane is None else text(trace.lanes[place.lane].name),
-                name=place.name,
-                note=place.note,
+                name=words(place.name),
+                note=words(place.note),
             )
             for place in each.evidence
         ],
-        advice=list(each.advice),
+        advice=[words(said) for said in each.advice],
         gain_us=us(each.gain_ns),
         step_after_us=us(each.step_after_ns),
         part_of=each.part_of,
@@ -73,15 +73,15 @@ def verdict_lines(report: Report) -> list[str]:
                 "report.findings.brief_hidden" if each.hidden else "report.findings.brief_row",
                 id=each.id,
                 severity=each.severity,
-                title=each.title,
+                title=words(each.title),
             )
             for each in brief
         ]
     return lines
 
 
-def _wrapped(words: str) -> list[str]:
-    return textwrap.wrap(words, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+def _wrapped(told: str) -> list[str]:
+    return textwrap.wrap(told, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _finding(number: int, each: FindingRow, whole: bool = False) -> list[str]:
@@ -93,7 +93,7 @@ def _finding(number: int, each: FindingRow, whole: bool = False) -> list[str]:
             number=number,
             severity=each.severity.upper(),
             cls=each.cls,
-            title=each.title,
+            title=words(each.title),
             id=each.id,
             gain=frees,
         ),

@@ -31,6 +31,7 @@ from npu_tui.report.schema import (
     TracePart,
 )  # fmt: skip
 from npu_tui.report.values import text, us
+from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 
 _DISAGREES = (
@@ -55,12 +56,12 @@ def report(part: ProfilePart) -> Report:
         communication=communication_part(trace, part.collectives),
         apis=_apis(part),
         host_operators=_host_operators(trace, selection, part.hosts),
-        verdict=list(part.findings.verdict),
+        verdict=[words(said) for said in part.findings.verdict],
         findings=findings_part(trace, part.findings),
         not_checked=[],
         health=_health(profile),
     )
-    unapplied = [NotChecked(id=rule, reason=reason) for rule, reason in part.findings.not_checked]
+    unapplied = [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
     return structs.replace(found, not_checked=not_checked(profile, found) + unapplied)
 
 

@@ -14,11 +14,14 @@ from importlib import import_module
 from npu_tui.trace.message import Message
 from npu_tui.trace.text import padded
 from npu_tui.trace.units import (
+    about_text,
     change_text,
     count_text,
     duration_text,
+    limit_text,
     mean_count_text,
     moment_text,
+    percent_text,
     share_change_text,
     share_text,
     size_text,
@@ -115,6 +118,11 @@ def _and(values: Iterable[object]) -> str:
     return say("list.and", first=say("list.comma").join(first), last=last) if first else last
 
 
+def _list(values: Iterable[object]) -> str:
+    """``0, 1, 2``."""
+    return say("list.comma").join(str(_Value(each)) for each in values)
+
+
 def _sentences(values: Iterable[object]) -> str:
     """Sentences one after another; empty ones are left out."""
     return say("list.space").join(text for each in values if (text := str(_Value(each))))
@@ -122,8 +130,11 @@ def _sentences(values: Iterable[object]) -> str:
 
 KINDS: dict[str, Callable[..., str]] = {
     "time": duration_text,
+    "about": about_text,
+    "limit": limit_text,
     "moment": moment_text,
     "share": share_text,
+    "percent": percent_text,
     "count": count_text,
     "size": size_text,
     "speed": speed_text,
@@ -131,11 +142,12 @@ KINDS: dict[str, Callable[..., str]] = {
     "share_change": share_change_text,
     "mean_count": mean_count_text,
     "and": _and,
+    "list": _list,
     "sentences": _sentences,
 }
-"""How a value of each kind is written: ns, ns since the start, 0..1, whole, bytes, GB/s; lists of texts or messages.
+"""How a value of each kind is written: times in ns, shares of 1, bytes, GB/s; lists of texts or messages.
 
-None is said to be unknown.
+None is said to be unknown. A kind such as ``launch|launches`` is a number with what is counted, one or many.
 """
 
 _ALIGNED = re.compile(r"([<>])(\d+)")
@@ -156,6 +168,8 @@ class _Value:
         kind = KINDS.get(spec)
         if kind is not None:
             return say("report.unknown") if self.value is None else kind(self.value)
+        if "|" in spec:
+            return f"{self.value:,} {spec.split('|')[self.value != 1]}"
         aligned = _ALIGNED.fullmatch(spec)
         if aligned is not None:  # in cells of the terminal, not in characters
             return padded(str(self), int(aligned[2]), right=aligned[1] == ">")

@@ -17,6 +17,10 @@ class Message:
     args: dict[str, object] = field(default_factory=dict)
 
 
+Said = Message | str
+"""A message, or a text that needs no words of ours: a name of the trace, or nothing."""
+
+
 def message(code: str, /, **args: object) -> Message:
     """``Message(code, args)``."""
     return Message(code, args)

@@ -32,6 +32,17 @@ def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
     return f"{ns:.0f}{gap}ns"
 
 
+def about_text(ns: float) -> str:
+    """A duration that is known roughly: ``93 µs``."""
+    return duration_text(ns, 2)
+
+
+def limit_text(ns: float) -> str:
+    """A duration that somebody has set: ``10 ms``, ``2.5 ms``."""
+    scale, unit = next(((scale, unit) for scale, unit in _SCALES if abs(ns) >= scale), (1, "ns"))
+    return f"{ns / scale:g} {unit}"
+
+
 def exact_text(ns: int) -> str:
     """A time in milliseconds with all its digits: ``54.904512 ms``."""
     sign = "-" if ns < 0 else ""
@@ -47,6 +58,11 @@ def moment_text(ns: float) -> str:
 def share_text(share: float) -> str:
     """A share of 1: ``6.5%``."""
     return f"{share:.1%}"
+
+
+def percent_text(share: float) -> str:
+    """A share of 1 that somebody has set: ``60%``, ``2.5%``."""
+    return f"{100 * share:g}%"
 
 
 def count_text(count: int) -> str:

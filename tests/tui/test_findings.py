@@ -6,6 +6,7 @@ from driving import opened
 
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.report.findings_part import finding_text
+from npu_tui.strings import words
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.widgets.panel import Panel
@@ -26,7 +27,7 @@ async def test_the_opening_screen_is_the_verdict(session):
         assert any(row.startswith(" findings ") and "1━" in row for row in rows)
         panel = driver.main.query_one(Panel)
         assert panel.tab == "findings"
-        assert [row.cells[3].plain for row in panel.rows] == [each.title for each in found(driver).findings]
+        assert [row.cells[3].plain for row in panel.rows] == [words(each.title) for each in found(driver).findings]
         worth = sum(each.severity != "info" and not each.hidden for each in found(driver).findings)
         assert f"1 Findings {worth} " in driver.text()
 
@@ -48,7 +49,7 @@ async def test_e_goes_to_the_evidence_of_one_finding_after_the_other(session):
             assert driver.state.range == (place.start, place.end)
             assert driver.explorer.asked[0] <= place.start
             assert driver.explorer.asked[1] >= place.end
-            assert f"{number} of {len(worth)}: {finding.title}"[:90] in driver.text()
+            assert f"{number} of {len(worth)}: {words(finding.title)}"[:90] in driver.text()
         await driver.press("E")
         assert driver.state.range == (worth[1].evidence[0].start, worth[1].evidence[0].end)
 
@@ -69,7 +70,7 @@ async def test_space_tells_all_and_y_copies_it(session):
         assert driver.app.clipboard == text
         await driver.press("space")
         assert isinstance(driver.app.screen, Sheet)
-        assert found(driver).findings[0].title in driver.text()
+        assert words(found(driver).findings[0].title) in driver.text()
 
 
 async def test_the_command_line_can_name_the_finding(session):

@@ -6,13 +6,13 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts import I64, Facts
 from npu_tui.analysis.findings.model import Evidence, Severity
+from npu_tui.analysis.findings.phrases import line_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, Match, matches
-from npu_tui.analysis.findings.words import line_text, list_text, share_text, span_text
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.operators import collective_type
-from npu_tui.strings import say
+from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
 _PREFIX = "aten::"
@@ -93,18 +93,18 @@ def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeL
     computing = facts.sums.computing
     severity: Severity = "low" if share >= limits.affinity_share else "info"
     runs = [
-        say(
+        message(
             "finding.affinity.run",
             api=api,
             count=len(row.places),
             words=brief(row.places[0][2], 80),
-            time=span_text(row.time),
+            time=row.time,
         )
         for api, row in rows[:6]
     ]
-    parts = [say(f"finding.affinity.{kind}", runs=list_text(runs))]
+    parts = [message(f"finding.affinity.{kind}", runs=runs)]
     if lines:
-        parts.append(say("finding.affinity.lines", lines=list_text([line_text(line) for line in lines])))
+        parts.append(message("finding.affinity.lines", lines=[line_of(line) for line in lines]))
     slices = facts.trace.slices
     evidence = tuple(
         Evidence(
@@ -112,7 +112,7 @@ def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeL
             int(slices.end[last]),
             int(slices.lane[first]),
             brief(words, 120),
-            say("finding.affinity.place", api=api),
+            message("finding.affinity.place", api=api),
             first,
         )
         for api, row in rows[:4]
@@ -120,16 +120,16 @@ def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeL
     )
     return Draft(
         severity,
-        say(
+        message(
             "finding.affinity.title",
             api=rows[0][0],
-            more=say("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else "",
+            more=message("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else "",
         ),
-        " ".join(parts),
+        sentences(*parts),
         evidence,
         (
-            *(say("finding.advice.use", api=api) for api, _ in rows[:4]),
-            say("finding.advice.check_numbers", share=share_text(time / computing if computing else 0.0)),
+            *(message("finding.advice.use", api=api) for api, _ in rows[:4]),
+            message("finding.advice.check_numbers", share=time / computing if computing else 0.0),
         ),
         weight=float(time),
         confidence="medium" if exact else "low",

@@ -13,11 +13,11 @@ import numpy as np
 from npu_tui.analysis.findings.dispatch import severity_of
 from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, largest, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
+from npu_tui.analysis.findings.phrases import advise, runs_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.findings.words import list_text, runs_text, share_text, span_text
 from npu_tui.analysis.work.communication import Collective
 from npu_tui.analysis.work.operators import collective_type
-from npu_tui.strings import say
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _NEGLIGIBLE = 0.01
@@ -77,45 +77,42 @@ def straggler(facts: Facts) -> Draft | None:
     there = int(slices.start[worst.item]) + max(after for rank, after in worst.arrivals or [] if rank != late.rank)
     name = brief(facts.trace.name_of(worst.item))
     parts = [
-        say(
+        message(
             "finding.straggler.worst",
             name=name,
-            others=say("finding.ranks", ranks=runs_text(others))
+            others=message("finding.ranks", ranks=runs_of(others))
             if len(others) > 1
-            else say("finding.rank", rank=others[0]),
-            there=f"{there / 1e6:.1f}",
+            else message("finding.rank", rank=others[0]),
+            there=there,
             rank=late.rank,
-            excess=span_text(excess),
-            wait=span_text(longest),
+            excess=excess,
+            wait=longest,
         )
     ]
     again = [row for row in late.cases if row[0] is not worst and row[1] >= _NEGLIGIBLE * excess]
     if again:
-        named = [
-            say("finding.straggler.case", name=_short(facts, each), excess=f"{after / 1e6:.1f}")
-            for each, after in again[:5]
-        ]
-        parts.append(say("finding.straggler.again", cases=list_text(named)))
-    parts.append(say("finding.straggler.transfers", time=span_text(transfer), speed=_speeds(facts)))
+        named = [message("finding.straggler.case", name=_short(facts, each), excess=after) for each, after in again[:5]]
+        parts.append(message("finding.straggler.again", cases=named))
+    parts.append(message("finding.straggler.transfers", time=transfer, speed=_speeds(facts)))
     steps = _steps_with(facts, [each for each, _ in late.cases])
     if facts.steps:
-        parts.append(say("finding.straggler.steps", seen=steps, all=len(facts.steps)))
+        parts.append(message("finding.straggler.steps", seen=steps, all=len(facts.steps)))
     on_disk = late.rank in facts.beside.ranks
-    parts.append(say("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=late.rank))
+    parts.append(message("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=late.rank))
     share = facts.share(gain)
-    words = {"rank": late.rank, "gain": span_text(gain), "total": span_text(facts.total), "share": share_text(share)}
+    words = {"rank": late.rank, "gain": gain, "total": facts.total, "share": share}
     return Draft(
         severity_of(facts, share),
-        say("finding.straggler.title", **words),
-        " ".join(parts),
+        message("finding.straggler.title", **words),
+        sentences(*parts),
         _arrivals(facts, late),
         (
-            say("finding.advice.profile_rank", rank=late.rank),
-            say("finding.advice.compare_rank", rank=late.rank, name=name),
-            say("finding.advice.no_tuning"),
+            message("finding.advice.profile_rank", rank=late.rank),
+            message("finding.advice.compare_rank", rank=late.rank, name=name),
+            message("finding.advice.no_tuning"),
         ),
         late.span,
-        verdict=say("finding.straggler.verdict", transfer=span_text(transfer), **words),
+        verdict=message("finding.straggler.verdict", transfer=transfer, **words),
     )
 
 
@@ -130,7 +127,7 @@ def _steps_with(facts: Facts, found: list[Collective]) -> int:
     return sum(any(s.window.start <= at < s.window.end for at in starts) for s in facts.steps if s.window is not None)
 
 
-def _speeds(facts: Facts) -> str:
+def _speeds(facts: Facts) -> Said:
     """The bandwidth of the collectives, the slowest and the fastest."""
     speeds = []
     for each in facts.collectives:
@@ -140,8 +137,8 @@ def _speeds(facts: Facts) -> str:
             speeds.append(size / time)
     if not speeds:
         return ""
-    low, high = round(min(speeds)), round(max(speeds))
-    return say("finding.speed", speed=f"{low}–{high}" if low != high else str(low))
+    low, high = min(speeds), max(speeds)
+    return message("finding.speed", speed=low) if low == high else message("finding.speeds", low=low, high=high)
 
 
 def _arrivals(facts: Facts, late: Late) -> tuple[Evidence, ...]:
@@ -153,9 +150,9 @@ def _arrivals(facts: Facts, late: Late) -> tuple[Evidence, ...]:
             continue
         last = int(slices.start[each.item]) + max(after for _, after in each.arrivals or [(0, 0)])
         order = sorted(each.arrivals or [], key=lambda row: row[1])
-        ranks = ", ".join(f"r{rank} {after / 1e6:+.1f}" for rank, after in order)
+        ranks = [message("finding.straggler.arrival", rank=rank, after=after) for rank, after in order]
         name = brief(facts.trace.name_of(each.item))
-        note = say("finding.straggler.place", rank=late.rank, excess=span_text(excess), arrivals=ranks)
+        note = message("finding.straggler.place", rank=late.rank, excess=excess, arrivals=ranks)
         found.append(Evidence(last - excess, last, int(slices.lane[each.item]), name, note, each.item))
     return tuple(sorted(found, key=lambda row: row.start))
 
@@ -174,48 +171,42 @@ def exposed(facts: Facts) -> Draft | None:
     severity: Severity = "high" if share > limits.exposed_share_high else "medium"
     overlapped = (sums.communication - sums.not_overlapped) / sums.communication if sums.communication else 0.0
     parts = [
-        say(
+        message(
             "finding.exposed.detail",
-            time=span_text(sums.not_overlapped),
-            share=share_text(share),
-            hidden=share_text(overlapped),
+            time=sums.not_overlapped,
+            share=share,
+            hidden=overlapped,
             count=len(facts.collectives),
         )
     ]
     if more:
-        parts.append(
-            say(
-                "finding.exposed.more", communication=span_text(sums.communication), computing=span_text(sums.computing)
-            )
-        )
+        parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
     if mostly_late and late is not None:
-        parts.append(say("finding.exposed.late", rank=late.rank, waited=span_text(waited)))
+        parts.append(message("finding.exposed.late", rank=late.rank, waited=waited))
     known = any(each.arrivals is not None for each in facts.collectives)
     if not known:
-        parts.append(say("finding.exposed.unknown"))
+        parts.append(message("finding.exposed.unknown"))
     items = np.array([each.item for each in facts.collectives], np.int64)
     rest = without(facts.exposed, waiting)
     return Draft(
         severity,
-        say("finding.exposed.title", time=span_text(sums.not_overlapped), share=share_text(share)),
-        " ".join(parts),
-        facts.longest(items, lambda item: say("finding.exposed.place", time=_exposed_of(facts, item)))
+        message("finding.exposed.title", time=sums.not_overlapped, share=share),
+        sentences(*parts),
+        facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item)))
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
-        (say("finding.advice.late_first"),)
-        if mostly_late
-        else (say("finding.advice.overlap"), say("finding.advice.accumulate"), say("finding.advice.mc2")),
+        advise("late_first") if mostly_late else advise("overlap", "accumulate", "mc2"),
         rest,
         confidence="high" if known else "low",
-        verdict=say(
+        verdict=message(
             "finding.exposed.verdict_rest" if mostly_late else "finding.exposed.verdict",
-            time=span_text(length_of(rest)),
-            share=share_text(facts.share(length_of(rest))),
+            time=length_of(rest),
+            share=facts.share(length_of(rest)),
         ),
     )
 
 
-def _exposed_of(facts: Facts, item: int) -> str:
-    return span_text(length_of(both(facts.exposed, facts.span_of(np.array([item])))))
+def _exposed_of(facts: Facts, item: int) -> int:
+    return length_of(both(facts.exposed, facts.span_of(np.array([item]))))
 
 
 def long_op(facts: Facts) -> Draft | None:
@@ -244,42 +235,42 @@ def long_op(facts: Facts) -> Draft | None:
     share = facts.share(length_of(removes))
     timing = worst.timing
     parts = [
-        say(
+        message(
             "finding.long.detail",
             name=brief(facts.trace.name_of(worst.item)),
-            time=span_text(worst.elapsed),
-            share=share_text(facts.share(_inside(facts, worst))),
+            time=worst.elapsed,
+            share=facts.share(_inside(facts, worst)),
         )
     ]
     if timing is not None:
         parts.append(
-            say(
+            message(
                 "finding.long.timing",
-                wait=span_text(timing.wait),
-                transit=span_text(timing.transit),
-                idle=span_text(timing.idle),
+                wait=timing.wait,
+                transit=timing.transit,
+                idle=timing.idle,
                 speed=_speed(worst),
             )
         )
         if timing.transit < 0.1 * worst.elapsed:
-            parts.append(say("finding.long.not_bandwidth"))
+            parts.append(message("finding.long.not_bandwidth"))
     waits = worst.longest_wait is not None and worst.peer is not None
     if waits:
-        parts.append(say("finding.long.peer", rank=worst.peer, wait=span_text(worst.longest_wait or 0)))
+        parts.append(message("finding.long.peer", rank=worst.peer, wait=worst.longest_wait or 0))
     return Draft(
         severity_of(facts, share) if timing is not None else "medium",
-        say(
+        message(
             "finding.long.title",
             name=brief(facts.trace.name_of(worst.item), 40),
-            time=span_text(worst.elapsed),
-            share=share_text(facts.share(_inside(facts, worst))),
+            time=worst.elapsed,
+            share=facts.share(_inside(facts, worst)),
         ),
-        " ".join(parts),
+        sentences(*parts),
         tuple(
-            facts.place(row.item, say("finding.long.place", time=span_text(row.elapsed)))
+            facts.place(row.item, message("finding.long.place", time=row.elapsed))
             for row in sorted(found, key=lambda row: -row.elapsed)[:10]
         ),
-        (say("finding.advice.check_peer"),) if waits else (say("finding.advice.level1"),),
+        advise("check_peer") if waits else advise("level1"),
         removes if timing is not None else both(facts.span_of(np.array([row.item for row in found])), facts.exposed),
         confidence="high" if timing is not None else "low",
     )
@@ -298,10 +289,10 @@ def _idle_waits(facts: Facts, found: list[Collective]) -> Span:
     return start, start + np.maximum(waits, 0)
 
 
-def _speed(each: Collective) -> str:
+def _speed(each: Collective) -> Message:
     time = sum(link.transfer for link in each.traffic or [])
     size = sum(link.size for link in each.traffic or [])
-    return say("finding.speed", speed=f"{size / time:.1f}") if time else say("finding.unknown")
+    return message("finding.speed", speed=size / time) if time else message("finding.unknown")
 
 
 RULES = (

@@ -15,9 +15,9 @@ import numpy as np
 from npu_tui.analysis.findings.dispatch import severity_of
 from npu_tui.analysis.findings.facts import I64, Cells, Facts, Span, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
+from npu_tui.analysis.findings.phrases import advise, counted, sentences, timed
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
-from npu_tui.analysis.findings.words import list_text, share_text, span_text
-from npu_tui.strings import say
+from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
 CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
@@ -33,8 +33,8 @@ def utilization(facts: Facts) -> Draft:
     band = "fine" if compute > limits.utilization_fine else "poor" if compute < limits.utilization_poor else "room"
     return Draft(
         "info",
-        say("finding.util.title", compute=share_text(compute), busy=share_text(busy)),
-        say(f"finding.util.{band}", compute=share_text(compute), busy=share_text(busy), total=span_text(facts.total)),
+        message("finding.util.title", compute=compute, busy=busy),
+        message(f"finding.util.{band}", compute=compute, busy=busy, total=facts.total),
     )
 
 
@@ -46,17 +46,17 @@ def verdict(facts: Facts) -> Draft:
     bound = max(parts, key=lambda name: parts[name])
     return Draft(
         "info",
-        say("finding.verdict.title", bound=say(f"finding.bound.{bound}")),
-        say(
+        message("finding.verdict.title", bound=message(f"finding.bound.{bound}")),
+        message(
             "finding.verdict.detail",
-            late=span_text(late),
-            late_share=share_text(facts.share(late)),
-            exposed=span_text(sums.not_overlapped),
-            exposed_share=share_text(facts.share(sums.not_overlapped)),
-            compute=span_text(sums.computing),
-            compute_share=share_text(facts.share(sums.computing)),
+            late=late,
+            late_share=facts.share(late),
+            exposed=sums.not_overlapped,
+            exposed_share=facts.share(sums.not_overlapped),
+            compute=sums.computing,
+            compute_share=facts.share(sums.computing),
         ),
-        advice=(say("finding.advice.order"),),
+        advice=advise("order"),
     )
 
 
@@ -83,21 +83,21 @@ def op_share(facts: Facts) -> Draft | None:
         return None
     kind, share, most, own = found[0]
     lines = [
-        say(
+        message(
             "finding.share.part",
-            kind=say(f"finding.share.{each}"),
-            share=share_text(part),
-            most=share_text(limit),
-            types=list_text([f"{brief(name)} {span_text(time)}" for name, time in list(names.items())[:4]]),
+            kind=message(f"finding.share.{each}"),
+            share=part,
+            most=limit,
+            types=[timed(name, time) for name, time in list(names.items())[:4]],
         )
         for each, part, limit, names in found
     ]
     return Draft(
         "info" if kind == "cube" else "medium",
-        say("finding.share.title", kind=say(f"finding.share.{kind}"), share=share_text(share)),
-        " ".join(lines),
+        message("finding.share.title", kind=message(f"finding.share.{kind}"), share=share),
+        sentences(*lines),
         _of_types(facts, set(own)),
-        tuple(say(f"finding.advice.share.{each}") for each, *_ in found),
+        tuple(message(f"finding.advice.share.{each}") for each, *_ in found),
         weight=(share - most) * total,
     )
 
@@ -106,7 +106,7 @@ def _of_types(facts: Facts, wanted: set[str], most: int = 5) -> tuple[Evidence, 
     types, code = facts.kernel_types
     chosen = np.array([name in wanted for name in types] + [False])
     items = facts.kernels[chosen[code]]
-    return facts.longest(items, lambda item: say("finding.dominant.place"), most)
+    return facts.longest(items, lambda item: message("finding.dominant.place"), most)
 
 
 def dominant(facts: Facts) -> Draft | None:
@@ -127,20 +127,20 @@ def dominant(facts: Facts) -> Draft | None:
         severity = "info"
     return Draft(
         severity,
-        say("finding.dominant.title", name=brief(name, 40), share=share_text(share)),
-        say(
+        message("finding.dominant.title", name=brief(name, 40), share=share),
+        message(
             "finding.dominant.detail",
             name=brief(name),
-            time=span_text(time),
-            share=share_text(share),
+            time=time,
+            share=share,
             count=len(items),
-            average=span_text(float(length.mean())),
-            longest=span_text(float(length.max())),
+            average=float(length.mean()),
+            longest=float(length.max()),
         ),
-        facts.longest(items, lambda item: say("finding.dominant.place")),
+        facts.longest(items, lambda item: message("finding.dominant.place")),
         (
-            say("finding.advice.dominant"),
-            say("finding.advice.share.cube") if CUBE.search(name) else say("finding.advice.replace"),
+            message("finding.advice.dominant"),
+            message("finding.advice.share.cube") if CUBE.search(name) else message("finding.advice.replace"),
         ),
         weight=time - limits.dominant_share * total,
     )
@@ -160,7 +160,7 @@ def bound(facts: Facts) -> Draft | None:
     details = []
     removes: Span | None = None
     severity: Severity = "info"
-    title = say("finding.bound.dynamic_title", count=sum(states.values()))
+    title = message("finding.bound.dynamic_title", count=sum(states.values()))
     advice = []
     if len(slow):
         others = facts.part.slices
@@ -174,26 +174,26 @@ def bound(facts: Facts) -> Draft | None:
         own = np.isin(facts.kernels, slow)
         for k, time in zip(code[own].tolist(), facts.length(facts.kernels[own]).tolist(), strict=True):
             names[types[k]] += time
-        listed = list_text([f"{brief(name)} {span_text(time)}" for name, time in names.most_common(4)])
-        title = say("finding.bound.cpu_title", count=len(slow), time=span_text(length_of(removes)))
+        listed = [timed(name, time) for name, time in names.most_common(4)]
+        title = message("finding.bound.cpu_title", count=len(slow), time=length_of(removes))
         details.append(
-            say(
+            message(
                 "finding.bound.cpu",
                 count=len(slow),
-                least=span_text(least),
-                time=span_text(int(facts.length(slow).sum())),
+                least=least,
+                time=int(facts.length(slow).sum()),
                 names=listed,
             )
         )
-        advice += [say("finding.advice.ai_cpu"), say("finding.advice.ai_cpu_operators")]
+        advice += [message("finding.advice.ai_cpu"), message("finding.advice.ai_cpu_operators")]
     if dynamic:
-        details.append(say("finding.bound.dynamic", count=sum(states.values())))
-        advice.append(say("finding.advice.jit_compile"))
+        details.append(message("finding.bound.dynamic", count=sum(states.values())))
+        advice.append(message("finding.advice.jit_compile"))
     return Draft(
         severity,
         title,
-        " ".join(details),
-        facts.longest(slow, lambda item: say("finding.bound.place")),
+        sentences(*details),
+        facts.longest(slow, lambda item: message("finding.bound.place")),
         tuple(advice),
         removes,
     )
@@ -217,15 +217,15 @@ def dtype(facts: Facts) -> Draft | None:
     names = Counter(row.get("Type") or "" for row in plain)
     return Draft(
         "low",
-        say("finding.dtype.title", share=share_text(wide / cube)),
-        say(
+        message("finding.dtype.title", share=wide / cube),
+        message(
             "finding.dtype.detail",
-            share=share_text(wide / cube),
-            time=span_text(cube * 1000),
-            names=list_text([f"{brief(name)} {count}" for name, count in names.most_common(4)]),
+            share=wide / cube,
+            time=cube * 1000,
+            names=[counted(name, count) for name, count in names.most_common(4)],
         ),
         _named_rows(facts, plain),
-        (say("finding.advice.mixed_precision"),),
+        advise("mixed_precision"),
         confidence="medium",
     )
 
@@ -251,15 +251,15 @@ def memory_bound(facts: Facts) -> Draft | Skipped | None:
     names = Counter(row.get("Type") or "" for row in rows)
     return Draft(
         "low",
-        say("finding.bandwidth.title", share=share_text(waiting / total)),
-        say(
+        message("finding.bandwidth.title", share=waiting / total),
+        message(
             "finding.bandwidth.detail",
-            time=span_text(waiting * 1000),
-            share=share_text(waiting / total),
-            names=list_text([f"{brief(name)} {count}" for name, count in names.most_common(4)]),
+            time=waiting * 1000,
+            share=waiting / total,
+            names=[counted(name, count) for name, count in names.most_common(4)],
         ),
         _named_rows(facts, rows),
-        (say("finding.advice.bandwidth"),),
+        advise("bandwidth"),
         confidence="medium",
     )
 
@@ -268,7 +268,7 @@ def _named_rows(facts: Facts, rows: list[Cells]) -> tuple[Evidence, ...]:
     names = {row.get("Name") for row in rows}
     code = {code for code, name in enumerate(facts.trace.names) if name in names}
     items: I64 = facts.kernels[np.isin(facts.trace.slices.name[facts.kernels], list(code))]
-    return facts.longest(items, lambda item: say("finding.dominant.place"), 5)
+    return facts.longest(items, lambda item: message("finding.dominant.place"), 5)
 
 
 def _number(text: str | None) -> float | None:

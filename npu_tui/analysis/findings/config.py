@@ -13,11 +13,11 @@ import numpy as np
 from npu_tui.analysis.findings.dispatch import severity_of
 from npu_tui.analysis.findings.facts import I64, Facts, largest, length_of
 from npu_tui.analysis.findings.model import Evidence
+from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.findings.words import list_text, share_text, span_text
 from npu_tui.analysis.launches.origin import queue_slices
-from npu_tui.strings import say
 from npu_tui.trace.intervals import union
+from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
 _IDLE_MHZ, _FULL_MHZ = 800.0, 1800.0
@@ -50,19 +50,19 @@ def environment(facts: Facts) -> Draft | None:
     if not found and not queue:
         return None
     values = [f"{name}={brief(recorded[name], 40)}" if recorded[name] else name for name in found]
-    parts = [say("finding.environment.detail", names=list_text(values))] if values else []
+    parts = [message("finding.environment.detail", names=values)] if values else []
     if queue:
-        parts.append(say("finding.environment.queue"))
+        parts.append(message("finding.environment.queue"))
     return Draft(
         "medium" if recorded.get("ASCEND_LAUNCH_BLOCKING") == "1" else "low",
-        say(
+        message(
             "finding.environment.title",
             first=(found or ["TASK_QUEUE_ENABLE"])[0],
-            more=say("finding.affinity.more", count=len(found) - 1) if len(found) > 1 else "",
+            more=message("finding.affinity.more", count=len(found) - 1) if len(found) > 1 else "",
         ),
-        " ".join(parts),
+        sentences(*parts),
         (),
-        (*(say(f"finding.environment.{name}") for name in found), say("finding.advice.not_recorded")),
+        (*(message(f"finding.environment.{name}") for name in found), message("finding.advice.not_recorded")),
         confidence="medium",
     )
 
@@ -94,10 +94,10 @@ def frequency(facts: Facts) -> Draft | None:
     items = kernels[np.unique(np.array(low, np.int64))]
     return Draft(
         "high",
-        say("finding.frequency.title", drop=share_text(drop)),
-        say("finding.frequency.detail", drop=share_text(drop), count=len(items), all=len(kernels)),
-        facts.longest(items, lambda item: say("finding.frequency.place"), 5),
-        (say("finding.advice.power"),),
+        message("finding.frequency.title", drop=drop),
+        message("finding.frequency.detail", drop=drop, count=len(items), all=len(kernels)),
+        facts.longest(items, lambda item: message("finding.frequency.place"), 5),
+        advise("power"),
         weight=drop * facts.sums.computing,
     )
 
@@ -124,30 +124,30 @@ def profiler(facts: Facts) -> Draft | None:
     median = float(np.median(gap[crowd]))
     return Draft(
         severity,  # type: ignore[arg-type]
-        say("finding.profiler.title", count=count, gap=span_text(median)),
-        say(
+        message("finding.profiler.title", count=count, gap=median),
+        message(
             "finding.profiler.detail",
             count=count,
             all=len(gap),
-            low=f"{low / 1000:g}",
-            high=f"{high / 1000:g}",
-            time=span_text(length_of(removes)),
-            computing=span_text(facts.sums.computing),
-            settings=say("finding.profiler.settings", names=list_text([name.lstrip("_") for name in settings]))
+            low=low,
+            high=high,
+            time=length_of(removes),
+            computing=facts.sums.computing,
+            settings=message("finding.profiler.settings", names=[name.lstrip("_") for name in settings])
             if settings
             else "",
-        ).strip(),
+        ),
         tuple(
             Evidence(
                 start,
                 end,
                 None,
-                say("finding.profiler.name"),
-                say("finding.profiler.place", time=span_text(end - start)),
+                message("finding.profiler.name"),
+                message("finding.profiler.place", time=end - start),
             )
             for start, end in largest(removes)
         ),
-        (say("finding.advice.profile_again"), say("finding.advice.not_your_model")),
+        advise("profile_again", "not_your_model"),
         removes,
         confidence="medium",
     )

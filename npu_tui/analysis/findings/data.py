@@ -11,9 +11,9 @@ from npu_tui.analysis.findings.blame import fetches, memory_calls, starving
 from npu_tui.analysis.findings.dispatch import severity_of
 from npu_tui.analysis.findings.facts import Facts, Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.model import Evidence, Severity
+from npu_tui.analysis.findings.phrases import advise
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.findings.words import list_text, share_text, span_text
-from npu_tui.strings import say
+from npu_tui.trace.message import message
 
 
 def idle(facts: Facts) -> Span:
@@ -41,26 +41,26 @@ def loader(facts: Facts) -> Draft | None:
     single = any("singleprocess" in facts.trace.name_of(item).lower() for item in items.tolist())
     return Draft(
         "high" if share >= limits.loader_free_share else "info",
-        say(
+        message(
             "finding.loader.title",
-            time=span_text(float(facts.length(items).max())),
-            waits=span_text(length_of(removes) / facts.count),
+            time=float(facts.length(items).max()),
+            waits=length_of(removes) / facts.count,
         ),
-        say(
+        message(
             "finding.loader.detail",
             count=len(items),
-            mean=span_text(float(facts.length(items).mean())),
-            longest=span_text(float(facts.length(items).max())),
-            idle=span_text(length_of(removes)),
+            mean=float(facts.length(items).mean()),
+            longest=float(facts.length(items).max()),
+            idle=length_of(removes),
         ),
-        facts.longest(items, lambda item: say("finding.loader.place")),
+        facts.longest(items, lambda item: message("finding.loader.place")),
         (
-            say("finding.advice.workers" if single else "finding.advice.workers_more"),
-            say("finding.advice.pin_memory"),
-            say("finding.advice.storage"),
+            message("finding.advice.workers" if single else "finding.advice.workers_more"),
+            message("finding.advice.pin_memory"),
+            message("finding.advice.storage"),
         ),
         removes,
-        verdict=say("finding.loader.verdict", waits=span_text(length_of(removes) / facts.count)),
+        verdict=message("finding.loader.verdict", waits=length_of(removes) / facts.count),
     )
 
 
@@ -77,16 +77,16 @@ def copies(facts: Facts) -> Draft | None:
     severity: Severity = "high" if share > limits.copy_share_high else "medium"
     return Draft(
         severity,
-        say("finding.copy.title", time=span_text(length_of(removes)), share=share_text(share)),
-        say(
+        message("finding.copy.title", time=length_of(removes), share=share),
+        message(
             "finding.copy.detail",
             count=len(items),
-            time=span_text(length_of(facts.span_of(items))),
-            exposed=span_text(length_of(removes)),
+            time=length_of(facts.span_of(items)),
+            exposed=length_of(removes),
             blocking=len(blocking),
         ),
-        facts.longest(items, lambda item: say("finding.copy.place")),
-        (say("finding.advice.non_blocking"), say("finding.advice.prefetch"), say("finding.advice.fewer_copies")),
+        facts.longest(items, lambda item: message("finding.copy.place")),
+        advise("non_blocking", "prefetch", "fewer_copies"),
         removes,
     )
 
@@ -103,18 +103,21 @@ def allocation(facts: Facts) -> Draft | None:
     share = facts.share(length_of(removes))
     return Draft(
         severity_of(facts, share) if share >= limits.sync_share else "low",
-        say("finding.allocation.title", time=span_text(sum(spent.values())), lost=span_text(length_of(removes))),
-        say(
+        message("finding.allocation.title", time=sum(spent.values()), lost=length_of(removes)),
+        message(
             "finding.allocation.detail",
-            calls=list_text([f"{name} {len(calls[name])}× {span_text(time)}" for name, time in spent.items()]),
+            calls=[
+                message("finding.allocation.call", name=name, count=len(calls[name]), time=time)
+                for name, time in spent.items()
+            ],
             drains=len(drained),
-            lost=span_text(length_of(removes)),
+            lost=length_of(removes),
         ),
-        facts.longest(items, lambda item: say("finding.allocation.place"))
+        facts.longest(items, lambda item: message("finding.allocation.place"))
         or tuple(
-            Evidence(int(each.start), int(each.end), None, say("finding.cause.memory"), "") for each in drained[:10]
+            Evidence(int(each.start), int(each.end), None, message("finding.cause.memory"), "") for each in drained[:10]
         ),
-        (say("finding.advice.expandable"), say("finding.advice.empty_cache"), say("finding.advice.smaller_batch")),
+        advise("expandable", "empty_cache", "smaller_batch"),
         removes,
     )
 
@@ -136,10 +139,10 @@ def pressure(facts: Facts) -> Draft | None:
         return None
     return Draft(
         "medium",
-        say("finding.pressure.title", reserved=f"{reserved / 1024:.1f}", ratio=f"{reserved / allocated:.2f}"),
-        say("finding.pressure.detail", reserved=f"{reserved / 1024:.1f}", allocated=f"{allocated / 1024:.1f}"),
+        message("finding.pressure.title", reserved=reserved / 1024, ratio=reserved / allocated),
+        message("finding.pressure.detail", reserved=reserved / 1024, allocated=allocated / 1024),
         (),
-        (say("finding.advice.expandable"), say("finding.advice.checkpointing"), say("finding.advice.smaller_batch")),
+        advise("expandable", "checkpointing", "smaller_batch"),
         confidence="medium",
     )
 
@@ -154,15 +157,15 @@ def collector(facts: Facts) -> Draft | None:
         share = facts.share(length_of(removes))
         return Draft(
             "medium" if share < limits.severity_high else "high",
-            say("finding.gc.title", count=len(long), time=span_text(length_of(facts.span_of(long)))),
-            say(
+            message("finding.gc.title", count=len(long), time=length_of(facts.span_of(long))),
+            message(
                 "finding.gc.detail",
                 count=len(long),
-                time=span_text(length_of(facts.span_of(long))),
-                idle=span_text(length_of(removes)),
+                time=length_of(facts.span_of(long)),
+                idle=length_of(removes),
             ),
-            facts.longest(long, lambda item: say("finding.gc.place")),
-            (say("finding.advice.gc"),),
+            facts.longest(long, lambda item: message("finding.gc.place")),
+            advise("gc"),
             removes,
         )
     if len(events) or not facts.has("cann"):
@@ -179,10 +182,10 @@ def collector(facts: Facts) -> Draft | None:
     span = (np.array([start for start, _ in suspects]), np.array([end for _, end in suspects]))
     return Draft(
         "medium",
-        say("finding.gc.suspect_title", count=len(suspects), time=span_text(length_of(span))),
-        say("finding.gc.suspect", count=len(suspects), least=span_text(limits.gc_suspect_ms * 1e6)),
-        tuple(Evidence(start, end, None, "Free", say("finding.gc.suspect_place")) for start, end in suspects[:10]),
-        (say("finding.advice.gc_record"), say("finding.advice.gc")),
+        message("finding.gc.suspect_title", count=len(suspects), time=length_of(span)),
+        message("finding.gc.suspect", count=len(suspects), least=limits.gc_suspect_ms * 1e6),
+        tuple(Evidence(start, end, None, "Free", message("finding.gc.suspect_place")) for start, end in suspects[:10]),
+        advise("gc_record", "gc"),
         span,
         confidence="low",
     )

@@ -20,10 +20,10 @@ from npu_tui.analysis.findings.blame import (
 )
 from npu_tui.analysis.findings.facts import NOTHING, Bools, Facts, Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.model import Evidence, Severity
+from npu_tui.analysis.findings.phrases import advise, line_of, lines_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
-from npu_tui.analysis.findings.words import between_text, line_text, lines_text, list_text, share_text, span_text
 from npu_tui.analysis.overlap.stage import slow_stage
-from npu_tui.strings import say
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _SOURCES = ("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis")
@@ -37,29 +37,29 @@ def severity_of(facts: Facts, share: float) -> Severity:
     return "high" if share >= limits.severity_high else "medium" if share >= limits.severity_medium else "low"
 
 
-def stage_name(facts: Facts) -> str:
+def stage_name(facts: Facts) -> Message:
     """The slow stage of the host in words."""
-    return say(f"finding.stage.{slow_stage(facts.dequeue_idle) or 'host'}")
+    return message(f"finding.stage.{slow_stage(facts.dequeue_idle) or 'host'}")
 
 
-def stage_advice(facts: Facts) -> tuple[str, ...]:
+def stage_advice(facts: Facts) -> tuple[Message, ...]:
     """What to change on the slow stage of the host."""
     stage = slow_stage(facts.dequeue_idle)
     if stage == "cann":
-        return (say("finding.advice.cann_cache"), say("finding.advice.jit_compile"), say("finding.advice.binding"))
+        return advise("cann_cache", "jit_compile", "binding")
     if stage == "python":
-        return (say("finding.advice.task_queue"), say("finding.advice.binding"), say("finding.advice.fewer_operators"))
-    return (say("finding.advice.binding"), say("finding.advice.task_queue"), say("finding.advice.fewer_operators"))
+        return advise("task_queue", "binding", "fewer_operators")
+    return advise("binding", "task_queue", "fewer_operators")
 
 
-def caveat(facts: Facts) -> str:
+def caveat(facts: Facts) -> Said:
     """That the profiler itself slows the host down, where its settings say that it does."""
     settings = facts.beside.settings
     inflating = [name for name in ("with_stack", "profile_memory", "_l2_cache") if settings.get(name)]
     if inflating:
-        return say("finding.caveat.profiled", settings=list_text([name.lstrip("_") for name in inflating]))
+        return message("finding.caveat.profiled", settings=[name.lstrip("_") for name in inflating])
     stacks = bool((facts.trace.slices.stack >= 0).any())
-    return say("finding.caveat.profiled", settings="with_stack") if stacks else ""
+    return message("finding.caveat.profiled", settings=["with_stack"]) if stacks else ""
 
 
 def free(facts: Facts) -> Draft | None:
@@ -74,16 +74,16 @@ def free(facts: Facts) -> Draft | None:
     late, side = length_of(facts.host_late), length_of(facts.device_side)
     host_bound = known and late >= limits.late_share * facts.sums.free
     if not known:
-        cause = say("finding.free.unknown")
+        cause = message("finding.free.unknown")
     else:
-        words = {"late": share_text(late / facts.sums.free), "side": share_text(side / facts.sums.free)}
-        cause = say("finding.free.split", **words)
+        words = {"late": late / facts.sums.free, "side": side / facts.sums.free}
+        cause = message("finding.free.split", **words)
     return Draft(
         severity,
-        say("finding.free.title", time=span_text(facts.sums.free), share=share_text(share)),
-        say("finding.free.detail", count=len(idle[0]), time=span_text(facts.sums.free), cause=cause),
+        message("finding.free.title", time=facts.sums.free, share=share),
+        message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
         tuple(_free_place(facts, start, end) for start, end in largest(idle)),
-        stage_advice(facts) if host_bound else (say("finding.advice.device_gaps"),),
+        stage_advice(facts) if host_bound else advise("device_gaps"),
         facts.host_late if known else None,
         confidence="high" if known else "low",
         code_lines=tuple(line.code for line in facts.lines[:_LINES] if line.code is not None),
@@ -94,10 +94,8 @@ def _free_place(facts: Facts, start: int, end: int) -> Evidence:
     slices, device = facts.trace.slices, facts.part.slices
     begins = (slices.start >= end - _ROUNDING_NS) & (slices.start <= end + _ROUNDING_NS)
     busy = np.flatnonzero(device.busy & begins) if device is not None else np.zeros(0, np.int64)
-    after = brief(facts.trace.name_of(int(busy[0]))) if len(busy) else say("finding.nothing")
-    return Evidence(
-        start, end, _free_lane(facts), "Free", say("finding.free.place", time=span_text(end - start), after=after)
-    )
+    after = brief(facts.trace.name_of(int(busy[0]))) if len(busy) else message("finding.nothing")
+    return Evidence(start, end, _free_lane(facts), "Free", message("finding.free.place", time=end - start, after=after))
 
 
 def _free_lane(facts: Facts) -> int | None:
@@ -157,7 +155,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     own, limits = facts.launches, facts.limits
     assert own is not None
     if len(own.link) < limits.links_fewest:
-        return Skipped(say("finding.needs.links_fewest", count=len(own.link), fewest=limits.links_fewest))
+        return Skipped(message("finding.needs.links_fewest", count=len(own.link), fewest=limits.links_fewest))
     starved = int(np.count_nonzero(own.starved))
     if starved < limits.starved_fewest or facts.share(facts.sums.free) <= limits.free_share:
         return None
@@ -171,69 +169,69 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         severity = "high"
     found = int(np.count_nonzero(own.starved & place.chosen))
     links = int(np.count_nonzero(place.chosen))
-    who, where = stage_name(facts), between_text(place.start, place.end)
+    who, where = stage_name(facts), message("finding.between", start=place.start, end=place.end)
     compiling = both(starving(facts, compile_calls(facts)), removes)
     site = sync_site(facts, sync_operations(facts))
     return Draft(
         severity,
-        say("finding.vertical.title", who=who, lost=span_text(lost), where=where),
+        message("finding.vertical.title", who=who, lost=lost, where=where),
         _vertical_detail(facts, place, removes, site, found, links),
         _vertical_evidence(facts, place),
         _vertical_advice(facts, removes, compiling, site),
         removes,
         code_lines=tuple(line.code for line in facts.lines[:_LINES] if line.code is not None),
-        verdict=say(
+        verdict=message(
             "finding.vertical.verdict",
             where=where,
-            idle=share_text(place.idle / max(place.end - place.start, 1)) if place.ranges == 1 else "",
+            idle=place.idle / max(place.end - place.start, 1),
             who=who,
-            lost=span_text(lost),
+            lost=lost,
             starved=found,
             links=links,
         )
         if place.ranges == 1
-        else say("finding.vertical.verdict_many", who=who, lost=span_text(lost), starved=found, links=links),
+        else message("finding.vertical.verdict_many", who=who, lost=lost, starved=found, links=links),
     )
 
 
 def _vertical_detail(
     facts: Facts, place: _Starvation, removes: Span, site: SyncSite | None, starved: int, links: int
-) -> str:
-    parts = [say("finding.vertical.starved", starved=starved, links=links)]
+) -> Message:
+    parts: list[Said] = [message("finding.vertical.starved", starved=starved, links=links)]
     idle = facts.dequeue_idle
     stage = slow_stage(idle)
     if stage is not None and idle is not None:
-        parts.append(say(f"finding.vertical.stage.{stage}", idle=share_text(idle)))
+        parts.append(message(f"finding.vertical.stage.{stage}", idle=idle))
     if stage != "python":
         calls = blamed_calls(facts, removes)
         if calls:
             named = [
-                say("finding.vertical.call", name=brief(each.name), time=span_text(each.time), count=each.count)
+                message("finding.vertical.call", name=brief(each.name), time=each.time, count=each.count)
                 for each in calls
             ]
-            parts.append(say("finding.vertical.calls", calls=list_text(named)))
+            parts.append(message("finding.vertical.calls", calls=named))
     lines = [each for each in facts.lines[:_LINES] if each.code is not None]
     if lines:
         named = [
-            say("finding.vertical.line", line=line_text(each.code), lost=span_text(each.lost))
+            message("finding.vertical.line", line=line_of(each.code), lost=each.lost)
             for each in lines
             if each.code is not None
         ]
-        parts.append(say("finding.vertical.lines", lines=list_text(named)))
+        parts.append(message("finding.vertical.lines", lines=named))
     if site is not None:
-        parts.append(say("finding.vertical.site", **_site_words(site)))
+        parts.append(message("finding.vertical.site", **_site_words(site)))
     side = length_of(both(facts.device_side, (np.array([place.start]), np.array([place.end]))))
     if side >= facts.limits.severity_medium * (place.end - place.start):
-        parts.append(say("finding.vertical.side", time=span_text(side)))
+        parts.append(message("finding.vertical.side", time=side))
     parts.append(caveat(facts))
-    return " ".join(part for part in parts if part)
+    return sentences(*parts)
 
 
-def _site_words(site: SyncSite) -> dict[str, str]:
+def _site_words(site: SyncSite) -> dict[str, object]:
     return {
-        "place": lines_text(site.file, site.lines),
-        "lost": span_text(site.lost),
-        "device": span_text(site.device),
+        "place": lines_of(site.file, site.lines),
+        "lost": site.lost,
+        "device": site.device,
     }
 
 
@@ -246,13 +244,13 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
             each.start,
             each.end,
             stream,
-            say("finding.vertical.range"),
-            say(
+            message("finding.vertical.range"),
+            message(
                 "finding.vertical.range_note",
-                lost=span_text(each.lost),
+                lost=each.lost,
                 near=each.near_vertical,
                 links=each.links,
-                idle=share_text(each.idle_ratio or 0.0),
+                idle=each.idle_ratio or 0.0,
             ),
         )
         for each in facts.ranges
@@ -262,7 +260,7 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
     worst = worst[np.argsort(-own.lost[worst], kind="stable")[:10]]
     for k in sorted(worst.tolist()):
         target = int(facts.target[k])
-        note = say("finding.vertical.waited", lost=span_text(float(own.lost[k])))
+        note = message("finding.vertical.waited", lost=float(own.lost[k]))
         found = facts.place(target, note)
         evidence.append(Evidence(int(own.ready[k]), found.start, found.lane, found.name, found.note, target))
     return tuple(evidence)
@@ -274,14 +272,14 @@ def _stream(facts: Facts) -> int | None:
     return int(np.bincount(lanes).argmax()) if len(lanes) else None
 
 
-def _vertical_advice(facts: Facts, removes: Span, compiling: Span, site: SyncSite | None) -> tuple[str, ...]:
+def _vertical_advice(facts: Facts, removes: Span, compiling: Span, site: SyncSite | None) -> tuple[Message, ...]:
     advice = []
     least = facts.limits.sync_share * facts.total
     if site is not None and (gain := length_of(both(site.span, removes))) >= least:
-        advice.append(say("finding.advice.metrics", gain=span_text(gain / facts.count)))
+        advice.append(message("finding.advice.metrics", gain=gain / facts.count))
     if (gain := length_of(compiling)) >= least:
-        advice.append(say("finding.advice.jit_compile_gain", gain=span_text(gain / facts.count)))
-    rest = [each for each in stage_advice(facts) if not (advice and each == say("finding.advice.jit_compile"))]
+        advice.append(message("finding.advice.jit_compile_gain", gain=gain / facts.count))
+    rest = [each for each in stage_advice(facts) if not (advice and each == message("finding.advice.jit_compile"))]
     return (*advice, *rest)
 
 
@@ -293,25 +291,20 @@ def stage(facts: Facts) -> Draft | Skipped | None:
         return None
     slow = slow_stage(idle)
     if slow is None or idle is None:
-        return Skipped(say("finding.needs.dequeue"))
+        return Skipped(message("finding.needs.dequeue"))
     calls = blamed_calls(facts, late)
     named = [
-        say("finding.vertical.call", name=brief(each.name), time=span_text(each.time), count=each.count)
-        for each in calls
+        message("finding.vertical.call", name=brief(each.name), time=each.time, count=each.count) for each in calls
     ]
     return Draft(
         "medium",
-        say(f"finding.stage.title.{slow}", time=span_text(length_of(late))),
-        " ".join(
-            part
-            for part in (
-                say(f"finding.stage.detail.{slow}", idle=share_text(idle), late=span_text(length_of(late))),
-                say("finding.vertical.calls", calls=list_text(named)) if named else "",
-            )
-            if part
+        message(f"finding.stage.title.{slow}", time=length_of(late)),
+        sentences(
+            message(f"finding.stage.detail.{slow}", idle=idle, late=length_of(late)),
+            message("finding.vertical.calls", calls=named) if named else "",
         ),
         tuple(
-            Evidence(start, end, _free_lane(facts), "Free", say("finding.stage.place", time=span_text(end - start)))
+            Evidence(start, end, _free_lane(facts), "Free", message("finding.stage.place", time=end - start))
             for start, end in largest(late)
         ),
         stage_advice(facts),
@@ -335,24 +328,22 @@ def interrupt(facts: Facts) -> Draft | None:
     for each in found:
         by_cause.setdefault(each.cause, []).append(each.end - each.start)
     causes = [
-        say(
-            "finding.interrupt.cause", cause=say(f"finding.cause.{cause}"), count=len(times), time=span_text(sum(times))
-        )
+        message("finding.interrupt.cause", cause=message(f"finding.cause.{cause}"), count=len(times), time=sum(times))
         for cause, times in sorted(by_cause.items(), key=lambda row: -sum(row[1]))
     ]
     stream = _stream(facts)
     worst = sorted(sorted(found, key=lambda each: each.start - each.end)[:10], key=lambda each: each.start)
     return Draft(
         severity_of(facts, share) if share >= limits.drain_share else "info",
-        say("finding.interrupt.title", count=len(found), time=span_text(length_of(removes))),
-        say("finding.interrupt.detail", count=len(found), filled=cut, causes=list_text(causes)),
+        message("finding.interrupt.title", count=len(found), time=length_of(removes)),
+        message("finding.interrupt.detail", count=len(found), filled=cut, causes=causes),
         tuple(
             Evidence(
                 int(each.start),
                 int(each.end),
                 stream,
-                say(f"finding.cause.{each.cause}"),
-                say(
+                message(f"finding.cause.{each.cause}"),
+                message(
                     "finding.interrupt.place",
                     before=brief(facts.trace.name_of(each.before)),
                     after=brief(facts.trace.name_of(each.after)),
@@ -361,7 +352,7 @@ def interrupt(facts: Facts) -> Draft | None:
             )
             for each in worst
         ),
-        (say("finding.advice.causes"), *stage_advice(facts)[:1]),
+        (message("finding.advice.causes"), *stage_advice(facts)[:1]),
         together(removes) if length_of(removes) else NOTHING,
     )
 

@@ -24,6 +24,7 @@ from npu_tui.analysis.work.communication import Collective, PlaneArgs
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.trace.intervals import clipped, covered, difference, intersection, union
+from npu_tui.trace.message import Said
 from npu_tui.trace.model import LayerKind, Trace
 from npu_tui.trace.once import once
 from npu_tui.trace.text import brief
@@ -412,13 +413,13 @@ class Facts:
         """A span of the host on the clock of the device."""
         return span[0] + self.floor, span[1] + self.floor
 
-    def place(self, item: int, note: str) -> Evidence:
+    def place(self, item: int, note: Said) -> Evidence:
         """A slice as evidence."""
         slices = self.trace.slices
         name = brief(self.trace.name_of(item))
         return Evidence(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), name, note, item)
 
-    def longest(self, items: I64, note: Callable[[int], str], most: int = 10) -> tuple[Evidence, ...]:
+    def longest(self, items: I64, note: Callable[[int], Said], most: int = 10) -> tuple[Evidence, ...]:
         """The longest of ``items`` as evidence, in order of time; ``note`` gives the words for a slice."""
         chosen = np.sort(items[np.argsort(-self.length(items), kind="stable")[:most]])
         chosen = chosen[np.argsort(self.trace.slices.start[chosen], kind="stable")]

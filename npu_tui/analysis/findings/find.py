@@ -11,8 +11,7 @@ from npu_tui.analysis.findings.facts import Facts, Input
 from npu_tui.analysis.findings.ladder import SUMMING_UP, Candidate, climb
 from npu_tui.analysis.findings.model import SEVERITIES, Finding, Findings
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
-from npu_tui.analysis.findings.words import share_text, span_text
-from npu_tui.strings import say
+from npu_tui.trace.message import Message, message
 
 RULES: tuple[Rule, ...] = (
     *dispatch.RULES,
@@ -30,8 +29,8 @@ RULES: tuple[Rule, ...] = (
 def find(devices: Sequence[Facts]) -> Findings:
     """The findings of all ``devices`` of one trace; of several devices the one counts that loses most to a finding."""
     if not devices:
-        missing = say("finding.needs.device")
-        return Findings((), tuple((rule.id, missing) for rule in RULES), (say("finding.verdict.no_device"),))
+        missing = message("finding.needs.device")
+        return Findings((), tuple((rule.id, missing) for rule in RULES), (message("finding.verdict.no_device"),))
     found = [_of_device(facts) for facts in devices]
     if len(found) == 1:
         return found[0]
@@ -72,43 +71,46 @@ def _within(draft: Draft, facts: Facts) -> Draft:
     return replace(draft, removes=facts.cut(draft.removes))
 
 
-def needs_text(needed: Input) -> str:
+def needs_text(needed: Input) -> Message:
     """What a rule lacks, in words."""
-    return say(f"finding.needs.{needed}")
+    return message(f"finding.needs.{needed}")
 
 
-def _verdict(findings: list[Finding], drafts: dict[str, str | None], facts: Facts) -> tuple[str, ...]:
+def _verdict(findings: list[Finding], drafts: dict[str, Message | None], facts: Facts) -> tuple[Message, ...]:
     """The first two findings to work on in a line each, or what the device does with its time."""
     leading = findings[:2]
     if leading:
         lines = [
-            drafts[each.id] or say("finding.verdict.line", what=_class_name(each), title=each.title) for each in leading
+            drafts[each.id] or message("finding.verdict.line", what=_class_name(each), title=each.title)
+            for each in leading
         ]
-        return (lines[0], *(say("finding.verdict.then", line=line) for line in lines[1:]))
+        return (lines[0], *(message("finding.verdict.then", line=line) for line in lines[1:]))
     if not facts.has("overlap"):
-        return (say("finding.verdict.no_device"),)
+        return (message("finding.verdict.no_device"),)
     return (
-        say(
+        message(
             "finding.verdict.healthy",
-            total=span_text(facts.total),
-            compute=share_text(facts.share(facts.sums.computing)),
-            free=share_text(facts.share(facts.sums.free)),
+            total=facts.total,
+            compute=facts.share(facts.sums.computing),
+            free=facts.share(facts.sums.free),
         ),
     )
 
 
-def _class_name(finding: Finding) -> str:
-    return say(f"finding.class.{finding.cls}")
+def _class_name(finding: Finding) -> Message:
+    return message(f"finding.class.{finding.cls}")
 
 
 def _named(found: Findings, facts: Facts) -> Findings:
     """The findings with their device in the title and the detail."""
     device = facts.part.device
-    findings = [replace(each, title=say("finding.device", device=device, text=each.title)) for each in found.findings]
+    findings = [
+        replace(each, title=message("finding.device", device=device, text=each.title)) for each in found.findings
+    ]
     return Findings(
         tuple(findings),
         found.not_checked,
-        (say("finding.device", device=device, text=found.verdict[0]), *found.verdict[1:]),
+        (message("finding.device", device=device, text=found.verdict[0]), *found.verdict[1:]),
     )
 
 

@@ -11,37 +11,35 @@ import numpy as np
 from npu_tui.analysis.findings.communication import late_rank
 from npu_tui.analysis.findings.facts import I64, NOTHING, Facts, both, length_of, without
 from npu_tui.analysis.findings.model import SEVERITIES, Severity
+from npu_tui.analysis.findings.phrases import sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.findings.words import share_text
 from npu_tui.analysis.work.communication import ON_CHIP
-from npu_tui.strings import say
+from npu_tui.trace.message import Message, message
 
 
 def link(facts: Facts) -> Draft | None:
     """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
     assert facts.planes is not None
     limits = facts.limits
-    problems: list[tuple[Severity, str, str, list[int]]] = []
+    problems: list[tuple[Severity, Message, Message, list[int]]] = []
     unaligned, share = _unaligned(facts)
     if unaligned:
         slow = without(facts.exposed, late.span if (late := late_rank(facts)) is not None else NOTHING)
         matters = facts.share(length_of(both(slow, facts.span_of(np.array(unaligned))))) >= limits.severity_medium
         severity: Severity = "info" if not matters else "low" if share < 0.2 else "medium"
-        text = say(
-            "finding.link.unaligned", count=len(unaligned), bytes=limits.alignment_bytes, share=share_text(share)
-        )
-        problems.append((severity, text, say("finding.advice.align", bytes=limits.alignment_bytes), unaligned))
+        text = message("finding.link.unaligned", count=len(unaligned), bytes=limits.alignment_bytes, share=share)
+        problems.append((severity, text, message("finding.advice.align", bytes=limits.alignment_bytes), unaligned))
     for kind, most in (("SDMA", limits.small_packet_sdma_mb), ("RDMA", limits.small_packet_rdma_mb)):
         own = np.array([each == kind for each in facts.planes.link_type], np.bool_) & (facts.planes.size > 0)
         small = own & (facts.planes.size < most * 1e6)
         if own.any() and small.sum() > limits.small_packet_share * own.sum():
-            text = say(
-                "finding.link.small", kind=kind, share=share_text(float(small.sum() / own.sum())), most=f"{most:g}"
+            text = message("finding.link.small", kind=kind, share=float(small.sum() / own.sum()), most=most)
+            problems.append(
+                ("low", text, message("finding.advice.larger_packets"), facts.planes.item[small][:3].tolist())
             )
-            problems.append(("low", text, say("finding.advice.larger_packets"), facts.planes.item[small][:3].tolist()))
     if contended := _contended(facts):
-        text = say("finding.link.contention", count=len(contended), speed=f"{limits.contention_gb_s:g}")
-        problems.append(("low", text, say("finding.advice.contention"), contended))
+        text = message("finding.link.contention", count=len(contended), speed=limits.contention_gb_s)
+        problems.append(("low", text, message("finding.advice.contention"), contended))
     again = [
         each.item
         for each in facts.collectives
@@ -52,16 +50,18 @@ def link(facts: Facts) -> Draft | None:
         )
     ]
     if again:
-        problems.append(("high", say("finding.link.again", count=len(again)), say("finding.advice.rdma"), again))
+        problems.append(
+            ("high", message("finding.link.again", count=len(again)), message("finding.advice.rdma"), again)
+        )
     if not problems:
         return None
     worst = min((row[0] for row in problems), key=SEVERITIES.index)
     return Draft(
         worst,
-        say("finding.link.title", first=problems[0][1])
+        message("finding.link.title", first=problems[0][1])
         if len(problems) == 1
-        else say("finding.link.titles", count=len(problems)),
-        " ".join(say("finding.link.sentence", text=row[1]) for row in problems),
+        else message("finding.link.titles", count=len(problems)),
+        sentences(*(message("finding.link.sentence", text=row[1]) for row in problems)),
         tuple(facts.place(item, row[1]) for row in problems for item in row[3][:5]),
         tuple(row[2] for row in problems),
     )

@@ -21,15 +21,16 @@ from npu_tui.analysis.findings.blame import (
 from npu_tui.analysis.findings.dispatch import severity_of
 from npu_tui.analysis.findings.facts import I64, NOTHING, Facts, Span, both, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
+from npu_tui.analysis.findings.phrases import advise, counted, line_of, lines_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.findings.words import line_text, lines_text, list_text, share_text, span_text
-from npu_tui.analysis.launches.code_lines import stack_of, user_line
+from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
-from npu_tui.strings import say
 from npu_tui.trace.intervals import covered_before
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
+_LOADER = "dataloader"
 _FUSED = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
 
 
@@ -44,16 +45,16 @@ def compiling(facts: Facts) -> Draft | None:
     share = facts.share(starved)
     return Draft(
         severity_of(facts, share) if share >= limits.sync_share else "info",
-        say("finding.compile.title", count=len(calls), time=span_text(spent), starved=span_text(starved)),
-        say(
+        message("finding.compile.title", count=len(calls), time=spent, starved=starved),
+        message(
             "finding.compile.detail",
             count=len(calls),
-            time=span_text(spent),
-            share=share_text(facts.share(spent)),
-            starved=span_text(starved),
+            time=spent,
+            share=facts.share(spent),
+            starved=starved,
         ),
-        facts.longest(calls, lambda item: say("finding.compile.place")),
-        (say("finding.advice.jit_compile"), say("finding.advice.internal_format"), say("finding.advice.bucket_shapes")),
+        facts.longest(calls, lambda item: message("finding.compile.place")),
+        advise("jit_compile", "internal_format", "bucket_shapes"),
         removes,
         code_lines=(),
     )
@@ -80,48 +81,48 @@ def sync_host(facts: Facts) -> Draft | None:
     long = waits[facts.length(waits) >= limits.sync_long_us * 1000]
     longest = int(waits[np.argmax(facts.length(waits))])
     parts = [
-        say(
+        message(
             "finding.sync.detail",
             count=len(waits),
             long=len(long),
-            least=span_text(limits.sync_long_us * 1000),
-            blocked=span_text(blocked),
-            longest=span_text(float(facts.length(np.array([longest]))[0])),
+            least=limits.sync_long_us * 1000,
+            blocked=blocked,
+            longest=float(facts.length(np.array([longest]))[0]),
             what=_waited_for(facts, longest),
         )
     ]
     if site is not None:
         parts.append(
-            say(
+            message(
                 "finding.sync.site",
-                lines=lines_text(site.file, site.lines),
+                lines=lines_of(site.file, site.lines),
                 function=brief(site.function),
                 tasks=site.tasks,
-                device=span_text(site.device),
-                lost=span_text(site.lost),
+                device=site.device,
+                lost=site.lost,
             )
         )
     if blocking > limits.sync_blocking:
-        parts.append(say("finding.sync.blocking", share=share_text(blocking)))
+        parts.append(message("finding.sync.blocking", share=blocking))
     title = (
-        say(
+        message(
             "finding.sync.title_lines",
-            lines=lines_text(site.file, site.lines),
+            lines=lines_of(site.file, site.lines),
             tasks=site.tasks,
-            device=span_text(site.device),
-            lost=span_text(lost),
+            device=site.device,
+            lost=lost,
         )
         if site is not None
-        else say("finding.sync.title", lost=span_text(lost))
+        else message("finding.sync.title", lost=lost)
     )
-    advice: tuple[str, ...] = (say("finding.advice.metrics_rarely"), say("finding.advice.non_blocking"))
+    advice: tuple[Message, ...] = advise("metrics_rarely", "non_blocking")
     if blocking > limits.sync_blocking:
-        advice = (say("finding.advice.launch_blocking"), *advice)
+        advice = (message("finding.advice.launch_blocking"), *advice)
     return Draft(
         severity,
         title,
-        " ".join(parts),
-        facts.longest(waits, lambda item: say("finding.sync.place", what=_waited_for(facts, item))),
+        sentences(*parts),
+        facts.longest(waits, lambda item: message("finding.sync.place", what=_waited_for(facts, item))),
         advice,
         removes,
     )
@@ -151,13 +152,13 @@ def _after_launches(facts: Facts, calls: I64) -> float:
     return float(np.count_nonzero(waits[1:] & ~waits[:-1])) / len(launches)
 
 
-def _waited_for(facts: Facts, item: int) -> str:
+def _waited_for(facts: Facts, item: int) -> Message:
     """What the device did while the host waited in ``item``."""
     device, slices = facts.part.slices, facts.trace.slices
     if device is None:
-        return say("finding.sync.waited.nothing")
+        return message("finding.sync.waited.nothing")
     low, high = int(slices.start[item]) + facts.floor, int(slices.end[item]) + facts.floor
-    best, found = 0.0, say("finding.sync.waited.nothing")
+    best, found = 0.0, message("finding.sync.waited.nothing")
     for mask, kind in ((device.compute, "compute"), (device.collective, "communication"), (device.copy, "copy")):
         edges = np.array([low, high], np.float64)
         span = facts.span_of(mask)
@@ -167,7 +168,7 @@ def _waited_for(facts: Facts, item: int) -> str:
             own = np.flatnonzero(mask & (slices.start < high) & (slices.end > low))
             longest = int(own[np.argmax(np.minimum(slices.end[own], high) - np.maximum(slices.start[own], low))])
             best = shared
-            found = say(f"finding.sync.waited.{kind}", name=brief(facts.trace.name_of(longest), 60))
+            found = message(f"finding.sync.waited.{kind}", name=brief(facts.trace.name_of(longest), 60))
     return found
 
 
@@ -209,44 +210,40 @@ def step_start(facts: Facts) -> Draft | None:
     severity: Severity = "high" if share >= limits.step_start_share_high else "medium"
     parts = _start_parts(facts, gaps)
     rest = length_of(gaps) - sum(length for _, length in parts)
-    named = [say("finding.start.part", name=name, time=span_text(each / facts.count)) for name, each in parts]
+    named = [message("finding.start.part", name=name, time=each / facts.count) for name, each in parts]
     if rest >= 0.05 * length_of(gaps):
-        named.append(say("finding.start.unrecorded", time=span_text(rest / facts.count)))
+        named.append(message("finding.start.unrecorded", time=rest / facts.count))
     copies = length_of(both(gaps, facts.span_of(facts.part.slices.copy))) if facts.part.slices is not None else 0
     detail = [
-        say("finding.start.detail", time=span_text(time), step=span_text(facts.step_ns), share=share_text(share)),
-        say("finding.start.parts", parts=list_text(named)),
+        message("finding.start.detail", time=time, step=facts.step_ns, share=share),
+        message("finding.start.parts", parts=named),
     ]
     waited = length_of(both(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
     if waited >= 0.05 * length_of(gaps):
-        detail.append(
-            say("finding.start.waited", time=span_text(waited / facts.count), copy=span_text(copies / facts.count))
-        )
-    first = parts[0][0] if parts else say("finding.start.nothing")
+        detail.append(message("finding.start.waited", time=waited / facts.count, copy=copies / facts.count))
+    first = parts[0][0] if parts else message("finding.start.nothing")
     return Draft(
         severity,
-        say("finding.start.title", time=span_text(time), where=first),
-        " ".join(detail),
+        message("finding.start.title", time=time, where=first),
+        sentences(*detail),
         tuple(
-            Evidence(
-                start, end, None, say("finding.start.name"), say("finding.start.place", time=span_text(end - start))
-            )
+            Evidence(start, end, None, message("finding.start.name"), message("finding.start.place", time=end - start))
             for start, end in zip(gaps[0][:10].tolist(), gaps[1][:10].tolist(), strict=True)
         ),
-        (say("finding.advice.prefetch"), say("finding.advice.non_blocking"), say("finding.advice.overlap_steps")),
+        advise("prefetch", "non_blocking", "overlap_steps"),
         gaps,
-        verdict=say("finding.start.verdict", time=span_text(time), share=share_text(share)),
+        verdict=message("finding.start.verdict", time=time, share=share),
     )
 
 
-def _start_parts(facts: Facts, gaps: Span) -> list[tuple[str, int]]:
+def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
     """What the host did in ``gaps``, by line of code or name of the outermost operation, most time first."""
     slices, trace = facts.trace.slices, facts.trace
     if "cpu_op" not in trace.categories:
         return []
     code = trace.categories.index("cpu_op")
     steps = {step.item for step in facts.steps}
-    found: dict[str, int] = {}
+    found: dict[CodeLine | str, int] = {}
     for start, end in zip(gaps[0].tolist(), gaps[1].tolist(), strict=True):
         low, high = start - facts.floor, end - facts.floor
         items = np.flatnonzero((slices.category == code) & (slices.end > low) & (slices.start < high))
@@ -255,13 +252,16 @@ def _start_parts(facts: Facts, gaps: Span) -> list[tuple[str, int]]:
         for item, stack in zip(items.tolist(), stacks.tolist(), strict=True):
             name = brief(trace.name_of(item), 60)
             line = user_line(trace.stacks[stack]) if stack >= 0 else None
-            if "dataloader" in name.lower():
-                label = say("finding.start.loader")
-            else:
-                label = line_text(line) if line is not None else name
+            label = _LOADER if _LOADER in name.lower() else line or name
             found[label] = found.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
     rows = sorted(found.items(), key=lambda row: -row[1])
-    return [row for row in rows[:4] if row[1] >= 0.05 * length_of(gaps)]
+    return [(_place(label), time) for label, time in rows[:4] if time >= 0.05 * length_of(gaps)]
+
+
+def _place(label: CodeLine | str) -> Said:
+    if isinstance(label, CodeLine):
+        return line_of(label)
+    return message("finding.start.loader") if label == _LOADER else label
 
 
 def small(facts: Facts) -> Draft | None:
@@ -279,22 +279,22 @@ def small(facts: Facts) -> Draft | None:
     interval = float(np.median(np.diff(source))) if len(source) > 1 else 0.0
     types, code = facts.kernel_types
     counts = np.bincount(code[short], minlength=len(types))
-    most = [f"{brief(types[k])} {int(counts[k])}" for k in np.argsort(-counts, kind="stable")[:4].tolist() if counts[k]]
-    median = span_text(float(np.median(facts.length(kernels[short]))))
+    most = [counted(types[k], int(counts[k])) for k in np.argsort(-counts, kind="stable")[:4].tolist() if counts[k]]
+    median = float(np.median(facts.length(kernels[short])))
     return Draft(
         "low",
-        say("finding.small.title", share=share_text(share), least=span_text(limits.small_kernel_us * 1000)),
-        say(
+        message("finding.small.title", share=share, least=limits.small_kernel_us * 1000),
+        message(
             "finding.small.detail",
             count=int(np.count_nonzero(short)),
             all=len(kernels),
             median=median,
-            interval=span_text(interval),
-            lost=span_text(length_of(removes)),
-            types=list_text(most),
+            interval=interval,
+            lost=length_of(removes),
+            types=most,
         ),
-        facts.longest(kernels[short], lambda item: say("finding.small.place"), most=5),
-        (say("finding.advice.fewer_operators"), say("finding.advice.foreach"), say("finding.advice.graph")),
+        facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
+        advise("fewer_operators", "foreach", "graph"),
         removes,
     )
 
@@ -321,16 +321,16 @@ def optimizer(facts: Facts) -> Draft | None:
     severity: Severity = "medium" if lost >= facts.limits.severity_medium else "low" if late else "info"
     return Draft(
         severity,
-        say("finding.optimizer.title", name=name, time=span_text(spent / len(items))),
-        say(
+        message("finding.optimizer.title", name=name, time=spent / len(items)),
+        message(
             "finding.optimizer.detail",
             name=name,
             count=len(items),
-            time=span_text(spent),
-            lost=span_text(length_of(removes)),
+            time=spent,
+            lost=length_of(removes),
         ),
-        facts.longest(items, lambda item: say("finding.optimizer.place", name=name), most=5),
-        (say("finding.advice.fused_optimizer", name=name),),
+        facts.longest(items, lambda item: message("finding.optimizer.place", name=name), most=5),
+        (message("finding.advice.fused_optimizer", name=name),),
         removes if length_of(removes) else None,
         confidence="medium",
     )

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, length_of, together, without
 from npu_tui.analysis.findings.model import SEVERITIES, Finding
+from npu_tui.analysis.findings.phrases import sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.findings.words import span_text
-from npu_tui.strings import say
+from npu_tui.trace.message import Message, message
 
 SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
@@ -60,7 +60,9 @@ def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int
     following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
     parts = [rung for rung in rungs if rung.part_of is not None]
     rest = [Rung(each, _own_gain(each), None, None) for each in others]
-    findings = [_finding(rung, facts, following.get(id(rung))) for rung in (*steps, *parts, *rest)]
+    findings = [
+        _finding(rung, facts, above, following.get(id(rung))) for above, rung in enumerate((*steps, *parts, *rest))
+    ]
     return findings, len(steps)
 
 
@@ -143,7 +145,7 @@ def _nearer(best: Candidate, fresh: list[Candidate], rest: dict[int, Span]) -> C
         best = max(nearer, key=lambda each: length_of(rest[id(each)]))
 
 
-def _finding(rung: Rung, facts: Facts, following: Rung | None) -> Finding:
+def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
     rule, draft = rung.candidate.rule, rung.candidate.draft
     gain = None if rung.gain is None else round(rung.gain / facts.count)
     after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)
@@ -152,7 +154,7 @@ def _finding(rung: Rung, facts: Facts, following: Rung | None) -> Finding:
         rule.cls,
         draft.severity,
         draft.title,
-        " ".join((draft.detail, *_outlook(rung, facts, following))),
+        sentences(draft.detail, *_outlook(rung, facts, above, following)),
         draft.evidence,
         draft.advice,
         gain,
@@ -165,24 +167,29 @@ def _finding(rung: Rung, facts: Facts, following: Rung | None) -> Finding:
     )
 
 
-def _outlook(rung: Rung, facts: Facts, following: Rung | None) -> list[str]:
-    """What of the gain remains behind the findings above, and how long the step is then."""
+def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> list[Message]:
+    """What of the gain remains after the ``above`` findings before it, and how long the step is then."""
     if rung.removed is None or rung.gain is None:
         return []
     if rung.part_of is not None:
-        return [say("finding.outlook.part", whole=rung.part_of)]
+        return [message("finding.outlook.part", whole=rung.part_of)]
     found = []
     own = length_of(rung.candidate.span)
     if rung.gain < 0.99 * own:
-        found.append(say("finding.outlook.rest", gain=span_text(rung.gain / facts.count)))
+        gain = rung.gain / facts.count
+        found.append(
+            message("finding.outlook.rest_many", gain=gain, above=above)
+            if above > 1
+            else message("finding.outlook.rest", gain=gain)
+        )
     elif facts.count > 1:
-        found.append(say("finding.outlook.step", gain=span_text(rung.gain / facts.count)))
+        found.append(message("finding.outlook.step", gain=rung.gain / facts.count))
     if not facts.whole_steps:
         return found
-    step = span_text(max(facts.step_ns - rung.removed / facts.count, 0))
+    step = max(facts.step_ns - rung.removed / facts.count, 0)
     found.append(
-        say("finding.outlook.next", step=step, following=following.candidate.rule.id)
+        message("finding.outlook.next", step=step, following=following.candidate.rule.id)
         if following
-        else say("finding.outlook.last", step=step)
+        else message("finding.outlook.last", step=step)
     )
     return found

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.trace.message import Message, Said
 
 FindingClass = Literal["dispatch", "compute", "communication", "memory", "config", "data"]
 Severity = Literal["high", "medium", "low", "info"]
@@ -19,14 +20,14 @@ SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 class Evidence:
     """A place that proves a finding: ``[start, end)`` in ns, on ``lane`` if it has one, at ``slice`` if it is one.
 
-    ``name`` is what stands there and ``note`` what is to be seen; both are harmless text.
+    ``name`` is what stands there, harmless where it is a name of the trace, and ``note`` what is to be seen.
     """
 
     start: int
     end: int
     lane: int | None
-    name: str
-    note: str
+    name: Said
+    note: Said
     slice: int | None = None
 
 
@@ -34,7 +35,7 @@ class Evidence:
 class Finding:
     """One verdict.
 
-    ``gain_ns`` is by how much the step would get shorter once the findings above this one are mended (None: it cannot
+    ``gain_ns`` is by how much the step would get shorter once the findings above this one are fixed (None: it cannot
     be told), ``step_after_ns`` the length of the step then. Where ``part_of`` names a finding above that says the same
     from farther away, the gain is contained in that one's, and the step gets no shorter than it leaves it.
     ``sources`` names the documents the rule is taken from. A ``hidden`` finding is true and not worth the work yet:
@@ -44,10 +45,10 @@ class Finding:
     id: str
     cls: FindingClass
     severity: Severity
-    title: str
-    detail: str
+    title: Message
+    detail: Message
     evidence: tuple[Evidence, ...]
-    advice: tuple[str, ...]
+    advice: tuple[Message, ...]
     gain_ns: int | None
     confidence: Confidence
     sources: tuple[str, ...]
@@ -62,5 +63,5 @@ class Findings:
     """All findings in the order of work, the rules that could not be applied as (id, reason), and the verdict."""
 
     findings: tuple[Finding, ...]
-    not_checked: tuple[tuple[str, str], ...]
-    verdict: tuple[str, ...]
+    not_checked: tuple[tuple[str, Message], ...]
+    verdict: tuple[Said, ...]

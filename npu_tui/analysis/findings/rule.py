@@ -9,6 +9,7 @@ from typing import Literal
 from npu_tui.analysis.findings.facts import Facts, Input, Span
 from npu_tui.analysis.findings.model import Confidence, Evidence, FindingClass, Severity
 from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.trace.message import Message
 
 Reach = Literal["cause", "place", "broad"]
 """How near a finding comes to what must be changed: a cause, the place where time is lost, or only how much it is."""
@@ -23,22 +24,22 @@ class Draft:
     """
 
     severity: Severity
-    title: str
-    detail: str
+    title: Message
+    detail: Message
     evidence: tuple[Evidence, ...] = ()
-    advice: tuple[str, ...] = ()
+    advice: tuple[Message, ...] = ()
     removes: Span | None = None
     weight: float = 0.0
     confidence: Confidence = "high"
     code_lines: tuple[CodeLine, ...] = ()
-    verdict: str | None = None
+    verdict: Message | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """Why a rule could not be applied although its inputs are there."""
 
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ TEXTS: dict[str, str] = {
     "report.verdict": "Verdict",
     "report.findings.head": "{number}. {severity} · {cls} · {title}  [{id}]{gain}",
     "report.findings.gain": "  gain <= {gain}",
-    "report.findings.place": "    at {start} to {end}  {name}: {note}",
+    "report.findings.place": "    {start} to {end}  {name}: {note}",
     "report.findings.sources": "  Sources: {sources}",
     "report.findings.advice": "    ({number}) {text}",
     "report.findings.brief": "Also noted",

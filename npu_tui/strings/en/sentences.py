@@ -6,4 +6,5 @@ TEXTS: dict[str, str] = {
     "list.and": "{first} and {last}",
     "list.comma": ", ",
     "list.space": " ",
+    "list.sentences": "{parts:sentences}",
 }

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from npu_tui.analysis.findings.model import SEVERITIES, Evidence, Finding
 from npu_tui.report.findings_part import finding_text
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.tabs.tab import Content, Context, Place, Row, Stretch, Tab, Table
@@ -40,24 +40,25 @@ class FindingsTab(Tab):
             return say("findings.examining")
         rows = [self._row(now, number, each) for number, each in enumerate(found.findings, 1)]
         if not rows:
-            return "\n".join(found.verdict)
+            return "\n".join(map(words, found.verdict))
         headings = tuple(say(f"findings.{key}") for key in _COLUMNS)
         return Table(headings, rows, say("findings.note", unchecked=len(found.not_checked)))
 
     def _row(self, now: Context, number: int, finding: Finding) -> Row:
         quiet = "dim" if _is_minor(finding) else ""
         mark = {"high": f"bold {ALERT}", "medium": "bold"}.get(finding.severity, quiet)
-        frees = "" if finding.gain_ns is None else duration_text(finding.gain_ns, 3)
+        frees = "" if finding.gain_ns is None else duration_text(finding.gain_ns)
         code = next((line for line in finding.code_lines), None)
         where = say("lines.place", file=brief(PurePath(code.file).name), line=code.line) if code is not None else ""
+        title = words(finding.title)
         cells = (
             Text(str(number), mark),
             Text(say(f"finding.class.{finding.cls}"), mark),
             Text(frees, quiet),
-            Text(finding.title, quiet),
+            Text(title, quiet),
             Text(where, quiet),
         )
-        values = (number, SEVERITIES.index(finding.severity), finding.gain_ns, finding.title, where)
+        values = (number, SEVERITIES.index(finding.severity), finding.gain_ns, title, where)
         places = tuple(_place(now.trace, each) for each in finding.evidence)
         told = partial(finding_text, now.profile.trace, finding, number)
         return Row(cells, places, values, code, told, _is_minor(finding))
@@ -69,5 +70,5 @@ def _is_minor(finding: Finding) -> bool:
 
 
 def _place(trace: int, evidence: Evidence) -> Place:
-    words = say("findings.place", name=evidence.name, note=evidence.note)
-    return Stretch(evidence.start, evidence.end, trace, evidence.lane, evidence.slice, words)
+    told = say("findings.place", name=evidence.name, note=evidence.note)
+    return Stretch(evidence.start, evidence.end, trace, evidence.lane, evidence.slice, told)

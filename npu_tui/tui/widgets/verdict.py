@@ -6,7 +6,8 @@ from rich.text import Text
 from textual.widgets import Static
 
 from npu_tui.analysis.findings.model import Findings
-from npu_tui.strings import say
+from npu_tui.strings import say, words
+from npu_tui.trace.message import Said
 from npu_tui.tui.terminal.theme import ALERT
 
 
@@ -32,16 +33,22 @@ class Verdict(Static):
             lines = [Text(say("findings.examining"), "dim")]
         else:
             leading = [each for each in found.findings if each.step_after_ns is not None and each.part_of is None]
+            grave = [each.severity == "high" for each in leading]
             lines = [
-                _line(number, words, number <= len(leading) and leading[number - 1].severity == "high")
-                for number, words in enumerate(found.verdict, 1)
+                _line(number, words(said), number <= len(grave) and grave[number - 1]) if leading else _plain(said)
+                for number, said in enumerate(found.verdict, 1)
             ]
         # What is not known yet keeps the room of what will be said, so that the lanes do not jump.
         self.styles.height = max(room if found is None else min(room, len(lines)), 1)
         self.update(Text("\n").join(lines[:room]))
 
 
-def _line(number: int, words: str, grave: bool) -> Text:
-    head, colon, rest = words.partition(":")
+def _plain(said: Said) -> Text:
+    """What is no step of the work has no number."""
+    return Text(words(said), "bold", no_wrap=True, end="")
+
+
+def _line(number: int, told: str, grave: bool) -> Text:
+    head, colon, rest = told.partition(":")
     style = f"bold {ALERT}" if grave else "bold"
     return Text.assemble((f"{number} ", style), (head + colon, style), rest, no_wrap=True, end="")

@@ -19,7 +19,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import Window
 from npu_tui.ingest.load import load
 from npu_tui.profile.selection import Selection
-from npu_tui.strings import table
+from npu_tui.strings import table, words
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -83,9 +83,9 @@ def test_the_two_that_sum_up_are_info() -> None:
         assert found["UTIL"].severity == found["VERDICT"].severity == "info"
         assert not found["UTIL"].hidden
         assert [each.id for each in job(trouble).findings.findings[-2:]] in (["UTIL", "VERDICT"], ["VERDICT", "UTIL"])
-    assert "compute" in by_id(job("healthy").findings)["VERDICT"].title
-    assert "communication" in by_id(job("transfers").findings)["VERDICT"].title
-    assert "dispatch" in by_id(job("slow_python").findings)["VERDICT"].title
+    assert "compute" in words(by_id(job("healthy").findings)["VERDICT"].title)
+    assert "communication" in words(by_id(job("transfers").findings)["VERDICT"].title)
+    assert "dispatch" in words(by_id(job("slow_python").findings)["VERDICT"].title)
 
 
 def test_matrix_work_is_no_reproach() -> None:
@@ -101,7 +101,7 @@ def test_op_share_counts_conversions() -> None:
     draft = check("OP.SHARE", facts)
     assert isinstance(draft, Draft)
     assert draft.severity == "medium"
-    assert "TransData" in draft.detail
+    assert "TransData" in words(draft.detail)
     assert check("OP.SHARE", facts_of(job("ai_cpu"))) is None
 
 
@@ -109,7 +109,7 @@ def test_affinity_of_operations_is_info_for_an_approximation() -> None:
     draft = check("OP.AFFINITY_API", facts_of(job("healthy")))
     assert isinstance(draft, Draft)
     assert draft.severity == "info"
-    assert "gelu" in draft.detail
+    assert "gelu" in words(draft.detail)
     assert draft.code_lines[0].line == 77
 
 
@@ -122,21 +122,21 @@ def test_compute_is_hidden_where_it_is_not_the_matter() -> None:
 
 def test_no_overlap_advice_where_a_rank_is_late() -> None:
     late = by_id(job("straggler").findings)["COMM.EXPOSED"]
-    assert any("late rank" in each for each in late.advice)
-    assert not any("Overlap" in each for each in late.advice)
-    assert any("Overlap" in each for each in by_id(job("transfers").findings)["COMM.EXPOSED"].advice)
+    assert any("late rank" in words(each) for each in late.advice)
+    assert not any("Overlap" in words(each) for each in late.advice)
+    assert any("Overlap" in words(each) for each in by_id(job("transfers").findings)["COMM.EXPOSED"].advice)
     order = [each.id for each in job("straggler").findings.findings]
     assert order.index("COMM.STRAGGLER") < order.index("COMM.EXPOSED")
 
 
 def test_the_late_rank_is_named() -> None:
     found = by_id(job("straggler").findings)["COMM.STRAGGLER"]
-    assert found.title.startswith("Rank 2 is late")
-    assert "not on disk" in found.detail
+    assert words(found.title).startswith("Rank 2 is late")
+    assert "not on disk" in words(found.detail)
     facts = facts_of(job("straggler"), Beside(ranks=(0, 2)))
     draft = check("COMM.STRAGGLER", facts)
     assert isinstance(draft, Draft)
-    assert "lies beside" in draft.detail
+    assert "next to this one" in words(draft.detail)
 
 
 def test_too_few_launches_are_no_verdict() -> None:
@@ -151,16 +151,16 @@ def test_launch_blocking_is_high() -> None:
     draft = check("SYNC.HOST", facts)
     assert isinstance(draft, Draft)
     assert draft.severity == "high"
-    assert "ASCEND_LAUNCH_BLOCKING" in draft.advice[0]
+    assert "ASCEND_LAUNCH_BLOCKING" in words(draft.advice[0])
 
 
 def test_what_needs_a_file_names_it() -> None:
     missing = dict(job("healthy").findings.not_checked)
-    assert "kernel_details.csv" in missing["DTYPE"]
-    assert "kernel_details.csv" in missing["MEM.BW"]
-    assert "memory_record.csv" in missing["MEM.PRESSURE"]
-    assert "profiler_metadata.json" in missing["ENV/STARTUP"]
-    assert "Level1" in dict(measured(SITUATIONS["level0"]).findings.not_checked)["COMM.STRAGGLER"]
+    assert "kernel_details.csv" in words(missing["DTYPE"])
+    assert "kernel_details.csv" in words(missing["MEM.BW"])
+    assert "memory_record.csv" in words(missing["MEM.PRESSURE"])
+    assert "profiler_metadata.json" in words(missing["ENV/STARTUP"])
+    assert "Level1" in words(dict(measured(SITUATIONS["level0"]).findings.not_checked)["COMM.STRAGGLER"])
 
 
 def kernel(**cells: str) -> dict[str, str | None]:
@@ -176,7 +176,7 @@ def test_tables_beside_the_trace() -> None:
         draft = check(wanted, facts)
         assert isinstance(draft, Draft)
         assert draft.severity == "low"
-        assert "67 %" in draft.title
+        assert "66.7%" in words(draft.title)
         assert check(wanted, facts_of(found, Beside(kernels=[half, half, half]))) is None
     assert check("KERNEL.BOUND", facts) is None
     dynamic = check("KERNEL.BOUND", facts_of(found, Beside(kernels=[plain])))
@@ -207,7 +207,7 @@ def test_environment() -> None:
         draft = check("ENV/STARTUP", facts_of(found, Beside(environment=good | {name: value})))
         assert isinstance(draft, Draft)
         assert draft.severity == expected
-        assert name in draft.title
+        assert name in words(draft.title)
 
 
 def test_memory_pressure() -> None:
@@ -219,7 +219,7 @@ def test_memory_pressure() -> None:
     draft = check("MEM.PRESSURE", facts("40960", "20480"))
     assert isinstance(draft, Draft)
     assert draft.severity == "medium"
-    assert "2.00" in draft.title
+    assert "2.00" in words(draft.title)
     assert check("MEM.PRESSURE", facts("1452", "954")) is None
     assert check("MEM.PRESSURE", facts("40960", "39000")) is None
     assert check("MEM.PRESSURE", facts("much", "39000")) is None
@@ -230,7 +230,7 @@ def test_profiler_pauses() -> None:
     paused = measured(replace(TROUBLED["healthy"], seed=3, task_gap_ns=95_000), thresholds=limits)
     draft = check("PROFILER.OVERHEAD", facts_of(paused, Beside(settings={"_l2_cache": True}), limits))
     assert isinstance(draft, Draft)
-    assert "l2_cache" in draft.detail
+    assert "l2_cache" in words(draft.detail)
     found = by_id(paused.findings)["PROFILER.OVERHEAD"]
     assert found.step_after_ns is None
     assert found.gain_ns
@@ -249,7 +249,7 @@ def test_overlap_analysis_alone(tmp_path: Path) -> None:
     found = by_id(findings_of(load(tmp_path / "trace_view.json")))
     assert found["DISPATCH.FREE"].confidence == "low"
     assert found["DISPATCH.FREE"].gain_ns is None
-    assert all(place.note.endswith("until nothing") for place in found["DISPATCH.FREE"].evidence)
+    assert all(words(place.note).endswith("until the end") for place in found["DISPATCH.FREE"].evidence)
 
 
 def test_a_range_keeps_what_lies_in_it() -> None:
