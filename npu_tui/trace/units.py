@@ -56,8 +56,8 @@ def moment_text(ns: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """A share of 1: ``6.5%``."""
-    return f"{share:.1%}"
+    """A share of 1: ``6.5%``; all of it is ``100%``."""
+    return f"{share:.1%}" if 0.0 < share < 0.9995 else f"{share:.0%}"
 
 
 def percent_text(share: float) -> str:

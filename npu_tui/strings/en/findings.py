@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "finding.between": "between {start:moment} and {end:moment}",
+    "finding.between": "between {start:time} and {end:time}",
     "finding.place": "{place} in {function}()",
     "finding.lines": "{file}:{lines:and}",
     "finding.timed": "{name} {time:time}",
@@ -100,11 +100,11 @@ TEXTS: dict[str, str] = {
     ),
     "finding.vertical.waited": "the idle device waited {lost:time} for this launch",
     "finding.vertical.verdict": (
-        "DISPATCH: {where} the device is idle {idle:share} of the time; {who} launches too late ({lost:time} lost, "
-        "{starved} of {links} launches starved)."
+        "DISPATCH: {who} launches too late: {lost:time} lost {where} "
+        "(device idle {idle:share}, {starved} of {links} launches starved)."
     ),
     "finding.vertical.verdict_many": (
-        "DISPATCH: {who} launches too late ({lost:time} lost, {starved} of {links} launches starved)."
+        "DISPATCH: {who} launches too late: {lost:time} lost ({starved} of {links} launches starved)."
     ),
     "finding.caveat.profiled": "Caveat: profiled with {settings:and}, which slows the host down; confirm without.",
     "finding.stage.title.python": "The Python stage fills the task queue too slowly: {time:time}",

@@ -57,7 +57,7 @@ def test_the_starving_range(level1: Sample) -> None:
         pytest.skip("the figures are those of rank 0")
     found = by_id(findings_of(level1.trace))
     vertical = found["DISPATCH.VERTICAL"]
-    assert words(vertical.title) == "Python launches too late: the NPU loses 23.26 ms between 30.058 ms and 57.851 ms"
+    assert words(vertical.title) == "Python launches too late: the NPU loses 23.26 ms between 30.06 ms and 57.85 ms"
     assert "35 of 83 launches" in words(vertical.detail)
     assert "idle for 83." in words(vertical.detail)
     assert "main.py:354 in train() 14." in words(vertical.detail)
@@ -110,7 +110,7 @@ def test_single_card_is_bound_by_cann(real: Sample) -> None:
     found = findings_of(real.trace)
     first = found.findings[0]
     assert (first.id, first.severity) == ("DISPATCH.VERTICAL", "high")
-    assert words(first.title) == "CANN launches too late: the NPU loses 8.043 ms between 2.615 ms and 13.715 ms"
+    assert words(first.title) == "CANN launches too late: the NPU loses 8.043 ms between 2.615 ms and 13.72 ms"
     assert "the host was in aclopCompileAndExecute 5.577 ms in 11 calls" in words(first.detail)
     assert "jit_compile=False" in words(first.advice[0])
     assert "CANN stage" in words(by_id(found)["DISPATCH.STAGE"].title)
