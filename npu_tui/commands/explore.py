@@ -11,7 +11,7 @@ from npu_tui import __version__
 from npu_tui.commands.look import add_look
 from npu_tui.commands.place import add_place, place_of
 from npu_tui.commands.settings_file import read_settings, thresholds_of
-from npu_tui.commands.streams import DONE, USAGE, refuse, write
+from npu_tui.commands.streams import DONE, USAGE, end_process, refuse, write
 from npu_tui.strings import say
 
 
@@ -80,9 +80,10 @@ def explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Names
             failure = app.run()
     finally:
         opening.close()
-    if failure is not None:
-        return refuse(failure)
-    return app.return_code or DONE
+    code = app.return_code or DONE if failure is None else refuse(failure)
+    if app.beside.is_busy:
+        end_process(code)
+    return code
 
 
 def _has_keys() -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import sys
+from typing import NoReturn
 
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -33,3 +36,12 @@ def refuse(error: Exception | str, code: int = UNREADABLE) -> int:
         words = f"{error.filename or say('cli.stdout')}: {error.strerror or error}"
     print(f"npu-tui: {printable(words)}", file=sys.stderr)
     return code
+
+
+def end_process(code: int) -> NoReturn:
+    """End at once, without waiting for threads."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -29,6 +30,7 @@ from npu_tui.tui.terminal.clipboard import to_tmux
 from npu_tui.tui.terminal.repaint import Repaint
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.terminal.theme import THEMES
+from npu_tui.tui.threads import Beside
 from npu_tui.tui.widgets.timeline import Timeline
 from npu_tui.view.walk.start import Start
 
@@ -85,6 +87,7 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
         self._loading: LoadingScreen | None = None
         self._main: MainScreen | None = None
         self._leaving = 0
+        self.beside = Beside()
         self._thresholds = thresholds
         self.terminal = terminal or Terminal()
         self._repaint = Repaint(self.terminal)
@@ -109,6 +112,8 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
     def on_mount(self) -> None:
         """Show the session, or load it first."""
         sys.setswitchinterval(_SWITCH_SECONDS)
+        if not self.is_headless:
+            asyncio.get_running_loop().set_default_executor(self.beside)
         # What was typed while the terminal was asked comes first.
         for event in XTermParser().feed(self.terminal.typed.decode("utf-8", "replace")):
             event.set_sender(self)

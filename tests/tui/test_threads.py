@@ -1,0 +1,33 @@
+"""Who leaves while something loads or searches does not wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from npu_tui.tui.threads import Beside
+
+
+def test_the_event_loop_ends_while_a_thread_works():
+    beside, goes_on, results = Beside(), threading.Event(), []
+
+    def work() -> None:
+        results.append(goes_on.wait(20))
+
+    async def leave() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(beside)
+        loop.run_in_executor(None, work)
+        await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    assert beside.is_busy
+    assert not results
+    goes_on.set()
+
+
+async def test_what_is_done_is_not_busy():
+    beside = Beside()
+    assert beside.submit(int, "7").result(20) == 7
+    beside.shutdown()
+    assert not beside.is_busy
