@@ -16,16 +16,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from npu_tui import __version__
 from npu_tui.ingest.copy.container import DamagedError, container_bytes, opened_path, read_container, write_container
+from npu_tui.ingest.copy.proof import Progress
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import plain_bytes
 from npu_tui.trace.model import Trace
 
-FORMAT = 2
+FORMAT = 3
 LEAST_BYTES = 24 << 20
 """Smaller traces are loaded as fast as they would be found."""
 
@@ -35,6 +37,8 @@ MOST_BYTES = 8 << 30
 VARIABLE = "NPU_TUI_CACHE_MB"
 _SUFFIX, _UNFINISHED = ".columns", ".part"
 _LEFT_FREE = 256 << 20
+_AT_ONCE = 64 << 20
+"""Copies of this many bytes are shown before they have been checked."""
 _EDGE = 64 * 1024
 _BLOCK = 4096
 _BLOCKS = 16
@@ -74,15 +78,27 @@ def has(key: str) -> bool:
     return (directory() / f"{key}{_SUFFIX}").exists()
 
 
-def find(source: Source, key: str) -> Trace | None:
-    """The trace of the copy called ``key``, or None; a damaged copy is removed."""
+def find(
+    source: Source, key: str, progress: Progress | None = None, early: Callable[[Trace], None] | None = None
+) -> Trace | None:
+    """The trace of the copy called ``key``, or None; a damaged copy is removed.
+
+    A large one is given to ``early`` before all its bytes have been compared; ``progress`` is told how many have been.
+    Raises ``Cancelled`` if it says to stop.
+    """
     path = directory() / f"{key}{_SUFFIX}"
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        # A FIFO of that name would wait for somebody who writes to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        trace = read_container(descriptor, str(source.path), source.files, source.rank)
+        trace, proof = read_container(descriptor, str(source.path), source.files, source.rank)
+        with closing(proof):
+            if early is not None and proof.size >= _AT_ONCE:
+                early(trace)
+            if not proof.holds(progress, sum(trace.events.values())):
+                raise DamagedError
         with contextlib.suppress(OSError):
             os.utime(path, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
         return trace

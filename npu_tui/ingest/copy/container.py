@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.args.json_args import JsonArgs
+from npu_tui.ingest.copy.proof import BLOCK, Proof, checksums, codes_hold
 from npu_tui.ingest.source.unpack import Unpacking
 from npu_tui.trace.model import Chunks, Counters, EventFile, Health, Lane, Layer, Links, Series, Slices, Trace
 from npu_tui.trace.rows import Rows
@@ -26,9 +27,7 @@ from npu_tui.trace.rows import Rows
 MAGIC = b"npu-tui\x01"
 _HEAD = 8 + 8 + 4
 _ALIGN = 64
-_BLOCK = 4 << 20
-_SAMPLES = 64
-_SAMPLE_BYTES = 4096
+_WRITTEN = 4 << 20
 
 
 class DamagedError(ValueError):
@@ -45,7 +44,7 @@ class _Head(msgspec.Struct):
     opened: str
     files: list[tuple[int, bool]]
     size: int
-    sampled: int
+    checksums: list[int]
     start_ns: int
     end: int
     names: list[str]
@@ -102,7 +101,7 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
         opened=os.path.abspath(trace.path).encode(errors="replace").decode(),
         files=[(file.size, file.copy is not None) for file in trace.files],
         size=2**62,
-        sampled=2**31,
+        checksums=[],
         start_ns=trace.start_ns,
         end=trace.end,
         names=trace.names,
@@ -117,6 +116,8 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
         health=trace.health,
         arrays=[(name, kind, 2**62, length) for name, kind, _, length in arrays],
     )
+    columns_bytes = sum(_aligned(values.nbytes) for _, values in columns)
+    head.checksums = [2**32 - 1] * -(-columns_bytes // BLOCK)
     at = _aligned(_HEAD + len(_encode(head)) + 64)  # the numbers put in below are not longer
     for i, (_, values) in enumerate(columns):
         head.arrays[i] = (*arrays[i][:2], at, len(values))
@@ -125,13 +126,13 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
     for (_, values), (_, _, offset, _) in zip(columns, head.arrays, strict=True):
         data = values.data.cast("B") if len(values) else memoryview(b"")
         out.seek(offset)
-        for low in range(0, len(data), _BLOCK):
+        for low in range(0, len(data), _WRITTEN):
             if not go_on():
                 return False
-            out.write(data[low : low + _BLOCK])
+            out.write(data[low : low + _WRITTEN])
     out.truncate(head.size)
     out.flush()
-    head.sampled = _sampled(out.fileno(), head.arrays[0][2], head.size)
+    head.checksums = checksums(out.fileno(), head.arrays[0][2], head.size)
     packed = _encode(head)
     out.seek(0)
     out.write(MAGIC + len(packed).to_bytes(8, "little") + zlib.crc32(packed).to_bytes(4, "little") + packed)
@@ -141,15 +142,6 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
 
 def _aligned(offset: int) -> int:
     return -(-offset // _ALIGN) * _ALIGN
-
-
-def _sampled(descriptor: int, start: int, end: int) -> int:
-    """A checksum over blocks spread evenly over the columns."""
-    step = max((end - start - _SAMPLE_BYTES) // _SAMPLES, 1)
-    checksum = 0
-    for at in range(start, max(end - _SAMPLE_BYTES, start) + 1, step):
-        checksum = zlib.crc32(os.pread(descriptor, _SAMPLE_BYTES, at), checksum)
-    return checksum
 
 
 def opened_path(descriptor: int) -> str:
@@ -170,11 +162,11 @@ def _packed_head(descriptor: int) -> bytes:
     return packed
 
 
-def read_container(descriptor: int, path: str, files: tuple[Path, ...], rank: int | None) -> Trace:
-    """The trace in the file ``descriptor``, whose events lie in ``files``; nothing of its columns is read yet.
+def read_container(descriptor: int, path: str, files: tuple[Path, ...], rank: int | None) -> tuple[Trace, Proof]:
+    """The trace in the file ``descriptor``, whose events lie in ``files``, and the proof that it is as it was written.
 
-    Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file is not as it was written,
-    ``OSError`` if it cannot be read.
+    Of its columns only the codes have been read. Packed files are unpacked when an event is asked for. Raises
+    ``DamagedError`` if the file is not as it was written, ``OSError`` if it cannot be read.
     """
     status = os.fstat(descriptor)
     try:
@@ -185,20 +177,21 @@ def read_container(descriptor: int, path: str, files: tuple[Path, ...], rank: in
         raise DamagedError
     if (head.size, head.stamp) != (status.st_size, status.st_mtime_ns):
         raise DamagedError
-    if head.sampled != _sampled(descriptor, head.arrays[0][2], head.size):
-        raise DamagedError
     mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY)
     groups: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
-    for name, kind, offset, count in head.arrays:
-        group, _, column = name.partition(".")
-        groups[group][column] = np.frombuffer(mapped, kind, count, offset)
+    try:
+        for name, kind, offset, count in head.arrays:
+            group, _, column = name.partition(".")
+            groups[group][column] = np.frombuffer(mapped, kind, count, offset)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DamagedError from error
     groups["counters"]["series"] = head.series
     if (head.lanes and head.lanes[0].rank != rank) or (head.layers and head.layers[0].rank != rank):
         head.layers = [replace(layer, rank=rank) for layer in head.layers]
         head.lanes = [replace(lane, rank=rank) for lane in head.lanes]
     held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
     event_files = tuple(_event_file(file, *known) for file, known in zip(files, head.files, strict=True))
-    return Trace(
+    trace = Trace(
         path=path,
         files=event_files,
         rank=rank,
@@ -216,6 +209,9 @@ def read_container(descriptor: int, path: str, files: tuple[Path, ...], rank: in
         args=JsonArgs(path, event_files, held["chunks"], sum(head.events.values())),
         **held,
     )
+    if not codes_hold(trace):
+        raise DamagedError
+    return trace, Proof(descriptor, mapped, head.arrays[0][2], head.checksums)
 
 
 def _event_file(file: Path, size: int, packed: bool) -> EventFile:

@@ -1,0 +1,107 @@
+"""Flips bits in parsed copies and cuts them short: `python tests/attack/flips.py --flips 2000`.
+
+A flipped copy must be refused, or give the trace to the bit. What passes the check at the opening is looked at by the
+analysis before its checksums have been compared, as the explorer does with large copies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
+
+from equality import assert_same
+
+from npu_tui.ingest.copy.container import DamagedError, read_container, write_container
+from npu_tui.ingest.copy.proof import Proof
+from npu_tui.ingest.load import load
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.scene import make_scene
+from npu_tui.trace.model import Trace
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("dispatch_bound", "healthy", "msprof_two_devices", "kineto", "level0", "communication_bound")
+_STAMP = 1_700_000_000_000_000_000
+
+
+def run_flips(seed: int, count: int, drawn: int = 10) -> tuple[Counter[str], list[str]]:
+    """How ``count`` damaged copies were met, and what is wrong; every ``drawn``-th is drawn before it is proven."""
+    rng = random.Random(seed)
+    ended: Counter[str] = Counter()
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        copies = [_copy(ROOT / "fixtures" / name, Path(folder) / name) for name in NAMES]
+        for number in range(count):
+            trace, path = rng.choice(copies)
+            data = bytearray(path.read_bytes())
+            at, bits = rng.randrange(len(data)), rng.choice([1, 1, 1, 3])
+            for _ in range(bits):
+                data[min(at + rng.randrange(64), len(data) - 1)] ^= 1 << rng.randrange(8)
+            if rng.random() < 0.05:
+                del data[at:]
+            damaged = Path(folder) / "damaged"
+            damaged.write_bytes(data)
+            os.utime(damaged, ns=(_STAMP, _STAMP))
+            try:
+                ended[_met(trace, damaged, number % drawn == 0)] += 1
+            except Exception:
+                lines = traceback.format_exc().splitlines()
+                problems.append(f"flip {number} of seed {seed}: {path.name} at byte {at}: {lines[-1]} {lines[-3:-1]}")
+    return ended, problems
+
+
+def _copy(source: Path, path: Path) -> tuple[Trace, Path]:
+    trace = load(source)
+    with path.open("w+b") as out:
+        assert write_container(trace, out, _STAMP, lambda: True)
+    os.utime(path, ns=(_STAMP, _STAMP))
+    return trace, path
+
+
+def _met(trace: Trace, damaged: Path, drawn: bool) -> str:
+    """How the copy of ``trace`` at ``damaged`` was met. Raises whatever is wrong."""
+    descriptor = os.open(damaged, os.O_RDONLY)
+    try:
+        files = tuple(Path(file.path) for file in trace.files)
+        try:
+            found, proof = read_container(descriptor, trace.path, files, trace.rank)
+        except DamagedError:
+            return "refused at the opening"
+        if drawn:
+            make_scene([Profile(found)])
+        return _proven(trace, found, proof)
+    finally:
+        os.close(descriptor)
+
+
+def _proven(trace: Trace, found: Trace, proof: Proof) -> str:
+    try:
+        if not proof.holds(None, 0):
+            return "refused by its checksums"
+    finally:
+        proof.close()
+    assert_same(trace, found)
+    return "the same to the bit"
+
+
+def main() -> int:
+    """The command; 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description="Flip bits in parsed copies.")
+    parser.add_argument("--flips", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    ended, problems = run_flips(options.seed, options.flips)
+    print(f"{options.flips:,} flips: " + ", ".join(f"{n:,} {how}" for how, n in ended.most_common()))
+    print(f"{len(problems)} problems", *problems[:20], sep="\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""Flipped bits in parsed copies, and copies that are cut short while they are open."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from flips import run_flips
+
+SHORTENED = """
+import os, sys
+from pathlib import Path
+from npu_tui.ingest.copy import cache
+from npu_tui.ingest.load import load
+from npu_tui.ingest.source.find import find_source
+from npu_tui.report.text_report import text_report
+
+cache.LEAST_BYTES = cache._AT_ONCE = 1
+cache._LEFT_FREE = 0
+source = find_source(Path("fixtures/healthy"))
+key = cache.key_of(source)
+cache.keep(load(source), key, lambda: True)
+path = cache.copies()[0].path
+if sys.argv[1] == "while it is checked":
+    assert cache.find(source, key, early=lambda trace: os.truncate(path, 4096)) is None
+else:
+    copy = cache.find(source, key)
+    os.truncate(path, 4096)
+    assert int(copy.slices.end.max()) == copy.end
+    assert int(copy.rows.busy[-1]) > 0
+print("alive")
+"""
+
+
+def test_no_flipped_bit_changes_an_answer():
+    ended, problems = run_flips(seed=7, count=300)
+    assert problems == []
+    assert ended["refused by its checksums"]
+    assert ended["refused at the opening"]
+
+
+@pytest.mark.parametrize("when", ["while it is checked", "while it is open"])
+def test_a_copy_that_is_cut_short_ends_nothing(when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", SHORTENED, when], capture_output=True, text=True, check=False)
+    assert done.stdout == "alive\n", done.stderr[-500:] + str(done.returncode)
