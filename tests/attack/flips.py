@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
 
 from equality import assert_same
 
-from npu_tui.ingest.copy.container import DamagedError, read_container, write_container
-from npu_tui.ingest.copy.proof import Proof
+from npu_tui.ingest.copy.container import Container, DamagedError, write_container
 from npu_tui.ingest.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import make_scene
@@ -69,26 +68,19 @@ def _met(trace: Trace, damaged: Path, drawn: bool) -> str:
     """How the copy of ``trace`` at ``damaged`` was met. Raises whatever is wrong."""
     descriptor = os.open(damaged, os.O_RDONLY)
     try:
-        files = tuple(Path(file.path) for file in trace.files)
-        try:
-            found, proof = read_container(descriptor, trace.path, files, trace.rank)
-        except DamagedError:
-            return "refused at the opening"
+        copy = Container(descriptor, trace.path, tuple(Path(file.path) for file in trace.files), trace.rank)
         if drawn:
-            make_scene([Profile(found)])
-        return _proven(trace, found, proof)
+            make_scene([Profile(copy.mapped())])
+    except DamagedError:
+        os.close(descriptor)
+        return "refused at the opening"
+    try:
+        assert_same(trace, copy.proven())
+        return "the same to the bit"
+    except DamagedError:
+        return "refused by its checksums"
     finally:
         os.close(descriptor)
-
-
-def _proven(trace: Trace, found: Trace, proof: Proof) -> str:
-    try:
-        if not proof.holds(None, 0):
-            return "refused by its checksums"
-    finally:
-        proof.close()
-    assert_same(trace, found)
-    return "the same to the bit"
 
 
 def main() -> int:

@@ -16,12 +16,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from npu_tui import __version__
-from npu_tui.ingest.copy.container import DamagedError, container_bytes, opened_path, read_container, write_container
+from npu_tui.ingest.copy.container import Container, DamagedError, container_bytes, opened_path, write_container
 from npu_tui.ingest.copy.proof import Progress
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import plain_bytes
@@ -93,12 +92,10 @@ def find(
     except OSError:
         return None
     try:
-        trace, proof = read_container(descriptor, str(source.path), source.files, source.rank)
-        with closing(proof):
-            if early is not None and proof.size >= _AT_ONCE:
-                early(trace)
-            if not proof.holds(progress, sum(trace.events.values())):
-                raise DamagedError
+        copy = Container(descriptor, str(source.path), source.files, source.rank)
+        if early is not None and copy.size >= _AT_ONCE:
+            early(copy.mapped())
+        trace = copy.proven(progress)
         with contextlib.suppress(OSError):
             os.utime(path, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
         return trace

@@ -1,4 +1,4 @@
-"""A Trace as one file of raw columns that is mapped into memory, not read.
+"""A Trace as one file of raw columns.
 
 A head (magic, lengths, checksums, everything that is no column) and the columns behind it, each at a multiple of 64
 bytes. Whoever changes the file without this module changes its time stamp, which the head knows.
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.args.json_args import JsonArgs
-from npu_tui.ingest.copy.proof import BLOCK, Proof, checksums, codes_hold
+from npu_tui.ingest.copy.proof import BLOCK, Progress, checksums, codes_hold, proven
 from npu_tui.ingest.source.unpack import Unpacking
 from npu_tui.trace.model import Chunks, Counters, EventFile, Health, Lane, Layer, Links, Series, Slices, Trace
 from npu_tui.trace.rows import Rows
@@ -145,7 +145,7 @@ def _aligned(offset: int) -> int:
 
 
 def opened_path(descriptor: int) -> str:
-    """The path of the trace in the file ``descriptor`` when it was written. Raises as ``read_container`` does."""
+    """The path of the trace in the file ``descriptor`` when it was written. Raises as ``Container`` does."""
     try:
         return _decode_label(_packed_head(descriptor)).opened
     except msgspec.DecodeError as error:
@@ -162,56 +162,84 @@ def _packed_head(descriptor: int) -> bytes:
     return packed
 
 
-def read_container(descriptor: int, path: str, files: tuple[Path, ...], rank: int | None) -> tuple[Trace, Proof]:
-    """The trace in the file ``descriptor``, whose events lie in ``files``, and the proof that it is as it was written.
+class Container:
+    """The trace in the file ``descriptor``, which lay at ``path`` and has its events in ``files``.
 
-    Of its columns only the codes have been read. Packed files are unpacked when an event is asked for. Raises
-    ``DamagedError`` if the file is not as it was written, ``OSError`` if it cannot be read.
+    Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file is not as it was written,
+    ``OSError`` if it cannot be read.
     """
-    status = os.fstat(descriptor)
-    try:
-        head = _decode(_packed_head(descriptor))
-    except msgspec.DecodeError as error:
-        raise DamagedError from error
-    if len(head.files) != len(files):
-        raise DamagedError
-    if (head.size, head.stamp) != (status.st_size, status.st_mtime_ns):
-        raise DamagedError
-    mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY)
-    groups: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
-    try:
-        for name, kind, offset, count in head.arrays:
-            group, _, column = name.partition(".")
-            groups[group][column] = np.frombuffer(mapped, kind, count, offset)
-    except (ValueError, TypeError, KeyError) as error:
-        raise DamagedError from error
-    groups["counters"]["series"] = head.series
-    if (head.lanes and head.lanes[0].rank != rank) or (head.layers and head.layers[0].rank != rank):
-        head.layers = [replace(layer, rank=rank) for layer in head.layers]
-        head.lanes = [replace(lane, rank=rank) for lane in head.lanes]
-    held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
-    event_files = tuple(_event_file(file, *known) for file, known in zip(files, head.files, strict=True))
-    trace = Trace(
-        path=path,
-        files=event_files,
-        rank=rank,
-        start_ns=head.start_ns,
-        end=head.end,
-        names=head.names,
-        categories=head.categories,
-        task_types=head.task_types,
-        stacks=head.stacks,
-        layers=head.layers,
-        lanes=head.lanes,
-        link_categories=head.link_categories,
-        events=head.events,
-        health=head.health,
-        args=JsonArgs(path, event_files, held["chunks"], sum(head.events.values())),
-        **held,
-    )
-    if not codes_hold(trace):
-        raise DamagedError
-    return trace, Proof(descriptor, mapped, head.arrays[0][2], head.checksums)
+
+    def __init__(self, descriptor: int, path: str, files: tuple[Path, ...], rank: int | None) -> None:
+        status = os.fstat(descriptor)
+        try:
+            self._head = head = _decode(_packed_head(descriptor))
+        except msgspec.DecodeError as error:
+            raise DamagedError from error
+        if len(head.files) != len(files) or not head.arrays:
+            raise DamagedError
+        if (head.size, head.stamp) != (status.st_size, status.st_mtime_ns):
+            raise DamagedError
+        if (head.lanes and head.lanes[0].rank != rank) or (head.layers and head.layers[0].rank != rank):
+            head.layers = [replace(layer, rank=rank) for layer in head.layers]
+            head.lanes = [replace(lane, rank=rank) for lane in head.lanes]
+        self._descriptor = descriptor
+        self._path = path
+        self._files = tuple(_event_file(file, *known) for file, known in zip(files, head.files, strict=True))
+        self._rank = rank
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._head.size
+
+    def mapped(self) -> Trace:
+        """The trace at once: of its columns only the codes have been looked at, so any time may be a wrong one."""
+        trace = self._trace(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_COPY))
+        if not codes_hold(trace):
+            raise DamagedError
+        return trace
+
+    def proven(self, progress: Progress | None = None) -> Trace:
+        """The trace once all its bytes are read and as they were written; ``progress`` is told how many are.
+
+        Raises ``Cancelled`` if that says to stop.
+        """
+        head = self._head
+        events = sum(head.events.values())
+        held = proven(self._descriptor, head.size, head.arrays[0][2], head.checksums, events, progress)
+        if held is None:
+            raise DamagedError
+        return self._trace(held.data)
+
+    def _trace(self, data: mmap.mmap | memoryview) -> Trace:
+        head = self._head
+        groups: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
+        try:
+            for name, kind, offset, count in head.arrays:
+                group, _, column = name.partition(".")
+                groups[group][column] = np.frombuffer(data, kind, count, offset)
+        except (ValueError, TypeError, KeyError) as error:
+            raise DamagedError from error
+        groups["counters"]["series"] = head.series
+        held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
+        return Trace(
+            path=self._path,
+            files=self._files,
+            rank=self._rank,
+            start_ns=head.start_ns,
+            end=head.end,
+            names=head.names,
+            categories=head.categories,
+            task_types=head.task_types,
+            stacks=head.stacks,
+            layers=head.layers,
+            lanes=head.lanes,
+            link_categories=head.link_categories,
+            events=head.events,
+            health=head.health,
+            args=JsonArgs(self._path, self._files, held["chunks"], sum(head.events.values())),
+            **held,
+        )
 
 
 def _event_file(file: Path, size: int, packed: bool) -> EventFile:

@@ -1,13 +1,11 @@
-"""Whether a mapped copy is what was written: the codes in it at once, its checksums page by page."""
+"""Whether a copy is what was written: its checksums, and the codes in it."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -30,49 +28,31 @@ def checksums(descriptor: int, start: int, end: int) -> list[int]:
     return [zlib.crc32(os.pread(descriptor, min(BLOCK, end - at), at)) for at in range(start, end, BLOCK)]
 
 
-class Proof:
-    """The ``expected`` checksums of the columns from ``start`` on in a file that is ``mapped`` for this process alone.
+def proven(
+    descriptor: int, size: int, start: int, expected: Sequence[int], events: int, progress: Progress | None
+) -> npt.NDArray[np.uint8] | None:
+    """The ``size`` bytes of the file in memory, None if those from ``start`` on are not as ``expected``.
 
-    What has been compared is this process's own memory: nothing that happens to the file changes it.
+    Nothing that becomes of the file later changes them; a mapped page behind its new end would end the process.
+    Raises ``Cancelled`` if ``progress``, which is told of ``events`` as well, says to stop, ``OSError`` if the file
+    cannot be read.
     """
+    begins = range(start, size, BLOCK)
+    if len(begins) != len(expected):
+        return None
+    held = np.empty(size, np.uint8)
 
-    def __init__(self, descriptor: int, mapped: mmap.mmap, start: int, expected: Sequence[int]) -> None:
-        self._descriptor = os.dup(descriptor)
-        self._bytes = np.frombuffer(mapped, np.uint8)
-        self._start = start
-        self._expected = expected
+    def block_holds(number: int) -> bool:
+        block = held[begins[number] : begins[number] + BLOCK].data
+        return os.preadv(descriptor, [block], begins[number]) == len(block) and zlib.crc32(block) == expected[number]
 
-    @property
-    def size(self) -> int:
-        """The bytes to be compared."""
-        return len(self._bytes) - self._start
-
-    def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._descriptor)
-
-    def holds(self, progress: Progress | None, events: int) -> bool:
-        """Whether all checksums are as expected. Raises ``Cancelled`` if ``progress`` says to stop."""
-        blocks = range(len(self._expected))
-        if len(blocks) != len(range(self._start, len(self._bytes), BLOCK)):
-            return False
-        with ThreadPoolExecutor(_THREADS) as threads:
-            for low in range(0, len(blocks), _THREADS):
-                if progress is not None and not progress(low * BLOCK, self.size, events):
-                    raise Cancelled
-                if not all(threads.map(self._block_holds, islice(blocks, low, low + _THREADS))):
-                    return False
-        return True
-
-    def _block_holds(self, number: int) -> bool:
-        low = self._start + number * BLOCK
-        block = self._bytes[low : low + BLOCK]
-        if os.fstat(self._descriptor).st_size < len(self._bytes):
-            return False  # touching a page beyond the end of the file would end the process
-        # Writing to a page makes it this process's own, whatever becomes of the file.
-        pages = self._bytes[low - low % mmap.PAGESIZE : low + len(block) : mmap.PAGESIZE]
-        np.bitwise_or(pages, 0, out=pages)
-        return zlib.crc32(block.data) == self._expected[number]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for low in range(0, len(begins), _THREADS):
+            if progress is not None and not progress(begins[low] - start, size - start, events):
+                raise Cancelled
+            if not all(threads.map(block_holds, range(low, min(low + _THREADS, len(begins))))):
+                return None
+    return held
 
 
 def codes_hold(trace: Trace) -> bool:
