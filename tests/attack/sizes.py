@@ -22,7 +22,8 @@ import os, resource, sys, time
 from pathlib import Path
 os.environ["NPU_TUI_CACHE_MB"] = "0"
 from npu_tui.ingest.load import load
-from npu_tui.report.json_report import report
+from npu_tui.profile.profile import Profile
+from npu_tui.report.report import report
 from npu_tui.report.text_report import text_report
 from npu_tui.report.timeline_picture import timeline_pictures
 
@@ -32,7 +33,7 @@ def memory():
 base, begun = memory(), time.perf_counter()
 trace = load(sys.argv[1])
 loaded = time.perf_counter()
-found = report(trace)
+found = report(Profile(trace).whole)
 text_report(found)
 reported = time.perf_counter()
 timeline_pictures(trace)

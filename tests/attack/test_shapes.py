@@ -8,7 +8,8 @@ import pytest
 from shapes import SHAPES, write_shape
 
 from npu_tui.ingest.load import load
-from npu_tui.report.json_report import report
+from npu_tui.profile.profile import Profile
+from npu_tui.report.report import report
 from npu_tui.report.text_report import text_report
 from npu_tui.report.timeline_picture import timeline_pictures
 
@@ -24,7 +25,7 @@ def test_a_shape_is_kept_whole(shape: str, tmp_path: Path) -> None:
     pairs = sum(event["ph"] == "B" for event in events)
     assert len(trace.slices) == sum(event["ph"] == "X" for event in events) + pairs
     assert len(trace.links) == sum(event["ph"] == "f" for event in events)
-    found = report(trace)
+    found = report(Profile(trace).whole)
     assert found["trace"]["slices"] == len(trace.slices)
     assert text_report(found).strip()
     assert all(picture.startswith("<svg") for picture in timeline_pictures(trace))
