@@ -34,6 +34,7 @@ from npu_tui.report.text_report import text_report  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402
 from npu_tui.tui.tabs import TABS  # noqa: E402
+from npu_tui.tui.terminal.internals import strips_of  # noqa: E402
 
 TEXTS = {
     "title": "\x1b]0;owned\x07",
@@ -135,7 +136,7 @@ async def test_every_cell_of_every_screen(trace: Trace) -> None:
                 if key:
                     await driver.send(key)
                     await driver.settle()
-                for strip in driver.app.screen._compositor.render_strips():
+                for strip in strips_of(driver.app.screen):
                     assert dangerous(strip.text) == [], (key, strip.text)
                     assert strip.cell_length == size[0], (key, strip.text)
                     links = [segment.style.link for segment in strip if segment.style and segment.style.link]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,34 @@ def modules_of(room: str) -> list[str]:
     paths = sorted((ROOT / "npu_tui" / room).rglob("*.py"))
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
     return [name.removesuffix(".__init__") for name in names]
+
+
+ARGUED = {("npu_tui.profile.part", "npu_tui.profile.profile")}
+"""Imports for types only that may close a circle: a part of a profile reads the profile that makes it."""
+
+
+def imports_of(path: Path, modules: set[str]) -> set[str]:
+    """The ``modules`` that a file names in its imports, also in those that only a type checker runs."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{name.name}" for name in node.names}
+            found |= inner & modules or {node.module}
+    return found & modules
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    paths = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+             for path in (ROOT / "npu_tui").rglob("*.py")}  # fmt: skip
+    graph = {name: imports_of(path, set(paths)) - {name} for name, path in paths.items()}
+    for name, other in ARGUED:
+        graph[name].discard(other)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
 
 
 def test_contracts_are_kept() -> None:

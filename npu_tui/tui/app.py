@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
-from textual._xterm_parser import XTermParser
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
 
@@ -27,6 +25,7 @@ from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.clipboard import to_tmux
+from npu_tui.tui.terminal.internals import PlainApp, events_of
 from npu_tui.tui.terminal.repaint import Repaint
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.terminal.theme import THEMES
@@ -47,7 +46,7 @@ _COLOUR_SYSTEMS: dict[str, Literal["truecolor", "256", "standard"]] = {
 UNREADABLE, INTERNAL, INTERRUPTED = 3, 70, 130
 
 
-class NpuTui(App[InputError | None], inherit_bindings=False):
+class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     """Opens ``path``, or a session that is loaded already, and draws as ``terminal`` can show it.
 
     The result is the error that kept it from opening.
@@ -77,8 +76,7 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
         """Opens at ``start``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run."""
         super().__init__()
         self.use_command_palette = True
-        for binding in quit_bindings():
-            self._bindings.key_to_bindings.setdefault(binding.key, []).append(binding)
+        self.bind_first(quit_bindings())
         self._start = start
         self._notes = notes
         self._seen = seen
@@ -115,7 +113,7 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
         if not self.is_headless:
             asyncio.get_running_loop().set_default_executor(self.beside)
         # What was typed while the terminal was asked comes first.
-        for event in XTermParser().feed(self.terminal.typed.decode("utf-8", "replace")):
+        for event in events_of(self.terminal.typed.decode("utf-8", "replace")):
             event.set_sender(self)
             self.post_message(event)
         if self._session is not None:
@@ -155,20 +153,15 @@ class NpuTui(App[InputError | None], inherit_bindings=False):
     def copy_to_clipboard(self, text: str) -> None:
         """Copy ``text`` to the clipboard of the terminal, through tmux where that is between."""
         if not self.is_headless and to_tmux(text):
-            self._clipboard = text
+            self.remember_copied(text)
         else:
             super().copy_to_clipboard(text)
 
-    def _fatal_error(self) -> None:
-        """End with one line instead of Textual's pages of locals, unless those are asked for."""
+    def last_words(self, error: str) -> tuple[RenderableType, int] | None:
+        """One line instead of Textual's pages of locals, unless those are asked for."""
         if os.environ.get(_DEBUG):
-            super()._fatal_error()
-            return
-        self._return_code = INTERNAL
-        error = sys.exc_info()[1] or self._exception
-        words = printable(f"{type(error).__name__}: {error}")
-        self._exit_renderables.append(Text(say("app.crashed", error=words, variable=_DEBUG)))
-        self._close_messages_no_wait()
+            return None
+        return Text(say("app.crashed", error=printable(error), variable=_DEBUG)), INTERNAL
 
     def _explore(self, session: Session) -> None:
         """Explore ``session``, from where the user is if there is less of it on screen."""

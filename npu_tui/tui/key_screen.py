@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from rich.text import Text
 from textual import events
-from textual.binding import BindingsMap
 from textual.screen import Screen
 
 from npu_tui.analysis.launches.code_lines import CodeLine
@@ -17,6 +16,7 @@ from npu_tui.tui.keys.bindings import ASKING, screen_bindings
 from npu_tui.tui.keys.commands import COMMANDS
 from npu_tui.tui.keys.key_names import is_han
 from npu_tui.tui.sheets.sheet import Sheet
+from npu_tui.tui.terminal.internals import bind
 from npu_tui.tui.widgets.header import StatusLine
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.tui.widgets.timeline import Timeline
@@ -29,7 +29,7 @@ class KeyScreen(Screen[None], inherit_bindings=False):
 
     def __init__(self, timeline: Timeline, prompt: Prompt) -> None:
         super().__init__()
-        self._bindings = BindingsMap(screen_bindings())  # the user's keys are known only now
+        bind(self, screen_bindings())  # the user's keys are known only now
         self._timeline = timeline
         self._prompt = prompt
         self._line = StatusLine()

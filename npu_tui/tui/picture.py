@@ -17,6 +17,7 @@ from npu_tui.trace.text import drawable, printable
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.keys.key_names import find_key
 from npu_tui.tui.session import make_session
+from npu_tui.tui.terminal.internals import strips_of
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.cells.ansi import Rgb
 from npu_tui.view.cells.grid import Attr
@@ -72,7 +73,7 @@ async def _picture(app: NpuTui, trace: Trace, columns: int, rows: int, keys: lis
 def screen_runs(app: NpuTui) -> list[list[Piece]]:
     """The rows of the screen as styled pieces, colours as RGB."""
     theme = _terminal_theme(app.terminal)
-    strips = app.screen._compositor.render_strips()
+    strips = strips_of(app.screen)
     return [[_piece(segment, theme) for segment in strip] for strip in strips]
 
 

@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session
+from npu_tui.tui.terminal.internals import strips_of
 from npu_tui.tui.widgets.panel import Panel, Rows
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.tui.widgets.timeline import Timeline
@@ -143,7 +144,7 @@ class Driver:
 
     def rows(self) -> list[str]:
         """The characters on screen."""
-        return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
+        return [strip.text.rstrip() for strip in strips_of(self.app.screen)]
 
     def text(self) -> str:
         return "\n".join(self.rows())

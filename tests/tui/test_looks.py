@@ -21,6 +21,7 @@ from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.picture import screen_runs
 from npu_tui.tui.session import Session
+from npu_tui.tui.terminal.internals import strips_of
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.cells.glyphs import plain_text, redraw
 from npu_tui.view.cells.grid import Grid
@@ -49,7 +50,7 @@ async def walk(driver: Driver):
         if data:
             await driver.send(data)
             await driver.settle()
-        yield data, driver.app.screen._compositor.render_strips()
+        yield data, strips_of(driver.app.screen)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -114,7 +115,7 @@ async def test_the_alert_is_said_in_the_palette_of_the_terminal(session):
         async with opened(session, terminal) as driver:
             colours = {
                 segment.style.color
-                for segment in driver.app.screen._compositor.render_strips()[0]
+                for segment in strips_of(driver.app.screen)[0]
                 if segment.style and segment.style.bold and segment.style.color and "starved" in segment.text
             }
             colour = colours.pop()
@@ -173,7 +174,7 @@ async def test_wide_names_keep_every_row_its_width(wide_session, size, terminal)
             if data:
                 await driver.send("\x1b[1;2C" if data == "shift" else data)
                 await driver.settle()
-            for strip in driver.app.screen._compositor.render_strips():
+            for strip in strips_of(driver.app.screen):
                 assert strip.cell_length == size[0], (data, strip.text)
                 assert cell_count(strip.text) == size[0], (data, strip.text)
             if data == "l" and terminal.glyphs == "blocks":
@@ -187,7 +188,7 @@ async def test_a_cut_through_a_wide_name_is_clean(wide_session):
     async with opened(wide_session, Terminal(), (81, 24)) as driver:
         await driver.send("?")
         await driver.settle()
-        for strip in driver.app.screen._compositor.render_strips():
+        for strip in strips_of(driver.app.screen):
             assert strip.cell_length == 81
             assert "\0" not in strip.text
 

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
+import asyncio
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-
-from terminal import Terminal, npu_tui
+from driving import Driver, keys_of, opened
+from textual import events
+from textual.drivers.headless_driver import HeadlessDriver
 
 from npu_tui.tui.terminal.pace import QUESTION, Pace
+from npu_tui.tui.widgets import timeline
 
 
 class Clock:
@@ -101,19 +99,39 @@ def test_answers_nobody_asked_for_are_ignored(clock: Clock) -> None:
     assert pace.on_the_way == 1
 
 
-def test_the_program_waits_for_the_terminal_and_merges_what_comes_meanwhile() -> None:
-    terminal = Terminal(npu_tui("demo"), 120, 40)
-    try:
-        data, _ = terminal.read(until="▾ CANN".encode(), quiet=0.5)
-        asked = data.count(QUESTION.encode())
-        assert asked
-        os.write(terminal.master, b"\x1b[3;3R" * asked)
-        for _ in range(20):
-            os.write(terminal.master, b"w")
-            terminal.read(quiet=0.05, limit=0.05)
-        data, _ = terminal.read(quiet=0.3, limit=0.6)
-        os.write(terminal.master, b"\x1b[3;3R")
-        after, _ = terminal.read(quiet=0.3, limit=2.0)
-        assert after.count(QUESTION.encode()) == 1, "what was pressed meanwhile is one picture"
-    finally:
-        terminal.close()
+async def handled(driver: Driver) -> None:
+    """Wait until no message waits to be handled, whether or not a frame waits for the terminal."""
+    quiet = 0
+    while quiet < 3:
+        await asyncio.sleep(0.001)
+        pumps = [driver.app, *driver.app.screen.walk_children(with_self=True)]
+        quiet = quiet + 1 if all(pump.message_queue_size == 0 for pump in pumps) else 0
+
+
+async def answer(driver: Driver) -> None:
+    """Let the terminal say that it has shown all frames."""
+    for _ in range(driver.timeline.pace.on_the_way):
+        driver.app.post_message(events.CursorPosition(0, 0))
+    await driver.idle()
+
+
+async def test_what_is_pressed_while_the_terminal_is_busy_is_one_picture(session, clock, monkeypatch) -> None:
+    monkeypatch.setattr(HeadlessDriver, "is_headless", False)  # else nothing is written
+    monkeypatch.setattr(timeline, "Pace", lambda: Pace(clock))
+    async with opened(session) as driver:
+        pace = driver.timeline.pace
+        clock.now += 0.001
+        await answer(driver)
+        assert pace.on_the_way == 0
+        await driver.send("w")
+        assert pace.on_the_way == 1
+        shown = driver.timeline.frame
+        for key in "wwwww":
+            before = driver.window
+            driver.app.post_message(keys_of(key)[0])
+            while driver.window == before:
+                await handled(driver)
+        assert driver.timeline.frame is shown, "the terminal has not shown the last frame yet"
+        await answer(driver)
+        assert driver.timeline.frame is not shown
+        assert pace.on_the_way == 1

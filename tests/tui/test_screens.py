@@ -18,6 +18,7 @@ from npu_tui.tui.keys.commands import COMMANDS
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets.help_sheet import HelpSheet
+from npu_tui.tui.terminal.internals import strips_of
 
 FIXTURE = Path("fixtures/dispatch_bound")
 
@@ -179,7 +180,7 @@ async def test_the_loading_screen_tells_how_far_it_is(monkeypatch):
     async with app.run_test(size=(80, 24)) as pilot:
         await until(reached.is_set)
         await pilot.pause()
-        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        text = "\n".join(strip.text for strip in strips_of(app.screen))
         go_on.set()
         assert "3 of 7 MB, 12,345 events" in text
         assert "fixtures/dispatch_bound" in text

@@ -9,6 +9,8 @@ import pytest
 from driving import opened
 from terminals import PROGRAM, Terminal
 
+from npu_tui.tui.terminal.internals import strips_of
+
 PROFILE = "fixtures/dispatch_bound"
 KEYS = [
     "x",
@@ -39,7 +41,7 @@ async def test_every_size_can_be_walked(session, size):
     async with opened(session, size) as driver:
         for key in KEYS:
             await driver.press(key)
-            for strip in driver.app.screen._compositor.render_strips():
+            for strip in strips_of(driver.app.screen):
                 assert strip.cell_length == size[0], (key, strip.text)
 
 

@@ -128,3 +128,10 @@ def _forward_of(trace: Trace, item: I64) -> I64:
     around = Around(trace, forward[:-1] >= 0)
     backward = np.where(forward[item] >= 0, item, around.find(slices.lane[item], slices.start[item], slices.end[item]))
     return forward[backward]
+
+
+def line_of(trace: Trace, item: int) -> CodeLine | None:
+    """The innermost user frame of slice ``item``, or of the operation that launched it; None without a call stack."""
+    operation = int(operation_of(trace, np.array([item], np.int64))[0])
+    stack = int(stack_of(trace, np.array([item if operation < 0 else operation], np.int64))[0])
+    return user_line(trace.stacks[stack]) if stack >= 0 else None

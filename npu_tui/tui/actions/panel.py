@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.launches.code_lines import CodeLine, line_of
 from npu_tui.strings import say
 from npu_tui.tui.actions.base import Base
-from npu_tui.tui.explore.editor import line_of
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.tab import Table
 from npu_tui.tui.widgets.panel import Panel

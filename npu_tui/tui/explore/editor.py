@@ -1,4 +1,4 @@
-"""From a slice to its line of code, and from there into the user's editor."""
+"""A line of code in the user's editor."""
 
 from __future__ import annotations
 
@@ -8,23 +8,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from textual.app import App, SuspendNotSupported
 
-from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.launches.origin import operation_of
+from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.strings import say
-from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, printable
 
 _EDITOR = "vi"
-
-
-def line_of(trace: Trace, item: int) -> CodeLine | None:
-    """The innermost user frame of slice ``item``, or of the operation that launched it; None without a call stack."""
-    operation = int(operation_of(trace, np.array([item], np.int64))[0])
-    stack = int(stack_of(trace, np.array([item if operation < 0 else operation], np.int64))[0])
-    return user_line(trace.stacks[stack]) if stack >= 0 else None
 
 
 def open_line(app: App[Any], code: CodeLine) -> str:

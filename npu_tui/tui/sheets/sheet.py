@@ -5,13 +5,13 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import BindingsMap
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from npu_tui.strings import say
 from npu_tui.tui.keys.bindings import closing_bindings
+from npu_tui.tui.terminal.internals import bind
 
 
 class Sheet(ModalScreen[None]):
@@ -28,7 +28,7 @@ class Sheet(ModalScreen[None]):
 
     def __init__(self, title: str, content: RenderableType) -> None:
         super().__init__()
-        self._bindings = BindingsMap(closing_bindings("help", "panel"))
+        bind(self, closing_bindings("help", "panel"))
         self._heading = title
         self._content = content
 

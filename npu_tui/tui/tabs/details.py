@@ -9,7 +9,7 @@ from rich.text import Text
 
 from npu_tui.analysis.launches.backlog import host_lead
 from npu_tui.analysis.launches.chain import Chain, chain_of
-from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.launches.code_lines import CodeLine, line_of
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.work.ranges import self_time
 from npu_tui.ingest.errors import InputError
@@ -18,7 +18,6 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import on_one_line, printable
 from npu_tui.trace.units import duration_text, exact_text
-from npu_tui.tui.explore.editor import line_of
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.links import shape_text
 from npu_tui.tui.tabs.tab import Content, Context, Tab

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from rich.color import Color
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
-from textual.cache import FIFOCache
 from textual.strip import Strip
 
+from npu_tui.tui.terminal.internals import BareStrip
 from npu_tui.view.cells.ansi import Colour, Run
 from npu_tui.view.cells.grid import Attr
 
@@ -36,7 +35,7 @@ class Shown:
         return before
 
 
-class AnsiStrip(Strip):
+class AnsiStrip(BareStrip):
     """Version ``version`` of a row of ``width`` cells.
 
     Where the terminal shows this version nothing is written, where it still shows version ``base`` it is ``change``;
@@ -58,37 +57,22 @@ class AnsiStrip(Strip):
         shown: Shown,
         last: bool = False,
     ) -> None:
-        # Strip's own initialiser makes eight caches that a row which is written whole never needs.
-        self._cell_length = width
-        self._render_cache = None
-        self._link_ids = None
-        self._cell_count = None
+        super().__init__(width)
         self._row, self._version, self._base = row, version, base
         self._change, self._whole, self._runs, self._shown, self._last = change, whole, runs, shown, last
         self._made: list[Segment] | None = None
-
-    def __getattr__(self, name: str) -> FIFOCache[Any, Any]:
-        if not name.endswith("_cache"):
-            raise AttributeError(name)
-        cache: FIFOCache[Any, Any] = FIFOCache(4)
-        setattr(self, name, cache)
-        return cache
 
     def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
         """The row itself where nothing cuts it."""
         places = list(cuts)
         return [self] if places == [self.cell_length] else super().divide(places)
 
-    @property
-    def _segments(self) -> list[Segment]:
-        self._shown.replace(self._row, 0)  # what is asked in pieces is not written as a row
+    def pieces(self) -> list[Segment]:
+        """The row in segments: what is asked in pieces is not written as a row."""
+        self._shown.replace(self._row, 0)
         if self._made is None:
             self._made = [Segment(run[0], style_of(*run[1:])) for run in self._runs()]
         return self._made
-
-    @_segments.setter
-    def _segments(self, segments: Iterable[Segment]) -> None:
-        self._made = None
 
     def render(self, console: Console) -> str:
         """What brings the terminal to this version; it is called when the row is written."""

@@ -20,6 +20,7 @@ from npu_tui.tui.keys.key_names import key_label
 from npu_tui.tui.tabs import TABS
 from npu_tui.tui.tabs.order import Order, arranged
 from npu_tui.tui.tabs.tab import GAP, Content, Row, Table
+from npu_tui.tui.terminal.internals import forget_widths
 
 _HEIGHTS = ((45, 10), (36, 8))
 _SHOWN_FROM = 36
@@ -160,7 +161,7 @@ class Rows(DataTable[Text | str]):
 
     def _fit_headings(self) -> None:
         """Draw the headings again: they may have been drawn before the widths of the columns were known."""
-        self._clear_caches()
+        forget_widths(self)
         self.refresh()
 
 

@@ -89,27 +89,27 @@ class Timeline(Widget, can_focus=True):
         self.post_message(self.Moved())
         if not self._pending:
             self._pending = True
-            self._flush_in(FRAME_SECONDS - (time.monotonic() - self._painted))
+            self._paint_in(FRAME_SECONDS - (time.monotonic() - self._painted))
 
     def frame_shown(self) -> None:
         """The terminal has shown a frame: the next one may go out."""
         self.pace.answer()
         if self._pending:
-            self._flush_in(FRAME_SECONDS - (time.monotonic() - self._painted))
+            self._paint_in(FRAME_SECONDS - (time.monotonic() - self._painted))
 
-    def _flush_in(self, seconds: float) -> None:
+    def _paint_in(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
         if seconds > 0.001:
-            self._timer = self.set_timer(seconds, self._flush)
+            self._timer = self.set_timer(seconds, self._paint_when_free)
         else:
-            self._flush()
+            self._paint_when_free()
 
-    def _flush(self) -> None:
+    def _paint_when_free(self) -> None:
         wait = self.pace.wait()
         if wait > 0:
-            self._flush_in(wait)
+            self._paint_in(wait)
             return
         self._pending = False
         rows = self._paint()

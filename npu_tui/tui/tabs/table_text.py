@@ -1,0 +1,39 @@
+"""Tables as text: in columns, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from npu_tui.trace.text import printable
+from npu_tui.tui.tabs.tab import Table
+
+
+def row_cells(cells: tuple[Text | str, ...]) -> list[str]:
+    """The cells of a row as plain texts."""
+    return [printable(cell.plain if isinstance(cell, Text) else cell) for cell in cells]
+
+
+def as_text(table: Table | None) -> list[str]:
+    """Headings and rows in columns; empty without a table."""
+    if table is None:
+        return []
+    rows = [list(table.headings), *(row_cells(row.cells) for row in table.rows)]
+    widths = [max(cell_len(row[i]) for row in rows) for i in range(len(table.headings))]
+    return ["  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows]  # fmt: skip
+
+
+def as_csv(table: Table | None) -> list[str]:
+    """Headings and rows as lines of CSV; empty without a table."""
+    if table is None:
+        return []
+    lines = []
+    for row in [list(table.headings), *(row_cells(row.cells) for row in table.rows)]:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow(row)
+        lines.append(line.getvalue())
+    return lines

@@ -1,0 +1,66 @@
+"""The private names of Textual stand in one module, and Textual still has them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from textual.app import App
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widgets import DataTable
+
+from npu_tui.tui.terminal import internals
+
+ROOM = Path(internals.__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def has() -> dict[type, set[str]]:
+    """The attributes that Textual's own objects have, those that an instance makes for itself too."""
+
+    class Bare(App[None]):
+        pass
+
+    objects = {App: Bare(), Screen: Screen(), Strip: Strip([])}
+    return {owner: {*dir(objects.get(owner, owner))} for owner, _ in internals.USED}
+
+
+@pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, names in internals.USED for name in names])
+def test_textual_still_has(owner: type, name: str, has: dict[type, set[str]]) -> None:
+    assert name in has[owner]
+
+
+def private(path: Path) -> set[str]:
+    """The private names of a file that belong to no object of its own, and private modules."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("textual._"):
+            found.add(str(node.module))
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            found.add(node.attr)
+        elif isinstance(node, ast.FunctionDef) and node.name.startswith("_") and not node.name.startswith("__"):
+            found.add(node.name)
+    return found
+
+
+def test_what_is_used_is_listed() -> None:
+    listed = {name for _, names in internals.USED for name in names}
+    used = private(Path(internals.__file__))
+    textual = {name for owner in (App, Screen, Strip, DataTable) for name in dir(owner)} | listed
+    assert {name for name in used if name in textual} == listed
+
+
+def test_no_other_module_uses_them() -> None:
+    inherited = {name for owner in (App, Screen, DataTable) for name in dir(owner)}
+    inherited |= {name for _, names in internals.USED for name in names}
+    for path in ROOM.rglob("*.py"):
+        if path == Path(internals.__file__):
+            continue
+        found = {name for name in private(path) if name in inherited or name.startswith("textual")}
+        assert not found, f"{path}: {sorted(found)}"
+
+
+def test_the_pin_is_as_tight() -> None:
+    assert '"textual~=8.2"' in (ROOM.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
