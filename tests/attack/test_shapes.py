@@ -25,7 +25,8 @@ def test_a_shape_is_kept_whole(shape: str, tmp_path: Path) -> None:
     pairs = sum(event["ph"] == "B" for event in events)
     assert len(trace.slices) == sum(event["ph"] == "X" for event in events) + pairs
     assert len(trace.links) == sum(event["ph"] == "f" for event in events)
-    found = report(Profile(trace).whole)
-    assert found["trace"]["slices"] == len(trace.slices)
+    part = Profile(trace).whole
+    found = report(part)
+    assert found.trace.slices == len(trace.slices)
     assert text_report(found).strip()
-    assert all(picture.startswith("<svg") for picture in timeline_pictures(trace))
+    assert all(picture.startswith("<svg") for picture in timeline_pictures(part))
