@@ -36,7 +36,7 @@ loaded = time.perf_counter()
 found = report(Profile(trace).whole)
 text_report(found)
 reported = time.perf_counter()
-timeline_pictures(trace)
+timeline_pictures(Profile(trace).whole)
 drawn = time.perf_counter()
 print(loaded - begun, reported - loaded, drawn - reported, memory() - base)
 """
