@@ -10,6 +10,7 @@ from pathlib import Path
 from npu_tui import __version__
 from npu_tui.commands.look import add_look
 from npu_tui.commands.place import add_place, place_of
+from npu_tui.commands.profile_options import add_opening, refuse_terminal
 from npu_tui.commands.settings_file import read_settings, thresholds_of
 from npu_tui.commands.streams import DONE, USAGE, end_process, refuse, write
 from npu_tui.strings import say
@@ -26,12 +27,10 @@ def run(words: list[str]) -> int:
     )
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
-    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
+    add_opening(parser)
     add_look(parser)
     add_place(parser)
     options = parser.parse_args(words)
-    from npu_tui.commands.profile_options import refuse_terminal
-
     refuse_terminal(parser, options.path)
     return explore(Path(options.path), parser, options, not options.no_cache)
 
@@ -41,7 +40,7 @@ def explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Names
     from npu_tui.ingest.opening import opening_of
 
     start = place_of(parser, options)
-    opening = opening_of(path, cached)
+    opening = opening_of(path, cached, getattr(options, "source", None))
     if not (sys.stdout.isatty() and _has_keys()):
         from npu_tui.profile.profile import Profile
         from npu_tui.report.report import report

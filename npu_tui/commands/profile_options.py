@@ -11,6 +11,7 @@ from npu_tui.strings import say
 
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.ingest.source.find import Form
     from npu_tui.profile.part import ProfilePart
     from npu_tui.profile.profile import Profile
 
@@ -24,6 +25,12 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
     part.add_argument("--range", metavar="A..B", help=say("cli.range"))
     part.add_argument("--step", type=int, metavar="N", help=say("cli.step"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    add_opening(parser)
+
+
+def add_opening(parser: argparse.ArgumentParser) -> None:
+    """The options that say from where a trace is read."""
+    parser.add_argument("--source", choices=("text", "db"), help=say("cli.source"))
     parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
 
 
@@ -33,12 +40,12 @@ def refuse_terminal(parser: argparse.ArgumentParser, path: str) -> None:
         parser.error(say("cli.piped_terminal"))
 
 
-def opened_profile(path: str, cached: bool, thresholds: Thresholds) -> Profile:
-    """The profile at ``path``. Raises ``InputError`` if it cannot be read."""
+def opened_profile(path: str, cached: bool, thresholds: Thresholds, form: Form | None = None) -> Profile:
+    """The profile at ``path``, in ``form`` where both forms are there. Raises ``InputError`` if it cannot be read."""
     from npu_tui.ingest.opening import opening_of
     from npu_tui.profile.profile import Profile
 
-    opening = opening_of(path, cached)
+    opening = opening_of(path, cached, form)
     return Profile(opening.trace(), opening.source, thresholds)
 
 
@@ -56,7 +63,7 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Pro
     if selection is None:
         parser.error(say("cli.bad_range"))
     refuse_terminal(parser, options.path)
-    profile = opened_profile(options.path, not options.no_cache, thresholds)
+    profile = opened_profile(options.path, not options.no_cache, thresholds, options.source)
     trace = profile.trace
     if selection.window.start > trace.end or selection.window.end < 0:
         parser.error(say("cli.outside", end=exact_text(trace.end)))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from npu_tui.commands.look import add_look
 from npu_tui.commands.place import add_place, place_of
+from npu_tui.commands.profile_options import add_opening, refuse_terminal
 from npu_tui.commands.settings_file import read_settings
 from npu_tui.commands.streams import DONE, USAGE
 from npu_tui.strings import say
@@ -21,7 +22,7 @@ def run(words: list[str]) -> int:
     parser.add_argument("--keys", default="", help=say("cli.keys"))
     add_look(parser)
     add_place(parser)
-    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
+    add_opening(parser)
     options = parser.parse_args(words)
     columns, _, rows = options.size.partition("x")
     if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
@@ -29,7 +30,6 @@ def run(words: list[str]) -> int:
     if not options.output.endswith(".svg"):
         parser.error(say("cli.bad_output"))
     from npu_tui.analysis.thresholds import Thresholds
-    from npu_tui.commands.profile_options import refuse_terminal
     from npu_tui.ingest.opening import opening_of
     from npu_tui.profile.profile import Profile
     from npu_tui.tui.picture import picture, unknown_keys
@@ -44,7 +44,7 @@ def run(words: list[str]) -> int:
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
     refuse_terminal(parser, options.path)
-    opening = opening_of(options.path, not options.no_cache)
+    opening = opening_of(options.path, not options.no_cache, options.source)
     profile = Profile(opening.trace(), opening.source, Thresholds(**settings.thresholds))  # type: ignore[arg-type]
     notes = Path(options.notes) if options.notes else None
     drawn = picture(profile, int(columns), int(rows), keys, terminal, start, notes)

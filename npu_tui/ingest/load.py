@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from npu_tui.ingest.build.trace import build_trace
+from npu_tui.ingest.database.load import load_database
 from npu_tui.ingest.errors import Cancelled, InputError, WorkerError
 from npu_tui.ingest.json.chunks import BOM, CHUNK, ChunkReader, TooLongError, array_start
 from npu_tui.ingest.json.columns import Columns
@@ -38,7 +39,6 @@ _EARLY_SECONDS = 0.5
 _EARLY_SHARE = 0.7
 """Behind this share of the file the whole trace comes soon."""
 
-_SQLITE = b"SQLite format 3\0"
 _LONGEST_HEAD = 64 << 20
 
 
@@ -62,9 +62,10 @@ def load(
     gc.disable()  # nothing decoded is cyclic, and a collection walks every event
     try:
         source = path if isinstance(path, Source) else find_source(Path(path))
-        reading = _Reading(source, progress or _silent, chunk_size, range_bytes, workers, early)
         try:
-            return reading.trace()
+            if source.kind == "database":
+                return load_database(source.path, source.rank, progress or _silent, early)
+            return _Reading(source, progress or _silent, chunk_size, range_bytes, workers, early).trace()
         except UnknownValuesError:
             return _Reading(source, progress or _silent, chunk_size, 0, None, None, alone=True).trace()
         except OSError as error:
@@ -275,7 +276,5 @@ def _may_begin_later(head: bytes) -> bool:
 def _refusal(file: Path, head: bytes) -> str:
     if not head.strip():
         return f"{file}: byte 0: the file is empty; profile again, or let the analysis of the profile finish"
-    if head.startswith(_SQLITE):
-        return f"{file}: byte 0: a database of the profiler; export the profile as text (export_type) and give that"
     seen = repr(head.lstrip()[:12]).removeprefix("b")
     return f"{file}: byte 0: expected a JSON array of trace events, found {seen}; give a trace_view.json"

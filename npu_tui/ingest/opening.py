@@ -15,19 +15,19 @@ from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.workers import Workers, worker_count
 from npu_tui.ingest.load import Early, Progress, load, no_room
-from npu_tui.ingest.source.find import PIPE, PIPED, Source, find_source
+from npu_tui.ingest.source.find import PIPE, PIPED, Form, Source, find_source, form_of
 from npu_tui.ingest.source.unpack import Unpacking, spooled
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
 
-def opening_of(path: str | Path, cached: bool = True) -> Opening:
-    """``path`` to be opened; ``-`` is what comes through standard input.
+def opening_of(path: str | Path, cached: bool = True, form: Form | None = None) -> Opening:
+    """``path`` to be opened, in ``form`` where both forms are there; ``-`` is what comes through standard input.
 
     Raises ``InputError`` if there is none.
     """
     if Path(path) != PIPED:
-        return Opening(Path(path), cached)
+        return Opening(Path(path), cached, form=form)
     try:
         return Opening(PIPED, cached, os.fdopen(os.dup(0), "rb"))
     except OSError as error:
@@ -41,8 +41,11 @@ class Opening:
     tells that it is the same before all of it has been read.
     """
 
-    def __init__(self, path: Path, cached: bool = True, piped: BinaryIO | None = None) -> None:
+    def __init__(
+        self, path: Path, cached: bool = True, piped: BinaryIO | None = None, form: Form | None = None
+    ) -> None:
         self.path = path
+        self._form = form
         self._cached = cached
         self._piped = piped
         self._workers: Workers | None = None
@@ -50,7 +53,7 @@ class Opening:
     @once
     def source(self) -> Source:
         """What is there. Raises ``InputError`` as ``find_source`` does."""
-        return PIPE if self._piped is not None else find_source(self.path)
+        return PIPE if self._piped is not None else find_source(self.path, self._form)
 
     @once
     def _key(self) -> str | None:
@@ -63,7 +66,7 @@ class Opening:
         Raises ``InputError`` if there is nothing to open.
         """
         source, key = self.source, self._key
-        if source.files and (key is None or not cache.has(key)):
+        if source.files and source.kind != "database" and (key is None or not cache.has(key)):
             with contextlib.suppress(OSError):
                 count = worker_count(sum(file.stat().st_size for file in source.files))
                 self._workers = Workers(count) if count > 1 else None
@@ -108,6 +111,9 @@ def _piped_trace(stream: BinaryIO, progress: Progress | None, early: Early | Non
         copy, path = spooled(stream, advance)
     except OSError as error:
         raise InputError(f"{PIPED}: {no_room(error) or error.strerror or error}") from error
+
+    if form_of(Path(path)) == "db":
+        raise InputError(f"{PIPED}: a database does not come through a pipe; give its file")
 
     def named(trace: Trace) -> None:
         trace.path = str(PIPED)

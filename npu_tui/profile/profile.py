@@ -34,7 +34,7 @@ from npu_tui.trace.once import once
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-SourceKind = Literal["trace_view_json", "msprof_json", "profile_directory", "chrome_trace"]
+SourceKind = Literal["trace_view_json", "msprof_json", "profile_directory", "database", "chrome_trace"]
 
 _KEPT_PARTS = 8
 """Ranges that a user marks come and go; the last ones stay measured."""
@@ -70,7 +70,9 @@ class Profile:
 
     @property
     def kind(self) -> SourceKind:
-        """What the user opened: as discovery found it, else by the layers of the trace."""
+        """What the user opened, or the database that was found there: as discovery tells, else by the layers."""
+        if self.source is not None and self.source.kind == "database":
+            return "database"
         if self.source is not None and self.source.is_directory:
             return "profile_directory"
         if self.source is not None and self.source.kind in ("trace_view_json", "msprof_json"):

@@ -20,7 +20,10 @@ import numpy.typing as npt
 
 from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.ingest.copy.proof import BLOCK, Progress, checksums, codes_hold, proven
+from npu_tui.ingest.database.args import DatabaseArgs
+from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import Unpacking
+from npu_tui.trace.args import ArgReader
 from npu_tui.trace.model import Chunks, Counters, EventFile, Health, Lane, Layer, Links, Series, Slices, Trace
 from npu_tui.trace.rows import Rows
 
@@ -163,14 +166,15 @@ def _packed_head(descriptor: int) -> bytes:
 
 
 class Container:
-    """The trace in the file ``descriptor``, which lay at ``path`` and has its events in ``files``.
+    """The trace in the file ``descriptor``, whose events lie in ``source``.
 
     Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file is not as it was written,
     ``OSError`` if it cannot be read.
     """
 
-    def __init__(self, descriptor: int, path: str, files: tuple[Path, ...], rank: int | None) -> None:
+    def __init__(self, descriptor: int, source: Source) -> None:
         status = os.fstat(descriptor)
+        files, rank = source.files, source.rank
         try:
             self._head = head = _decode(_packed_head(descriptor))
         except msgspec.DecodeError as error:
@@ -179,11 +183,14 @@ class Container:
             raise DamagedError
         if (head.size, head.stamp) != (status.st_size, status.st_mtime_ns):
             raise DamagedError
+        if source.kind == "database" and rank is None:
+            rank = head.layers[0].rank if head.layers else None  # the database itself tells it
         if (head.lanes and head.lanes[0].rank != rank) or (head.layers and head.layers[0].rank != rank):
             head.layers = [replace(layer, rank=rank) for layer in head.layers]
             head.lanes = [replace(lane, rank=rank) for lane in head.lanes]
         self._descriptor = descriptor
-        self._path = path
+        self._path = str(source.path)
+        self._kind = source.kind
         self._files = tuple(_event_file(file, *known) for file, known in zip(files, head.files, strict=True))
         self._rank = rank
 
@@ -222,6 +229,9 @@ class Container:
             raise DamagedError from error
         groups["counters"]["series"] = head.series
         held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
+        args: ArgReader = JsonArgs(self._path, self._files, held["chunks"], sum(head.events.values()))
+        if self._kind == "database":
+            args = DatabaseArgs(self._path, self._files[0], held["chunks"])
         return Trace(
             path=self._path,
             files=self._files,
@@ -237,7 +247,7 @@ class Container:
             link_categories=head.link_categories,
             events=head.events,
             health=head.health,
-            args=JsonArgs(self._path, self._files, held["chunks"], sum(head.events.values())),
+            args=args,
             **held,
         )
 

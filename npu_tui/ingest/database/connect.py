@@ -118,7 +118,7 @@ def open_database(path: Path) -> Database:
             path, copy = _padded_copy(path, header)
             connection = _connected(path, "mode=ro&immutable=1")
         elif header.write_ahead:
-            if _beside(path):
+            if changes_beside(path):
                 path, copy = _private_copy(path)
                 connection = _connected(path, "mode=rw")
             else:
@@ -127,7 +127,7 @@ def open_database(path: Path) -> Database:
             try:
                 connection = _connected(path, "mode=ro")
             except sqlite3.OperationalError:
-                if _beside(path):
+                if changes_beside(path):
                     path, copy = _private_copy(path)
                     connection = _connected(path, "mode=rw")
                 else:
@@ -140,8 +140,16 @@ def open_database(path: Path) -> Database:
         raise InputError(f"{path}: {error.strerror or error}; give a database that can be read") from error
 
 
-def _beside(path: Path) -> list[Path]:
-    """The files with changes that are not in the database yet."""
+def is_whole(path: Path) -> bool:
+    """Whether the file at ``path`` is all of a database: not cut off, and nothing beside it still to be taken in."""
+    try:
+        return path.stat().st_size >= header_of(path).size and not changes_beside(path)
+    except (OSError, InputError):
+        return False
+
+
+def changes_beside(path: Path) -> list[Path]:
+    """The files with changes that are not in the database yet. Raises ``OSError`` if nobody may look."""
     files = [path.with_name(path.name + suffix) for suffix in _SIDECARS]
     return [file for file in files if file.is_file() and file.stat().st_size]
 
@@ -171,7 +179,7 @@ def _private_copy(path: Path) -> tuple[Path, object]:
     folder = tempfile.TemporaryDirectory(prefix="npu-tui-", dir=scratch_folder(), ignore_cleanup_errors=True)
     copy = Path(folder.name) / path.name
     shutil.copyfile(path, copy)
-    for file in _beside(path):
+    for file in changes_beside(path):
         shutil.copyfile(file, Path(folder.name) / file.name)
     return copy, folder
 

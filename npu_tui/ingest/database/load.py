@@ -21,63 +21,79 @@ from npu_tui.ingest.database.rows import Tables
 from npu_tui.ingest.database.texts import Texts
 from npu_tui.ingest.database.whole import Whole
 from npu_tui.ingest.errors import Cancelled, InputError
+from npu_tui.ingest.json.whole_columns import Gathered
 from npu_tui.trace.model import EventFile, Health, Trace
 
 Progress = Callable[[int, int, int], bool]
+Early = Callable[[Trace], None]
 
 _MINDSPORE = "ascend_mindspore_profiler"
 _LISTED = 4
+_WORTH_A_PICTURE = 64 << 20
+"""Bytes of a database that takes longer than anybody waits for a first picture."""
 
 
-def load_database(path: Path, rank: int | None, progress: Progress) -> Trace:
+def load_database(path: Path, rank: int | None, progress: Progress, early: Early | None = None) -> Trace:
     """The trace in the database at ``path``; ``rank`` counts where it is known already.
 
-    ``progress`` is called with (bytes read, bytes in all, slices and samples so far). Raises ``InputError`` if the
-    database cannot be read or holds no event, ``Cancelled`` if ``progress`` returns False.
+    ``progress`` is called with (bytes read, bytes in all, slices and samples so far), ``early`` with the trace of the
+    device, which is read first. Raises ``InputError`` if the database cannot be read or holds no event, ``Cancelled``
+    if ``progress`` returns False, ``OSError`` where there is no room for a private copy.
     """
     database = open_database(path)
     try:
-        return _read(path, database, rank, progress)
+        return _Loading(path, database, rank, progress, early).trace()
     finally:
         database.connection.close()
 
 
-def _read(path: Path, database: Database, rank: int | None, progress: Progress) -> Trace:
-    tables = Tables(database)
-    whole = Whole(tables)
-    done = 0
+class _Loading:
+    """One loading of ``database``, which lies at ``path``."""
 
-    def report(share: float) -> None:
-        nonlocal done
-        done = max(done, int(database.size * share))
-        if not progress(done, database.size, whole.gathered.count):
+    def __init__(
+        self, path: Path, database: Database, rank: int | None, progress: Progress, early: Early | None
+    ) -> None:
+        self._path = path
+        self._database = database
+        self._progress = progress
+        self._early = early
+        self._gathered = Gathered()
+        self._tables = Tables(database, self._advanced)
+        self._whole = Whole(self._tables, self._gathered)
+        self._rank = _rank_of(self._tables, path) if rank is None else rank
+        self._file = EventFile(str(database.path), database.size, database.copy)
+
+    def _advanced(self, share: float) -> None:
+        size = self._database.size
+        if not self._progress(int(size * share), size, self._gathered.count):
             raise Cancelled
 
-    report(0.0)
-    texts = Texts(tables)
-    connections = Connections(tables)
-    report(0.1)
-    host = read_host(tables, texts, whole, connections, "MindSpore" if path.name.startswith(_MINDSPORE) else "Python")
-    report(0.7)
-    tasks = read_device(tables, texts, whole)
-    collectives = read_collectives(tables, texts, whole, tasks)
-    report(0.9)
-    read_overlap(tables, whole, tasks, collectives)
-    read_counters(tables, texts, whole)
-    read_links(whole, host, connections, tasks, collectives)
-    report(1.0)
-    if not whole.gathered.count:
-        raise InputError(_empty(path, tables))
-    health = Health(truncated=database.cut)
-    health.warnings += database.notes + _losses(tables, texts)
-    if database.copy is None and database.changed():
-        health.warnings.append("the database was written to while it was read: open it again when it is finished")
-    file = EventFile(str(database.path), database.size, database.copy)
-    if rank is None:
-        rank = _rank(tables, path)
-    trace = build_trace(whole.gathered, str(path), (file,), rank, health)
-    trace.args = DatabaseArgs(trace.path, file, trace.chunks)
-    return trace
+    def trace(self) -> Trace:
+        """Read all tables and put the trace together."""
+        tables, whole = self._tables, self._whole
+        texts, connections = Texts(tables), Connections(tables)
+        tasks = read_device(tables, texts, whole)
+        collectives = read_collectives(tables, texts, whole, tasks)
+        read_overlap(tables, whole, tasks, collectives)
+        read_counters(tables, texts, whole)
+        if self._early is not None and self._database.size >= _WORTH_A_PICTURE and whole.gathered.phases["X"]:
+            self._early(self._built(whole.gathered.so_far(), Health()))
+        python = "MindSpore" if self._path.name.startswith(_MINDSPORE) else "Python"
+        host = read_host(tables, texts, whole, connections, python)
+        read_links(whole, host, connections, tasks, collectives)
+        if not whole.gathered.count:
+            raise InputError(_empty(self._path, tables))
+        self._advanced(1.0)
+        health = Health(truncated=self._database.cut)
+        health.warnings += self._database.notes + _losses(tables, texts)
+        if self._database.copy is None and self._database.changed():
+            health.warnings.append("the database was written to while it was read: open it again when it is finished")
+        return self._built(whole.gathered, health)
+
+    def _built(self, gathered: Gathered, health: Health) -> Trace:
+        trace = build_trace(gathered, str(self._path), (self._file,), self._rank, health)
+        trace.args = DatabaseArgs(trace.path, self._file, trace.chunks)
+        return trace
 
 
 def _losses(tables: Tables, texts: Texts) -> list[str]:
@@ -104,7 +120,7 @@ def _empty(path: Path, tables: Tables) -> str:
     return f"{path}: no table of the profiler with an event in this database; profile again"
 
 
-def _rank(tables: Tables, path: Path) -> int | None:
+def _rank_of(tables: Tables, path: Path) -> int | None:
     """The rank that the database names, else the one in its file name; None without either."""
     table = tables.find("RANK_DEVICE_MAP")
     try:

@@ -6,10 +6,12 @@ per cell.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -91,8 +93,11 @@ class Tables:
     ``lost`` counts by table the rows that could not be read.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, advance: Callable[[float], None] | None = None) -> None:
+        """``advance`` is told how much of all tables has been read, 0..1."""
         self.database = database
+        self._advance = advance
+        self._done = 0
         self.lost: dict[str, int] = {}
         self.unreadable: list[str] = []
         self._connection = database.connection
@@ -109,6 +114,16 @@ class Tables:
             if (table := self._tables.get(key)) is not None:
                 return table
         return None
+
+    @cached_property
+    def _total(self) -> int:
+        """About how many rows all tables have."""
+        total = 0
+        for name in self.names.values():
+            with contextlib.suppress(sqlite3.DatabaseError):
+                (last,) = self._connection.execute(f"SELECT max(rowid) FROM {_quoted(name)} NOT INDEXED").fetchone()
+                total += last if isinstance(last, int) and last > 0 else 0
+        return total
 
     def _described(self, name: str) -> Table | None:
         try:
@@ -160,7 +175,14 @@ class Tables:
         return found
 
     def _walk(self, table: Table, take: Callable[[int, int], int]) -> None:
-        walk = _Walk(self._connection, table.name, take)
+        def taken(low: int, high: int) -> int:
+            found = take(low, high)
+            self._done += found
+            if self._advance is not None:
+                self._advance(min(self._done / max(self._total, 1), 1.0))
+            return found
+
+        walk = _Walk(self._connection, table.name, taken)
         try:
             walk.go()
         except sqlite3.DatabaseError:

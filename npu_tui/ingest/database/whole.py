@@ -93,8 +93,8 @@ _HOST = 31
 class Whole:
     """Takes slices, samples and links and numbers processes and threads as msprof does."""
 
-    def __init__(self, tables: Tables) -> None:
-        self.gathered = Gathered()
+    def __init__(self, tables: Tables, gathered: Gathered) -> None:
+        self.gathered = gathered
         self.os_pid = 0
         self.is_older = enumeration(tables, "ENUM_API_TYPE").get(COLLECTIVE) == "hccl"
         self._sort = {**SORT, **_OLDER_SORT} if self.is_older else SORT

@@ -16,16 +16,25 @@ _TRACE = re.compile(r"trace_view\.json(?:\.gz)?")
 _MSPROF = re.compile(r"msprof_\d+\.json(?:\.gz)?")
 _SLICE = re.compile(r"msprof_slice_(\d+)_(\d+)\.json(?:\.gz)?")
 _KINETO = re.compile(r".*\.pt\.trace\.json(?:\.gz)?")
+_DATABASE = re.compile(r"(?:ascend_pytorch_profiler|ascend_mindspore_profiler)(?:_(\d{1,5}))?\.db")
+_MSPROF_DATABASE = re.compile(r"(?:msprof|msmonitor)_[\d_-]+\.db")
 _INFO = re.compile(r"profiler_info_(\d{1,5})\.json")
 _LISTED = 8
 _LEVELS = 3
 _MOST_FOLDERS = 1000
+SQLITE = b"SQLite format 3\0"
+"""How every database begins (https://www.sqlite.org/fileformat.html)."""
+
+_MISSING_FORM = {"text": "no trace as text", "db": "no database with a trace"}
 _RAW_TORCH = "FRAMEWORK"
 _RAW_MSPROF = re.compile(r"PROF_\d+_.*")
 
 
-Kind = Literal["trace_view_json", "msprof_json", "json", "pipe"]
+Kind = Literal["trace_view_json", "msprof_json", "json", "database", "pipe"]
 """What the files of a source are, as their names tell; ``json`` are events under any other name."""
+
+Form = Literal["text", "db"]
+"""The two forms in which the profilers export a trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,8 @@ class Source:
     """What discovery found at ``opened``, which is what the user gave.
 
     ``files`` hold one trace together (several only for sliced msprof exports), ``path`` is the one that stands for
-    them; ``rank`` is None where nothing beside them tells it.
+    them; ``rank`` is None where nothing beside them tells it. ``twin`` is the same trace in the other form, where both
+    lie side by side.
     """
 
     opened: Path
@@ -41,6 +51,7 @@ class Source:
     files: tuple[Path, ...]
     rank: int | None
     kind: Kind
+    twin: Path | None = None
 
     @property
     def is_directory(self) -> bool:
@@ -60,18 +71,19 @@ PIPE = Source(PIPED, PIPED, (), None, "pipe")
 """Nothing lies beside what comes through a pipe, and nothing tells what it is."""
 
 
-def find_source(path: Path) -> Source:
-    """The trace at ``path``: a file, or a directory of the profiler that holds one.
+def find_source(path: Path, form: Form | None = None) -> Source:
+    """The trace at ``path``: a file, or a directory of the profiler that holds one, in ``form`` if it matters.
 
-    A slice of an msprof export stands for all slices of that export beside it. Raises ``InputError`` if nothing is
-    there, or a directory holds no or several traces, or only data that were never parsed.
+    Where both forms lie side by side the text is taken. A slice of an msprof export stands for all slices of that
+    export beside it. Raises ``InputError`` if nothing is there, or a directory holds no or several traces, or only data
+    that were never parsed.
     """
     try:
         if not path.exists():
             raise InputError(f"{path}: no such file or directory; give a trace_view.json or a profile directory")
         if not path.is_dir():
-            return _source(path, path, _whole_export(path))
-        found = _traces_in(path) or _traces_below(path)
+            return _source(path, path, _whole_export(path)) if form in (None, form_of(path)) else _beside(path, form)
+        found = _traces_in(path, form) or _traces_below(path, form)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; give a file or directory that can be read") from error
     if len(found) == 1:
@@ -79,40 +91,84 @@ def find_source(path: Path) -> Source:
     if found:
         names = _listed([trace[0] for trace in found])
         raise InputError(f"{path}: holds {len(found)} traces; give one of them: {names}")
-    raise InputError(_nothing_in(path))
+    raise InputError(_nothing_in(path, form))
+
+
+def form_of(file: Path) -> Form:
+    """What a file is, by its name, else by its first bytes."""
+    if file.suffix == ".db":
+        return "db"
+    if not file.is_file():  # what is no file can be read only once
+        return "text"
+    with file.open("rb", buffering=0) as stream:
+        return "db" if stream.read(len(SQLITE)) == SQLITE else "text"
+
+
+def _beside(path: Path, form: Form) -> Source:
+    """The trace in ``form`` that lies beside the file ``path``."""
+    found = _traces_in(path.parent, form)
+    if len(found) == 1:
+        return _source(path, found[0][0], found[0])
+    raise InputError(f"{path}: {_MISSING_FORM[form]} beside it; leave --source out")
 
 
 def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
-    return Source(opened, path, files, _rank_of(files[0]), _kind_of(path.name))
+    kind = _kind_of(path)
+    rank = _rank_of(files[0])
+    if kind == "database" and rank is None and (match := _DATABASE.fullmatch(path.name)) and match[1]:
+        rank = int(match[1])
+    return Source(opened, path, files, rank, kind, _twin_of(path, kind))
 
 
-def _kind_of(name: str) -> Kind:
+def _twin_of(path: Path, kind: Kind) -> Path | None:
+    """The only trace beside the file ``path`` that has the other form; None without one."""
+    try:
+        others = _traces_in(path.parent, "text" if kind == "database" else "db") if path.is_file() else []
+    except OSError:
+        return None
+    return others[0][0] if len(others) == 1 else None
+
+
+def _kind_of(file: Path) -> Kind:
     """What a file is, by the name the profilers give it."""
-    if name.startswith("msprof"):
+    if form_of(file) == "db":
+        return "database"
+    if file.name.startswith("msprof"):
         return "msprof_json"
-    return "trace_view_json" if name.startswith("trace_view.") else "json"
+    return "trace_view_json" if file.name.startswith("trace_view.") else "json"
 
 
-def _traces_in(folder: Path) -> list[tuple[Path, ...]]:
+def _traces_in(folder: Path, form: Form | None = None) -> list[tuple[Path, ...]]:
     """The traces that lie in ``folder`` as the profilers lay them out; the most processed form wins."""
     for place in (folder / _OUTPUT, folder, folder / _MSPROF_OUTPUT):
         if not place.is_dir():
             continue
         files = sorted(file for file in place.iterdir() if file.is_file())
-        for pattern in (_TRACE, _MSPROF):
-            named = [file for file in files if pattern.fullmatch(file.name)]
-            if named:
-                return [(file,) for file in _newest(named)]
-        exports = {match[2]: file for file in files if (match := _SLICE.fullmatch(file.name))}
-        if exports:
-            return [_whole_export(exports[max(exports)])]
-        kineto = [file for file in files if _KINETO.fullmatch(file.name)]
-        if kineto:
-            return [(file,) for file in kineto]
-    return [trace for child in _folders(folder, "PROF_*") for trace in _traces_in(child)]
+        if found := (_texts_of(files) if form != "db" else []) or (_databases_of(files) if form != "text" else []):
+            return found
+    return [trace for child in _folders(folder, "PROF_*") for trace in _traces_in(child, form)]
 
 
-def _traces_below(folder: Path) -> list[tuple[Path, ...]]:
+def _texts_of(files: list[Path]) -> list[tuple[Path, ...]]:
+    for pattern in (_TRACE, _MSPROF):
+        named = [file for file in files if pattern.fullmatch(file.name)]
+        if named:
+            return [(file,) for file in _newest(named)]
+    exports = {match[2]: file for file in files if (match := _SLICE.fullmatch(file.name))}
+    if exports:
+        return [_whole_export(exports[max(exports)])]
+    return [(file,) for file in files if _KINETO.fullmatch(file.name)]
+
+
+def _databases_of(files: list[Path]) -> list[tuple[Path, ...]]:
+    """One of the framework's profiler has all that msprof's has, of which the last one counts."""
+    named = [file for file in files if _DATABASE.fullmatch(file.name)]
+    if not named:
+        named = [file for file in files if _MSPROF_DATABASE.fullmatch(file.name)][-1:]
+    return [(file,) for file in named]
+
+
+def _traces_below(folder: Path, form: Form | None) -> list[tuple[Path, ...]]:
     """The traces in the folders below ``folder``, some levels down; a profile is not searched for others.
 
     Raises ``InputError`` where there are too many folders to look through.
@@ -126,7 +182,7 @@ def _traces_below(folder: Path) -> list[tuple[Path, ...]]:
             if looked > _MOST_FOLDERS:
                 raise InputError(f"{folder}: more than {_MOST_FOLDERS} folders below it; give the one of the profile")
             try:
-                traces = _traces_in(child)
+                traces = _traces_in(child, form)
             except OSError:  # not ours to read
                 continue
             found += traces
@@ -170,8 +226,10 @@ def _listed(files: list[Path]) -> str:
     return "  ".join(shown) + (f"  and {rest} more" if rest else "")
 
 
-def _nothing_in(path: Path) -> str:
+def _nothing_in(path: Path, form: Form | None) -> str:
     """One line on a directory without a trace, with the command that makes one out of raw data."""
+    if form is not None and _traces_in(path):
+        return f"{path}: {_MISSING_FORM[form]} in it; leave --source out"
     if any(_RAW_MSPROF.fullmatch(child.name) for child in path.iterdir()):
         if (path / _RAW_TORCH).is_dir():
             code = f"from torch_npu.profiler.profiler import analyse; analyse({str(path)!r})"
@@ -182,7 +240,7 @@ def _nothing_in(path: Path) -> str:
     if _RAW_MSPROF.fullmatch(path.name):
         return f"{path}: raw profiler data that were never parsed; run: {_export(path)}"
     if any(path.glob("*.db")) or any((path / _OUTPUT).glob("*.db")):
-        return f"{path}: holds databases but no trace; export the profile as text (export_type) and give that"
+        return f"{path}: its databases hold no timeline; give a directory with ascend_pytorch_profiler_*.db"
     return f"{path}: no {_OUTPUT}/trace_view.json in this directory; give a trace_view.json or a profile directory"
 
 

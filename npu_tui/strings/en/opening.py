@@ -21,6 +21,7 @@ TEXTS: dict[str, str] = {
     "cache.cleared": "removed {count} copies, {size} MB",
     "cache.cleared.one": "removed {count} copy, {size} MB",
     "cache.failed": "the parsed copy could not be kept: {why}",
+    "cli.source": "which form to read where a trace lies there as text and as a database (text)",
     "cli.no_cache": "neither use nor make a parsed copy of a large trace",
     "cli.index": "make parsed copies, so that large traces open at once",
     "cli.index_path": "a trace_view.json or a *_ascend_pt directory",
