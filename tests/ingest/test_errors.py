@@ -32,7 +32,7 @@ def refusal(path: Path) -> str:
         (b" \n\t ", "byte 0: the file is empty"),
         (b"Name,Type,Duration\n", "byte 0: expected a JSON array of trace events, found 'Name,Type,Du'"),
         (b'{"config": {"rank": 0}}', "byte 0: expected a JSON array of trace events, found '{\"config\": {'"),
-        (b"SQLite format 3\x00\x10\x00", "a database of the profiler"),
+        (b"SQLite format 3\x00\x10\x00", "byte 18: the file ends in the header of a database"),
         (bytes(range(256)), "found '\\x00\\x01"),
         (b"\x1f\x8b\x08\x00\x1b[2J\r\n", "gzip without content"),
         (b"\x1f\x8b\x08\xff\x1b[2J\r\nxxxxxxxxx", "damaged gzip"),

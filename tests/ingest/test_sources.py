@@ -16,7 +16,7 @@ import pytest
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source import unpack
-from npu_tui.ingest.source.find import find_source
+from npu_tui.ingest.source.find import SQLITE, Form, find_source
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
 TRACE = b"[" + b", ".join([EVENT] * 400) + b"]"
@@ -240,11 +240,48 @@ def test_names_of_files_reach_messages_without_control_characters(tmp_path: Path
     assert str(refused.value).isprintable()
 
 
-def test_databases_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    output = tmp_path / "ASCEND_PROFILER_OUTPUT"
-    output.mkdir()
-    database = output / "ascend_pytorch_profiler_0.db"
-    database.write_bytes(b"SQLite format 3\0" + bytes(100))
-    for path in (tmp_path, database):
-        with pytest.raises(InputError, match="export the profile as text"):
-            load(path)
+def test_text_is_taken_before_the_database_beside_it(tmp_path: Path) -> None:
+    output = tmp_path / "rank1_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    text, database = output / "trace_view.json", output / "ascend_pytorch_profiler_1.db"
+    database.write_bytes(SQLITE + bytes(100))
+    alone = find_source(tmp_path)
+    assert (alone.path, alone.kind, alone.rank, alone.twin) == (database, "database", 1, None)
+    with pytest.raises(InputError, match="no trace as text"):
+        find_source(tmp_path, "text")
+    text.write_text("[]")
+    asked: list[tuple[Path, Form | None, Path]] = [
+        (tmp_path, None, text),
+        (tmp_path, "text", text),
+        (tmp_path, "db", database),
+        (database, None, database),
+        (database, "text", text),
+        (text, "db", database),
+    ]
+    for opened, form, expected in asked:
+        source = find_source(opened, form)
+        assert source.path == expected
+        assert source.twin == (database if expected == text else text)
+
+
+def test_the_last_of_several_databases_of_msprof_is_taken(tmp_path: Path) -> None:
+    output = tmp_path / "PROF_000001_20250109102030_ABC" / "mindstudio_profiler_output"
+    output.mkdir(parents=True)
+    for name in ("msprof_20250109102030.db", "msprof_20250109112030.db"):
+        (output / name).write_bytes(SQLITE)
+    assert find_source(tmp_path).path.name == "msprof_20250109112030.db"
+    assert find_source(tmp_path).rank is None
+
+
+def test_a_database_is_known_by_its_first_bytes(tmp_path: Path) -> None:
+    renamed = tmp_path / "trace.sqlite"
+    renamed.write_bytes(SQLITE + bytes(100))
+    assert find_source(renamed).kind == "database"
+    (tmp_path / "text.json").write_text("[]")
+    assert find_source(tmp_path / "text.json").kind == "json"
+
+
+def test_databases_of_statistics_hold_no_timeline(tmp_path: Path) -> None:
+    (tmp_path / "analysis.db").write_bytes(SQLITE)
+    with pytest.raises(InputError, match="hold no timeline"):
+        find_source(tmp_path)

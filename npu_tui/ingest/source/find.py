@@ -228,7 +228,7 @@ def _listed(files: list[Path]) -> str:
 
 def _nothing_in(path: Path, form: Form | None) -> str:
     """One line on a directory without a trace, with the command that makes one out of raw data."""
-    if form is not None and _traces_in(path):
+    if form is not None and (_traces_in(path) or _traces_below(path, None)):
         return f"{path}: {_MISSING_FORM[form]} in it; leave --source out"
     if any(_RAW_MSPROF.fullmatch(child.name) for child in path.iterdir()):
         if (path / _RAW_TORCH).is_dir():

@@ -5,6 +5,8 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     "header.rank": "rank {rank}",
     "header.no_rank": "rank ?",
+    "header.database": "database",
+    "header.text": "text",
     "header.device": "device {device}",
     "header.near": "{near} of {links} launches near-vertical",
     "header.lost": "{starved} starved, lost {lost}",

@@ -7,6 +7,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.ingest.source.find import Source
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
@@ -39,8 +40,15 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
             shares = (("compute", device.computing), ("exposed", device.not_overlapped), ("free", device.free))
             words = [say(f"header.{key}", share=f"{device.ratio(part):.1%}") for key, part in shares]
             parts.append([Text("  ".join(words)), Text(words[-1])])
-    parts.append([Text(printable(profile_name(shown.path)), style="dim")])
+    parts.append([Text(f"{_form(profile.source)}{printable(profile_name(shown.path))}", style="dim")])
     return parts
+
+
+def _form(source: Source | None) -> str:
+    """Which form of a profile is shown, where that is not plain: a text is, unless a database lies beside it."""
+    if source is None or (source.kind != "database" and source.twin is None):
+        return ""
+    return say("header.database" if source.kind == "database" else "header.text") + ": "
 
 
 def _dispatch(device: Dispatch, named: bool, end: int) -> list[Text]:
