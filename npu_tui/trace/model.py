@@ -147,7 +147,7 @@ class Chunks:
     """Where the events lie: each chunk is ``length`` bytes of whole events, separated by commas, in one file.
 
     ``file`` indexes ``Trace.files``, ``offset`` is in bytes, ``first_event`` the ordinal of the chunk's first event
-    over all files.
+    over all files. The events of a database are rows: ``ingest.database.whole`` says what a chunk of them is.
     """
 
     file: I32

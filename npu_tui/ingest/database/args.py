@@ -14,7 +14,7 @@ import numpy.typing as npt
 from npu_tui.ingest.database.arg_names import ARGS, ArgOf, Cells, Look, columns_of
 from npu_tui.ingest.database.connect import opened
 from npu_tui.ingest.database.rows import Tables
-from npu_tui.ingest.database.whole import TABLES
+from npu_tui.ingest.database.whole import ROW, ROW_BITS, TABLES
 from npu_tui.ingest.errors import InputError
 from npu_tui.trace.args import Arg, Matches, always
 from npu_tui.trace.model import Chunks, EventFile
@@ -89,8 +89,8 @@ class DatabaseArgs:
         """By table the places of its ``ordinals``, those of its args that ``chosen`` wants, and the rows."""
         chunks = self._chunks
         at = np.searchsorted(chunks.first_event, ordinals, "right") - 1
-        numbers = chunks.offset[at] + (ordinals - chunks.first_event[at])
-        kinds = chunks.file[at]
+        numbers = (chunks.offset[at] & ROW) + (ordinals - chunks.first_event[at])
+        kinds = chunks.offset[at] >> ROW_BITS
         for kind in np.unique(kinds).tolist():
             table = look.tables.find(TABLES[kind])
             args = chosen(ARGS.get(TABLES[kind], {}))

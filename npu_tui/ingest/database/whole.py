@@ -1,7 +1,7 @@
 """What the tables hold, put into the columns that a trace is made of.
 
-A row of a table takes the place of an event of a text trace. A chunk is a run of neighbouring rows: its file is the
-number of the table in ``TABLES``, its offset the first row number, its length the count of rows.
+A row of a table takes the place of an event of a text trace. A chunk is a run of neighbouring rows: its offset is the
+first row number with the number of the table in ``TABLES`` above it, its length the count of rows.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ TABLES = (
     "",
 )
 """The tables whose rows are slices; the last one stands for slices that are computed."""
+
+ROW_BITS = 56
+ROW = (1 << ROW_BITS) - 1
+"""The bits of a chunk's offset that are a row number."""
 
 SORT = {
     "Python": 0,
@@ -122,7 +126,8 @@ class Whole:
         return ordinal
 
     def _chunks(self, table: int, offset: I64, length: I64, first: I64) -> None:
-        columns = {"file": np.full(len(first), table), "offset": offset, "length": length, "first": first}
+        place = (offset[: len(first)] & ROW) | np.int64(table << ROW_BITS)
+        columns = {"file": np.zeros(len(first), np.int32), "offset": place, "length": length, "first": first}
         for name, values in columns.items():
             self.gathered.put(f"chunk_{name}", values[: len(first)])
 
