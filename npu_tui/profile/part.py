@@ -12,6 +12,8 @@ from npu_tui.analysis.findings.facts import Beside, Facts
 from npu_tui.analysis.findings.find import find
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.analysis.overlap.steps import Step, StepSums
+from npu_tui.analysis.parts import DevicePart
+from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.apis import ApiSum, apis
@@ -96,6 +98,10 @@ class ProfilePart:
     def hosts(self) -> HostOperators:
         """The operations of the framework, of the whole trace."""
         return self.profile.host_operators
+
+    def replay_of(self, device: DevicePart) -> Replay | None:
+        """The model of the whole run of ``device``, one of ``Profile.devices``, and its host."""
+        return next(found for own, found in self.profile.replays if own is device)
 
     @once
     def collectives(self) -> list[Collective]:

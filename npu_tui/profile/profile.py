@@ -18,6 +18,8 @@ from npu_tui.analysis.overlap.lanes import OverlapLanes, disagreement, overlap_l
 from npu_tui.analysis.overlap.steps import Step, StepSums, step_sums, steps
 from npu_tui.analysis.overlap.sums import Overlap, free_slices
 from npu_tui.analysis.parts import DevicePart, device_parts
+from npu_tui.analysis.replay.model import build
+from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.search.search import Searchable
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING
@@ -216,6 +218,16 @@ class Profile:
     def host_operators(self) -> HostOperators:
         """The operations of the framework."""
         return host_operators(self.trace)
+
+    @once
+    def replays(self) -> list[tuple[DevicePart, Replay | None]]:
+        """Every device with a model of its run, None where no launch leads to it; raises what ``planes`` does."""
+        steps = np.array([each.item for each in self.steps if each.item >= 0], np.int64)
+        found = []
+        for device in self.devices:
+            model = build(self.trace, device, self.whole.collectives, steps)
+            found.append((device, None if model is None else Replay(model)))
+        return found
 
     # What else is asked of a trace.
 

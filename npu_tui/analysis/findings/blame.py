@@ -20,6 +20,7 @@ _SYNC_OPERATIONS = frozenset(
 )
 _MEMORY_CALLS = ("aclMallocMemInner", "aclrtFreePhysical", "aclrtFree")
 _LEAST_SHARE = 0.02
+_WHOLE_LOOP = 0.5
 Function = tuple[str, str]
 
 
@@ -101,7 +102,7 @@ def sync_site(facts: Facts, operations: I64) -> SyncSite | None:
     """The lines with waiting ``operations`` below them whose launches cost more than they compute.
 
     The lines are those of the innermost user function that every launch and every wait comes from, the training loop.
-    None without call stacks or without such lines.
+    None without call stacks, without such lines, or where they launch most of the job, as the only line of a trainer.
     """
     if facts.launches is None or not len(operations):
         return None
@@ -123,7 +124,7 @@ def sync_site(facts: Facts, operations: I64) -> SyncSite | None:
         if own.any() and facts.launches.lost[own].sum() > length[own].sum():
             chosen.append(line)
     own = np.isin(row_line, chosen)
-    if not chosen:
+    if not chosen or np.count_nonzero(own) > _WHOLE_LOOP * len(own):
         return None
     return SyncSite(
         loop[0],

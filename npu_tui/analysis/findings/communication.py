@@ -15,6 +15,8 @@ from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, largest,
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, runs_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
+from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.replay.peers import UNKNOWN
 from npu_tui.analysis.work.communication import Collective
 from npu_tui.analysis.work.operators import collective_type
 from npu_tui.trace.message import Message, Said, message
@@ -112,6 +114,7 @@ def straggler(facts: Facts) -> Draft | None:
             message("finding.advice.no_tuning"),
         ),
         late.span,
+        change=Change(in_time=frozenset((late.rank,))),
         verdict=message("finding.straggler.verdict", transfer=transfer, **words),
     )
 
@@ -188,6 +191,9 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message("finding.exposed.unknown"))
     items = np.array([each.item for each in facts.collectives], np.int64)
     rest = without(facts.exposed, waiting)
+    hidden = min(length_of(rest), length_of(without(facts.computing, facts.communicating)))
+    moved = sum(int(facts.length(np.array([each.item]))[0]) for each in facts.collectives) - waited
+    keep = 1.0 - hidden / moved if moved > hidden else 0.0
     return Draft(
         severity,
         message("finding.exposed.title", time=sums.not_overlapped, share=share),
@@ -196,6 +202,7 @@ def exposed(facts: Facts) -> Draft | None:
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
         advise("late_first") if mostly_late else advise("overlap", "accumulate", "mc2"),
         rest,
+        change=Change(tasks=(TaskCut(items, keep),), in_time=frozenset({UNKNOWN}) if not known else frozenset()),
         confidence="high" if known else "low",
         verdict=message(
             "finding.exposed.verdict_rest" if mostly_late else "finding.exposed.verdict",
@@ -257,6 +264,7 @@ def long_op(facts: Facts) -> Draft | None:
     waits = worst.longest_wait is not None and worst.peer is not None
     if waits:
         parts.append(message("finding.long.peer", rank=worst.peer, wait=worst.longest_wait or 0))
+    ranks = {rank for each in found for rank, after in each.arrivals or [] if after > 0}
     return Draft(
         severity_of(facts, share) if timing is not None else "medium",
         message(
@@ -272,6 +280,7 @@ def long_op(facts: Facts) -> Draft | None:
         ),
         advise("check_peer") if waits else advise("level1"),
         removes if timing is not None else both(facts.span_of(np.array([row.item for row in found])), facts.exposed),
+        change=Change(in_time=frozenset(ranks) if ranks else frozenset({UNKNOWN})),
         confidence="high" if timing is not None else "low",
     )
 

@@ -17,6 +17,7 @@ from npu_tui.analysis.findings.facts import I64, Cells, Facts, Span, length_of, 
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, counted, sentences, timed
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
+from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
@@ -196,6 +197,7 @@ def bound(facts: Facts) -> Draft | None:
         facts.longest(slow, lambda item: message("finding.bound.place")),
         tuple(advice),
         removes,
+        change=Change(tasks=(TaskCut(slow),)),
     )
 
 

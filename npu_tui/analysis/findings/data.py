@@ -10,9 +10,11 @@ import numpy as np
 from npu_tui.analysis.findings.blame import fetches, memory_calls, starving
 from npu_tui.analysis.findings.dispatch import severity_of
 from npu_tui.analysis.findings.facts import Facts, Span, both, largest, length_of, together, without
+from npu_tui.analysis.findings.gains import without_calls
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise
 from npu_tui.analysis.findings.rule import Draft, Rule
+from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.message import message
 
 
@@ -60,6 +62,7 @@ def loader(facts: Facts) -> Draft | None:
             message("finding.advice.storage"),
         ),
         removes,
+        change=without_calls(facts, items),
         verdict=message("finding.loader.verdict", waits=length_of(removes) / facts.count),
     )
 
@@ -88,6 +91,7 @@ def copies(facts: Facts) -> Draft | None:
         facts.longest(items, lambda item: message("finding.copy.place")),
         advise("non_blocking", "prefetch", "fewer_copies"),
         removes,
+        change=Change(tasks=(TaskCut(items),)),
     )
 
 
@@ -119,6 +123,7 @@ def allocation(facts: Facts) -> Draft | None:
         ),
         advise("expandable", "empty_cache", "smaller_batch"),
         removes,
+        change=without_calls(facts, items) if len(items) else None,
     )
 
 
@@ -167,6 +172,7 @@ def collector(facts: Facts) -> Draft | None:
             facts.longest(long, lambda item: message("finding.gc.place")),
             advise("gc"),
             removes,
+            change=without_calls(facts, long),
         )
     if len(events) or not facts.has("cann"):
         return None

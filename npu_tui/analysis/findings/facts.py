@@ -18,6 +18,8 @@ from npu_tui.analysis.overlap.stage import dequeue_idle_ratio
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.parts import DevicePart
+from npu_tui.analysis.replay.change import Change
+from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.communication import Collective, PlaneArgs
@@ -109,6 +111,10 @@ class Shared(Protocol):
     @property
     def hosts(self) -> HostOperators:
         """The operations of the framework, of the whole trace."""
+        ...
+
+    def replay_of(self, device: DevicePart) -> Replay | None:
+        """The model of the whole run of a device and its host, None where no launch leads to it."""
         ...
 
 
@@ -215,6 +221,8 @@ class Facts:
             return float(min(self.window.end, self.trace.end) - max(self.window.start, 0))
         if not self.steps:
             return float(self.total)
+        if self.replay is not None and self._shared.step is None:
+            return self.replay.recorded / self.count
         items = [each.item for each in self.steps]
         on_host = float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
         return max(on_host, self.total / self.count)
@@ -243,6 +251,16 @@ class Facts:
     def exposed(self) -> Span:
         """Communication that no computing hides."""
         return self.cut(self.part.lanes.not_overlapped) if self.part.lanes is not None else NOTHING
+
+    @once
+    def computing(self) -> Span:
+        """When the device computes, as Overlap Analysis has it."""
+        return self.cut(self.part.lanes.computing) if self.part.lanes is not None else NOTHING
+
+    @once
+    def communicating(self) -> Span:
+        """When collectives run, hidden or not."""
+        return self.cut(self.part.lanes.communication) if self.part.lanes is not None else NOTHING
 
     @once
     def working(self) -> Span:
@@ -338,6 +356,20 @@ class Facts:
         if self.part.split is None or self.part.launches is None:
             return None
         return dequeue_idle_ratio(self.trace, self.part.split, self.part.launches, self.window)
+
+    # The run again.
+
+    @property
+    def replay(self) -> Replay | None:
+        """The model of the whole run, None where there is none or where it misses the recording by more than 2 %."""
+        found = self._shared.replay_of(self.part)
+        return found if found is not None and found.trusted else None
+
+    def freed(self, change: Change) -> int | None:
+        """What ``change`` shortens the run by once no peer is late, ns over all steps; None without a replay."""
+        if self.replay is None:
+            return None
+        return self.replay.gain(change, Change(in_time=self.replay.late))
 
     # Kernels.
 

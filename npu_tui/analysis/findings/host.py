@@ -20,15 +20,18 @@ from npu_tui.analysis.findings.blame import (
 )
 from npu_tui.analysis.findings.dispatch import severity_of
 from npu_tui.analysis.findings.facts import I64, NOTHING, Facts, Span, both, length_of, without
+from npu_tui.analysis.findings.gains import without_calls, without_work
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, counted, line_of, lines_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
-from npu_tui.trace.intervals import covered_before
+from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.trace.intervals import covered_before, touches
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
+_NEARLY_ALL = 0.8
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 _LOADER = "dataloader"
 _FUSED = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
@@ -56,7 +59,7 @@ def compiling(facts: Facts) -> Draft | None:
         facts.longest(calls, lambda item: message("finding.compile.place")),
         advise("jit_compile", "internal_format", "bucket_shapes"),
         removes,
-        code_lines=(),
+        change=without_calls(facts, calls),
     )
 
 
@@ -71,12 +74,15 @@ def sync_host(facts: Facts) -> Draft | None:
         return None
     site = sync_site(facts, operations)
     removes = without(sync_span(facts, site), _fresh_starts(facts))
-    lost = length_of(removes)
+    change, freed = _unwaited(facts, calls, operations)
+    lost = length_of(removes) if freed is None else freed
     if not lost and blocking <= limits.sync_blocking:
         return None
     share = facts.share(lost)
     severity: Severity = "high" if blocking > limits.sync_blocking else "info"
-    if severity == "info" and share >= limits.sync_share:
+    proven = facts.share(length_of(removes)) >= limits.sync_share
+    # What only the replay shows must be more than one wait a step costs where it is well placed.
+    if severity == "info" and share >= (limits.sync_share if proven else limits.severity_high):
         severity = severity_of(facts, share)
     long = waits[facts.length(waits) >= limits.sync_long_us * 1000]
     longest = int(waits[np.argmax(facts.length(waits))])
@@ -125,6 +131,7 @@ def sync_host(facts: Facts) -> Draft | None:
         facts.longest(waits, lambda item: message("finding.sync.place", what=_waited_for(facts, item))),
         advice,
         removes,
+        change=change,
     )
 
 
@@ -138,6 +145,24 @@ def _outside(facts: Facts, calls: I64, operations: I64) -> I64:
     at = np.searchsorted(start[order], begin, "right") - 1
     inside = (at >= 0) & (np.maximum.accumulate(end[order])[np.maximum(at, 0)] > begin)
     return calls[~inside]
+
+
+def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | None]:
+    """The run without the waits that hold it up most, and what it is shorter by: None where it cannot be replayed.
+
+    Those are the operations of the framework that wait, or the waits outside of them, if the others add little.
+    """
+    outside = _outside(facts, calls, operations)
+    groups = [np.concatenate((operations, np.setdiff1d(calls, outside))), outside]
+    groups = [np.concatenate(groups), *(each for each in groups if len(each))]
+    changes = [Change(waits=frozenset(each.tolist())) for each in groups]
+    freed = [facts.freed(each) for each in changes]
+    if freed[0] is None:
+        return changes[0], None
+    gains = [each or 0 for each in freed]
+    best = max(range(1, len(gains)), key=lambda k: gains[k], default=0)
+    chosen = best if gains[best] >= _NEARLY_ALL * gains[0] else 0
+    return changes[chosen], max(gains[chosen], 0)
 
 
 def _after_launches(facts: Facts, calls: I64) -> float:
@@ -232,8 +257,25 @@ def step_start(facts: Facts) -> Draft | None:
         ),
         advise("prefetch", "non_blocking", "overlap_steps"),
         gaps,
+        change=_prefetched(facts, gaps),
         verdict=message("finding.start.verdict", time=time, share=share),
     )
+
+
+def _prefetched(facts: Facts, gaps: Span) -> Change:
+    """The steps with the batch already on the device: neither work nor waits of the host nor copies in ``gaps``."""
+    waits = sync_calls(facts)
+    start, end = facts.trace.slices.start[waits], facts.trace.slices.end[waits]
+    low, high = gaps[0] - facts.floor, gaps[1] - facts.floor
+    inside = waits[touches(low, high, start.astype(np.float64), end.astype(np.float64))]
+    found = without_work(facts, gaps) | Change(waits=frozenset(inside.tolist()))
+    if facts.part.slices is None:
+        return found
+    copies = np.flatnonzero(facts.part.slices.copy)
+    begin = facts.trace.slices.start[copies]
+    at = np.searchsorted(gaps[0], begin, "right") - 1
+    own = copies[(at >= 0) & (begin < gaps[1][np.maximum(at, 0)])]
+    return found | Change(tasks=(TaskCut(own),))
 
 
 def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:

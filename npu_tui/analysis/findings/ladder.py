@@ -1,14 +1,15 @@
-"""The order of work: what the step would lose to each finding once those above it are mended.
+"""The order of work: what the step would lose to each finding once those above it are fixed.
 
-Each draft names the time of the device that it would remove. The largest remainder goes first, so that no time counts
-twice; what is contained in a finding above is a part of it.
+The finding that shortens the step most goes first, then the one that shortens what is left of it most, so that no time
+counts twice; what is contained in a finding above is a part of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, length_of, together, without
+from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, length_of
+from npu_tui.analysis.findings.gains import Scale, scale_of
 from npu_tui.analysis.findings.model import SEVERITIES, Finding
 from npu_tui.analysis.findings.phrases import sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
@@ -38,17 +39,23 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """A candidate with its place on the ladder; lengths in ns over all steps."""
+    """A candidate with its place on the ladder; lengths in ns over all steps.
+
+    ``own`` is its gain without those above. One that is ``idle`` gains nothing, as something else takes as long.
+    """
 
     candidate: Candidate
     gain: int | None
     removed: int | None
     part_of: str | None
+    own: int = 0
+    idle: bool = False
 
 
 def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int]:
     """The findings of ``candidates`` in the order of work, and how many of them shorten the step or weigh as much."""
-    rungs = _ladder([each for each in candidates if _counts(each, facts)])
+    scale = scale_of(facts)
+    rungs = _ladder([each for each in candidates if _counts(each, facts)], scale)
     seen = {id(rung.candidate) for rung in rungs}
     others = [each for each in candidates if id(each) not in seen]
     weighed = [each for each in others if each.draft.weight and _is_work(each, facts)]
@@ -59,7 +66,7 @@ def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int
         steps.insert(at, Rung(each, None, None, None))
     following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
     parts = [rung for rung in rungs if rung.part_of is not None]
-    rest = [Rung(each, _own_gain(each), None, None) for each in others]
+    rest = [Rung(each, _own_gain(each, scale), None, None, idle=_counts(each, facts)) for each in others]
     findings = [
         _finding(rung, facts, above, following.get(id(rung))) for above, rung in enumerate((*steps, *parts, *rest))
     ]
@@ -82,8 +89,11 @@ def is_hidden(candidate: Candidate, facts: Facts) -> bool:
     return judged and facts.share(facts.sums.computing) < facts.limits.compute_hidden
 
 
-def _own_gain(candidate: Candidate) -> int | None:
-    return None if candidate.draft.removes is None else length_of(candidate.span)
+def _own_gain(candidate: Candidate, scale: Scale) -> int | None:
+    """What it removes by itself: of the profiler's own work the time of the device, as no job is replayed without."""
+    if candidate.draft.removes is None:
+        return None
+    return length_of(candidate.span) if candidate.rule.of_profiler else scale.removed(candidate.draft)
 
 
 def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
@@ -98,51 +108,54 @@ def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
     return summing_up, hidden, severity, -(length_of(candidate.span) or draft.weight)
 
 
-def _ladder(candidates: list[Candidate]) -> list[Rung]:
+def _ladder(candidates: list[Candidate], scale: Scale) -> list[Rung]:
+    """The rungs of ``candidates``; those that shorten nothing, whatever is fixed before, are left out."""
     left = list(candidates)
-    claimed: Span = NOTHING
     taken: list[Candidate] = []
     rungs: list[Rung] = []
-    parts: list[Candidate] = []
+    most = dict.fromkeys(map(id, candidates), 0)
+    parts: list[tuple[Candidate, Candidate]] = []
+    total = 0
     while left:
-        rest = {id(each): without(each.span, claimed) for each in left}
-        fresh = []
+        above = [each.draft for each in taken]
+        rest = {id(each): scale.removed(*above, each.draft) - total for each in left}
+        held = [each for each in left if rest[id(each)] < _PART_BELOW * most[id(each)]]
+        parts += [(each, taken[-1]) for each in held]
         for each in left:
-            if length_of(rest[id(each)]) < _PART_BELOW * length_of(each.span):
-                parts.append(each)
-            else:
-                fresh.append(each)
+            # What others hold up gains nothing before they are fixed.
+            most[id(each)] = max(most[id(each)], rest[id(each)])
+        left = [each for each in left if each not in held]
+        fresh = [each for each in left if rest[id(each)] > 0]
         if not fresh:
             break
-        best = max(fresh, key=lambda each: (length_of(rest[id(each)]), _NEARNESS[each.rule.reach]))
-        best = _nearer(best, fresh, rest)
-        gain = length_of(rest[id(best)])
-        claimed = together(claimed, best.span)
+        best = max(fresh, key=lambda each: (rest[id(each)], _NEARNESS[each.rule.reach]))
+        best = _nearer(best, fresh, rest, above, scale)
+        total += rest[id(best)]
         taken.append(best)
-        rungs.append(Rung(best, gain, length_of(claimed), None))
-        left = [each for each in fresh if each is not best]
-    total = length_of(claimed)
-    parts.sort(key=lambda each: (-_NEARNESS[each.rule.reach], -length_of(each.span)))
-    for each in parts:
-        whole = max(taken, key=lambda other: length_of(both(other.span, each.span)))
-        rungs.append(Rung(each, length_of(each.span), total, whole.rule.id))
+        rungs.append(Rung(best, rest[id(best)], total, None, most[id(best)]))
+        left = [each for each in left if each is not best]
+    parts.sort(key=lambda row: (-_NEARNESS[row[0].rule.reach], -most[id(row[0])]))
+    rungs += [Rung(each, most[id(each)], total, whole.rule.id, most[id(each)]) for each, whole in parts]
     return rungs
 
 
-def _nearer(best: Candidate, fresh: list[Candidate], rest: dict[int, Span]) -> Candidate:
+def _nearer(
+    best: Candidate, fresh: list[Candidate], rest: dict[int, int], above: list[Draft], scale: Scale
+) -> Candidate:
     """Of the candidates that explain most of ``best`` and are nearer to what must be changed the one with most gain."""
+    total = scale.removed(*above)
     while True:
-        whole = length_of(rest[id(best)])
+        whole = rest[id(best)]
+        covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
         nearer = [
             each
             for each in fresh
             if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach]
-            and length_of(both(rest[id(each)], rest[id(best)]))
-            >= (_CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS) * whole
+            and rest[id(each)] + whole + total - scale.removed(*above, each.draft, best.draft) >= covers * whole
         ]
         if not nearer:
             return best
-        best = max(nearer, key=lambda each: length_of(rest[id(each)]))
+        best = max(nearer, key=lambda each: rest[id(each)])
 
 
 def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
@@ -152,7 +165,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
     return Finding(
         rule.id,
         rule.cls,
-        draft.severity,
+        "low" if rung.idle and draft.severity in ("high", "medium") else draft.severity,
         draft.title,
         sentences(draft.detail, *_outlook(rung, facts, above, following)),
         draft.evidence,
@@ -169,13 +182,14 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
 
 def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> list[Message]:
     """What of the gain remains after the ``above`` findings before it, and how long the step is then."""
+    if rung.idle:
+        return [message("finding.outlook.idle")]
     if rung.removed is None or rung.gain is None:
         return []
     if rung.part_of is not None:
         return [message("finding.outlook.part", whole=rung.part_of)]
     found = []
-    own = length_of(rung.candidate.span)
-    if rung.gain < 0.99 * own:
+    if rung.gain < 0.99 * rung.own:
         gain = rung.gain / facts.count
         found.append(
             message("finding.outlook.rest_many", gain=gain, above=above)
@@ -184,6 +198,8 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
         )
     elif facts.count > 1:
         found.append(message("finding.outlook.step", gain=rung.gain / facts.count))
+    if rung.gain == rung.removed and facts.replay is None:
+        found.append(message("finding.outlook.intervals"))
     if not facts.whole_steps:
         return found
     step = max(facts.step_ns - rung.removed / facts.count, 0)

@@ -9,6 +9,7 @@ from typing import Literal
 from npu_tui.analysis.findings.facts import Facts, Input, Span
 from npu_tui.analysis.findings.model import Confidence, Evidence, FindingClass, Severity
 from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.replay.change import Change
 from npu_tui.trace.message import Message
 
 Reach = Literal["cause", "place", "broad"]
@@ -21,6 +22,7 @@ class Draft:
 
     ``removes`` is the time of the device that would not be there without it (None: cannot be told); ``weight`` (ns)
     ranks a draft that removes nothing. ``verdict`` is the line of the opening screen if this finding leads.
+    ``change`` takes the cause out of the replayed run; without it the host is taken to be in time in ``removes``.
     """
 
     severity: Severity
@@ -33,6 +35,7 @@ class Draft:
     confidence: Confidence = "high"
     code_lines: tuple[CodeLine, ...] = ()
     verdict: Message | None = None
+    change: Change | None = None
 
 
 @dataclass(frozen=True, slots=True)

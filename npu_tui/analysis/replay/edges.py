@@ -22,6 +22,8 @@ _WAKE_NS = 200_000
 """Longest time after the device is done in which a wait of the host for it ends."""
 _CALL_NS = 15_000
 """How long a call that waits takes at least where there is nothing to wait for."""
+_STAGED_NS = 100_000
+"""A task of an idle stream that starts later than this after its launch waited for the host to stage its data."""
 _PAUSE_NS = 1_000_000
 """A longer pause in front of a task whose launch is not known is no pause of its stream."""
 
@@ -133,7 +135,10 @@ def wait_edges(
     if not len(own) or not len(tasks):
         return
     done = tasks.end - floor
-    until, begun = points.time[own], points.until[own]
+    begins = np.flatnonzero(points.kind == WAIT_BEGIN)
+    begun_at = np.zeros(int(points.item.max()) + 1, np.int64)
+    begun_at[points.item[begins]] = points.time[begins]
+    until, begun = points.time[own], begun_at[points.item[own]]
     found = np.full(len(own), -1, np.int64)
     for stream in np.unique(tasks.stream):
         of_stream = np.flatnonzero(tasks.stream == stream)
@@ -168,6 +173,7 @@ def wait_edges(
     )
     # Where the device was not done, the call itself takes what it took after that; a call that nothing explains keeps
     # its length.
+    points.until[own[real]] = begun[real]
     points.rest[own[real]] = np.minimum((until - begun)[real], np.maximum(after[real], _CALL_NS))
 
 
@@ -192,6 +198,8 @@ def device_edges(
     ready = np.where(previous >= 0, tasks.end[np.maximum(previous, 0)] - floor, NEVER)
     arrival = tasks.launched[known]
     bound = ready < arrival
+    # A copy out of pageable memory starts when its bytes have been staged: until then the host works.
+    arrival = np.where(bound & (start - arrival > _STAGED_NS), start, arrival)
     latency = np.where(bound, start - arrival, np.minimum(0, start - arrival))
     builder.add(
         host_node[anchor],

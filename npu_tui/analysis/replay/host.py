@@ -268,9 +268,7 @@ def _waits(trace: Trace, points: HostPoints, silent: _Silence) -> None:
     begins, ends = np.flatnonzero(points.kind == WAIT_BEGIN), np.flatnonzero(points.kind == WAIT_END)
     if not len(begins):
         return
-    start, end = slices.start[points.item[ends]], slices.end[points.item[ends]]
-    points.until[ends] = start
-    points.rest[ends] = end - start
+    points.until[ends] = slices.end[points.item[ends]]
     entries = np.flatnonzero(points.kind == DEQUEUE)
     in_queue = np.isin(points.thread[begins], np.unique(points.thread[entries]))
     begins = begins[~in_queue]

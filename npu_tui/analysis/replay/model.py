@@ -34,7 +34,8 @@ class Model:
 
     Times of the device are on the host's clock less the least latency of a launch (``floor``). ``edges`` are sorted by
     target. ``end_node`` is for every task the node of its end, or of its start, from which its length counts;
-    ``length`` is what a task takes itself, of a collective its transfer. ``steps`` are the nodes of the steps' ends and
+    ``length`` is what a task takes itself, of a collective without
+    the wait for late ranks. ``steps`` are the nodes of the steps' ends and
     beginnings, ``linked`` the share of the busy tasks whose launch is known. ``missed`` counts relations of
     the recording that contradict each other and are left out.
     """
@@ -84,7 +85,7 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
     time[end_node] = np.where(ends, tasks.end, tasks.start) - floor
     time[start_node[both]] = tasks.start[both] - floor
     length = tasks.end - tasks.start
-    length[[each.task for each in met]] = [each.transfer for each in met]
+    length[[each.task for each in met]] = [each.others + each.transfer for each in met]
     builder = Builder()
     wait_edges(builder, points, tasks, host_node, end_node, floor)
     host_edges(builder, points, host_node)

@@ -16,6 +16,9 @@ UNKNOWN = -1
 """The rank of a peer that is not known."""
 TOGETHER_NS = 300_000
 """Ranks that come within this time of each other come together: they run the same code and move as one."""
+_NOTABLE = 0.05
+"""An arrival within this share of a collective is part of it: this rank itself had to get ready."""
+_HARDLY = 0.1
 _LONGER = 3.0
 _SIBLINGS = 3
 _LEAST_NS = 1_000_000
@@ -25,19 +28,22 @@ _LEAST_NS = 1_000_000
 class Meeting:
     """One collective: ``task`` of the device's tasks, ``item`` its slice, ``previous`` the meeting before in its group.
 
-    ``peers`` are (rank of the group, ns after this rank), UNKNOWN where only the length tells that it waited; those
-    that came together with this rank are left out. ``transfer`` is the time from the last arrival to the end, ns.
+    ``late`` are the late ranks of the run as (rank of the group, ns after this rank), UNKNOWN where only the length
+    tells that it waited. ``others`` is when the last of all other peers had come, ns after this rank: they run the same
+    code and move with this rank. ``transfer`` is the time from the last arrival to the end, ns.
     """
 
     task: int
     item: int
     previous: int
-    peers: tuple[tuple[int, int], ...]
+    late: tuple[tuple[int, int], ...]
+    others: int
     transfer: int
 
     def wait(self, in_time: frozenset[int] = frozenset()) -> int:
-        """How long this rank waits where the ranks ``in_time`` no longer come last, ns."""
-        return max((after for rank, after in self.peers if rank not in in_time), default=0)
+        """How long this rank waits for late ranks, without those ``in_time``, ns; 0 where it does not."""
+        last = max((after for rank, after in self.late if rank not in in_time), default=0)
+        return last if last > self.others else 0
 
 
 def meetings(
@@ -45,22 +51,50 @@ def meetings(
 ) -> tuple[Meeting, ...]:
     """The meetings of the device's ``tasks`` by start; ``sizes`` are bytes by slice where they are known."""
     known = {each.item: each for each in collectives}
-    guessed = unknown_waits(trace, [each for each in collectives if each.arrivals is None], sizes or {})
+    guessed = unknown_waits(trace, collectives, sizes or {})
+    chosen = np.flatnonzero(tasks.kind == COLLECTIVE).tolist()
+    arrivals: list[list[tuple[int, int]]] = []
+    for task in chosen:
+        item, elapsed = int(tasks.item[task]), int(tasks.end[task] - tasks.start[task])
+        each = known.get(item)
+        seen = each.arrivals if each is not None else None
+        least = _NOTABLE * elapsed
+        own = [(rank, min(after, elapsed)) for rank, after in seen if after > least] if seen is not None else []
+        arrivals.append([(UNKNOWN, guessed[item])] if item in guessed else own)
+    late = late_ranks(arrivals)
     previous: dict[int, int] = {}
     found: list[Meeting] = []
-    for task in np.flatnonzero(tasks.kind == COLLECTIVE).tolist():
-        item = int(tasks.item[task])
+    for task, own in zip(chosen, arrivals, strict=True):
         elapsed = int(tasks.end[task] - tasks.start[task])
-        each = known.get(item)
-        if each is not None and each.arrivals is not None:
-            peers = [(rank, min(after, elapsed)) for rank, after in each.arrivals if after > TOGETHER_NS]
-        else:
-            peers = [(UNKNOWN, guessed[item])] if item in guessed else []
-        lane = int(trace.slices.lane[item])
-        last = max((after for _, after in peers), default=0)
-        found.append(Meeting(task, item, previous.get(lane, -1), tuple(peers), elapsed - last))
+        lane = int(trace.slices.lane[tasks.item[task]])
+        others = max((after for rank, after in own if rank not in late), default=0)
+        last = max((after for _, after in own), default=0)
+        behind = tuple((rank, after) for rank, after in own if rank in late)
+        found.append(Meeting(task, int(tasks.item[task]), previous.get(lane, -1), behind, others, elapsed - last))
         previous[lane] = len(found) - 1
     return tuple(found)
+
+
+def late_ranks(arrivals: Sequence[Sequence[tuple[int, int]]]) -> frozenset[int]:
+    """The fewest ranks without which hardly anything is left of the waiting, those who came last the longest first.
+
+    ``arrivals`` are those of every collective as (rank, ns after this rank).
+    """
+    late: set[int] = set()
+    waited = sum(max((after for _, after in own), default=0) for own in arrivals)
+    left = waited
+    while left > _HARDLY * waited:
+        behind: dict[int, int] = {}
+        left = 0
+        for own in arrivals:
+            after, rank = max(((after, rank) for rank, after in own if rank not in late), default=(0, UNKNOWN))
+            left += after
+            if after > TOGETHER_NS:
+                behind[rank] = behind.get(rank, 0) + after
+        if not behind or left <= _HARDLY * waited:
+            break
+        late.add(max(behind, key=lambda rank: (behind[rank], -rank)))
+    return frozenset(late)
 
 
 def unknown_waits(trace: Trace, collectives: Sequence[Collective], sizes: Mapping[int, int]) -> dict[int, int]:
@@ -71,6 +105,8 @@ def unknown_waits(trace: Trace, collectives: Sequence[Collective], sizes: Mappin
     """
     rows: dict[tuple[int, str], list[Collective]] = {}
     for each in collectives:
+        if each.arrivals is not None:
+            continue
         key = int(trace.slices.lane[each.item]), collective_type(trace.name_of(each.item))
         rows.setdefault(key, []).append(each)
     found: dict[int, int] = {}

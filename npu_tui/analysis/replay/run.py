@@ -60,6 +60,7 @@ class Replay:
         self._tid = thread_of[edges.thread]
         busy = np.isin(model.tasks.kind, (KERNEL, COLLECTIVE))
         self._busy = np.flatnonzero(busy)
+        self._others = np.array([each.others for each in model.meetings], np.int64)
         self._meeting_fixed = self._arrival(frozenset())
         self.recorded = self._span(model.time, model.length)
         self.base = self.run(NO_CHANGE)
@@ -69,6 +70,11 @@ class Replay:
     def error(self) -> float:
         """By how much of the recorded length the unchanged run misses it."""
         return abs(self.replayed - self.recorded) / self.recorded if self.recorded else 1.0
+
+    @property
+    def late(self) -> frozenset[int]:
+        """The late ranks of all meetings."""
+        return frozenset(rank for each in self.model.meetings for rank, _ in each.late)
 
     @property
     def trusted(self) -> bool:
@@ -122,7 +128,7 @@ class Replay:
         if len(met):
             fixed = self._arrival(change.in_time) if change.in_time else self._meeting_fixed
             arrival = fixed[edges.meeting[met]]
-            lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival)
+            lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self._others[edges.meeting[met]])
         if change.waits:
             dropped = list(change.waits)
             lag -= np.where(np.isin(edges.call, dropped), edges.fixed, 0)

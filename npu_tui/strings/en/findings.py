@@ -14,6 +14,8 @@ TEXTS: dict[str, str] = {
     "finding.outlook.next": "The step then takes about {step:time}, and {following} leads.",
     "finding.outlook.last": "The step then takes about {step:time}.",
     "finding.outlook.part": "Part of {whole}.",
+    "finding.outlook.idle": "Fixing it gains nothing: something else takes as long at the same time.",
+    "finding.outlook.intervals": "This run cannot be replayed, so gains are lengths of intervals.",
     "finding.unknown": "unknown",
     "finding.nothing": "the end",
     "finding.rank": "rank {rank} was",

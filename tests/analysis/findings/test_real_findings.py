@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from conftest import Sample
 
 SILENT = {"OP.SHARE", "OP.DOMINANT", "DATA.LOADER", "DATA.COPY", "MEM.ALLOC", "FREQ", "PY.GC", "MEM.PRESSURE"}
-#: Gain of the late rank and lost time of the starving range, ms; lengths of the step before and behind both.
-LADDER = {"level1/rank0": (93.5, 23.3, 156.0, 62.4, 39.2), "level1/rank1": (92.2, 24.1, 153.9, 61.6, 37.5)}
+#: Gains of the late rank and of the starving range, ms; lengths of the step before and after both. The own backward
+#: kernels end after the peers would have come, and a device in time leaves pauses between its kernels.
+LADDER = {"level1/rank0": (91.5, 20.4, 156.0, 64.5, 44.0), "level1/rank1": (85.5, 21.3, 153.9, 68.3, 47.0)}
 
 
 def ms(ns: int | None) -> float:
@@ -81,9 +82,10 @@ def test_the_starving_range(level1: Sample) -> None:
     assert "blocked for 6.1" in words(start.detail)
     compile_ = found["OP.COMPILE"]
     assert words(compile_.title).startswith("19 operator compiles: 14.")
-    assert ms(compile_.gain_ns) == 4.4
-    assert (compile_.part_of, found["SYNC.HOST"].part_of) == ("DISPATCH.VERTICAL", "DISPATCH.VERTICAL")
-    assert ms(found["SYNC.HOST"].gain_ns) == 6.0
+    # What is compiled meanwhile Python takes longer for: nothing is gained without it.
+    assert (compile_.gain_ns, compile_.part_of, compile_.severity) == (0, None, "low")
+    assert found["SYNC.HOST"].part_of == "DISPATCH.VERTICAL"
+    assert ms(found["SYNC.HOST"].gain_ns) == 6.3
     assert "17 tasks" in words(found["SYNC.HOST"].title)
     profiler = found["PROFILER.OVERHEAD"]
     assert 12.4 <= ms(profiler.gain_ns) <= 12.6

@@ -15,7 +15,6 @@ from situations import Situation, Trouble
 from troubled import TROUBLED
 
 from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
-from npu_tui.analysis.replay.model import build
 from npu_tui.analysis.replay.run import Replay
 
 if TYPE_CHECKING:
@@ -29,9 +28,7 @@ WITHOUT_LAUNCHES = {"kineto", "chrome_generic"}
 
 
 def replays(found: ProfilePart) -> list[Replay]:
-    steps = np.array([each.item for each in found.steps if each.item >= 0], np.int64)
-    models = [build(found.trace, part, found.collectives, steps) for part in found.profile.devices]
-    return [Replay(model) for model in models if model is not None]
+    return [each for _, each in found.profile.replays if each is not None]
 
 
 def of_job(situation: Situation) -> tuple[Trace, Replay]:
