@@ -75,6 +75,7 @@ class Thresholds:
     allocation_ms: float = 10.0
     pressure_gb: float = 16.0
     fragmentation: float = 1.30
+    memory_full: float = 0.90
     gc_ms: float = 1.0
     gc_suspect_ms: float = 200.0
     profiler_gap_low_us: float = 80.0

@@ -8,8 +8,8 @@ from npu_tui.analysis.findings.facts import Beside
 from npu_tui.ingest.companions.files import Companions
 
 _KERNEL_COLUMNS = (
-    "Name", "Type", "OP State", "Accelerator Core", "Duration(us)", "Input Data Types", "aic_mte2_ratio",
-    "aiv_mte2_ratio",
+    "Name", "Type", "OP State", "Accelerator Core", "Duration(us)", "Input Data Types", "Output Shapes",
+    "aic_mte2_ratio", "aiv_mte2_ratio", "mte2_ratio",
 )  # fmt: skip
 _MEMORY_COLUMNS = ("Component", "Total Allocated(MB)", "Total Reserved(MB)")
 

@@ -245,6 +245,11 @@ def memory_bound(facts: Facts) -> Draft | Skipped | None:
         total += time
         cube = _number(row.get("aic_mte2_ratio")) or 0.0
         vector = _number(row.get("aiv_mte2_ratio")) or 0.0
+        plain = _number(row.get("mte2_ratio")) or 0.0  # older chips have one kind of core, and no prefix
+        if CUBE.search(row.get("Type") or ""):
+            cube = max(cube, plain)
+        else:
+            vector = max(vector, plain)
         if cube >= limits.mte2_cube or vector >= limits.mte2_vector:
             waiting += time
             rows.append(row)

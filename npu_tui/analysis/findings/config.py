@@ -14,13 +14,13 @@ from npu_tui.analysis.findings.dispatch import severity_of
 from npu_tui.analysis.findings.facts import I64, Facts, largest, length_of
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise, sentences
-from npu_tui.analysis.findings.rule import Draft, Rule
+from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.launches.origin import queue_slices
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
-_IDLE_MHZ, _FULL_MHZ = 800.0, 1800.0
+_BLOCKING = "ASCEND_LAUNCH_BLOCKING"
 _NO_GAP_FROM_US = 5.0
 _CROWD = 0.5
 
@@ -42,19 +42,19 @@ ENVIRONMENT: tuple[tuple[str, Callable[[str], bool]], ...] = (
 """Variables that profiler_metadata.json records, each with when its value is worth a word."""
 
 
-def environment(facts: Facts) -> Draft | None:
+def environment(facts: Facts) -> Draft | Skipped | None:
     """Variables of the environment that cost time."""
     recorded = facts.beside.environment or {}
     found = [name for name, odd in ENVIRONMENT if name in recorded and odd(recorded[name])]
-    queue = facts.has("python") and not queue_slices(facts.trace, "enqueue").any()
+    queue = _queue_is_off(facts)
     if not found and not queue:
-        return None
+        return None if facts.has("metadata") else Skipped(message("finding.needs.metadata"))
     values = [f"{name}={brief(recorded[name], 40)}" if recorded[name] else name for name in found]
     parts = [message("finding.environment.detail", names=values)] if values else []
     if queue:
         parts.append(message("finding.environment.queue"))
     return Draft(
-        "medium" if recorded.get("ASCEND_LAUNCH_BLOCKING") == "1" else "low",
+        "medium" if recorded.get(_BLOCKING) == "1" else "low",
         message(
             "finding.environment.title",
             first=(found or ["TASK_QUEUE_ENABLE"])[0],
@@ -62,36 +62,46 @@ def environment(facts: Facts) -> Draft | None:
         ),
         sentences(*parts),
         (),
-        (*(message(f"finding.environment.{name}") for name in found), message("finding.advice.not_recorded")),
+        (
+            *(message(f"finding.environment.{name}") for name in found),
+            *([message("finding.environment.set_queue")] if queue and recorded.get(_BLOCKING) != "1" else []),
+            *([message("finding.advice.not_recorded")] if recorded else []),
+        ),
         confidence="medium",
     )
 
 
+def _queue_is_off(facts: Facts) -> bool:
+    """Whether torch operations launched kernels and none went through the task queue."""
+    if not (facts.has("python") and facts.has("links")) or queue_slices(facts.trace, "enqueue").any():
+        return False
+    torch = np.array([name.startswith("aten::") for name in facts.trace.names] + [False])
+    return bool(torch[facts.trace.slices.name[facts.hosts.item]].any()) and len(facts.target) > 0
+
+
 def frequency(facts: Facts) -> Draft | None:
-    """The AI cores run below their full clock while they compute."""
+    """The AI cores run below their full clock while they compute; full is the highest clock that is recorded."""
     counters = facts.trace.counters
-    drops, low = [], []
     kernels = facts.kernels
-    if not len(kernels):
-        return None
+    slowed = np.zeros(len(kernels), np.bool_)
+    drop = 0.0
     for series in counters.series:
         if series.name != "AI Core Freq":
             continue
         own = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
         time, value = counters.time[own], counters.value[own]
-        if not len(value) or set(value.tolist()) <= {_IDLE_MHZ, _FULL_MHZ}:
-            continue
-        full = max(float(value.max()), _FULL_MHZ)
         at = np.searchsorted(time, facts.trace.slices.end[kernels], "right") - 1
         known = at >= 0
-        clock = value[at[known]]
-        if len(clock):
-            drops.append(float(((full - clock) / full).mean()))
-            low += np.flatnonzero(known)[clock < full].tolist()
-    drop = max(drops, default=0.0)
+        if not known.any() or value.max() <= 0:
+            continue
+        full, clock = float(value.max()), value[at[known]]
+        length = facts.length(kernels[known]).astype(np.float64)
+        lost = float(((full - clock) / full * length).sum() / max(length.sum(), 1.0))
+        drop = max(drop, lost)
+        slowed[np.flatnonzero(known)[clock < full]] = True
     if drop < facts.limits.frequency_drop:
         return None
-    items = kernels[np.unique(np.array(low, np.int64))]
+    items = kernels[slowed]
     return Draft(
         "high",
         message("finding.frequency.title", drop=drop),
@@ -186,7 +196,7 @@ RULES = (
     Rule(
         "ENV/STARTUP",
         "config",
-        ("overlap", "metadata"),
+        ("overlap",),
         environment,
         (),
         ("msprof-analyze advisor: environment variables", "MindStudio Insight walk-through 1-54, 1-55"),

@@ -17,6 +17,12 @@ from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.message import message
 
+_CAPACITIES_GB = (32, 64, 96, 128)
+"""Memory of the devices on the market; a few GB of it are the driver's own."""
+_COMMON_GB = 64
+_MOST_MB = 1e6
+"""More than any device has: a row that is damaged."""
+
 
 def idle(facts: Facts) -> Span:
     """When the device neither computes, communicates nor copies: Free, and the time before its first slice."""
@@ -128,17 +134,28 @@ def allocation(facts: Facts) -> Draft | None:
 
 
 def pressure(facts: Facts) -> Draft | None:
-    """Memory that is reserved and not used, in a job that needs much of it."""
+    """Memory that is nearly full, or reserved and not used in a job that needs much of it."""
     limits = facts.limits
-    best = (0.0, 0.0)
+    best, held = (0.0, 0.0), 0.0
     for row in facts.beside.memory:
-        if row.get("Component") != "PTA":
+        reserved, allocated = _number(row.get("Total Reserved(MB)")), _number(row.get("Total Allocated(MB)"))
+        if reserved is None or reserved > _MOST_MB:
             continue
-        try:
-            reserved, allocated = float(row.get("Total Reserved(MB)") or 0), float(row.get("Total Allocated(MB)") or 0)
-        except ValueError:
-            continue
-        best = max(best, (reserved, allocated))
+        held = max(held, reserved)
+        if row.get("Component") == "PTA":
+            best = max(best, (reserved, allocated or 0.0))
+    capacity = next((size for size in _CAPACITIES_GB if held <= size * 1024), None)
+    if capacity is not None and held >= limits.memory_full * capacity * 1024:
+        words = {"reserved": held / 1024, "capacity": float(capacity)}
+        return Draft(
+            # A small device that is full looks like a large one that is half full.
+            "medium" if capacity >= _COMMON_GB else "info",
+            message("finding.pressure.full_title", **words),
+            message("finding.pressure.full", **words),
+            (),
+            advise("checkpointing", "smaller_batch", "expandable"),
+            confidence="medium" if capacity >= _COMMON_GB else "low",
+        )
     reserved, allocated = best
     if reserved < limits.pressure_gb * 1024 or not allocated or reserved / allocated <= limits.fragmentation:
         return None
@@ -150,6 +167,14 @@ def pressure(facts: Facts) -> Draft | None:
         advise("expandable", "checkpointing", "smaller_batch"),
         confidence="medium",
     )
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return value if value is not None and np.isfinite(value) else None
 
 
 def collector(facts: Facts) -> Draft | None:
@@ -230,7 +255,7 @@ RULES = (
         "memory",
         ("memory",),
         pressure,
-        ("pressure_gb", "fragmentation"),
+        ("pressure_gb", "fragmentation", "memory_full"),
         ("operator tuning guide 0-22, 0-24",),
     ),
     Rule(

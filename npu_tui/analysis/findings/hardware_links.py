@@ -16,6 +16,13 @@ from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.work.communication import ON_CHIP
 from npu_tui.trace.message import Message, message
 
+_TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "ROCE": "RDMA", "RDMA": "RDMA"}
+"""What moves the data over each type of link; traces name the link, the rules the transport."""
+
+
+def _transport(link_type: str) -> str | None:
+    return _TRANSPORT.get(link_type.partition("_")[0].upper()) if link_type != ON_CHIP else None
+
 
 def link(facts: Facts) -> Draft | None:
     """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
@@ -24,28 +31,30 @@ def link(facts: Facts) -> Draft | None:
     problems: list[tuple[Severity, Message, Message, list[int]]] = []
     unaligned, share = _unaligned(facts)
     if unaligned:
-        slow = without(facts.exposed, late.span if (late := late_rank(facts)) is not None else NOTHING)
-        matters = facts.share(length_of(both(slow, facts.span_of(np.array(unaligned))))) >= limits.severity_medium
+        matters = _matters(facts, np.array(unaligned))
         severity: Severity = "info" if not matters else "low" if share < 0.2 else "medium"
         text = message("finding.link.unaligned", count=len(unaligned), bytes=limits.alignment_bytes, share=share)
         problems.append((severity, text, message("finding.advice.align", bytes=limits.alignment_bytes), unaligned))
     for kind, most in (("SDMA", limits.small_packet_sdma_mb), ("RDMA", limits.small_packet_rdma_mb)):
-        own = np.array([each == kind for each in facts.planes.link_type], np.bool_) & (facts.planes.size > 0)
+        own = np.array([_transport(each) == kind for each in facts.planes.link_type], np.bool_)
+        own &= facts.planes.size > 0
         small = own & (facts.planes.size < most * 1e6)
         if own.any() and small.sum() > limits.small_packet_share * own.sum():
             text = message("finding.link.small", kind=kind, share=float(small.sum() / own.sum()), most=most)
+            severity = "low" if _matters(facts, facts.planes.item[small]) else "info"
             problems.append(
-                ("low", text, message("finding.advice.larger_packets"), facts.planes.item[small][:3].tolist())
+                (severity, text, message("finding.advice.larger_packets"), facts.planes.item[small][:3].tolist())
             )
     if contended := _contended(facts):
         text = message("finding.link.contention", count=len(contended), speed=limits.contention_gb_s)
-        problems.append(("low", text, message("finding.advice.contention"), contended))
+        severity = "low" if _matters(facts, np.array(contended)) else "info"
+        problems.append((severity, text, message("finding.advice.contention"), contended))
     again = [
         each.item
         for each in facts.collectives
         if each.elapsed >= limits.retransmission_ms * 1e6
         and any(
-            row.link_type.startswith("RDMA") and row.transfer >= limits.retransmission_ms * 1e6
+            _transport(row.link_type) == "RDMA" and row.transfer >= limits.retransmission_ms * 1e6
             for row in each.traffic or []
         )
     ]
@@ -65,6 +74,13 @@ def link(facts: Facts) -> Draft | None:
         tuple(facts.place(item, row[1]) for row in problems for item in row[3][:5]),
         tuple(row[2] for row in problems),
     )
+
+
+def _matters(facts: Facts, items: I64) -> bool:
+    """Whether the device waits for these transfers, and not for a late rank, for a share of its time worth a word."""
+    late = late_rank(facts)
+    slow = without(facts.exposed, late.span if late is not None else NOTHING)
+    return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits.severity_medium
 
 
 def _unaligned(facts: Facts) -> tuple[list[int], float]:
@@ -98,7 +114,7 @@ def _contended(facts: Facts) -> list[int]:
     start, end = facts.trace.slices.start[products], facts.trace.slices.end[products]
     found = []
     for each in facts.collectives:
-        moved = [row for row in each.traffic or [] if row.link_type == "SDMA" and row.transfer]
+        moved = [row for row in each.traffic or [] if _transport(row.link_type) == "SDMA" and row.transfer]
         if (
             not moved
             or sum(row.size for row in moved) / sum(row.transfer for row in moved) >= facts.limits.contention_gb_s

@@ -20,21 +20,36 @@ DOCUMENT_A, DOCUMENT_D = "operator tuning guide 0-15 to 0-21", "affinity operato
 class Run:
     """Members that follow each other and the API that does their work at once.
 
-    ``exact`` replacements compute the same; others are approximations or need a look at the model first.
+    ``exact`` replacements compute the same; others are approximations or need a look at the model first. A run of a
+    ``linear`` is no news where a linear launched it. A ``whole`` run is replaced by something that takes next to no
+    time; of others the longest member stays.
     """
 
     members: str
     api: str
     source: str
     exact: bool = True
+    linear: bool = False
+    whole: bool = False
 
+
+_FOLDED = "one Conv2D with BatchNorm and activation folded"
+_BATCHED = "BatchMatMul|BatchMatMulV2|BatchMatMulV3"
+_PRODUCT = "MatMul|MatMulV2|MatMulV3"
+_ACTIVATION = "Relu|Relu6|Gelu|GeluV2|Swish|Sigmoid|Tanh"
+_BREAKER = "the reshape or transpose moved out from between: it keeps the two from being fused"
 
 #: Runs of top-level ``aten`` operations, without their prefix.
 ATEN: tuple[Run, ...] = (
     Run("permute|transpose [contiguous] reshape|view", "torch_npu.npu_confusion_transpose", ADVISOR),
     Run("reshape|view [contiguous] permute|transpose", "torch_npu.npu_confusion_transpose", ADVISOR),
-    Run("matmul [add] [mul] [masked_fill_|add] softmax [dropout] matmul", "torch_npu.npu_fusion_attention", ADVISOR),
-    Run("softmax [mul] masked_fill_|add", "torch_npu.npu_scaled_masked_softmax", ADVISOR),
+    Run(
+        "matmul|bmm [add] [mul|div] [masked_fill_|masked_fill|add] softmax [dropout] matmul|bmm",
+        "torch_npu.npu_fusion_attention",
+        ADVISOR,
+    ),
+    Run("[mul|div] masked_fill_|masked_fill softmax", "torch_npu.npu_scaled_masked_softmax", ADVISOR),
+    Run("mul|div add softmax", "torch_npu.npu_scaled_masked_softmax", ADVISOR, exact=False),
     Run("add reciprocal mul", "torch_npu.optim clip_grad_norm_fused_", ADVISOR),
     Run("chunk|slice neg cat mul*2 add", "torch_npu.npu_rotary_mul", ADVISOR),
     Run("[pow] [mean] [add] rsqrt mul [type_as]", "torch_npu.npu_rms_norm", ADVISOR),
@@ -52,21 +67,23 @@ ATEN: tuple[Run, ...] = (
     Run("gelu", "torch_npu.fast_gelu", ADVISOR, exact=False),
     Run("mish", "torch_npu.npu_mish", INSIGHT, exact=False),
     Run("one_hot sum", "torch.zeros(…).scatter_(…)", DOCUMENT_D),
-    Run("repeat_interleave", "unsqueeze + expand + reshape", DOCUMENT_D, exact=False),
+    Run("repeat_interleave", "unsqueeze + expand + reshape", DOCUMENT_D, exact=False, whole=True),
+    Run("conv2d batch_norm [relu|relu_|silu|silu_|hardswish]", _FOLDED, DOCUMENT_A, exact=False),
     Run(
-        "conv2d batch_norm relu|relu_|silu",
-        "one Conv2D with BatchNorm and activation folded (inference)",
+        "matmul add relu|relu_|gelu|sigmoid|sigmoid_|tanh|tanh_|silu",
+        "torch.nn.functional.linear and an in-place activation",
         DOCUMENT_A,
-        exact=False,
     ),
-    Run("matmul add relu|relu_|gelu", "torch.nn.functional.linear and an in-place activation", DOCUMENT_A),
+    Run("relu|sigmoid|tanh", "the activation in place (relu_, sigmoid_, tanh_)", DOCUMENT_A, exact=False),
+    Run("where", "arithmetic with a mask: a * mask + b * (1 - mask)", DOCUMENT_D, exact=False, whole=True),
+    Run("gather", "indexing by arange, or index_select", DOCUMENT_D, exact=False, whole=True),
 )
 
 #: Runs of operator types on one stream.
 KERNEL: tuple[Run, ...] = (
     Run("Add DropOutDoMask Add", "bias_dropout_add in one operator", KERNELS),
     Run(
-        "BatchMatMul|BatchMatMulV2 [Mul] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] BatchMatMul|BatchMatMulV2",
+        f"{_BATCHED} [Mul|Muls|Div|RealDiv] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] {_BATCHED}",
         "torch_npu.npu_fusion_attention",
         KERNELS,
     ),
@@ -77,30 +94,52 @@ KERNEL: tuple[Run, ...] = (
     Run("Mul Slice|AsStrided Neg Slice|AsStrided ConcatD Mul [Add]", "torch_npu.npu_rotary_mul", KERNELS),
     Run("MatMulV2 Swish MatMulV2 Mul MatMulV2", "torch_npu.npu_ffn", KERNELS),
     Run("Slice Slice Swish Mul", "torch_npu.npu_swiglu", KERNELS),
-    Run("Mul MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", KERNELS),
+    Run("Mul|Muls|Div|RealDiv MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", KERNELS),
+    Run("Mul|Muls|Div|RealDiv Add SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", KERNELS, exact=False),
     Run(
         "Transpose Transpose GatherElement|GatherElements|GatherElementsV2 Transpose",
         "index_select along the last axis",
         KERNELS,
     ),
     Run(
-        "Conv2D BNInfer|BatchNorm|BatchNormV3|BNTrainingUpdate Relu|Relu6|Swish",
-        "one Conv2D with BatchNorm and activation folded (inference)",
+        "Conv2D|Conv2DV2 BNInfer|BatchNorm|BatchNormV3|BNTrainingUpdate [Relu|Relu6|Swish]",
+        _FOLDED,
         DOCUMENT_A,
         exact=False,
     ),
     Run(
-        "MatMulV2|MatMulV3|MatMul Add Relu|Gelu|GeluV2|Swish",
-        "torch.nn.functional.linear (bias inside MatMul)",
+        "Conv2D|Conv2DV2 BNTrainingReduce BNTrainingUpdate|BNTrainingUpdateV2 [Relu|Relu6|Swish]",
+        _FOLDED,
         DOCUMENT_A,
+        exact=False,
     ),
-    Run("MatMulV2|MatMulV3|BatchMatMulV2 SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax", DOCUMENT_A),
+    Run(f"{_PRODUCT} Add {_ACTIVATION}", "torch.nn.functional.linear (bias inside MatMul)", DOCUMENT_A, linear=True),
+    Run(f"{_PRODUCT}|{_BATCHED} SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax", DOCUMENT_A),
+    Run(f"{_PRODUCT}|{_BATCHED} Transpose|Reshape {_ACTIVATION}|Add|SoftmaxV2", _BREAKER, DOCUMENT_A, exact=False),
     Run("OneHot ReduceSum", "torch.zeros(…).scatter_(…)", DOCUMENT_D),
-    Run("MatMulV2|MatMulV3|MatMul hcom_allReduce_", "torch_npu.npu_mm_all_reduce_base (MatmulAllReduce)", DOCUMENT_D),
-    Run("IndexPutV2", "a multiplication by a mask in place of the index assignment", DOCUMENT_D),
-    Run("NonZero", "a multiplication by a mask, of fixed shape", DOCUMENT_D),
-    Run("GatherElements|GatherElementsV2", "indexing by arange, or index_select", DOCUMENT_D, exact=False),
-    Run("RepeatInterleave|RepeatInterleaveV2", "unsqueeze + expand + reshape", DOCUMENT_D, exact=False),
+    Run("IndexPutV2", "a multiplication by a mask in place of the index assignment", DOCUMENT_D, whole=True),
+    Run("NonZero", "a multiplication by a mask, of fixed shape", DOCUMENT_D, whole=True),
+    Run(
+        "SelectV2|Select|Where",
+        "arithmetic with a mask: a * mask + b * (1 - mask)",
+        DOCUMENT_D,
+        exact=False,
+        whole=True,
+    ),
+    Run(
+        "GatherElement|GatherElements|GatherElementsV2",
+        "indexing by arange, or index_select",
+        DOCUMENT_D,
+        exact=False,
+        whole=True,
+    ),
+    Run(
+        "RepeatInterleave|RepeatInterleaveV2",
+        "unsqueeze + expand + reshape, or repeats as a long 1-D tensor",
+        DOCUMENT_D,
+        exact=False,
+        whole=True,
+    ),
 )
 
 #: Members that may stand between two others without breaking the run.

@@ -295,6 +295,11 @@ TEXTS: dict[str, str] = {
         "At its peak the allocator holds {reserved:.1f} GB for {allocated:.1f} GB of tensors; the rest is "
         "fragmentation."
     ),
+    "finding.pressure.full_title": "Memory is nearly full: {reserved:.1f} of about {capacity:.0f} GB",
+    "finding.pressure.full": (
+        "At its peak the process holds {reserved:.1f} GB. A device of {capacity:.0f} GB has little more to give: "
+        "allocations may fail, or free and take memory again inside the step."
+    ),
     "finding.gc.title": "Garbage collection runs {count:time|times}, {time:time}",
     "finding.gc.detail": (
         "{count:collection|collections}, {time:time} in total; the device was idle for {idle:time} of it."
@@ -319,6 +324,7 @@ TEXTS: dict[str, str] = {
     "finding.environment.ASCEND_GLOBAL_LOG_LEVEL": (
         "Set ASCEND_GLOBAL_LOG_LEVEL=3 (errors only): other levels write logs during launches."
     ),
+    "finding.environment.set_queue": "Set TASK_QUEUE_ENABLE=1, or 2 where memory allows: a second thread then launches.",
     "finding.environment.HCCL_RDMA_TC": "Unset HCCL_RDMA_TC unless the network needs it.",
     "finding.environment.HCCL_RDMA_SL": "Unset HCCL_RDMA_SL unless the network needs it.",
     "finding.environment.ACLNN_CACHE_LIMIT": "Set ACLNN_CACHE_LIMIT=100000 to keep more aclnn executors.",

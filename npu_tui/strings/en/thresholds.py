@@ -65,6 +65,7 @@ TEXTS: dict[str, str] = {
     "threshold.copy_share_high": "the same where it is high (20-step tuning checklist: 20 %)",
     "threshold.allocation_ms": "time in one kind of memory call, ms (msprof-analyze advisor: 10 ms)",
     "threshold.pressure_gb": "reserved memory below which fragments do not matter, GB (own choice)",
+    "threshold.memory_full": "reserved memory as a share of the device's, from which it is nearly full (own choice)",
     "threshold.fragmentation": "reserved over allocated memory (own choice)",
     "threshold.gc_ms": "a collection counts from here on, ms (msprof-analyze advisor: 1 ms)",
     "threshold.gc_suspect_ms": "Free without any call that suggests a collection, ms (msprof-analyze advisor: 200 ms)",

@@ -1,0 +1,99 @@
+"""Rules that used to speak wrongly, or to keep silent: each with the smallest situation that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from jobs import check, facts_of, job, measured
+from troubled import TROUBLED
+
+from npu_tui.analysis.findings.facts import Beside
+from npu_tui.analysis.findings.rule import Draft
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.strings import words
+
+
+def test_a_constant_clock_is_the_full_clock() -> None:
+    found = measured(replace(TROUBLED["healthy"], seed=3))
+    counters = found.trace.counters
+    for series in counters.series:
+        if series.name == "AI Core Freq":
+            counters.value[counters.offset[series.index] : counters.offset[series.index + 1]] = 1_650.0
+    assert check("FREQ", facts_of(found)) is None
+
+
+def test_kernels_at_the_idle_clock_are_slow() -> None:
+    draft = check(
+        "FREQ",
+        facts_of(
+            measured(replace(TROUBLED["clock"], seed=3, trouble=replace(TROUBLED["clock"].trouble, core_mhz=800)))
+        ),
+    )
+    assert isinstance(draft, Draft)
+    assert draft.title.args["drop"] > 0.5
+
+
+def memory(**reserved: str) -> Beside:
+    return Beside(
+        memory=[
+            {"Component": name, "Total Reserved(MB)": value, "Total Allocated(MB)": value}
+            for name, value in reserved.items()
+        ]
+    )
+
+
+def test_memory_that_is_nearly_full() -> None:
+    full = check("MEM.PRESSURE", facts_of(job("healthy"), memory(PTA="61440")))
+    assert isinstance(full, Draft)
+    assert (full.severity, full.title.args["capacity"]) == ("medium", 64.0)
+    assert check("MEM.PRESSURE", facts_of(job("healthy"), memory(PTA="50000"))) is None
+    small = check("MEM.PRESSURE", facts_of(job("healthy"), memory(PTA="100", APP="30000")))
+    assert isinstance(small, Draft)
+    assert small.severity == "info"  # a small device that is full, or a large one that is half full
+
+
+def test_the_mte2_ratio_of_older_chips_has_no_prefix() -> None:
+    row = {"Name": "k", "Type": "Add", "Accelerator Core": "AI_CORE", "Duration(us)": "100", "mte2_ratio": "0.9"}
+    draft = check("MEM.BW", facts_of(job("healthy"), Beside(kernels=[row])))
+    assert isinstance(draft, Draft)
+
+
+def test_link_types_are_carried_by_their_transport() -> None:
+    found = job("transfers")
+    draft = check("COMM.LINK", facts_of(found, thresholds=Thresholds(small_packet_sdma_mb=1e6)))
+    assert isinstance(draft, Draft)
+    assert "SDMA packets" in words(draft.detail)
+
+
+def test_a_queue_that_is_off_is_told_without_metadata() -> None:
+    found = measured(replace(TROUBLED["healthy"], seed=3))
+    trace = found.trace
+    for name in ("enqueue", "dequeue"):
+        code = trace.categories.index(name)
+        trace.slices.category[trace.slices.category == code] = -1
+    draft = check("ENV/STARTUP", facts_of(found))
+    assert isinstance(draft, Draft)
+    assert any("TASK_QUEUE_ENABLE=1" in words(each) for each in draft.advice)
+
+
+def test_what_names_a_part_of_the_program_is_looked_into() -> None:
+    found = measured(replace(TROUBLED["healthy"], seed=3))
+    plain = check("OP.AFFINITY_API", facts_of(found))
+    assert isinstance(plain, Draft)
+    trace = found.trace
+    step = next(lane for lane in trace.file_lanes if lane.layer == 0)
+    names = trace.slices.name[step.first : step.last]
+    outer = [k for k in np.unique(names).tolist() if trace.names[k].startswith("ProfilerStep#")]
+    for k in outer:
+        trace.names[k] = "DistributedDataParallel.forward"
+    wrapped = check("OP.AFFINITY_API", facts_of(found))
+    assert isinstance(wrapped, Draft)
+    assert words(wrapped.detail) == words(plain.detail)
+
+
+def test_a_share_is_never_of_nothing() -> None:
+    for trouble in ("healthy", "ai_cpu", "transfers"):
+        draft = check("OP.AFFINITY_API", facts_of(job(trouble)))
+        if isinstance(draft, Draft):
+            assert "0.0%" not in " ".join(words(each) for each in draft.advice)
