@@ -39,16 +39,16 @@ def link(facts: Facts) -> Draft | None:
         own = np.array([_transport(each) == kind for each in facts.planes.link_type], np.bool_)
         own &= facts.planes.size > 0
         small = own & (facts.planes.size < most * 1e6)
-        if own.any() and small.sum() > limits.small_packet_share * own.sum():
+        many = own.any() and small.sum() > limits.small_packet_share * own.sum()
+        if many and _matters(facts, facts.planes.item[small]):
             text = message("finding.link.small", kind=kind, share=float(small.sum() / own.sum()), most=most)
-            severity = "low" if _matters(facts, facts.planes.item[small]) else "info"
             problems.append(
-                (severity, text, message("finding.advice.larger_packets"), facts.planes.item[small][:3].tolist())
+                ("low", text, message("finding.advice.larger_packets"), facts.planes.item[small][:3].tolist())
             )
-    if contended := _contended(facts):
+    contended = _contended(facts)
+    if contended and _matters(facts, np.array(contended)):
         text = message("finding.link.contention", count=len(contended), speed=limits.contention_gb_s)
-        severity = "low" if _matters(facts, np.array(contended)) else "info"
-        problems.append((severity, text, message("finding.advice.contention"), contended))
+        problems.append(("low", text, message("finding.advice.contention"), contended))
     again = [
         each.item
         for each in facts.collectives
