@@ -47,7 +47,7 @@ def main() -> None:
     for name, fixture, columns, rows, keys, terminal in (*((*entry, Terminal()) for entry in PICTURES), *TERMINALS):
         opening = Opening(Path("fixtures") / fixture, cached=False)
         profile = Profile(opening.trace(), opening.source)
-        (HERE / f"{name}.svg").write_text(picture(profile, columns, rows, keys.split(), terminal), encoding="utf-8")
+        (HERE / f"{name}.svg").write_text(picture([profile], columns, rows, keys.split(), terminal), encoding="utf-8")
         print(f"{name}.svg")
 
 

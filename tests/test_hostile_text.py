@@ -154,7 +154,7 @@ async def test_every_slice_in_the_details(trace: Trace) -> None:
 
 def test_pictures(trace: Trace) -> None:
     for keys in ([], ["x", "c"], ["q"]):
-        drawn = picture(profile_of(trace), 120, 40, keys)
+        drawn = picture([profile_of(trace)], 120, 40, keys)
         assert dangerous(drawn.replace("\n", "")) == []
         tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(drawn).iter()}
         assert not tags & {"script", "a", "image", "foreignObject"}

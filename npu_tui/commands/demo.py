@@ -24,4 +24,4 @@ def run(words: list[str]) -> int:
     name = options.name
     if name not in found:
         parser.error(say("cli.no_demo", name=name, names=", ".join(found)))
-    return explore(found[name], parser, options)
+    return explore([found[name]], parser, options)

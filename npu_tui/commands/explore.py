@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from npu_tui import __version__
@@ -22,38 +23,45 @@ def run(words: list[str]) -> int:
         prog="npu-tui",
         description=say("cli.description"),
         epilog=say("cli.epilog"),
-        usage="npu-tui [PATH] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui check [PATH] LIMITS | "
+        usage="npu-tui [PATH...] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui check [PATH] LIMITS | "
         "npu-tui screenshot PATH -o OUT.svg | npu-tui settings | npu-tui explain [ID]",
     )
-    parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
+    parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help=say("cli.paths"))
     parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
     add_opening(parser)
     add_look(parser)
     add_place(parser)
     options = parser.parse_args(words)
-    refuse_terminal(parser, options.path)
-    return explore(Path(options.path), parser, options, not options.no_cache)
+    for path in options.paths:
+        refuse_terminal(parser, path)
+    return explore([Path(path) for path in options.paths], parser, options, not options.no_cache)
 
 
-def explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Namespace, cached: bool = True) -> int:
-    """The explorer on ``path``, or the report where stdout is no terminal; ``options`` say how to draw and where."""
+def explore(
+    paths: Sequence[Path], parser: argparse.ArgumentParser, options: argparse.Namespace, cached: bool = True
+) -> int:
+    """The explorer on ``paths``, one below the other, or their reports where stdout is no terminal.
+
+    ``options`` say how to draw and where.
+    """
     from npu_tui.ingest.opening import opening_of
 
     start = place_of(parser, options)
-    opening = opening_of(path, cached, getattr(options, "source", None))
+    openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not (sys.stdout.isatty() and _has_keys()):
         from npu_tui.profile.profile import Profile
         from npu_tui.report.report import report
         from npu_tui.report.text_report import text_report
 
         thresholds = thresholds_of(None)
-        write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
+        for opening in openings:
+            write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
         return DONE
 
-    opening.start()  # before Textual is imported, which takes as long as they need
+    openings[0].start()  # before Textual is imported, which takes as long as they need
     settings = read_settings()
     if settings is None:
-        opening.close()
+        openings[0].close()
         return USAGE
     if not sys.stderr.isatty():
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
@@ -73,12 +81,13 @@ def explore(path: Path, parser: argparse.ArgumentParser, options: argparse.Names
     thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
     notes = Path(options.notes) if options.notes else default_notes()
     seen = default_notes().with_name("seen")
-    app = NpuTui(opening, terminal=terminal, thresholds=thresholds, start=start, notes=notes, seen=seen)
+    app = NpuTui(openings, terminal=terminal, thresholds=thresholds, start=start, notes=notes, seen=seen)
     try:
         with guarded(app.leave):
             failure = app.run()
     finally:
-        opening.close()
+        for opening in openings:
+            opening.close()
     code = app.return_code or DONE if failure is None else refuse(failure)
     if app.beside.is_busy:
         end_process(code)

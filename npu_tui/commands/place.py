@@ -23,6 +23,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--links", choices=("off", "selection", "all"), help=say("cli.place.links"))
     place.add_argument("--tab", metavar="TAB", default="", help=say("cli.place.tab"))
     place.add_argument("--rows", metavar="ROWS", default="", help=say("cli.place.rows"))
+    place.add_argument("--offsets", metavar="A,B...", help=say("cli.place.offsets"))
     place.add_argument("--notes", metavar="FILE", help=say("cli.place.notes"))
 
 
@@ -30,7 +31,7 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
     """Where the options say to open; None if they say nothing."""
     from npu_tui.trace.units import parse_duration
     from npu_tui.tui.keys.commands import TAB_KEYS
-    from npu_tui.view.walk.start import NO_TAB, Start, parse_span
+    from npu_tui.view.walk.start import NO_TAB, Start, parse_offsets, parse_span
 
     spans = {"range": options.range, "view": options.view}
     found = {name: parse_span(text) for name, text in spans.items() if text is not None}
@@ -40,6 +41,9 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
     at = None if options.at is None else parse_duration(options.at)
     if options.at is not None and at is None:
         parser.error(say("cli.bad_time", text=options.at))
+    offsets = () if options.offsets is None else parse_offsets(options.offsets)
+    if offsets is None:
+        parser.error(say("cli.bad_offsets", text=options.offsets))
     tabs = [*(tab for tab, _ in TAB_KEYS), NO_TAB]
     if options.tab and options.tab not in tabs:
         parser.error(say("cli.bad_tab", text=options.tab, tabs=", ".join(tabs)))
@@ -53,6 +57,7 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
         options.links,
         options.tab,
         _rule_id(parser, options.finding),
+        offsets,
     )
     return start if start != Start() else None
 

@@ -16,7 +16,7 @@ from npu_tui.strings import say
 def run(words: list[str]) -> int:
     """Draw what ``words`` name; returns the exit code."""
     parser = argparse.ArgumentParser(prog="npu-tui screenshot", description=say("cli.screenshot"))
-    parser.add_argument("path", metavar="PATH", help=say("cli.trace"))
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=say("cli.traces"))
     parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
     parser.add_argument("--size", default="120x40", help=say("cli.size"))
     parser.add_argument("--keys", default="", help=say("cli.keys"))
@@ -43,10 +43,12 @@ def run(words: list[str]) -> int:
     keys, start = options.keys.split(), place_of(parser, options)
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
-    refuse_terminal(parser, options.path)
-    opening = opening_of(options.path, not options.no_cache, options.source)
-    profile = Profile(opening.trace(), opening.source, Thresholds(**settings.thresholds))  # type: ignore[arg-type]
+    for path in options.paths:
+        refuse_terminal(parser, path)
+    openings = [opening_of(path, not options.no_cache, options.source) for path in options.paths]
+    thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
+    profiles = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
     notes = Path(options.notes) if options.notes else None
-    drawn = picture(profile, int(columns), int(rows), keys, terminal, start, notes)
+    drawn = picture(profiles, int(columns), int(rows), keys, terminal, start, notes)
     Path(options.output).write_text(drawn, encoding="utf-8")
     return DONE

@@ -47,7 +47,7 @@ UNREADABLE, INTERNAL, INTERRUPTED = 3, 70, 130
 
 
 class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
-    """Opens ``path``, or a session that is loaded already, and draws as ``terminal`` can show it.
+    """Opens what ``openings`` name, or a session that is loaded already, and draws as ``terminal`` can show it.
 
     The result is the error that kept it from opening.
     """
@@ -65,7 +65,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
     def __init__(
         self,
-        path: Path | Opening | None = None,
+        openings: Sequence[Opening] = (),
         session: Session | None = None,
         terminal: Terminal | None = None,
         thresholds: Thresholds | None = None,
@@ -80,7 +80,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self._start = start
         self._notes = notes
         self._seen = seen
-        self._opening = Opening(path, cached=False) if isinstance(path, Path) else path
+        self._openings = openings
         self._session = session
         self._loading: LoadingScreen | None = None
         self._main: MainScreen | None = None
@@ -118,8 +118,8 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             self.post_message(event)
         if self._session is not None:
             self._explore(self._session)
-        elif self._opening is not None:
-            self._loading = LoadingScreen(self._opening, self._thresholds)
+        elif self._openings:
+            self._loading = LoadingScreen(self._openings, self._thresholds)
             self.push_screen(self._loading)
 
     def action_interrupt(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -17,6 +18,7 @@ from textual.worker import get_current_worker
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import Cancelled, InputError
+from npu_tui.ingest.load import Progress
 from npu_tui.ingest.opening import Opening
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
@@ -26,7 +28,7 @@ from npu_tui.tui.session import Session, make_session
 
 
 class LoadingScreen(Screen[None]):
-    """Loads what ``opening`` names in a thread and posts what there is to explore, early where the file is large."""
+    """Loads what ``openings`` name in a thread and posts what there is to explore; early where it is one large file."""
 
     DEFAULT_CSS = """
     LoadingScreen { align: center middle; }
@@ -37,9 +39,10 @@ class LoadingScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "cancel", "")]
 
     class Advanced(Message):
-        """``done`` of ``total`` bytes (0: not known) are read; ``figures`` say it in words."""
+        """``done`` of ``total`` bytes (0: not known) of opening number ``at`` are read; ``figures`` say it in words."""
 
-        def __init__(self, done: int, total: int, figures: str) -> None:
+        def __init__(self, at: int, done: int, total: int, figures: str) -> None:
+            self.at = at
             self.done = done
             self.total = total
             self.figures = figures
@@ -59,9 +62,10 @@ class LoadingScreen(Screen[None]):
             self.result = result
             super().__init__()
 
-    def __init__(self, opening: Opening, limits: Thresholds | None = None) -> None:
+    def __init__(self, openings: Sequence[Opening], limits: Thresholds | None = None) -> None:
         super().__init__()
-        self._opening = opening
+        self._openings = openings
+        self._title = Static(Text(self._title_of(0)))
         self._limits = limits
         self._begun = 0.0
         self._bar = ProgressBar(total=100, show_eta=False)
@@ -70,7 +74,7 @@ class LoadingScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Title, bar, figures."""
         with Vertical():
-            yield Static(Text(say("loading.title", path=printable(str(self._opening.path)))))
+            yield self._title
             yield self._bar
             yield self._shown
             yield Static(Text(say("loading.cancel"), style="dim"))
@@ -89,17 +93,19 @@ class LoadingScreen(Screen[None]):
                 self.post_message(message)
             return not worker.is_cancelled
 
+        profiles: list[Profile] = []
+
         def progress(done: int, total: int, events: int) -> bool:
-            return post(self.Advanced(done, total, self._figures(done, total, events)))
+            return post(self.Advanced(len(profiles), done, total, self._figures(done, total, events)))
 
         def early(trace: Trace) -> None:
             post(self.Early(make_session([Profile(trace, None, self._limits)], False)))
 
         result: Session | InputError | None
-        trace = None
         try:
-            trace = self._opening.trace(progress, lambda why: _note(trace, why), early)
-            result = make_session([Profile(trace, self._opening.source, self._limits)])
+            for opening in self._openings:
+                profiles.append(self._profile(opening, progress, early if len(self._openings) == 1 else None))
+            result = make_session(profiles)
         except Cancelled:
             result = None
         except InputError as error:
@@ -108,8 +114,23 @@ class LoadingScreen(Screen[None]):
 
     def on_loading_screen_advanced(self, event: Advanced) -> None:
         """Show how far it is."""
+        self._title.update(self._title_of(event.at))
         self._bar.update(total=event.total or None, progress=event.done)
         self._shown.update(event.figures)
+
+    def _profile(self, opening: Opening, progress: Progress, early: Callable[[Trace], None] | None) -> Profile:
+        """Load one of several."""
+        found: list[Trace] = []
+        trace = opening.trace(progress, lambda why: _note(found, why), early)
+        found.append(trace)
+        return Profile(trace, opening.source, self._limits)
+
+    def _title_of(self, at: int) -> str:
+        """What is loading while opening number ``at`` is."""
+        path, count = printable(str(self._openings[at].path)), len(self._openings)
+        if count < 2:
+            return say("loading.title", path=path)
+        return say("loading.title_of", path=path, n=at + 1, count=count)
 
     def _figures(self, done: int, total: int, events: int) -> str:
         if not total:
@@ -127,7 +148,7 @@ class LoadingScreen(Screen[None]):
         self.post_message(self.Ended(None))
 
 
-def _note(trace: Trace | None, why: str) -> None:
-    """Keep with the health of ``trace`` that there is no parsed copy of it."""
-    if trace is not None:
+def _note(found: list[Trace], why: str) -> None:
+    """Keep with the health of the trace that there is no parsed copy of it."""
+    for trace in found:
         trace.health.warnings.append(say("cache.failed", why=why))

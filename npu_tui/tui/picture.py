@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.segment import Segment
@@ -12,7 +13,6 @@ from textual.keys import Keys
 
 from npu_tui.profile.profile import Profile
 from npu_tui.report.svg import Piece, svg
-from npu_tui.trace.model import Trace
 from npu_tui.trace.text import drawable, printable
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.keys.key_names import find_key
@@ -42,7 +42,7 @@ def unknown_keys(keys: list[str]) -> list[str]:
 
 
 def picture(
-    profile: Profile,
+    profiles: Sequence[Profile],
     columns: int,
     rows: int,
     keys: list[str],
@@ -50,16 +50,16 @@ def picture(
     start: Start | None = None,
     notes: Path | None = None,
 ) -> str:
-    """The SVG of the explorer on ``profile`` at ``columns`` x ``rows`` after ``keys`` were pressed.
+    """The SVG of the explorer on ``profiles`` at ``columns`` x ``rows`` after ``keys`` were pressed.
 
     The keys are those that ``find_key`` knows. It is drawn as ``terminal`` shows it, by default one with all colours
     and glyphs; it opens at ``start`` and marks the flags of the file ``notes``.
     """
-    app = NpuTui(session=make_session([profile]), terminal=terminal or Terminal(), start=start, notes=notes)
-    return asyncio.run(_picture(app, profile.trace, columns, rows, keys))
+    app = NpuTui(session=make_session(profiles), terminal=terminal or Terminal(), start=start, notes=notes)
+    return asyncio.run(_picture(app, profiles, columns, rows, keys))
 
 
-async def _picture(app: NpuTui, trace: Trace, columns: int, rows: int, keys: list[str]) -> str:
+async def _picture(app: NpuTui, profiles: Sequence[Profile], columns: int, rows: int, keys: list[str]) -> str:
     async with app.run_test(size=(columns, rows)) as pilot:
         await app.workers.wait_for_complete()  # the findings
         for key in keys:
@@ -67,7 +67,8 @@ async def _picture(app: NpuTui, trace: Trace, columns: int, rows: int, keys: lis
         await pilot.pause(_REST_SECONDS)
         await app.workers.wait_for_complete()  # what a key asked for
         await pilot.pause()
-        return svg(screen_runs(app), f"npu-tui {printable(trace.path)}")
+        paths = " ".join(printable(profile.trace.path) for profile in profiles)
+        return svg(screen_runs(app), f"npu-tui {paths}")
 
 
 def screen_runs(app: NpuTui) -> list[list[Piece]]:

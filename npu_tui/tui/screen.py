@@ -237,7 +237,13 @@ class MainScreen(KeyScreen):
     def run_command(self, command: str) -> None:
         """Run a command of the registry and show what it has to say."""
         self._first_run.used(command)
+        offsets = list(self.session.scene.offsets)
         super().run_command(command)
+        if offsets != self.session.scene.offsets:
+            self.finder.shifted()
+            self.explorer.state.hits = self.hits.starts
+            self.notes.mark()
+            self._timeline.changed()
 
     def _escape(self) -> None:
         """Close what is open, else clear, else deselect; from the panel back to the lanes."""

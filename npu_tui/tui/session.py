@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import finding_marks, make_scene
@@ -15,18 +12,8 @@ from npu_tui.view.scene import Scene
 
 
 @dataclass(frozen=True, slots=True)
-class Starved:
-    """A launch that an idle device waited for: the profile it is in, its slice, its start and what waiting cost, ns."""
-
-    trace: int
-    item: int
-    start: int
-    lost: float
-
-
-@dataclass(frozen=True, slots=True)
 class Session:
-    """The scene of ``profiles``, and the starved launches of all of them by start (ns).
+    """The scene of ``profiles``.
 
     ``findings`` come when a thread has computed them. A session that is not ``whole`` shows a part of a trace that is
     still loading.
@@ -34,8 +21,6 @@ class Session:
 
     profiles: Sequence[Profile]
     scene: Scene
-    starved: list[Starved]
-    starved_starts: npt.NDArray[np.int64]
     findings: dict[int, Findings] = field(default_factory=dict)
     whole: bool = True
 
@@ -47,11 +32,4 @@ class Session:
 
 def make_session(profiles: Sequence[Profile], whole: bool = True) -> Session:
     """What the screen needs to know about ``profiles``, whose traces may not be ``whole`` yet, before it is drawn."""
-    starved = [
-        Starved(index, launch.item, launch.start, launch.lost)
-        for index, profile in enumerate(profiles)
-        for launch in profile.starved
-    ]
-    starved.sort(key=lambda launch: (launch.start, launch.trace))
-    starts = np.array([launch.start for launch in starved], np.int64)
-    return Session(profiles, make_scene(profiles), starved, starts, whole=whole)
+    return Session(profiles, make_scene(profiles), whole=whole)

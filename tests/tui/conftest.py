@@ -31,7 +31,9 @@ def sessions() -> dict[str, Session]:
     before = Path.cwd()
     os.chdir(ROOT)
     try:
-        return {name: session_of(load(Path("fixtures") / name)) for name in ("healthy", "dispatch_bound")}
+        found = {name: session_of(load(Path("fixtures") / name)) for name in ("healthy", "dispatch_bound")}
+        ranks = [load(Path("fixtures") / "two_ranks" / f"rank{rank}_ascend_pt") for rank in (0, 1)]
+        return {**found, "two_ranks": session_of(*ranks)}
     finally:
         os.chdir(before)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from driving import opened
 
+from npu_tui.view.scene import true_offsets
+
 FOLDER = Path(__file__).resolve().parent / "golden"
 WRITING = os.environ.get("NPU_TUI_GOLDEN") == "write"
 
@@ -23,6 +25,14 @@ VIEWS = {
     "search": ("/gelu\r", "8"),
 }
 """Keys that lead from the opening screen to each view."""
+
+
+RANKS = {
+    "opening": (),
+    "aligned": ("/417_2_1\r", ":base\r", "n", "L"),
+    "other_rank": (*"jj", ">"),
+}
+"""The same of two traces on one clock."""
 
 
 def compare(name: str, rows: list[str]) -> None:
@@ -52,12 +62,26 @@ async def test_screen(sessions, profile: str, size: tuple[int, int], view: str):
     compare(f"{profile}_{size[0]}x{size[1]}_{view}", rows)
 
 
+@pytest.mark.parametrize("view", RANKS)
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_two_ranks(sessions, size: tuple[int, int], view: str):
+    """Each rank is drawn when it ran, under its number; L brings the collectives of both together."""
+    session = sessions["two_ranks"]
+    session.scene.offsets = true_offsets(session.scene.traces, session.scene.lengths)
+    async with opened(session, size) as driver:
+        for keys in RANKS[view]:
+            await driver.send(keys)
+        await driver.settle()
+        rows = driver.rows()
+    compare(f"two_ranks_{size[0]}x{size[1]}_{view}", rows)
+
+
 @pytest.mark.skipif(WRITING, reason="the screens are being stored")
 def test_no_stored_screen_is_left_over():
     wanted = {
         f"{profile}_{columns}x{rows}_{view}.txt"
-        for profile in ("healthy", "dispatch_bound")
+        for profile, views in (("healthy", VIEWS), ("dispatch_bound", VIEWS), ("two_ranks", RANKS))
         for columns, rows in SIZES
-        for view in VIEWS
+        for view in views
     }
     assert {file.name for file in FOLDER.iterdir()} == wanted

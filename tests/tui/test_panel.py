@@ -12,7 +12,7 @@ from npu_tui.view.scene import Selected
 
 
 def select(driver, number: int = 3) -> None:
-    launch = driver.main.session.starved[number]
+    launch = driver.main.session.profiles[0].starved[number]
     driver.explorer.select(Selected(launch.trace, launch.item))
     driver.timeline.changed()
 
@@ -85,7 +85,7 @@ async def test_links_lead_to_the_other_end(session):
         assert driver.table.row_count == 2
         await driver.press("tab", "enter")
         assert driver.selected.startswith(("Node@launch", "launch", "aclnn"))
-        assert driver.state.cursor <= session.starved[3].start
+        assert driver.state.cursor <= session.profiles[0].starved[3].start
 
 
 async def test_a_slice_without_links_says_so(session):

@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
+from npu_tui.ingest.opening import Opening
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.keys.commands import COMMANDS
 from npu_tui.tui.loading import LoadingScreen
@@ -125,7 +126,7 @@ async def test_a_time_that_is_far_off_stops_nothing(tmp_path):
 
 
 async def test_the_loading_screen_gives_way_to_the_trace():
-    app = NpuTui(FIXTURE)
+    app = NpuTui([Opening(FIXTURE, cached=False)])
     async with app.run_test(size=(120, 40)):
         await until(lambda: isinstance(app.screen, MainScreen))
         assert app.screen.session.scene.traces[0].rank == 0
@@ -135,7 +136,7 @@ async def test_the_loading_screen_gives_way_to_the_trace():
 async def test_what_is_no_trace_ends_the_program_with_the_reason(tmp_path, content):
     file = tmp_path / "trace_view.json"
     file.write_bytes(content)
-    app = NpuTui(file)
+    app = NpuTui([Opening(file, cached=False)])
     async with app.run_test():
         await until(lambda: not app.is_running or app._exit)
     assert isinstance(app.return_value, InputError)
@@ -154,7 +155,7 @@ async def test_escape_cancels_loading(monkeypatch):
         raise AssertionError("loading goes on after it was cancelled")
 
     monkeypatch.setattr("npu_tui.ingest.opening.Opening.trace", slow)
-    app = NpuTui(FIXTURE)
+    app = NpuTui([Opening(FIXTURE, cached=False)])
     async with app.run_test():
         await until(reached.is_set)
         assert isinstance(app.screen, LoadingScreen)
@@ -176,7 +177,7 @@ async def test_the_loading_screen_tells_how_far_it_is(monkeypatch):
         raise InputError("enough")
 
     monkeypatch.setattr("npu_tui.ingest.opening.Opening.trace", slow)
-    app = NpuTui(FIXTURE)
+    app = NpuTui([Opening(FIXTURE, cached=False)])
     async with app.run_test(size=(80, 24)) as pilot:
         await until(reached.is_set)
         await pilot.pause()

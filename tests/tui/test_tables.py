@@ -144,7 +144,7 @@ async def test_details_follow_the_cursor_on_a_chart(session):
         await driver.run("tab_details")
         before = driver.text()
         assert "Queue depth: launches that have reached the device" in before
-        driver.explorer.go_to(session.starved[0].start + 1)
+        driver.explorer.go_to(session.profiles[0].starved[0].start + 1)
         driver.timeline.changed()
         await driver.settle()
         assert driver.text() != before

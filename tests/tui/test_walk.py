@@ -38,7 +38,7 @@ async def test_namesakes_come_in_the_order_of_time_with_their_place_among_them(s
         await driver.press("x", "}")
         item = driver.state.selection.item
         found = namesakes(trace, item)
-        assert trace.slices.start[item] > session.starved[0].start
+        assert trace.slices.start[item] > session.profiles[0].starved[0].start
         words = status(driver)
         assert words.startswith(f"{found.at + 1:,} of {len(found.items):,} {driver.selected}: ")
         assert f"median {duration_text(found.median)}" in words
@@ -247,7 +247,7 @@ async def test_disabled_commands_give_their_reason_in_the_help(session):
 async def test_the_first_run_leads_to_the_first_starved_launch_and_is_remembered(session, tmp_path):
     seen = tmp_path / "data" / "seen"
     async with opened(session, app=NpuTui(session=session, seen=seen)) as driver:
-        assert f"x goes to the first of {len(session.starved)} launches" in status(driver)
+        assert f"x goes to the first of {len(session.profiles[0].starved)} launches" in status(driver)
         await driver.press("d")
         assert "x goes to" in status(driver)
         assert not seen.exists()

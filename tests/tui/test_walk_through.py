@@ -59,9 +59,9 @@ async def test_a_walk_through_a_profile(session, size):
             " ".join(row.split()) + "   " for row in driver.rows()
         ).replace(" o opens", "   o opens")
 
-        driver.explorer.go_to(int(trace.slices.start[session.starved[20].item]) - 1)
+        driver.explorer.go_to(int(trace.slices.start[session.profiles[0].starved[20].item]) - 1)
         await driver.press(*WALK["the next starved launch"])
-        launch = session.starved[20]
+        launch = session.profiles[0].starved[20]
         assert driver.state.selection.item == launch.item
         assert status(driver).startswith("starved launch 21 of ")
         assert f"{duration_text(launch.lost, 3)} lost (V: the gap) before " in status(driver)

@@ -21,6 +21,9 @@ TEXTS: dict[str, str] = {
     "cli.no_step": "no ProfilerStep#{step} that launched anything",
     "cli.trace": "trace_view.json or a *_ascend_pt directory, - for a pipe",
     "cli.bad_output": "-o wants the name of an .svg file",
+    "cli.paths": "trace_view.json or a *_ascend_pt directory, - for a pipe; several stand one below the other on one "
+    "clock; without it, the current directory",
+    "cli.traces": "trace_view.json or a *_ascend_pt directory, - for a pipe; several stand one below the other on one clock",
     "cli.path": "trace_view.json or a *_ascend_pt directory, - for a pipe; without it, the current directory",
     "cli.demo": "open a bundled example",
     "cli.demo_name": "which example: {names}",
@@ -52,6 +55,8 @@ TEXTS: dict[str, str] = {
     "cli.place.tab": "open the panel at this tab",
     "cli.place.rows": "which rows are folded, pinned and hidden, as Y writes it",
     "cli.place.notes": "keep the flags in this text file instead of the user's data directory",
+    "cli.place.offsets": "how far each of several traces is shifted, one time per PATH with commas between, as Y writes it",
+    "cli.bad_offsets": "--offsets needs one time per PATH, such as 0ms,1.25ms, not {text}",
     "cli.bad_span": "{option} wants two times, such as 12ms..14ms, not {text}",
     "cli.bad_time": "--at wants a time, such as 12.3ms or 40us, not {text}",
     "cli.bad_tab": "there is no tab {text}; there are {tabs}",

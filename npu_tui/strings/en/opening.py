@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "loading.title_of": "loading {path}, {n} of {count}",
     "loading.title": "loading {path}",
     "loading.progress": "{done} of {total} MB, {events} events, {rate} events/s, {left} s left",
     "loading.piped": "{done} MB have come through the pipe",

@@ -53,7 +53,8 @@ class LinkActions(Base):
         if found is None:
             return self._no_link("chain.none")
         self._explorer.select(Selected(selected.trace, found.kernel))
-        self._explorer.show(found.start, found.end, 0.05)
+        start, end = (self._session.scene.to_scene(selected.trace, when) for when in (found.start, found.end))
+        self._explorer.show(start, end, 0.05)
         self._contents.open_tab("details")
         return None if found.holds(selected.item) else say("chain.first")
 

@@ -43,11 +43,12 @@ class RangeActions(Base):
         trace = self._trace(selected.trace)
         before, behind = (gap_beside(trace, selected.item, direction) for direction in (-1, 1))
         gap = before
-        if gap is None or (behind is not None and self._explorer.state.range == gap[:2]):
+        if gap is None or (behind is not None and self._explorer.state.range == self._seen(selected.trace, gap)):
             gap = behind
         if gap is None:
             return say("range.no_gap")
-        start, end, beyond = gap
+        beyond = gap[2]
+        start, end = self._seen(selected.trace, gap)
         if start == end:
             key = "range.no_gap_before" if gap is before else "range.no_gap_behind"
             self._explorer.set_range(start, end)  # so that this key goes on to the other side
@@ -57,6 +58,10 @@ class RangeActions(Base):
         first, second = (beyond, selected.item) if gap is before else (selected.item, beyond)
         names = {"first": self._name(selected.trace, first), "second": self._name(selected.trace, second)}
         return say("range.marked_between", length=duration_text(end - start), **names)
+
+    def _seen(self, trace: int, gap: tuple[int, int, int]) -> tuple[int, int]:
+        """Start and end of a gap on the scene's clock."""
+        return self._session.scene.to_scene(trace, gap[0]), self._session.scene.to_scene(trace, gap[1])
 
     def range_zoom(self) -> str | None:
         return None if self._explorer.zoom_to_range() else say("range.zoom_none")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from npu_tui.analysis.work.namesakes import namesakes
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -41,18 +43,19 @@ class SliceActions(Base):
         return self._starved(-1)
 
     def _starved(self, direction: int) -> str:
-        launches = self._session.starved
+        index, state = self._explorer.trace, self._explorer.state
+        launches = self._session.profiles[index].starved if self._session.profiles else []
         if not launches:
             return self._no_link("starved.none")
-        state = self._explorer.state
         # With nothing selected the first one in view is meant, wherever the cursor stands.
         here = state.cursor if state.selection is not None else state.viewport.start - 1
-        at = next_in_time(self._session.starved_starts, here, direction)
+        starts = np.array([launch.start for launch in launches], np.int64)
+        at = next_in_time(starts, self._session.scene.to_trace(index, here), direction)
         if at is None:
             at = 0 if direction > 0 else len(launches) - 1  # round the end
         launch = launches[at]
-        self._explorer.select(Selected(launch.trace, launch.item))
-        name = printable(self._trace(launch.trace).name_of(launch.item))
+        self._explorer.select(Selected(index, launch.item))
+        name = printable(self._trace(index).name_of(launch.item))
         key, lost = keys_label(BY_ID["range_gap"]), duration_text(launch.lost, 3)
         return say("starved.of", n=at + 1, count=len(launches), name=name, lost=lost, key=key)
 
@@ -92,14 +95,14 @@ class SliceActions(Base):
         return self._bubble(-1)
 
     def _bubble(self, direction: int) -> str:
-        focused = self._explorer.focused
-        index = 0 if focused is None else focused.trace
+        index = self._explorer.trace
         if index >= len(self._session.profiles):
             return say("bubble.none")
         trace, items = self._trace(index), self._session.profiles[index].free_slices
         if not len(items):
             return say("bubble.none")
-        at = next_in_time(trace.slices.start[items], self._explorer.state.cursor, direction)
+        here = self._session.scene.to_trace(index, self._explorer.state.cursor)
+        at = next_in_time(trace.slices.start[items], here, direction)
         if at is None:
             return say("bubble.last" if direction > 0 else "bubble.first")
         item = int(items[at])

@@ -58,7 +58,10 @@ class TimeActions(Base):
 
     def fit(self) -> str | None:
         selected = self._explorer.state.selection
-        ends = None if selected is None else link_span(self._session.scene.traces[selected.trace], selected.item)
+        ends = None
+        if selected is not None and (found := link_span(self._trace(selected.trace), selected.item)) is not None:
+            low, high = (self._session.scene.to_scene(selected.trace, when) for when in found)
+            ends = low, high
         return None if self._explorer.fit(ends) else say("fit.none")
 
     def undo(self) -> str | None:

@@ -76,7 +76,7 @@ class Contents:
             return
         now, tab = self._now(), self._tabs[self._panel.tab]
         self._panel.show_tabs({other.id: other.count(now) for other in self._tabs.values()})
-        wanted = (self, tab.id, tab.depends_on(now))
+        wanted = (self, tab.id, tab.depends_on(now), *now.session.scene.offsets)
         if wanted == self._filled:
             return
         self._filled = wanted
@@ -135,8 +135,9 @@ class Contents:
             self._explorer.select(Selected(place.trace, place.slice))
         elif place.lane is not None:
             self._explorer.go_to_lane(place.trace, place.lane)
-        self._explorer.show(place.start, place.end, _MARGIN)
-        self._explorer.set_range(place.start, place.end)
+        start, end = (self._session.scene.to_scene(place.trace, when) for when in (place.start, place.end))
+        self._explorer.show(start, end, _MARGIN)
+        self._explorer.set_range(start, end)
 
     def show_finding(self, wanted: str) -> str:
         """Go to the evidence of the finding with the id ``wanted``; returns what to tell."""

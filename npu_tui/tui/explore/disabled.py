@@ -13,10 +13,11 @@ def why_not(session: Session, explorer: Explorer, hits: int, flags: int, has_tab
     ``hits`` and ``flags`` are how many there are; ``has_table`` tells whether the open tab shows a table.
     """
     state, scene = explorer.state, session.scene
+    starved = any(profile.starved for profile in session.profiles)
     checks = (
         (len(scene.traces) < 2, "align.one_rank", "align_start align_end base"),
         (not scene.steps(), "step.none", "step_next step_previous"),
-        (not session.starved, "starved.none" if session.whole else "loading.links", "starved_next starved_previous"),
+        (not starved, "starved.none" if session.whole else "loading.links", "starved_next starved_previous"),
         (
             not any(len(profile.free_slices) for profile in session.profiles),
             "bubble.none",

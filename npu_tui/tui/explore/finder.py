@@ -90,6 +90,11 @@ class Finder:
         self._number = next(_NUMBERS)
         self.hits, self.error, self.running, self._text = NO_HITS, "", False, ""
 
+    def shifted(self) -> None:
+        """A trace lies elsewhere on the scene's clock now: so do its hits."""
+        if self.hits is not NO_HITS:
+            self.hits = make_hits(self.hits.text, self._scene, self.hits.masks, self.hits.share)
+
     def begin(self, text: str) -> None:
         """Look for ``text`` in a thread; ``Found`` messages bring the hits."""
         self.clear()

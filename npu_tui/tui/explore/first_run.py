@@ -23,9 +23,10 @@ class FirstRun:
         """Put the line in place of the keys."""
         if self._seen is None or self._seen.exists():
             return
-        lead = "starved" if session.starved else "finding"
+        starved = sum(len(profile.starved) for profile in session.profiles)
+        lead = "starved" if starved else "finding"
         self._line = line
-        line.leads = [say(f"first.{form}", count=len(session.starved)) for form in (lead, f"{lead}.short")]
+        line.leads = [say(f"first.{form}", count=starved) for form in (lead, f"{lead}.short")]
         line.show_keys(True)
 
     def used(self, command: str) -> None:

@@ -28,10 +28,11 @@ class Head:
         """The step and device under the cursor, in bars where a terminal of ``size`` has room for them."""
         focused, traces = explorer.focused, session.scene.traces
         index = focused.trace if focused is not None else 0
-        device = traces[index].layers[focused.layer].device if focused is not None else None
+        device = traces[index].layers[focused.layer].device if focused is not None and focused.layer >= 0 else None
         shown = False
         if size.height >= _BARS_FROM:
-            shown = self.bars.show(traces, index, explorer.state.cursor, device, size.width)
+            cursor = session.scene.to_trace(index, explorer.state.cursor) if traces else 0
+            shown = self.bars.show(traces, index, cursor, device, size.width)
         else:
             self.bars.add_class("-hidden")
         self.headline.show(session, index, size.width, not shown)

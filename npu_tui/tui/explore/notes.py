@@ -20,6 +20,11 @@ class Notes:
         self._prompt = prompt
         self._asked: tuple[Flag | None, Flag] | None = None
 
+    @property
+    def _offset(self) -> int:
+        """Where the trace that the flags belong to lies on the scene's clock, ns."""
+        return self._explorer.scene.offsets[0]
+
     def move_to(self, explorer: Explorer, shift: int) -> None:
         """From now on the flags are marked in ``explorer``, whose times are ``shift`` ns greater."""
         self._explorer = explorer
@@ -31,16 +36,17 @@ class Notes:
 
     def mark(self) -> str:
         """Have the flags marked by the next frame; returns where they cannot be kept."""
-        times = {time for flag in self.flags.all for time in (flag.start, flag.end)}
+        times = {time + self._offset for flag in self.flags.all for time in (flag.start, flag.end)}
         self._explorer.state.flags = tuple(sorted(times))
         return self.flags.problem
 
     def go_to(self, flag: Flag) -> None:
         """Show a flag: its range, or its time."""
-        if flag.end > flag.start:
-            self._explorer.set_range(flag.start, flag.end)
-            self._explorer.show(flag.start, flag.end, _MARGIN)
-        self._explorer.go_to(flag.start)
+        seen = flag.shifted(self._offset)
+        if seen.end > seen.start:
+            self._explorer.set_range(seen.start, seen.end)
+            self._explorer.show(seen.start, seen.end, _MARGIN)
+        self._explorer.go_to(seen.start)
 
     def point_at(self, start: int, end: int) -> str:
         """A click on the ruler at ``[start, end)`` ns: to the flag there or beside it, else the cursor goes there.
@@ -48,7 +54,8 @@ class Notes:
         Returns what to tell.
         """
         column = end - start
-        flag = self.flags.at(start, end) or self.flags.at(start - column, end + column)
+        low, high = start - self._offset, end - self._offset
+        flag = self.flags.at(low, high) or self.flags.at(low - column, high + column)
         if flag is None:
             self._explorer.go_to(start + column // 2)
             return ""
@@ -57,19 +64,22 @@ class Notes:
 
     def add_here(self) -> None:
         """A flag at the cursor is edited, else one is made of the range, the selection or the cursor, as in Insight."""
-        state = self._explorer.state
+        state, scene = self._explorer.state, self._explorer.scene
         column = state.viewport.column(state.cursor)
-        here = self.flags.at(state.viewport.edge(column), state.viewport.edge(column + 1))
-        if here is not None and (state.range is None or state.range == (here.start, here.end)):
+        here = self.flags.at(state.viewport.edge(column) - self._offset, state.viewport.edge(column + 1) - self._offset)
+        marked = None
+        if state.range is not None:
+            marked = Flag(*state.range, self.flags.free_name(say("flag.range"))).shifted(-self._offset)
+        if here is not None and (marked is None or (marked.start, marked.end) == (here.start, here.end)):
             self.edit(here)
-        elif state.range is not None:
-            self._ask_new(Flag(*state.range, self.flags.free_name(say("flag.range"))))
+        elif marked is not None:
+            self._ask_new(marked)
         elif state.selection is not None:
-            trace, item = self._explorer.scene.traces[state.selection.trace], state.selection.item
-            times = int(trace.slices.start[item]), int(trace.slices.end[item])
-            self._ask_new(Flag(*times, printable(trace.name_of(item))))
+            name = printable(scene.traces[state.selection.trace].name_of(state.selection.item))
+            self._ask_new(Flag(*scene.times(state.selection), name).shifted(-self._offset))
         else:
-            self._ask_new(Flag(state.cursor, state.cursor, self.flags.free_name(say("flag.point"))))
+            flag = Flag(state.cursor, state.cursor, self.flags.free_name(say("flag.point")))
+            self._ask_new(flag.shifted(-self._offset))
 
     def _ask_new(self, flag: Flag) -> None:
         self._asked = None, flag

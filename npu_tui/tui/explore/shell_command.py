@@ -9,7 +9,7 @@ from pathlib import Path
 
 from npu_tui.ingest.source.find import PIPED
 from npu_tui.view.walk.explorer import Explorer
-from npu_tui.view.walk.start import Start, rows_text, slice_text
+from npu_tui.view.walk.start import Start, offsets_of, rows_text, slice_text
 
 
 def command_here(explorer: Explorer, search: str, tab: str) -> str:
@@ -24,19 +24,20 @@ def command_here(explorer: Explorer, search: str, tab: str) -> str:
         search=search,
         links=state.link_mode,
         tab=tab,
+        offsets=offsets_of(scene),
     )
-    words = shlex.join([*_program(), str(_path(explorer)), *start.words()])
+    words = shlex.join([*_program(), *map(str, _paths(explorer)), *start.words()])
     return words.encode(errors="replace").decode()  # a clipboard takes text only, and not every path is one
 
 
 def is_piped(explorer: Explorer) -> bool:
     """Whether the trace came through standard input, so that it must come again for a command to open it."""
-    return _path(explorer) == PIPED
+    return PIPED in _paths(explorer)
 
 
-def _path(explorer: Explorer) -> Path:
-    path = Path(explorer.scene.traces[0].path)
-    return path if path == PIPED else path.absolute()
+def _paths(explorer: Explorer) -> list[Path]:
+    paths = [Path(trace.path) for trace in explorer.scene.traces]
+    return [path if path == PIPED else path.absolute() for path in paths]
 
 
 def _program() -> list[str]:

@@ -44,10 +44,10 @@ class CommunicationTab(ComputedTab):
         for each, kind in zip(found, types, strict=True):
             turns.append(len(kinds.setdefault(kind, [])))
             kinds[kind].append(each.item)
-        rows = []
+        rows, offset = [], now.session.scene.offsets[now.trace]
         for each, kind, turn in zip(found, types, turns, strict=True):
             own = kinds[kind]
-            rows.append(_row(trace, each, Ranked(now.trace, len(own), partial(_from, own, turn))))
+            rows.append(_row(trace, each, offset, Ranked(now.trace, len(own), partial(_from, own, turn))))
         elapsed = duration_text(sum(each.elapsed for each in found))
         note = f"{scope_note(now)}   {say('communication.total', count=f'{len(found):,}', elapsed=elapsed)}"
         return Table(tuple(say(f"communication.{key}") for key in _COLUMNS), rows, note)
@@ -57,13 +57,13 @@ def _from(items: list[int], turn: int) -> npt.NDArray[np.int64]:
     return np.roll(np.array(items, np.int64), -turn)
 
 
-def _row(trace: Trace, each: Collective, places: Ranked) -> Row:
+def _row(trace: Trace, each: Collective, offset: int, places: Ranked) -> Row:
     timing = each.timing
     size = sum(link.size for link in each.traffic) if each.traffic else None
     transfer = sum(link.transfer for link in each.traffic) if each.traffic else None
     bandwidth = size / transfer if size is not None and transfer else None
     last = max(each.arrivals, key=lambda arrival: arrival[1]) if each.arrivals else None
-    start = int(trace.slices.start[each.item])
+    start = int(trace.slices.start[each.item]) + offset
     name, group = brief(trace.name_of(each.item)), brief(trace.lanes[int(trace.slices.lane[each.item])].name)
     times = (timing.wait, timing.transit, timing.synchronization) if timing else (None, None, None)
     longest = "" if each.longest_wait is None else duration_text(each.longest_wait)

@@ -57,12 +57,12 @@ class DetailsTab(Tab):
             chart, key = scene.charts[row.trace][row.chart], (row.trace, row.chart)
             if key not in self._curves:
                 self._curves[key] = StepCurve(chart.steps(), chart.kind)
-            return _chart(self._curves[key], now.cursor)
+            return _chart(self._curves[key], scene.to_trace(row.trace, now.cursor), now.cursor)
         if now.selection is None:
             return legend()
         trace = now.selection.trace
         profile = now.session.profiles[trace]
-        return details(profile.trace, scene.marks[trace], profile.dispatch, now.selection.item)
+        return details(profile.trace, scene.marks[trace], profile.dispatch, now.selection.item, scene.offsets[trace])
 
 
 def legend() -> RenderableType:
@@ -84,9 +84,9 @@ def legend() -> RenderableType:
     return Group(Text(say("details.none")), Text(""), classes, lines)
 
 
-def _chart(curve: StepCurve, cursor: int) -> RenderableType:
-    """What a chart shows, and its value at the cursor (ns)."""
-    value = curve.at(cursor)
+def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
+    """What a chart shows, and its value at ``when`` ns of its trace, where the cursor stands."""
+    value = curve.at(when)
     line = Text()
     line.append(f"{say('chart.now')} ", style="dim")
     line.append(f"{exact_text(cursor)}   ")
@@ -109,15 +109,15 @@ def _lead_text(lead: float) -> str:
     return ("+" if lead > 0 else "") + duration_text(lead)
 
 
-def details(trace: Trace, marks: LinkMarks, devices: list[Dispatch], item: int) -> RenderableType:
+def details(trace: Trace, marks: LinkMarks, devices: list[Dispatch], item: int, offset: int = 0) -> RenderableType:
     """Name, times, launch, chain, args and call stack of slice ``item``.
 
-    ``marks`` are those of the trace's links, ``devices`` its launches.
+    ``marks`` are those of the trace's links, ``devices`` its launches, ``offset`` its place on the scene's clock, ns.
     """
     slices = trace.slices
     parts: list[RenderableType] = [
         Text(printable(trace.name_of(item)), style="bold", overflow="fold"),
-        _facts(trace, item),
+        _facts(trace, item, offset),
     ]
     chain = chain_of(trace, item)
     if chain is not None and chain.holds(item):
@@ -148,14 +148,14 @@ def _code(code: CodeLine) -> Text:
     return line
 
 
-def _facts(trace: Trace, item: int) -> Text:
+def _facts(trace: Trace, item: int, offset: int) -> Text:
     slices = trace.slices
     start, end, lane = int(slices.start[item]), int(slices.end[item]), trace.lanes[int(slices.lane[item])]
     line = Text()
     for label, value in (
-        (say("details.start"), exact_text(start)),
+        (say("details.start"), exact_text(start + offset)),
         (say("details.duration"), duration_text(end - start)),
-        (say("details.end"), exact_text(end)),
+        (say("details.end"), exact_text(end + offset)),
         (say("details.self"), duration_text(self_time(trace, item))),
         ("", class_name(OpClass(int(slices.op_class[item])))),
         (say("details.lane"), f"{trace.layers[lane.layer].name} / {lane.name}"),

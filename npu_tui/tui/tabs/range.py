@@ -10,6 +10,7 @@ from npu_tui.trace.units import duration_text, exact_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.scope import ComputedTab, Ranked
 from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Table
+from npu_tui.view.rows.outline import rank_name
 
 _COLUMNS = ("busy", "share", "count", "avg", "max", "name", "layer", "sum", "min", "p90")
 """What is looked at most comes first: narrow screens cut the others."""
@@ -31,7 +32,7 @@ class RangeTab(ComputedTab):
     def depends_on(self, now: Context) -> object:
         """The range, the lane of the cursor, and how it is added up."""
         place = now.focused and (now.focused.trace, now.focused.layer, now.focused.lane)
-        return now.range, place, self._way
+        return now.range, place, self._way, tuple(now.session.scene.offsets)
 
     def again(self) -> bool:
         """Change between names, operator types and layers."""
@@ -43,18 +44,21 @@ class RangeTab(ComputedTab):
         if now.marked is None:
             return say("range.none")
         start, end = now.marked
+        labels = now.session.scene.labels
         by, rows, count, cut, focused = _WAYS[self._way], [], 0, 0, now.focused
         for index, profile in enumerate(now.session.profiles):
             trace = profile.trace
-            sums = range_sums(trace, start, end, None, by, profile.compute if by == "type" else None)
+            first, last = now.marked_in(index) or now.marked
+            sums = range_sums(trace, first, last, None, by, profile.compute if by == "type" else None)
             sums.sort(key=lambda row: focused is None or (index, row.layer) != (focused.trace, focused.layer))
             count += sum(row.count for row in sums)
             cut += sum(row.cut for row in sums)
-            rows += [_row(index, printable(trace.layers[row.layer].name), row, end - start) for row in sums]
+            layers = [printable(f"{labels[index]} {layer.name}".strip()) for layer in trace.layers]
+            rows += [_row(index, layers[row.layer], row, end - start) for row in sums]
         title = say("range.length", length=duration_text(end - start), start=exact_text(start), end=exact_text(end))
         counts = say("range.counts", count=f"{count:,}", rows=f"{len(rows):,}", by=say(f"range.by_{by}"))
         key, then = keys_label(BY_ID["tab_range"]), say(f"range.by_{_WAYS[(self._way + 1) % len(_WAYS)]}")
-        lines = [f"{title}{GAP}{counts} ({say('range.again', key=key, by=then)})", *self._facts(now, start, end)]
+        lines = [f"{title}{GAP}{counts} ({say('range.again', key=key, by=then)})", *self._facts(now)]
         hints = [say("range.cut", cut=f"{cut:,}")] if cut else []
         hints.append(say("range.copy", text=keys_label(BY_ID["copy_text"]), csv=keys_label(BY_ID["copy_csv"])))
         lines[-1] = GAP.join([lines[-1], *hints, *_edges(now, start, end)])
@@ -62,14 +66,17 @@ class RangeTab(ComputedTab):
         return Table(headings, rows, "\n".join(lines))
 
     @staticmethod
-    def _facts(now: Context, start: int, end: int) -> list[str]:
+    def _facts(now: Context) -> list[str]:
         """One line per device: how its time splits, what was lost, and how its launches look."""
         lines = []
-        for profile in now.session.profiles:
+        scene = now.session.scene
+        for index, profile in enumerate(now.session.profiles):
+            start, end = now.marked_in(index) or (0, 0)
+            rank = f"{rank_name(scene, index)}: " if len(scene.traces) > 1 else ""
             launches = {device.device: device for device in profile.dispatch}
             for lanes in profile.overlap_lanes:
                 sums = lanes.sums(Window(start, end))
-                line = say(
+                line = rank + say(
                     "range.overlap",
                     computing=f"{sums.ratio(sums.computing):.1%}",
                     exposed=f"{sums.ratio(sums.not_overlapped):.1%}",
@@ -97,7 +104,7 @@ def _edges(now: Context, start: int, end: int) -> list[str]:
         return []
     trace, words = now.session.scene.traces[now.focused.trace], []
     for when, wanted in ((start, True), (end, False)):
-        found = edge_at(trace, when, now.focused.lane)
+        found = edge_at(trace, now.session.scene.to_trace(now.focused.trace, when), now.focused.lane)
         if found is None or found[1] != wanted:
             return []
         words.append(brief(trace.name_of(found[0]), _LONGEST_NAME))

@@ -26,8 +26,8 @@ class ComputedTab(Tab):
         """The contents, made anew."""
 
     def depends_on(self, now: Context) -> object:
-        """The trace and the range."""
-        return now.trace, now.marked
+        """The trace, where it is shifted to, and the range."""
+        return now.trace, now.session.scene.offsets[now.trace : now.trace + 1], now.marked
 
     def ready(self, now: Context) -> bool:
         """Whether these numbers were the last that were asked for."""

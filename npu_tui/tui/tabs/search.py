@@ -61,8 +61,9 @@ def _shown(now: Context) -> list[int]:
 def _row(now: Context, found: Selected) -> Row:
     trace = now.session.scene.traces[found.trace]
     lane = trace.lanes[int(trace.slices.lane[found.item])]
-    start, end = int(trace.slices.start[found.item]), int(trace.slices.end[found.item])
-    where, name = printable(f"{trace.layers[lane.layer].name} / {lane.name}"), printable(trace.name_of(found.item))
+    start, end = now.session.scene.times(found)
+    label, name = now.session.scene.labels[found.trace], printable(trace.name_of(found.item))
+    where = printable(f"{label} {trace.layers[lane.layer].name} / {lane.name}".strip())
     return Row(
         (exact_text(start), duration_text(end - start), where, name), (found,), (start, end - start, where, name)
     )

@@ -25,7 +25,10 @@ GAP = "   "
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the user looks at just now. ``range`` and ``cursor`` are in ns, ``focused`` is the row of the cursor."""
+    """What the user looks at just now: ``focused`` is the row of the cursor, ``range`` and ``cursor`` are in ns.
+
+    Times are those of the scene's clock unless a trace is named.
+    """
 
     session: Session
     selection: Selected | None
@@ -48,7 +51,15 @@ class Context:
     @property
     def part(self) -> ProfilePart:
         """The range of it, if it lasts, else all of it."""
-        return self.profile.part(WHOLE_TRACE if self.marked is None else Selection(Window(*self.marked)))
+        marked = self.marked_in(self.trace)
+        return self.profile.part(WHOLE_TRACE if marked is None else Selection(Window(*marked)))
+
+    def marked_in(self, trace: int) -> tuple[int, int] | None:
+        """The range on the clock of trace number ``trace``, if it lasts."""
+        if self.marked is None:
+            return None
+        start, end = (self.session.scene.to_trace(trace, when) for when in self.marked)
+        return start, end
 
     @property
     def marked(self) -> tuple[int, int] | None:
