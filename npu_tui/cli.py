@@ -15,6 +15,7 @@ _COMMANDS = {
     "screenshot": "screenshot:run",
     "check": "check:run",
     "compare": "compare:run",
+    "whatif": "whatif:run",
     "settings": "settings:run",
     "explain": "explain:run",
     "keys": "keys:run",

@@ -33,7 +33,7 @@ LANGUAGES = ("en",)
 
 ROOMS = (
     "asking", "cli", "commands", "compare", "explain", "findings", "gate", "help", "keymap", "notes", "opening", "pages", "report",
-    "rows", "screen", "search", "sentences", "settings", "tabs", "thresholds", "walk",
+    "rows", "screen", "search", "sentences", "settings", "tabs", "thresholds", "walk", "whatif",
 )  # fmt: skip
 """The modules of a language; each has a table ``TEXTS``, and no key is in two of them."""
 

@@ -41,19 +41,18 @@ class Change:
     """Several things at once; what is empty stays as it is.
 
     ``waits`` are slices of the host that no longer wait for the device, ``in_time`` ranks that no longer come last to
-    any collective (of those in ``meetings`` where given), ``released`` collectives that hold up no computing.
+    any collective.
     """
 
     host: tuple[HostCut, ...] = ()
     tasks: tuple[TaskCut, ...] = ()
     waits: frozenset[int] = frozenset()
     in_time: frozenset[int] = frozenset()
-    released: frozenset[int] = frozenset()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is changed."""
-        return not (self.host or self.tasks or self.waits or self.in_time or self.released)
+        return not (self.host or self.tasks or self.waits or self.in_time)
 
     def __or__(self, other: Change) -> Change:
         """Both changes at once."""
@@ -62,7 +61,6 @@ class Change:
             self.tasks + other.tasks,
             self.waits | other.waits,
             self.in_time | other.in_time,
-            self.released | other.released,
         )
 
 

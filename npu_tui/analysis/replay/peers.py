@@ -30,7 +30,8 @@ class Meeting:
 
     ``late`` are the late ranks of the run as (rank of the group, ns after this rank), UNKNOWN where only the length
     tells that it waited. ``others`` is when the last of all other peers had come, ns after this rank: they run the same
-    code and move with this rank. ``transfer`` is the time from the last arrival to the end, ns.
+    code and move with this rank. ``transfer`` is the time from the last arrival to the end, ns, ``peers`` are all ranks
+    that are seen.
     """
 
     task: int
@@ -39,6 +40,7 @@ class Meeting:
     late: tuple[tuple[int, int], ...]
     others: int
     transfer: int
+    peers: frozenset[int] = frozenset()
 
     def wait(self, in_time: frozenset[int] = frozenset()) -> int:
         """How long this rank waits for late ranks, without those ``in_time``, ns; 0 where it does not."""
@@ -70,7 +72,10 @@ def meetings(
         others = max((after for rank, after in own if rank not in late), default=0)
         last = max((after for _, after in own), default=0)
         behind = tuple((rank, after) for rank, after in own if rank in late)
-        found.append(Meeting(task, int(tasks.item[task]), previous.get(lane, -1), behind, others, elapsed - last))
+        item = int(tasks.item[task])
+        seen = known[item].arrivals if item in known else None
+        peers = frozenset(rank for rank, _ in seen or [])
+        found.append(Meeting(task, item, previous.get(lane, -1), behind, others, elapsed - last, peers))
         previous[lane] = len(found) - 1
     return tuple(found)
 

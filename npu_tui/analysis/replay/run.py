@@ -87,6 +87,11 @@ class Replay:
         lag = np.append(self._lags(change, length), NEVER)
         return Run(self.model, self._times(lag), length)
 
+    @property
+    def steps(self) -> int:
+        """How many steps the run has, 1 without any."""
+        return max(len(self.model.steps) // 2, 1)
+
     def gain(self, change: Change, after: Change = NO_CHANGE) -> int:
         """By how much ``change`` shortens the run once ``after`` is done, ns."""
         return self.length(after) - self.length(after | change)
@@ -133,8 +138,6 @@ class Replay:
             dropped = list(change.waits)
             lag -= np.where(np.isin(edges.call, dropped), edges.fixed, 0)
             lag[np.isin(edges.wait, dropped)] = NEVER
-        if change.released:
-            lag[self._held_by(change.released)] = NEVER
         return lag
 
     def _cut(self, change: Change) -> I64:
@@ -171,21 +174,6 @@ class Replay:
                 )
                 found[number] = int(model.time[model.start_node[each.task]]) + wait - origin
         return found
-
-    def _held_by(self, released: frozenset[int]) -> npt.NDArray[np.bool_]:
-        """Edges from the streams of the collectives ``released`` to other streams: events that fire after them."""
-        model, edges, tasks = self.model, self.model.edges, self.model.tasks
-        own = np.isin(tasks.item, list(released))
-        streams = np.unique(tasks.stream[own])
-        of_stream = np.isin(tasks.stream, streams)
-        node = np.zeros(len(model), np.bool_)
-        node[model.end_node[of_stream]] = True
-        inside = node.copy()
-        inside[model.start_node[of_stream]] = True
-        device = np.zeros(len(model), np.bool_)
-        device[model.start_node] = device[model.end_node] = True
-        held: npt.NDArray[np.bool_] = node[edges.source] & device[edges.target] & ~inside[edges.target]
-        return held
 
     def _times(self, lag: I64) -> I64:
         slots = [lag[self._slot[:, k]].tolist() for k in range(len(self._sources))]

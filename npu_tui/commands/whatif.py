@@ -1,0 +1,44 @@
+"""``npu-tui whatif``: the run replayed with something changed."""
+
+from __future__ import annotations
+
+import argparse
+
+from npu_tui.commands.profile_options import opened_profile, refuse_terminal
+from npu_tui.commands.settings_file import thresholds_of
+from npu_tui.commands.streams import DONE, UNREADABLE, refuse, write
+from npu_tui.strings import say, words
+
+
+def run(arguments: list[str]) -> int:
+    """Print what ``arguments`` ask for; returns the exit code, 3 for a run that cannot be replayed.
+
+    Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout.
+    """
+    parser = argparse.ArgumentParser(
+        prog="npu-tui whatif", description=say("whatif.description"), epilog=say("whatif.epilog")
+    )
+    parser.add_argument("path", metavar="PATH", help=say("cli.path"))
+    parser.add_argument("changes", nargs="+", metavar="CHANGE", help=say("whatif.changes"))
+    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("whatif.format"))
+    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
+    options = parser.parse_args(arguments)
+    refuse_terminal(parser, options.path)
+    from npu_tui.analysis.replay.asked import UnknownChangeError
+    from npu_tui.report.whatif import NoReplayError, whatif, whatif_text
+
+    profile = opened_profile(options.path, not options.no_cache, thresholds_of(options.config))
+    try:
+        found = whatif(profile, options.changes)
+    except UnknownChangeError as error:
+        parser.error(words(error.said))
+    except NoReplayError as error:
+        return refuse(words(error.said), UNREADABLE)
+    if options.format == "json":
+        import msgspec
+
+        write(msgspec.json.encode(found) + b"\n")
+    else:
+        write(whatif_text(found))
+    return DONE

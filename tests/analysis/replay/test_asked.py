@@ -1,0 +1,104 @@
+"""What a user asks to be changed, as text, and what the simulator says of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from generate import build, write
+from jobs import measured
+from situations import Situation
+from troubled import TROUBLED
+
+from npu_tui.analysis.replay.asked import UnknownChangeError, asked
+from npu_tui.cli import main
+from npu_tui.report.whatif import head, whatif
+
+if TYPE_CHECKING:
+    from conftest import Sample
+
+
+def answer(situation: Situation, *texts: str):
+    return whatif(measured(replace(situation, paired=True)).profile, texts)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "text", "remedy"),
+    [
+        ("slow_python", "line model.py:64 x0", None),
+        ("straggler", "rank 2 in time", {"trouble": replace(TROUBLED["straggler"].trouble, late_peer=None)}),
+        ("metrics", "no .item()", {"trouble": replace(TROUBLED["metrics"].trouble, metric_reads=0)}),
+    ],
+)
+def test_a_change_in_words(trouble: str, text: str, remedy: dict | None) -> None:
+    before = replace(TROUBLED[trouble], seed=6)
+    found = answer(before, text)
+    assert found.error <= 0.02
+    (row,) = found.changes
+    assert row.matches > 0
+    assert row.alone_us == row.gain_us == found.gain_us == pytest.approx(found.step_us - found.step_after_us, abs=0.01)
+    if remedy is not None:
+        after = answer(replace(before, **remedy), "kernel Gelu x1")
+        assert found.gain_us == pytest.approx(found.step_us - after.step_us, rel=0.1, abs=0.03 * found.step_us)
+    assert found.gain_us > 0.1 * found.step_us
+
+
+def test_changes_apply_in_order() -> None:
+    found = answer(replace(TROUBLED["straggler"], seed=6), "rank 2 in time", "kernel MatMulV2 x0.5", "rank 1 in time")
+    assert [row.text for row in found.changes] == ["rank 2 in time", "kernel MatMulV2 x0.5", "rank 1 in time"]
+    after = found.step_us
+    for row in found.changes:
+        after -= row.gain_us
+        assert row.step_us == pytest.approx(after, abs=0.01)
+    assert found.changes[2].gain_us == 0
+    assert "shorter" in head(found)
+    assert any(ghost.recorded != ghost.predicted for ghost in found.timeline)
+
+
+def test_what_is_no_change() -> None:
+    profile = measured(replace(TROUBLED["healthy"], seed=6)).profile
+    ((_, replay),) = profile.replays
+    assert replay is not None
+    for text in ("", "faster", "line model.py x0", "rank two in time", "kernel MatMulV2", "kernel MatMulV2 x-1", "no"):
+        with pytest.raises(UnknownChangeError) as refused:
+            asked(replay.model, text)
+        assert refused.value.said.code == "whatif.unknown"
+    for text in ("line nowhere.py:1 x0", "rank 77 in time", "kernel NoSuchKernel x0", "no .nothing()", "op aten::x x0"):
+        with pytest.raises(UnknownChangeError) as refused:
+            asked(replay.model, text)
+        assert refused.value.said.code == "whatif.nothing"
+
+
+def test_the_command(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    write(build(replace(TROUBLED["straggler"], seed=6)), tmp_path)
+    capfdbinary.readouterr()
+    assert main(["whatif", str(tmp_path), "rank 2 in time", "--no-cache"]) == 0
+    text = capfdbinary.readouterr().out.decode()
+    assert "shorter" in text
+    assert "predicted" in text
+    assert main(["whatif", str(tmp_path), "rank 2 in time", "--format", "json", "--no-cache"]) == 0
+    found = json.loads(capfdbinary.readouterr().out)
+    assert (found["kind"], found["changes"][0]["text"]) == ("whatif", "rank 2 in time")
+    with pytest.raises(SystemExit) as refused:
+        main(["whatif", str(tmp_path), "magic", "--no-cache"])
+    assert refused.value.code == 2
+    assert b"magic is no change" in capfdbinary.readouterr().err
+
+
+def test_a_run_without_launches(sample: Sample, capfd: pytest.CaptureFixture[str]) -> None:
+    if sample.name != "kineto":
+        pytest.skip("the trace of a GPU only")
+    assert main(["whatif", str(sample.path), "no sync", "--no-cache"]) == 3
+    assert "cannot be replayed" in capfd.readouterr().err
+
+
+def test_real_profiles(level1: Sample) -> None:
+    from measured import profile_of
+
+    found = whatif(profile_of(level1.trace), ["rank 5 in time", "line main.py:354 x0", "no .item()"])
+    assert found.changes[0].gain_us > 80_000
+    assert found.changes[1].alone_us < 1_000
+    assert found.changes[1].gain_us > 5_000
