@@ -26,6 +26,7 @@ from npu_tui.analysis.window import EVERYTHING
 from npu_tui.analysis.work.communication import PlaneArgs, plane_args
 from npu_tui.analysis.work.host_operators import HostOperators, host_operators
 from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.database.beside import DatabaseCompanions
 from npu_tui.ingest.source.find import Source
 from npu_tui.profile.beside import beside_of
 from npu_tui.profile.part import ProfilePart
@@ -109,6 +110,8 @@ class Profile:
         """The files beside the trace, None where there is no folder to look into."""
         if self.source is None or self.source.folder is None:
             return None
+        if self.source.kind == "database":
+            return DatabaseCompanions(self.source.folder, self.source.path)
         return Companions(self.source.folder)
 
     @once

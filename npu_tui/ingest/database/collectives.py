@@ -144,7 +144,7 @@ def _read_ops(texts: Texts, whole: Whole, lanes: _Lanes, ops: _Placed) -> Collec
     names = texts.codes(rows["opName"], whole.gathered.names)
     category = whole.gathered.categories[""]
     whole.slices(event, thread, ops.start, ops.end, names, category, connection=connection)
-    return Collectives(Ends(thread, ops.start, event), ops.end, ops.device, connection)
+    return Collectives(Ends(thread, ops.start), ops.end, ops.device, connection)
 
 
 def _read_parts(texts: Texts, whole: Whole, lanes: _Lanes, parts: _Placed) -> None:

@@ -90,7 +90,7 @@ def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
     computes = kernel.there[shown]
     named = np.array([word.endswith(_OF_COLLECTIVES) for word in gathered.names.values_in_order], np.bool_)
     return Tasks(
-        ends=Ends(thread, start, event),
+        ends=Ends(thread, start),
         until=end,
         device=np.maximum(rows["deviceId"], 0),
         connection=connection[shown],

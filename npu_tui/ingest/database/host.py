@@ -147,9 +147,7 @@ def _framework(
     name = texts.codes(rows["name"], whole.gathered.names)
     whole.slices(event, thread, start, end, name, category, correlation=correlation, stack=stack)
     tid = rows["globalTid"]
-    return Calls(
-        Ends(thread, start, event), end, kind, np.where(queue, correlation, rows["connectionId"]), dequeue, tid
-    )
+    return Calls(Ends(thread, start), end, kind, np.where(queue, correlation, rows["connectionId"]), dequeue, tid)
 
 
 def _cann(rows: Rows, kind: I64, texts: Texts, whole: Whole, levels: dict[int, str]) -> Calls:
@@ -163,7 +161,7 @@ def _cann(rows: Rows, kind: I64, texts: Texts, whole: Whole, levels: dict[int, s
     thread = _threads(whole, "CANN", rows["globalTid"])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
     whole.slices(event, thread, start, end, name, whole.gathered.categories[""], connection=connection)
-    return Calls(Ends(thread, start, event), end, kind, connection, np.zeros(len(rows), np.bool_), rows["globalTid"])
+    return Calls(Ends(thread, start), end, kind, connection, np.zeros(len(rows), np.bool_), rows["globalTid"])
 
 
 def _marks(tables: Tables, texts: Texts, whole: Whole, host: Host) -> None:
@@ -179,7 +177,7 @@ def _marks(tables: Tables, texts: Texts, whole: Whole, host: Host) -> None:
     whole.slices(event, thread, start, end, name, whole.gathered.categories[""], connection=connection)
     kind = np.full(len(rows), MARK, np.int64)
     nothing = np.zeros(len(rows), np.bool_)
-    host.marks.append(Calls(Ends(thread, start, event), end, kind, connection, nothing, rows["globalTid"]))
+    host.marks.append(Calls(Ends(thread, start), end, kind, connection, nothing, rows["globalTid"]))
 
 
 def _others(tables: Tables, texts: Texts, whole: Whole) -> None:

@@ -54,7 +54,6 @@ def _together(calls: list[Calls]) -> Calls | None:
         Ends(
             np.concatenate([one.ends.thread for one in calls]),
             np.concatenate([one.ends.time for one in calls]),
-            np.concatenate([one.ends.event for one in calls]),
         ),
         *(
             np.concatenate([getattr(one, name) for one in calls])
@@ -80,7 +79,6 @@ def _targets(tasks: Tasks | None, collectives: Collectives | None) -> tuple[Ends
     ends = Ends(
         np.concatenate([one.thread for one, _ in found]),
         np.concatenate([one.time for one, _ in found]),
-        np.concatenate([one.event for one, _ in found]),
     )
     order = np.argsort(ends.time, kind="stable")
     return ends[order], np.concatenate([connection for _, connection in found])[order]

@@ -119,7 +119,7 @@ class Whole:
         return ordinal
 
     def computed(self, count: int) -> I64:
-        """The ordinals of ``count`` slices that are rows of no table; (n,)."""
+        """The ordinals of ``count`` slices or ends of links that are rows of no table; (n,)."""
         ordinal = np.arange(self._event, self._event + count)
         self._chunks(len(TABLES) - 1, np.zeros(1, np.int64), np.array([count]), ordinal[:1])
         self._event += count
@@ -215,7 +215,7 @@ class Whole:
                 "category": np.full(len(which), self.gathered.link_categories[category], np.int32),
                 "thread": ends.thread[which],
                 "time": ends.time[which],
-                "event": ends.event[which],
+                "event": self.computed(len(which)),
                 "id": link[which] + self._link,
                 "high": np.zeros(len(which), np.int64),
                 "phase": np.full(len(which), phase, np.int8),
@@ -228,15 +228,14 @@ class Whole:
 
 
 class Ends:
-    """One end of many links: thread codes, times in ns since 1970 and the ordinals of the slices there; (n,) each."""
+    """One end of many links: thread codes and times in ns since 1970; (n,) each."""
 
-    def __init__(self, thread: I32, time: I64, event: I64) -> None:
+    def __init__(self, thread: I32, time: I64) -> None:
         self.thread = thread
         self.time = time
-        self.event = event
 
     def __getitem__(self, which: I64) -> Ends:
-        return Ends(self.thread[which], self.time[which], self.event[which])
+        return Ends(self.thread[which], self.time[which])
 
 
 def _or_absent(values: npt.NDArray[np.signedinteger] | None, count: int, kind: type) -> npt.NDArray[np.signedinteger]:

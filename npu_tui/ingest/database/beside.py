@@ -1,0 +1,201 @@
+"""The tables of a database, and of the statistics beside it, as the companion files of a text profile.
+
+A text profile has them as CSV and JSON (``kernel_details.csv``, ``communication.json``, ...); here they have the same
+names, columns and units.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.database.connect import opened
+from npu_tui.ingest.database.kernels import kernel_rows
+from npu_tui.ingest.database.memory import memory_rows, module_rows, operator_rows
+from npu_tui.ingest.database.rows import Tables, as_text
+from npu_tui.ingest.errors import InputError
+
+_ANALYSIS = "analysis.db"
+_ENVIRONMENT = "ENV_VARIABLES"
+_MISSING = ("", "N/A")
+
+Cells = dict[str, Any]
+"""The cells of one row by the column names of the CSV file."""
+
+_FILES: dict[str, tuple[tuple[str, ...], Callable[[Tables], Iterator[Cells]]]] = {
+    "kernel_details.csv": (("COMPUTE_TASK_INFO",), kernel_rows),
+    "memory_record.csv": (("MEMORY_RECORD", "NPU_MEM"), memory_rows),
+    "operator_memory.csv": (("OP_MEMORY",), operator_rows),
+    "npu_module_mem.csv": (("NPU_MODULE_MEM",), module_rows),
+}
+"""Companion files with the tables that any of their rows come from."""
+
+_STEPS = {
+    "step": "Step",
+    "computing": "Computing",
+    "communicationnotoverlapped": "Communication(Not Overlapped)",
+    "overlapped": "Overlapped",
+    "communication": "Communication",
+    "free": "Free",
+    "stage": "Stage",
+    "bubble": "Bubble",
+    "communicationnotoverlappedandexcludereceive": "Communication(Not Overlapped and Exclude Receive)",
+    "preparing": "Preparing",
+}
+_SPANS = ("elapse", "transit", "wait", "synchronization", "idle")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseCompanions(Companions):
+    """What lies beside the timeline in the database ``path``, in ``analysis.db`` beside it and in ``folder``.
+
+    A file that the databases have no table for is read from the folder.
+    """
+
+    path: Path = Path()
+    _held: dict[str, list[Cells]] = field(default_factory=dict)
+
+    def rows(self, name: str, *columns: str) -> Iterator[tuple[str | None, ...]]:
+        """The cells of ``columns`` in every row of what would be the CSV file ``name``, as texts."""
+        held = self._rows_of(name)
+        if held is None:
+            yield from Companions.rows(self, name, *columns)
+            return
+        for cells in held:
+            yield tuple(_text(cells.get(column)) for column in columns)
+
+    def columns(self, name: str) -> list[str]:
+        """The columns that rows of ``name`` have, empty without any."""
+        held = self._rows_of(name)
+        if held is None:
+            return Companions.columns(self, name)
+        return list(dict.fromkeys(column for cells in held for column in cells))
+
+    def document(self, name: str) -> Any:
+        """The content of what would be the JSON file ``name``, None without it."""
+        makers = {"communication.json": _communication, "communication_matrix.json": _matrix}
+        if name in makers:
+            for path in (self.folder / _ANALYSIS, self.path):
+                found = _with_tables(path, makers[name])
+                if found:
+                    return found
+        return Companions.document(self, name)
+
+    @property
+    def metadata(self) -> Any:
+        """Groups and environment: of ``profiler_metadata.json``, else those that the database keeps."""
+        # A class with slots has no bare super() inside a property.
+        found = Companions.metadata.fget(self)  # type: ignore[attr-defined]
+        return found if found is not None else _with_tables(self.path, _metadata)
+
+    def _rows_of(self, name: str) -> list[Cells] | None:
+        """The rows of ``name`` where a database has a table for them, read once."""
+        if name not in self._held:
+            found: list[Cells] | None = None
+            if name == "step_trace_time.csv":
+                found = _with_tables(self.folder / _ANALYSIS, _step_rows)
+            elif name in _FILES:
+                wanted, rows = _FILES[name]
+                found = _with_tables(self.path, lambda tables: list(rows(tables)) if tables.find(*wanted) else None)
+            if found is None:
+                return None
+            self._held[name] = found
+        return self._held[name]
+
+
+def _with_tables(path: Path, make: Callable[[Tables], Any]) -> Any:
+    """What ``make`` makes of the tables at ``path``; None where there are none to read."""
+    if not path.is_file():
+        return None
+    try:
+        with opened(path) as database:
+            return make(Tables(database))
+    except (InputError, OSError, sqlite3.DatabaseError):
+        return None
+
+
+def _text(value: Any) -> str | None:
+    text = "" if value is None else str(value)
+    return None if text in _MISSING else text
+
+
+def _plain_rows(tables: Tables, name: str) -> Iterator[Cells]:
+    table = tables.find(name)
+    if table is not None:
+        for cells in tables.cells(table, *table.columns.values()):
+            values = (as_text(cell) if isinstance(cell, bytes) else cell for cell in cells)
+            yield dict(zip(table.columns, values, strict=True))
+
+
+def _step_rows(tables: Tables) -> list[Cells] | None:
+    rows = [
+        {title: cells[column] for column, title in _STEPS.items() if column in cells}
+        for cells in _plain_rows(tables, "StepTraceTime")
+    ]
+    return rows or None
+
+
+def _communication(tables: Tables) -> dict[str, Any]:
+    """Times and bandwidths of collectives as communication.json nests them: step, kind, name@group."""
+    found: dict[str, Any] = {}
+    for cells in _plain_rows(tables, "CommAnalyzerTime"):
+        times: dict[str, Any] = {"Start Timestamp(us)": cells.get("starttimestamp")}
+        times |= {f"{span.title()} Time(ms)": cells.get(f"{span}time") for span in _SPANS}
+        wait, sync, transit = (times[f"{span} Time(ms)"] or 0 for span in ("Wait", "Synchronization", "Transit"))
+        times["Wait Time Ratio"] = round(wait / (wait + transit), 4) if wait + transit else 0
+        times["Synchronization Time Ratio"] = round(sync / (sync + transit), 4) if sync + transit else 0
+        _op(found, cells)["Communication Time Info"] = times
+    for cells in _plain_rows(tables, "CommAnalyzerBandwidth"):
+        links = _op(found, cells).setdefault("Communication Bandwidth Info", {})
+        link = links.setdefault(
+            str(cells.get("transporttype")),
+            {
+                "Transit Size(MB)": cells.get("transitsize"),
+                "Transit Time(ms)": cells.get("transittime"),
+                "Bandwidth(GB/s)": cells.get("bandwidth"),
+                "Large Packet Ratio": cells.get("largepacketratio"),
+                "Size Distribution": {},
+            },
+        )
+        if cells.get("count"):
+            sizes = link["Size Distribution"]
+            sizes[str(cells.get("packagesize"))] = [cells.get("count"), cells.get("totalduration")]
+    return found
+
+
+def _op(found: dict[str, Any], cells: Cells) -> dict[str, Any]:
+    name = f"{cells.get('hcclopname')}@{cells.get('groupname')}"
+    step = found.setdefault(str(cells.get("step")), {"p2p": {}, "collective": {}})
+    op: dict[str, Any] = step.setdefault(str(cells.get("type")), {}).setdefault(name, {})
+    return op
+
+
+def _matrix(tables: Tables) -> dict[str, Any]:
+    """The links between ranks as communication_matrix.json nests them: step, kind, name@group, source-target."""
+    found: dict[str, Any] = {}
+    for cells in _plain_rows(tables, "CommAnalyzerMatrix"):
+        _op(found, cells)[f"{cells.get('srcrank')}-{cells.get('dstrank')}"] = {
+            "Transport Type": cells.get("transporttype"),
+            "Transit Size(MB)": cells.get("transitsize"),
+            "Transit Time(ms)": cells.get("transittime"),
+            "Bandwidth(GB/s)": cells.get("bandwidth"),
+            "Op Name": cells.get("opname"),
+        }
+    return found
+
+
+def _metadata(tables: Tables) -> dict[str, Any] | None:
+    found: dict[str, Any] = {}
+    for cells in _plain_rows(tables, "META_DATA"):
+        name, value = str(cells.get("name")), cells.get("value")
+        try:
+            found[name] = orjson.loads(value) if isinstance(value, str) and value[:1] in "{[" else value
+        except ValueError:
+            found[name] = value
+    return found or None

@@ -1,0 +1,173 @@
+"""Every way into a run gives the same answers: the report of a text profile beside that of its database.
+
+    python tests/same_answers.py                     # text profiles in NPU_TUI_TRACES, databases written from them
+    python tests/same_answers.py TEXT DATABASE       # a text profile and a database of the same run
+
+prints the fields of the JSON report that differ by more than 0.2 % of a time, or at all in a count or a word. A
+database keeps the start of the call that launches; a text of older versions has the time of the submission, some
+microseconds later, from which differences of dispatch follow. With ``--launches`` the text has the start as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ingest" / "database")]
+
+from export import export, export_analysis, nanoseconds  # noqa: E402 - its folder is no package
+
+from npu_tui.ingest.opening import opening_of  # noqa: E402
+from npu_tui.profile.profile import Profile  # noqa: E402
+from npu_tui.report.json_report import json_report  # noqa: E402
+from npu_tui.report.report import report  # noqa: E402
+
+SHARE = 0.002
+LEAST_US = 0.01
+"""A text rounds the overlap analysis to whole nanoseconds elsewhere."""
+
+KEYS = ("id", "name", "category", "type", "file", "key")
+"""Fields that tell the entries of a list apart."""
+
+SETTINGS = ("profiler_metadata.json",)
+
+UNLIKE = (
+    "source.path",
+    "source.kind",
+    "source.bytes",
+    "trace.events",  # a database has no metadata events
+    "health.events",
+    "findings[KERNEL.BOUND]",  # it reads OP State, which a database before schema 1.1 does not keep
+)
+"""Fields that no database can answer as a text does."""
+
+UNLIKE_AT_LEVEL_0 = (
+    *UNLIKE,
+    "trace.slices",
+    "trace.lanes",
+    "layers[CANN].lanes",
+    "layers[CANN].slices",
+    "apis[",
+    "not_checked[",
+)
+"""At level 0 a text leaves the calls of CANN out, and with them what is told of them."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A field of two reports with both its values."""
+
+    field: str
+    text: Any
+    database: Any
+
+
+def answers(path: Path) -> dict[str, Any]:
+    """The JSON report of the profile at ``path``."""
+    opening = opening_of(path, cached=False)
+    found: dict[str, Any] = json.loads(json_report(report(Profile(opening.trace(), opening.source).whole)))
+    return found
+
+
+def differences(text: Any, database: Any, field: str = "") -> Iterator[Difference]:
+    """Where two reports differ; entries of lists are matched by what names them, else by their place."""
+    if isinstance(text, dict) and isinstance(database, dict):
+        for key in [*text, *(key for key in database if key not in text)]:
+            yield from differences(text.get(key), database.get(key), f"{field}.{key}" if field else str(key))
+    elif isinstance(text, list) and isinstance(database, list):
+        left, right = _by_name(text), _by_name(database)
+        for name in [*left, *(name for name in right if name not in left)]:
+            yield from differences(left.get(name), right.get(name), f"{field}[{name}]")
+    elif not _same(text, database):
+        yield Difference(field, text, database)
+
+
+def _by_name(entries: list[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for place, entry in enumerate(entries):
+        names = [str(entry[key]) for key in KEYS if isinstance(entry, dict) and entry.get(key) is not None]
+        if isinstance(entry, dict) and "line" in entry:
+            names.append(str(entry["line"]))
+        name = " ".join(names) or str(place)
+        while name in found:
+            name += "'"
+        found[name] = entry
+    return found
+
+
+def _same(text: Any, database: Any) -> bool:
+    numbers = isinstance(text, int | float) and isinstance(database, int | float)
+    if not numbers or isinstance(text, bool) or isinstance(database, bool):
+        return bool(text == database)
+    if isinstance(text, int) and isinstance(database, int):
+        return text == database
+    return bool(abs(text - database) <= max(SHARE * max(abs(text), abs(database)), LEAST_US))
+
+
+def exported(profile: Path, folder: Path, rank: int) -> Path:
+    """A profile in ``folder`` with databases instead of the text files of ``profile``."""
+    output = folder / profile.name / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    for settings in [*profile.glob("profiler_info*.json"), *(profile / name for name in SETTINGS)]:
+        if settings.is_file():
+            shutil.copy(settings, output.parent)
+    export(profile, output / f"ascend_pytorch_profiler_{rank}.db", rank)
+    export_analysis(profile, output / "analysis.db")
+    return output.parent
+
+
+def with_calls_as_sources(profile: Path, folder: Path) -> Path:
+    """A copy of the text ``profile`` in ``folder`` whose launches begin with their calls, as newer versions have it."""
+    copy = folder / "text" / profile.name
+    shutil.copytree(profile, copy)
+    trace = copy / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    events = json.loads(trace.read_bytes())
+    calls: dict[int, list[tuple[int, int, str]]] = {}
+    for event in events:
+        if event["ph"] == "X" and event["name"] == "Node@launch":
+            start = nanoseconds(event["ts"])
+            calls.setdefault(event["tid"], []).append((start, start + round(event["dur"] * 1000), event["ts"]))
+    for event in events:
+        if event["ph"] == "s" and event.get("cat") == "HostToDevice":
+            time = nanoseconds(event["ts"])
+            inside = [text for start, end, text in calls.get(event["tid"], []) if start <= time < end]
+            event["ts"] = inside[-1] if inside else event["ts"]
+    trace.chmod(0o644)
+    trace.write_text(json.dumps(events))
+    return copy
+
+
+def main(words: list[str]) -> int:
+    """Print the tables."""
+    moved = "--launches" in words
+    words = [word for word in words if word != "--launches"]
+    if len(words) == 2:
+        _table(words[0], Path(words[0]), Path(words[1]))
+        return 0
+    traces = Path(os.environ["NPU_TUI_TRACES"])
+    for profile in sorted(traces.glob("text/*/*_ascend_pt")):
+        with tempfile.TemporaryDirectory() as folder:
+            rank = int("".join(letter for letter in profile.name if letter.isdecimal()) or 0)
+            text = with_calls_as_sources(profile, Path(folder)) if moved else profile
+            _table(str(profile.relative_to(traces)), text, exported(profile, Path(folder), rank))
+    return 0
+
+
+def _table(title: str, text: Path, database: Path) -> None:
+    found = list(differences(answers(text), answers(database)))
+    print(f"{title}: {len(found)} fields differ")
+    for each in found:
+        shown = [json.dumps(value, ensure_ascii=False)[:48] for value in (each.text, each.database)]
+        print(f"  {each.field[:74]:74}  {shown[0]:>48}  {shown[1]:>48}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
