@@ -19,6 +19,7 @@ from npu_tui.ingest.errors import InputError  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
+from npu_tui.strings import words  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 
 
@@ -72,7 +73,7 @@ def malformations() -> Iterator[Flavour]:
                 try:
                     trace = load(path)
                 except InputError as error:
-                    seen.append(str(error).replace(f"{folder}/", "").replace(folder, "."))
+                    seen.append(words(error.message).replace(f"{folder}/", "").replace(folder, "."))
                 else:
                     kept += len(trace.slices)
                     seen.append(headline(trace))

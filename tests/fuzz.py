@@ -36,6 +36,7 @@ from npu_tui.ingest.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.report.report import report
 from npu_tui.report.text_report import text_report
+from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "ingest"))
@@ -300,10 +301,10 @@ def problems(sample: Sample, data: bytes, path: Path) -> Iterator[str]:
                 if chunk_size == CHUNK_SIZES[-1]:
                     _used(trace)
         except InputError as error:
-            if "\n" in str(error):
+            if "\n" in words(error.message):
                 yield f"{where}: a message of several lines"
             if whole:
-                yield f"{where}: refused though {whole} events stand whole: {error}"
+                yield f"{where}: refused though {whole} events stand whole: {words(error.message)}"
         except HangError:
             yield f"{where}: longer than {PATIENCE} s"
         except Exception:
@@ -396,7 +397,7 @@ def _outcome(path: Path, chunk_size: int, workers: PretendedWorkers | None = Non
     try:
         return load(path, chunk_size=chunk_size, workers=workers, range_bytes=length)
     except InputError as error:
-        return str(error)
+        return words(error.message)
 
 
 def truncation_sample(fixture: str, size: int = 200_000) -> Sample:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "tui"))
 
 from driving import opened  # noqa: E402 - its folder is no package
 from measured import part_of, profile_of, session_of  # noqa: E402
+from refusals import said  # noqa: E402
 
 from npu_tui.ingest.errors import InputError  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
@@ -174,10 +175,10 @@ def test_messages(path: Path, tmp_path: Path) -> None:
         file.write_bytes(text.encode("utf-8", "replace"))
         with pytest.raises(InputError) as refused:
             load(file)
-        assert dangerous(str(refused.value)) == []
+        assert dangerous(said(refused.value)) == []
         with pytest.raises(InputError) as refused:
             load(file.with_name(file.name + " absent"))
-        assert dangerous(str(refused.value)) == []
+        assert dangerous(said(refused.value)) == []
 
 
 SEQUENCES = re.compile(

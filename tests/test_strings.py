@@ -43,6 +43,7 @@ COMPUTED = {
     "mode.": set(_MODES),
     "category.": {HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD},
     "report.dispatch.stage.": {"python", "cann"},
+    "odd.": {"db_rows_more", "db_tables_more"},
     "kind.": {"command", "time", "flag", "lane", "slice"},
     "explain.": {rule.id for rule in RULES},
     "explain.input.": {needed for rule in RULES for needed in rule.inputs},
@@ -92,14 +93,14 @@ def test_advice_of_every_rule_exists() -> None:
 
 
 def calls() -> list[tuple[str, ast.Call]]:
-    """(module, call) of every ``say(...)`` of the package."""
+    """(module, call) of every ``say(...)`` and ``message(...)`` of the package."""
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         found += [
             (file.name, node)
             for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "say"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("say", "message")
         ]
     return found
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 
 _DAY_NS = 24 * 3600 * 10**9
@@ -33,13 +34,13 @@ class TraceHealth:
 
     events: int
     truncated: bool
-    skipped: list[tuple[str, int]]
+    skipped: list[tuple[Message, int]]
     links: list[LinkHealth]
     crossing: int
     samples_outside: int
     far: int
     far_gap: int
-    warnings: list[str]
+    warnings: list[Message]
 
     @property
     def is_clean(self) -> bool:
@@ -67,7 +68,7 @@ def trace_health(trace: Trace) -> TraceHealth:
     return TraceHealth(
         events=sum(trace.events.values()),
         truncated=trace.health.truncated,
-        skipped=sorted(trace.health.skipped.items(), key=lambda reason: (-reason[1], reason[0])),
+        skipped=sorted(trace.health.skipped.items(), key=lambda reason: (-reason[1], reason[0].code)),
         links=links,
         crossing=crossing_slices(trace),
         samples_outside=int(np.count_nonzero(outside)) if len(trace.slices) else 0,

@@ -8,7 +8,9 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from npu_tui.commands.streams import refuse
 from npu_tui.strings import say
+from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
 
 
@@ -56,8 +58,7 @@ def run_index(words: list[str]) -> int:
         try:
             print(_indexed(Path(path)), flush=True)
         except InputError as error:
-            print(f"npu-tui: {printable(str(error))}", file=sys.stderr)
-            code = 3
+            code = refuse(error)
     return code
 
 
@@ -73,7 +74,7 @@ def _indexed(path: Path) -> str:
 
     shown = printable(str(path))
     if path == PIPED:
-        raise InputError(say("index.piped"))
+        raise InputError(message("index.piped"))
     source = find_source(path)
     key = cache.key_of(source)
     if key is None:
@@ -84,12 +85,14 @@ def _indexed(path: Path) -> str:
     begun = time.monotonic()
     trace = load(source)
     if len(trace.files) != len(source.files):
-        raise InputError(say("index.failed", path=shown, why=trace.health.warnings[0]))
+        raise InputError(message("index.failed", path=shown, why=trace.health.warnings[0]))
     if cache.key_of(source) != key:
-        raise InputError(say("index.changed", path=shown))
+        raise InputError(message("index.changed", path=shown))
     try:
         cache.keep(trace, key, lambda: True)
+    except cache.TooLargeError as error:
+        raise InputError(message("index.failed", path=shown, why=error.message)) from error
     except OSError as error:
-        raise InputError(say("index.failed", path=shown, why=error.strerror or error)) from error
+        raise InputError(message("index.failed", path=shown, why=error.strerror or str(error))) from error
     seconds = f"{time.monotonic() - begun:.1f}"
     return say("index.kept", path=shown, events=f"{sum(trace.events.values()):,}", seconds=seconds)

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import NoReturn
 
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
 DONE, FAILED, USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -31,10 +31,10 @@ def drop_output() -> None:
 
 def refuse(error: Exception | str, code: int = UNREADABLE) -> int:
     """Say ``error`` on stderr in one line; returns ``code``."""
-    words = str(error)
+    line = words(getattr(error, "message", str(error)))
     if isinstance(error, OSError):
-        words = f"{error.filename or say('cli.stdout')}: {error.strerror or error}"
-    print(f"npu-tui: {printable(words)}", file=sys.stderr)
+        line = f"{error.filename or say('cli.stdout')}: {error.strerror or error}"
+    print(f"npu-tui: {printable(line)}", file=sys.stderr)
     return code
 
 

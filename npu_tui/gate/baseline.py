@@ -15,6 +15,7 @@ from npu_tui.gate.measures import BASELINE_MEASURES, Measures
 from npu_tui.ingest.errors import InputError
 from npu_tui.report.schema import Report
 from npu_tui.strings import say
+from npu_tui.trace.message import message
 
 KIND = "npu-tui baseline"
 SCHEMA_VERSION = 1
@@ -59,28 +60,28 @@ def read_baseline(path: Path) -> dict[str, Any]:
     try:
         found = orjson.loads(path.read_bytes())
     except OSError as error:
-        raise _refused(path, say("gate.unreadable", words=error.strerror)) from None
+        raise _refused(path, "gate.unreadable", words=error.strerror) from None
     except orjson.JSONDecodeError as error:
-        raise _refused(path, say("gate.no_json", words=str(error))) from None
+        raise _refused(path, "gate.no_json", words=str(error)) from None
     if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise _refused(path, say("gate.no_baseline"))
+        raise _refused(path, "gate.no_baseline")
     if found.get("schema_version") != SCHEMA_VERSION:
-        raise _refused(path, say("gate.other_schema", version=found.get("schema_version"), known=SCHEMA_VERSION))
+        raise _refused(path, "gate.other_schema", version=found.get("schema_version"), known=SCHEMA_VERSION)
     for table, unknown in (("measures_us", True), ("tolerances", False)):
         values = found.get(table)
         if not isinstance(values, dict) or not all(
             name in values and _is_size(values[name], unknown) for name in BASELINE_MEASURES
         ):
-            raise _refused(path, say("gate.bad_table", table=table))
+            raise _refused(path, "gate.bad_table", table=table)
     if all(value is None for value in found["measures_us"].values()):
-        raise _refused(path, say("gate.empty_baseline"))
+        raise _refused(path, "gate.empty_baseline")
     if not isinstance(found.get("source"), dict):
-        raise _refused(path, say("gate.bad_table", table="source"))
+        raise _refused(path, "gate.bad_table", table="source")
     return found
 
 
-def _refused(path: Path, words: str) -> InputError:
-    return InputError(f"{path}: {words}")
+def _refused(path: Path, code: str, **args: object) -> InputError:
+    return InputError(message("gate.refused", path=str(path), why=message(code, **args)))
 
 
 def _is_size(value: object, unknown: bool) -> bool:

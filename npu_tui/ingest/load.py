@@ -14,7 +14,7 @@ from typing import BinaryIO
 from npu_tui.ingest.build.trace import build_trace
 from npu_tui.ingest.database.load import load_database
 from npu_tui.ingest.errors import Cancelled, InputError, WorkerError
-from npu_tui.ingest.json.chunks import BOM, CHUNK, ChunkReader, TooLongError, array_start
+from npu_tui.ingest.json.chunks import BOM, CHUNK, LONGEST, ChunkReader, TooLongError, array_start
 from npu_tui.ingest.json.columns import Columns
 from npu_tui.ingest.json.events import decode_events
 from npu_tui.ingest.json.lenient import strict_json
@@ -24,6 +24,7 @@ from npu_tui.ingest.json.workers import Workers, worker_count
 from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.ingest.source.scratch import scratch_folder
 from npu_tui.ingest.source.unpack import Plain, open_plain
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
 
 Progress = Callable[[int, int, int], bool]
@@ -69,10 +70,9 @@ def load(
         except UnknownValuesError:
             return _Reading(source, progress or _silent, chunk_size, 0, None, None, alone=True).trace()
         except OSError as error:
-            why = no_room(error) or f"{error.strerror or error}; give a file that can be read"
-            raise InputError(f"{source.path}: {why}") from error
+            raise InputError(refusal(source.path, error)) from error
         except MemoryError as error:
-            raise InputError(f"{source.path}: not enough memory to load it; close other programs") from error
+            raise InputError(message("input.memory", path=str(source.path))) from error
     finally:
         if workers is not None:
             workers.close()
@@ -80,11 +80,11 @@ def load(
             gc.enable()
 
 
-def no_room(error: OSError) -> str:
-    """What to do where ``error`` says that the disk for the plain bytes is full; empty for any other."""
-    if error.errno != errno.ENOSPC:
-        return ""
-    return f"no room in {error.filename or scratch_folder()} for its plain bytes; name a larger disk in TMPDIR"
+def refusal(path: Path, error: OSError) -> Message:
+    """Why the bytes of ``path`` cannot be had: ``error``, or that the disk for the plain ones is full."""
+    if error.errno == errno.ENOSPC:
+        return message("input.no_room", path=str(path), folder=str(error.filename or scratch_folder()))
+    return message("input.unreadable", path=str(path), why=error.strerror or str(error))
 
 
 def _silent(done: int, total: int, events: int) -> bool:
@@ -154,13 +154,13 @@ class _Reading:
             except InputError as error:
                 if len(source.files) == 1:
                     raise
-                health.warnings.append(str(error))  # the other slices of the export are as good without this one
+                health.warnings.append(error.message)  # the other slices of the export are as good without this one
             else:
                 files.append(read)
         if not files:
             raise InputError(health.warnings[0])
         if gathered.count == gathered.phases[""]:
-            raise InputError(f"{source.path}: byte {reached}: the array holds no complete event; profile again")
+            raise InputError(message("input.no_event", path=str(source.path), byte=reached))
         size = sum(file.size for file in files)
         self._report(size, size, gathered.count)
         return build_trace(gathered, str(source.path), tuple(files), source.rank, health, self._workers)
@@ -206,12 +206,13 @@ class _Reading:
         finally:
             if not plain.unpacked:
                 plain.stream.close()
-        if outcome.too_long:
+        if outcome.too_long is not None:
+            where = {"path": str(file), "byte": outcome.too_long, "megabytes": LONGEST >> 20}
             if gathered.count == before:
-                raise InputError(f"{file}: {outcome.too_long}; this is no trace of events")
-            health.warnings.append(f"{file}: {outcome.too_long}; what lies behind it is not shown")
-        health.truncated = health.truncated or outcome.truncated or plain.cut or bool(outcome.too_long)
-        health.skip("malformed event", outcome.malformed)
+                raise InputError(Message("input.too_long", where))
+            health.warnings.append(Message("input.too_long_later", where))
+        health.truncated = health.truncated or outcome.truncated or plain.cut or outcome.too_long is not None
+        health.skip(message("skip.malformed"), outcome.malformed)
         return EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None), outcome.end
 
     def _start_workers(self, size: int) -> None:
@@ -235,7 +236,7 @@ class _Reading:
                     taken = reader.offset
                     self._gathered.add(self._columns.take(), file=number)
         except TooLongError as error:
-            outcome.too_long = str(error)
+            outcome.too_long = error.offset
         self._gathered.add(self._columns.take(), file=number)
         outcome.end, outcome.truncated, outcome.malformed = reader.offset, reader.truncated, reader.malformed
         return outcome
@@ -253,7 +254,7 @@ def _array_start(file: Path, stream: BinaryIO) -> int:
         if len(head) < length or not _may_begin_later(head):
             break
         length *= 4
-    raise InputError(_refusal(file, head))
+    raise InputError(_no_array(file, head))
 
 
 def _first_word(stream: BinaryIO) -> int:
@@ -273,8 +274,7 @@ def _may_begin_later(head: bytes) -> bool:
     return head.removeprefix(BOM).lstrip().startswith(b"{")
 
 
-def _refusal(file: Path, head: bytes) -> str:
+def _no_array(file: Path, head: bytes) -> Message:
     if not head.strip():
-        return f"{file}: byte 0: the file is empty; profile again, or let the analysis of the profile finish"
-    seen = repr(head.lstrip()[:12]).removeprefix("b")
-    return f"{file}: byte 0: expected a JSON array of trace events, found {seen}; give a trace_view.json"
+        return message("input.empty", path=str(file))
+    return message("input.no_array", path=str(file), found=repr(head.lstrip()[:12]).removeprefix("b"))

@@ -14,9 +14,10 @@ from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.workers import Workers, worker_count
-from npu_tui.ingest.load import Early, Progress, load, no_room
+from npu_tui.ingest.load import Early, Progress, load, refusal
 from npu_tui.ingest.source.find import PIPE, PIPED, Form, Source, find_source, form_of
 from npu_tui.ingest.source.unpack import Unpacking, spooled
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
@@ -31,7 +32,7 @@ def opening_of(path: str | Path, cached: bool = True, form: Form | None = None) 
     try:
         return Opening(PIPED, cached, os.fdopen(os.dup(0), "rb"))
     except OSError as error:
-        raise InputError(f"{PIPED}: there is no standard input; give a file") from error
+        raise InputError(message("input.no_stdin", path=str(PIPED))) from error
 
 
 class Opening:
@@ -80,7 +81,7 @@ class Opening:
     def trace(
         self,
         progress: Progress | None = None,
-        note: Callable[[str], None] | None = None,
+        note: Callable[[Message | str], None] | None = None,
         early: Early | None = None,
     ) -> Trace:
         """The trace, once; raises and calls ``progress`` and ``early`` as ``load`` does.
@@ -110,10 +111,10 @@ def _piped_trace(stream: BinaryIO, progress: Progress | None, early: Early | Non
     try:
         copy, path = spooled(stream, advance)
     except OSError as error:
-        raise InputError(f"{PIPED}: {no_room(error) or error.strerror or error}") from error
+        raise InputError(refusal(PIPED, error)) from error
 
     if form_of(Path(path)) == "db":
-        raise InputError(f"{PIPED}: a database does not come through a pipe; give its file")
+        raise InputError(message("input.piped_database", path=str(PIPED)))
 
     def named(trace: Trace) -> None:
         trace.path = str(PIPED)
@@ -124,7 +125,7 @@ def _piped_trace(stream: BinaryIO, progress: Progress | None, early: Early | Non
     try:
         trace = load(path, progress, early=None if early is None else named)
     except InputError as error:
-        raise InputError(str(error).replace(path, str(PIPED))) from error
+        raise InputError(Message(error.message.code, error.message.args | {"path": str(PIPED)})) from error
     trace.path = str(PIPED)
     trace.files = tuple(file if file.copy is not None else replace(file, copy=copy) for file in trace.files)
     trace.args = json_args(trace)

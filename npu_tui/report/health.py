@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_tui.profile.profile import Profile
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
 
@@ -16,10 +16,10 @@ def health_lines(profile: Profile) -> list[str]:
         lines.append(say("health.clean"))
     if health.truncated:
         lines.append(say("health.truncated", events=f"{health.events:,}"))
-    lines += [say("health.skipped", count=f"{count:,}", reason=brief(why)) for why, count in health.skipped]
+    lines += [say("health.skipped", count=f"{count:,}", reason=why) for why, count in health.skipped]
     if health.far:
         lines.append(say("health.far", count=f"{health.far:,}", gap=duration_text(health.far_gap)))
-    lines += [brief(warning, 1_000) for warning in health.warnings]
+    lines += [brief(words(warning), 1_000) for warning in health.warnings]
     for link in health.links:
         for key, count in (
             ("health.unbound_sources", link.unbound_sources),

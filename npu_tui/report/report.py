@@ -102,7 +102,7 @@ def _trace(trace: Trace) -> TracePart:
 
 def _counter_events(trace: Trace) -> int:
     """Counter events that were kept: one with several values gives a sample to as many curves."""
-    if not any(reason.startswith("counter") for reason in trace.health.skipped):
+    if not any(reason.code.startswith("skip.sample") for reason in trace.health.skipped):
         return trace.events.get("C", 0)
     counters, most = trace.counters, dict[tuple[int, str, str], int]()
     for series, count in zip(counters.series, np.diff(counters.offset).tolist(), strict=True):
@@ -216,13 +216,13 @@ def _host_operators(trace: Trace, selection: Selection, found: HostOperators) ->
 def _health(profile: Profile) -> HealthPart:
     health, trace = profile.health, profile.trace
     links = trace.links
-    warnings = list(health.warnings)
+    warnings = [words(warning) for warning in health.warnings]
     warnings += [_DISAGREES.format(lane=lane, excess=excess / 1000) for lane, excess in profile.lane_excess]
     if health.far:
         warnings.append(_FAR.format(far=health.far, hours=health.far_gap / 3.6e12))
     return HealthPart(
         events=health.events,
-        skipped=[SkippedRow(reason=text(reason), count=count) for reason, count in health.skipped],
+        skipped=[SkippedRow(reason=text(words(reason)), count=count) for reason, count in health.skipped],
         unbound_sources=_distinct(trace, links.source_event[links.source_slice < 0]),
         unbound_targets=_distinct(trace, links.target_event[links.target_slice < 0]),
         crossing_slices=health.crossing,

@@ -32,7 +32,7 @@ LANGUAGES = ("en",)
 """The languages with tables of their own; the first is that of JSON and of files that programs read."""
 
 ROOMS = (
-    "asking", "cli", "commands", "compare", "explain", "findings", "gate", "help", "keymap", "notes", "opening", "pages", "report",
+    "asking", "cli", "commands", "compare", "explain", "findings", "gate", "help", "ingest", "keymap", "notes", "opening", "pages", "report",
     "rows", "screen", "search", "sentences", "settings", "tabs", "thresholds", "walk", "whatif",
 )  # fmt: skip
 """The modules of a language; each has a table ``TEXTS``, and no key is in two of them."""

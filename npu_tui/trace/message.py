@@ -16,6 +16,9 @@ class Message:
     code: str
     args: dict[str, object] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        return hash((self.code, *sorted(self.args)))
+
 
 Said = Message | str
 """A message, or a text that needs no words of ours: a name of the trace, or nothing."""

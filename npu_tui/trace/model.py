@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.trace.args import ArgReader
+from npu_tui.trace.message import Message
 from npu_tui.trace.rows import Rows
 
 I8 = npt.NDArray[np.int8]
@@ -167,13 +168,13 @@ class EventFile:
 
 @dataclass(slots=True)
 class Health:
-    """What could not be placed: ``skipped`` counts events by reason, ``warnings`` are whole sentences."""
+    """What could not be placed: ``skipped`` counts events by reason, ``warnings`` are lines of their own."""
 
-    skipped: dict[str, int] = field(default_factory=dict)
+    skipped: dict[Message, int] = field(default_factory=dict)
     truncated: bool = False
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Message] = field(default_factory=list)
 
-    def skip(self, reason: str, count: int = 1) -> None:
+    def skip(self, reason: Message, count: int = 1) -> None:
         """Count ``count`` events (nothing for 0) that were skipped for ``reason``."""
         if count:
             self.skipped[reason] = self.skipped.get(reason, 0) + count

@@ -22,6 +22,7 @@ from npu_tui.ingest.load import Progress
 from npu_tui.ingest.opening import Opening
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
+from npu_tui.trace.message import Said, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 from npu_tui.tui.session import Session, make_session
@@ -148,7 +149,7 @@ class LoadingScreen(Screen[None]):
         self.post_message(self.Ended(None))
 
 
-def _note(found: list[Trace], why: str) -> None:
+def _note(found: list[Trace], why: Said) -> None:
     """Keep with the health of the trace that there is no parsed copy of it."""
     for trace in found:
-        trace.health.warnings.append(say("cache.failed", why=why))
+        trace.health.warnings.append(message("cache.failed", why=why))

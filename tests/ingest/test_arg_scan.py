@@ -5,10 +5,10 @@ import json
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from npu_tui.ingest.args import json_args as arg_scan
 from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.trace.args import Arg, always
 from npu_tui.trace.text import on_one_line
@@ -132,5 +132,5 @@ def test_a_file_that_is_gone_is_one_line(tmp_path):
     file.write_text('[{"ph":"X","name":"a","pid":1,"tid":1,"ts":"1","dur":1,"args":{"v":1}}]')
     trace = load(file)
     file.unlink()
-    with pytest.raises(InputError, match="args are read from the file again"):
+    with refused("args are read from the file again"):
         scan(trace, [Arg("v", "~", "1")])

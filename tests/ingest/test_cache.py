@@ -14,14 +14,16 @@ from pathlib import Path
 import pytest
 from equality import assert_same, assert_same_events
 from measured import answers
+from refusals import refused
 
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.copy import cache
-from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source import unpack
 from npu_tui.ingest.source.find import Source, find_source
+from npu_tui.strings import words
+from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
@@ -141,10 +143,10 @@ def test_a_packed_file_that_is_gone_or_changed_since_is_one_line(tmp_path: Path)
     assert changed is not None
     assert gone is not None
     path.write_bytes(gzip.compress(b"[]"))
-    with pytest.raises(InputError, match="has changed"):
+    with refused("has changed"):
         json_args(changed).event(0)
     path.unlink()
-    with pytest.raises(InputError, match="No such file"):
+    with refused("No such file"):
         json_args(gone).event(0)
 
 
@@ -367,9 +369,9 @@ def test_a_copy_too_large_to_keep_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     trace, key = kept(traces_of(1, tmp_path)[0])
     monkeypatch.setattr(cache, "container_bytes", lambda trace: 2 << 20)
     monkeypatch.setenv(cache.VARIABLE, "1")
-    notes: list[str] = []
+    notes: list[Message | str] = []
     cache.Keeper(trace, key, notes.append).finish(5)
-    assert notes == ["it takes 2 MB, and NPU_TUI_CACHE_MB allows 1 MB for all copies"]
+    assert [words(note) for note in notes] == ["it takes 2 MB, and NPU_TUI_CACHE_MB allows 1 MB for all copies"]
 
 
 def test_no_cache_makes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.json.chunks import Chunk, ChunkReader, array_start, candidate, object_spans
 from npu_tui.ingest.json.events import decode_events
 from npu_tui.ingest.load import load
+from npu_tui.trace.message import message
 
 SIZES = st.integers(16, 400) | st.sampled_from([16, 17, 64, 1 << 16])
 
@@ -98,7 +99,7 @@ def test_one_malformed_element_costs_only_itself(
     texts = [event.decode() for event in document.events]
     damaged = render([*texts[:at], broken, *texts[at:]])
     trace = load(written(tmp_path_factory, damaged.data), chunk_size=chunk_size)
-    assert trace.health.skipped.pop("malformed event") == 1
+    assert trace.health.skipped.pop(message("skip.malformed")) == 1
     assert_equal(trace, read(render(texts).data))
     assert [json_args(trace).event_bytes(ordinal) for ordinal in range(len(texts))] == document.events
 

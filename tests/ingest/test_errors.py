@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import said
 
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.errors import Cancelled, InputError
@@ -18,7 +19,7 @@ EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}
 def refusal(path: Path) -> str:
     with pytest.raises(InputError) as caught:
         load(path)
-    message = str(caught.value)
+    message = said(caught.value)
     assert "\n" not in message
     assert str(path) in message
     assert "; " in message, "what to do comes after what is wrong"
@@ -150,7 +151,7 @@ class TestFetch:
     def refused(self, trace: object) -> str:
         with pytest.raises(InputError) as caught:
             json_args(trace).event(30)  # type: ignore[arg-type]
-        message = str(caught.value)
+        message = said(caught.value)
         assert "\n" not in message
         assert "trace_view.json" in message
         return message

@@ -10,6 +10,7 @@ import pytest
 from compare import assert_equal
 from measured import dispatch_of
 from reference import Reference
+from refusals import skipped
 
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Layer, Trace
@@ -84,7 +85,7 @@ def _ends_on_no_slice(reference: Reference) -> set[int]:
 
 
 def test_what_is_skipped(sample: Sample) -> None:
-    truth, skipped = sample.truth, dict(sample.trace.health.skipped)
+    truth = sample.truth
     unmatched = truth.get("unmatched", {})
     known = {
         "instant without duration": truth.get("instants", truth["events"].get("i", 0)),
@@ -92,7 +93,7 @@ def test_what_is_skipped(sample: Sample) -> None:
         "beginning without an end": unmatched.get("B", 0) + unmatched.get("b", 0),
         "end without a beginning": unmatched.get("E", 0) + unmatched.get("e", 0),
     }
-    assert skipped == {reason: count for reason, count in known.items() if count}
+    assert skipped(sample.trace) == {reason: count for reason, count in known.items() if count}
 
 
 def test_counters(sample: Sample) -> None:

@@ -15,6 +15,7 @@ sys.path.insert(0, str(FIXTURES))
 
 from malformed import MALFORMATIONS, Malformation, first_event_end, truncations  # noqa: E402 - its folder is no package
 from measured import part_of, profile_of  # noqa: E402
+from refusals import refused  # noqa: E402
 from small_trace import SLICES, small_trace  # noqa: E402
 
 from npu_tui.ingest.args.json_args import json_args  # noqa: E402
@@ -27,6 +28,7 @@ from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
 from npu_tui.report.report import report  # noqa: E402
 from npu_tui.report.text_report import text_report  # noqa: E402
+from npu_tui.strings import words  # noqa: E402
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
 SAID = {
@@ -59,7 +61,7 @@ def test_malformation(malformation: Malformation, chunk_size: int, tmp_path: Pat
         try:
             trace = load(path, chunk_size=chunk_size)
         except InputError as error:
-            said += str(error)
+            said += words(error.message)
             assert "\n" not in said
             assert str(path) in said
             assert "byte " in said
@@ -73,7 +75,7 @@ def test_malformation(malformation: Malformation, chunk_size: int, tmp_path: Pat
     assert malformation.kept <= kept <= malformation.kept + malformation.added
     assert ("byte " in said) == malformation.refused
     for topic in malformation.health:
-        assert any(words in said for words in SAID.get(topic, (topic,))), said
+        assert any(each in said for each in SAID.get(topic, (topic,))), said
     if kept == SLICES and not malformation.health:
         assert "skipped" not in said
 
@@ -170,7 +172,7 @@ def test_a_hundred_thousand_brackets(tmp_path: Path) -> None:
     path.write_bytes(b"[" + EVENT + b", " + deep + b"]" * 100_000 + b"}, " + EVENT + b"]")
     assert len(load(path).slices) == 2
     path.write_bytes(b"[" * 100_000)
-    with pytest.raises(InputError, match="no complete event"):
+    with refused("no complete event"):
         load(path)
 
 
@@ -193,9 +195,10 @@ def _peak(path: Path) -> tuple[int, str]:
     program = (
         "import resource, sys\n"
         "from npu_tui.ingest.errors import InputError\nfrom npu_tui.ingest.load import load\n"
+        "from npu_tui.strings import words\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "try:\n    load(sys.argv[1])\nexcept InputError as error:\n    words = str(error)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, words)\n"
+        "try:\n    load(sys.argv[1])\nexcept InputError as error:\n    said = words(error.message)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, said)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
     grown, _, words = done.stdout.partition(" ")

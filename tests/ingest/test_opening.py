@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from equality import assert_same, assert_same_events
+from refusals import refused
 
-from npu_tui.ingest.errors import Cancelled, InputError
+from npu_tui.ingest.errors import Cancelled
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source.find import PIPED
@@ -41,7 +42,7 @@ def test_a_pipe_gives_the_trace_of_the_file(pack: object) -> None:
 
 @pytest.mark.parametrize(("content", "words"), [(b"", "empty"), (b"junk", "JSON array")])
 def test_what_is_wrong_with_a_pipe_is_said_of_the_pipe(content: bytes, words: str) -> None:
-    with pytest.raises(InputError, match=f"^-: .*{words}"):
+    with refused(f"^-: .*{words}"):
         piped(content).trace()
 
 
@@ -89,5 +90,5 @@ def test_no_room_for_a_pipe_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("npu_tui.ingest.opening.spooled", full)
-    with pytest.raises(InputError, match=r"^-: no room in .*TMPDIR"):
+    with refused(r"^-: no room in .*TMPDIR"):
         piped(b"[]").trace()

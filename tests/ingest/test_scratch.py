@@ -11,8 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from refusals import refused
 
-from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source import scratch, unpack
 from npu_tui.ingest.source.scratch import Scratch, scratch_folder
@@ -53,7 +53,7 @@ def test_what_is_sure_not_to_fit_is_not_begun(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(scratch.os, "statvfs", lambda folder: disk_of(scratch._LEFT_FREE + size))
     assert len(load(path).slices)
     monkeypatch.setattr(scratch.os, "statvfs", lambda folder: disk_of(scratch._LEFT_FREE + size - 1))
-    with pytest.raises(InputError, match=r"no room in .* for its plain bytes; name a larger disk in TMPDIR"):
+    with refused(r"no room in .* for its plain bytes; name a larger disk in TMPDIR"):
         load(path)
 
 

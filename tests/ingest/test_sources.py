@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refused, said
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source import unpack
 from npu_tui.ingest.source.find import SQLITE, Form, find_source
+from npu_tui.strings import words
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'
 TRACE = b"[" + b", ".join([EVENT] * 400) + b"]"
@@ -59,7 +61,7 @@ def test_several_profiles_are_named_so_that_one_can_be_copied(tmp_path: Path) ->
         (tmp_path / name / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").write_bytes(TRACE)
     with pytest.raises(InputError) as caught:
         find_source(tmp_path)
-    told = str(caught.value)
+    told = said(caught.value)
     assert "holds 3 traces; give one of them: " in told
     assert "\n" not in told
     assert shlex.split(told.partition("give one of them: ")[2]) == [str(tmp_path / name) for name in names]
@@ -70,7 +72,7 @@ def test_many_profiles_are_not_all_named(tmp_path: Path) -> None:
     for rank in range(12):
         (tmp_path / f"rank{rank:02}").mkdir()
         (tmp_path / f"rank{rank:02}" / "trace_view.json").write_bytes(TRACE)
-    with pytest.raises(InputError, match=r"holds 12 traces.*rank07  and 4 more"):
+    with refused(r"holds 12 traces.*rank07, and 4 more"):
         find_source(tmp_path)
 
 
@@ -108,9 +110,9 @@ def test_one_unreadable_slice_costs_only_itself(tmp_path: Path) -> None:
     second.write_bytes(b"")
     trace = load(tmp_path)
     assert 0 < len(trace.slices) < len(load(SLICED).slices)
-    assert "is empty" in trace.health.warnings[0]
+    assert "is empty" in words(trace.health.warnings[0])
     first.write_bytes(b"")
-    with pytest.raises(InputError, match="is empty"):
+    with refused("is empty"):
         load(tmp_path)
 
 
@@ -129,8 +131,8 @@ def test_raw_data_print_the_command_that_parses_them(
         (tmp_path / folder).mkdir(parents=True)
     with pytest.raises(InputError) as refused:
         load(tmp_path / opened)
-    assert command in str(refused.value)
-    assert str(tmp_path / opened) in str(refused.value)
+    assert command in said(refused.value)
+    assert str(tmp_path / opened) in said(refused.value)
 
 
 @pytest.mark.parametrize("folders", [["PROF_1_A", "FRAMEWORK"], ["PROF_1_A"]])
@@ -140,7 +142,7 @@ def test_that_command_holds_any_path(tmp_path: Path, folders: list[str]) -> None
         (place / folder).mkdir(parents=True)
     with pytest.raises(InputError) as refused:
         load(place)
-    last = shlex.split(str(refused.value).partition("run: ")[2])[-1]
+    last = shlex.split(said(refused.value).partition("run: ")[2])[-1]
     if last.startswith("--output="):
         assert last == f"--output={place}"
     else:
@@ -207,7 +209,7 @@ def test_a_gzip_of_blanks_is_refused_before_it_fills_the_disk(tmp_path: Path, mo
         original(file, taken, so_far)
 
     monkeypatch.setattr(unpack, "_check", check)
-    with pytest.raises(InputError, match="times its size"):
+    with refused("times its size"):
         load(path)
     assert written < 128 << 20
 
@@ -228,7 +230,7 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
 
 def test_a_directory_is_no_file_of_slices(tmp_path: Path) -> None:
     (tmp_path / "msprof_slice_0_20250701120003.json").mkdir()
-    with pytest.raises(InputError, match="no ASCEND_PROFILER_OUTPUT"):
+    with refused("no ASCEND_PROFILER_OUTPUT"):
         load(tmp_path)
 
 
@@ -237,7 +239,7 @@ def test_names_of_files_reach_messages_without_control_characters(tmp_path: Path
     path.write_bytes(b"no trace")
     with pytest.raises(InputError) as refused:
         load(path)
-    assert str(refused.value).isprintable()
+    assert said(refused.value).isprintable()
 
 
 def test_text_is_taken_before_the_database_beside_it(tmp_path: Path) -> None:
@@ -247,7 +249,7 @@ def test_text_is_taken_before_the_database_beside_it(tmp_path: Path) -> None:
     database.write_bytes(SQLITE + bytes(100))
     alone = find_source(tmp_path)
     assert (alone.path, alone.kind, alone.rank, alone.twin) == (database, "database", 1, None)
-    with pytest.raises(InputError, match="no trace as text"):
+    with refused("no trace as text"):
         find_source(tmp_path, "text")
     text.write_text("[]")
     asked: list[tuple[Path, Form | None, Path]] = [
@@ -283,5 +285,5 @@ def test_a_database_is_known_by_its_first_bytes(tmp_path: Path) -> None:
 
 def test_databases_of_statistics_hold_no_timeline(tmp_path: Path) -> None:
     (tmp_path / "analysis.db").write_bytes(SQLITE)
-    with pytest.raises(InputError, match="hold no timeline"):
+    with refused("hold no timeline"):
         find_source(tmp_path)

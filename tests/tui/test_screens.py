@@ -14,6 +14,7 @@ from textual.widgets import Input
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
+from npu_tui.trace.message import message
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.keys.commands import COMMANDS
 from npu_tui.tui.loading import LoadingScreen
@@ -174,7 +175,7 @@ async def test_the_loading_screen_tells_how_far_it_is(monkeypatch):
         progress(3 << 20, 7 << 20, 12_345)
         reached.set()
         go_on.wait(10)
-        raise InputError("enough")
+        raise InputError(message("input.memory", path="p"))
 
     monkeypatch.setattr("npu_tui.ingest.opening.Opening.trace", slow)
     app = NpuTui([Opening(FIXTURE, cached=False)])

@@ -15,6 +15,7 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.lenient import loose_value
 from npu_tui.ingest.source.unpack import at_hand, plain_path
 from npu_tui.trace.args import Arg, Matches, always, as_number
+from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile, Trace
 from npu_tui.trace.text import on_one_line
 
@@ -109,8 +110,8 @@ class JsonArgs:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            words = f"{self._path}: {error.strerror or error}; args are read from the file again"
-            raise InputError(words) from error
+            why = error.strerror or str(error)
+            raise InputError(message("input.gone", path=self._path, why=why)) from error
         if size != file.size or len(data) != length:
             raise self._changed()
         return data
@@ -177,7 +178,7 @@ class JsonArgs:
         return all(any(one.holds(key, value) for key, value in pairs) for one in wanted)
 
     def _changed(self) -> InputError:
-        return InputError(f"{self._path}: the file has changed since it was loaded; open it again")
+        return InputError(message("input.changed", path=self._path))
 
 
 def json_args(trace: Trace) -> JsonArgs:

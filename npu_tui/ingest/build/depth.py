@@ -36,7 +36,7 @@ class Packing:
         while len(rows) < len(self._workers):
             _, part = self._workers.parts.get()
             if isinstance(part, InputError):
-                raise WorkerError(str(part))
+                raise WorkerError(part.message)
             rows[part.number] = part.columns[ROWS]
         return crowds.depth(np.concatenate([rows[number] for number in sorted(rows)]))
 

@@ -9,6 +9,7 @@ from npu_tui.ingest.json.pairing import link_keys, pair_ends
 from npu_tui.ingest.json.whole_columns import Gathered
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace.message import message
 from npu_tui.trace.model import HOST_TO_DEVICE, Health, Links, Slices
 
 I32 = npt.NDArray[np.int32]
@@ -32,12 +33,12 @@ def bound_links(
     """
     time = gathered.column("l_time", np.int64)
     timed = np.flatnonzero(time != INVALID)
-    health.skip("link end without a usable time", len(time) - len(timed))
+    health.skip(message("skip.link_time"), len(time) - len(timed))
     category = gathered.column("l_category", np.int32)[timed]
     key = link_keys(category, gathered.column("l_id", np.int64)[timed], gathered.column("l_high", np.int64)[timed])
     pairs = pair_ends(key, gathered.column("l_phase", np.int8)[timed])
-    health.skip("link source without target", pairs.lone_sources)
-    health.skip("link target without source", pairs.lone_targets)
+    health.skip(message("skip.lone_source"), pairs.lone_sources)
+    health.skip(message("skip.lone_target"), pairs.lone_targets)
     time = time[timed] - start_ns
     thread = gathered.column("l_thread", np.int32)[timed]
     event = gathered.column("l_event", np.int64)[timed]

@@ -17,6 +17,7 @@ from npu_tui.ingest.json.workers import Workers
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.classes import classify, step_number
 from npu_tui.trace.depth import crowds, first_fit, sort_slices
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Series, Slices, Trace
 from npu_tui.trace.rows import Rows, make_rows
 from npu_tui.trace.text import brief
@@ -25,6 +26,9 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 STEPS_LANE = "Steps"
+
+_SHOWN = frozenset("XCstfMBEbe")
+_INSTANTS = frozenset("iInRP")
 
 _TABLE = 1 << 24
 """Codes below this are counted in a table, others sorted."""
@@ -74,7 +78,8 @@ def build_trace(
     rows, lanes = _rows_and_lanes(gathered, plans, slices, bounds, rank)
     layers = _layers(plans, lanes, counters, rank)
     for reason, count in gathered.skipped.items():
-        health.skip(reason, count)
+        health.skip(message(reason), count)
+    _skip_unshown(gathered, health)
     health.warnings += _oddities(gathered, plans, lanes)
     chunks = gathered.chunks()
     return Trace(
@@ -112,8 +117,8 @@ def _slice_times(gathered: Gathered) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
     """
     start, duration = gathered.column("x_time", np.int64), gathered.column("x_duration", np.int64)
     timed, lasting = start != INVALID, duration >= 0
-    gathered.skipped["slice without a usable time"] += int(np.count_nonzero(~timed))
-    gathered.skipped["slice with a negative or endless duration"] += int(np.count_nonzero(timed & ~lasting))
+    gathered.skipped["skip.slice_time"] += int(np.count_nonzero(~timed))
+    gathered.skipped["skip.slice_duration"] += int(np.count_nonzero(timed & ~lasting))
     duration += start
     return start, duration, timed & lasting
 
@@ -132,15 +137,25 @@ def _processes_of_links(gathered: Gathered) -> set[int]:
     return {threads[code][0] for code in _distinct(gathered.peek("l_thread", np.int32), len(threads)).tolist()}
 
 
-def _oddities(gathered: Gathered, plans: list[ProcessPlan], lanes: list[Lane]) -> list[str]:
-    """Sentences on processes with several names or with none to tell them by."""
+def _skip_unshown(gathered: Gathered, health: Health) -> None:
+    """Count the events whose phase has no place on any lane."""
+    instants = sum(gathered.phases[phase] for phase in _INSTANTS)
+    health.skip(message("skip.not_event"), gathered.phases[""])
+    health.skip(message("skip.instant"), instants)
+    for phase, count in gathered.phases.items():
+        if phase and phase not in _SHOWN and phase not in _INSTANTS:
+            health.skip(message("skip.phase", phase=brief(phase)), count)
+
+
+def _oddities(gathered: Gathered, plans: list[ProcessPlan], lanes: list[Lane]) -> list[Message]:
+    """What is odd about processes with several names or with none to tell them by."""
     named = gathered.metadata.process_name
     found = [
-        f"process {pid} is named {brief(named[pid])} and {brief(other)}: both are shown under the first name"
+        message("odd.process_names", pid=pid, first=brief(named[pid]), other=brief(other))
         for pid, other in gathered.metadata.other_names.items()
     ]
     astray = sum(lane.last - lane.first for lane in lanes if plans[lane.layer].pid == NO_PROCESS)
-    return found + ([f"{astray:,} slices name no process: they are shown on a layer of their own"] if astray else [])
+    return found + ([message("odd.no_process", count=astray)] if astray else [])
 
 
 def _categories_by_thread(gathered: Gathered, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
@@ -293,7 +308,7 @@ def _counters(gathered: Gathered, plans: list[ProcessPlan], start_ns: int, healt
     code = gathered.column("c_series", np.int32)
     timed = time != INVALID
     if not timed.all():
-        health.skip("counter sample without a usable time", int(np.count_nonzero(~timed)))
+        health.skip(message("skip.sample_time"), int(np.count_nonzero(~timed)))
         time, value, code = time[timed], value[timed], code[timed]
     time -= start_ns
     code = new_code[code]

@@ -25,6 +25,7 @@ from npu_tui.ingest.copy.proof import Progress
 from npu_tui.ingest.database.connect import is_whole
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import plain_bytes
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 
 FORMAT = 3
@@ -113,7 +114,11 @@ def find(
 
 
 class TooLargeError(OSError):
-    """A copy is larger than all of them together may be."""
+    """A copy of ``needed`` bytes is larger than the ``most`` that all of them together may take."""
+
+    def __init__(self, needed: int, most: int) -> None:
+        super().__init__(errno.EFBIG, os.strerror(errno.EFBIG))
+        self.message = message("cache.too_large", needed=needed >> 20, variable=VARIABLE, most=most >> 20)
 
 
 def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
@@ -124,8 +129,7 @@ def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
     folder = directory()
     needed, most = container_bytes(trace), limit()
     if needed > most:
-        words = f"it takes {needed >> 20} MB, and {VARIABLE} allows {most >> 20} MB for all copies"
-        raise TooLargeError(errno.EFBIG, words)
+        raise TooLargeError(needed, most)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _make_room(folder, most - needed)
     status = os.statvfs(folder)
@@ -220,7 +224,7 @@ def _remove_unfinished(folder: Path, age: float) -> None:
 class Keeper:
     """Writes the copy of ``trace`` beside everything else; ``note`` is told in one line what went wrong."""
 
-    def __init__(self, trace: Trace, key: str, note: Callable[[str], None] | None = None) -> None:
+    def __init__(self, trace: Trace, key: str, note: Callable[[Message | str], None] | None = None) -> None:
         self._stopped = threading.Event()
         self._note = note
         self._thread = threading.Thread(target=self._run, args=(trace, key), daemon=True)
@@ -231,7 +235,7 @@ class Keeper:
             keep(trace, key, lambda: not self._stopped.is_set())
         except TooLargeError as error:
             if self._note is not None and limit():  # who allows nothing need not be told
-                self._note(str(error.strerror))
+                self._note(error.message)
         except OSError as error:
             if self._note is not None:
                 self._note(error.strerror or str(error))

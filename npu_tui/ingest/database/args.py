@@ -17,6 +17,7 @@ from npu_tui.ingest.database.rows import Tables
 from npu_tui.ingest.database.whole import ROW, ROW_BITS, TABLES
 from npu_tui.ingest.errors import InputError
 from npu_tui.trace.args import Arg, Matches, always
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Chunks, EventFile
 from npu_tui.trace.text import on_one_line
 
@@ -115,8 +116,7 @@ class _Opened:
         try:
             size = os.stat(path).st_size
         except OSError as error:
-            words = f"{self._path}: {error.strerror or error}; args are read from the file again"
-            raise InputError(words) from error
+            raise InputError(message("input.gone", path=self._path, why=error.strerror or str(error))) from error
         if self._file.copy is None and size != self._file.size:
             raise InputError(_changed(self._path))
         self._database = opened(path)
@@ -125,7 +125,7 @@ class _Opened:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         self._database.__exit__(None, None, None)
         if isinstance(error, sqlite3.DatabaseError):
-            raise InputError(f"{self._path}: {error}; the row of this slice cannot be read") from error
+            raise InputError(message("input.db_row", path=self._path, why=str(error))) from error
 
 
 def _those(args: dict[str, ArgOf], wanted: Callable[[str], bool]) -> dict[str, ArgOf]:
@@ -142,5 +142,5 @@ def _matches(args: dict[str, Any], wanted: Sequence[Arg]) -> bool:
     return all(any(one.holds(name, value) for name, value in texts) for one in wanted)
 
 
-def _changed(path: str) -> str:
-    return f"{path}: the database has changed since it was loaded; open it again"
+def _changed(path: str) -> Message:
+    return message("input.db_changed", path=path)

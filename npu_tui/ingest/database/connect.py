@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.source.scratch import scratch_folder
+from npu_tui.trace.message import Message, message
 
 MAGIC = b"SQLite format 3\0"
 _HEADER = 100
@@ -54,7 +55,7 @@ class Database:
     connection: sqlite3.Connection
     header: Header
     size: int
-    notes: list[str] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
     copy: object = None
 
     @property
@@ -78,14 +79,13 @@ def header_of(path: Path) -> Header:
     with path.open("rb", buffering=0) as stream:
         head = stream.read(_HEADER)
     if not head:
-        raise InputError(f"{path}: byte 0: the file is empty; profile again, or let the analysis of the profile finish")
+        raise InputError(message("input.empty", path=str(path)))
     if not head.startswith(MAGIC):
         if MAGIC.startswith(head[: len(MAGIC)]):
-            raise InputError(f"{path}: byte {len(head)}: the file ends in the header of a database; copy it again")
-        why = "expected an SQLite database, found something else or an encrypted one"
-        raise InputError(f"{path}: byte 0: {why}; give a database as the profiler wrote it")
+            raise InputError(message("input.db_header", path=str(path), byte=len(head)))
+        raise InputError(message("input.db_magic", path=str(path)))
     if len(head) < _HEADER:
-        raise InputError(f"{path}: byte {len(head)}: the file ends in the header of a database; copy it again")
+        raise InputError(message("input.db_header", path=str(path), byte=len(head)))
     size = int.from_bytes(head[16:18], "big")
     changes = int.from_bytes(head[24:28], "big")
     known = changes == int.from_bytes(head[92:96], "big")  # else an old library wrote it, which kept no page count
@@ -113,7 +113,7 @@ def open_database(path: Path) -> Database:
     try:
         header, size = header_of(path), path.stat().st_size
         copy: object = None
-        notes: list[str] = []
+        notes: list[Message] = []
         if size < header.size:
             path, copy = _padded_copy(path, header)
             connection = _connected(path, "mode=ro&immutable=1")
@@ -132,12 +132,12 @@ def open_database(path: Path) -> Database:
                     connection = _connected(path, "mode=rw")
                 else:
                     connection = _connected(path, "mode=ro&immutable=1")
-                    notes.append("another program has locked the database: it is shown as it lies on disk")
+                    notes.append(message("odd.db_locked"))
         return Database(path, connection, header, size, notes, copy)
     except sqlite3.DatabaseError as error:
-        raise InputError(f"{path}: the list of its tables is damaged ({error}); copy the database again") from error
+        raise InputError(message("input.db_tables", path=str(path), why=str(error))) from error
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; give a database that can be read") from error
+        raise InputError(message("input.db_unreadable", path=str(path), why=error.strerror or str(error))) from error
 
 
 def is_whole(path: Path) -> bool:

@@ -22,6 +22,7 @@ from npu_tui.ingest.database.texts import Texts
 from npu_tui.ingest.database.whole import Whole
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.json.whole_columns import Gathered
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
 
 Progress = Callable[[int, int, int], bool]
@@ -87,7 +88,7 @@ class _Loading:
         health = Health(truncated=self._database.cut)
         health.warnings += self._database.notes + _losses(tables, texts)
         if self._database.copy is None and self._database.changed():
-            health.warnings.append("the database was written to while it was read: open it again when it is finished")
+            health.warnings.append(message("odd.db_written"))
         return self._built(whole.gathered, health)
 
     def _built(self, gathered: Gathered, health: Health) -> Trace:
@@ -96,28 +97,33 @@ class _Loading:
         return trace
 
 
-def _losses(tables: Tables, texts: Texts) -> list[str]:
-    """Sentences on what of the database could not be read."""
-    words = []
+def _losses(tables: Tables, texts: Texts) -> list[Message]:
+    """What of the database could not be read."""
+    found: list[Message] = []
     if tables.lost:
-        parts = [f"{count:,} of {name}" for name, count in sorted(tables.lost.items(), key=lambda one: -one[1])]
-        more = f" and {len(parts) - _LISTED} other tables" if len(parts) > _LISTED else ""
-        words.append(f"the database is damaged: rows that cannot be read: {', '.join(parts[:_LISTED])}{more}")
+        counts = [f"{name} ({count:,})" for name, count in sorted(tables.lost.items(), key=lambda one: -one[1])]
+        found.append(_listed("odd.db_rows", "rows", counts))
     if tables.unreadable:
         names = list(dict.fromkeys(tables.unreadable))
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        words.append(f"the database is damaged: tables that cannot be read: {', '.join(names[:_LISTED])}{more}")
+        found.append(_listed("odd.db_tables", "tables", names))
     if texts.missing:
-        words.append(f"{len(texts.missing):,} names are not in STRING_IDS: they are shown as numbers")
-    return words
+        found.append(message("odd.db_texts", count=len(texts.missing)))
+    return found
 
 
-def _empty(path: Path, tables: Tables) -> str:
+def _listed(code: str, key: str, items: list[str]) -> Message:
+    """The first of ``items``, and how many more there are."""
+    args: dict[str, object] = {key: ", ".join(items[:_LISTED])}
+    rest = len(items) - _LISTED
+    return Message(f"{code}_more", args | {"rest": rest}) if rest > 0 else Message(code, args)
+
+
+def _empty(path: Path, tables: Tables) -> Message:
     if tables.database.cut:
-        return f"{path}: byte {tables.database.size}: the database is cut off before its first event; copy it again"
+        return message("input.db_cut", path=str(path), byte=tables.database.size)
     if tables.find("StepTraceTime", "CommAnalyzerTime"):
-        return f"{path}: statistics without a timeline; give the profile directory or its ascend_pytorch_profiler_*.db"
-    return f"{path}: no table of the profiler with an event in this database; profile again"
+        return message("input.db_statistics", path=str(path))
+    return message("input.db_nothing", path=str(path))
 
 
 def _rank_of(tables: Tables, path: Path) -> int | None:

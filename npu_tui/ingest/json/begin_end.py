@@ -60,7 +60,7 @@ class Marks:
         Marks are paired in the order of time, at equal times in that of the file.
         """
         times = parse_times([event.ts for _, event in self._marks])
-        skipped["begin or end without a usable time"] += int((times == INVALID).sum())
+        skipped["skip.mark_time"] += int((times == INVALID).sum())
         order = sorted((time, i) for i, time in enumerate(times.tolist()) if time != INVALID)
         open_marks: dict[tuple[object, ...], _Open] = {}
         found: list[Numbered] = []
@@ -72,8 +72,8 @@ class Marks:
             elif key in open_marks and (begun := open_marks[key].end(event.pid)):
                 found.append(self._slice(begun[1], time - begun[0]))
             else:
-                skipped["end without a beginning"] += 1
-        skipped["beginning without an end"] += sum(len(marks.left) for marks in open_marks.values())
+                skipped["skip.lone_end"] += 1
+        skipped["skip.lone_begin"] += sum(len(marks.left) for marks in open_marks.values())
         return sorted(found, key=lambda pair: pair[0])
 
     def _key(self, event: Event) -> tuple[object, ...]:

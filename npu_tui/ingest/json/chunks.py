@@ -24,7 +24,8 @@ CHUNK = 256 * 1024
 
 BOUNDARY = re.compile(rb'\}(\s*,\s*)\{\s*"(?![,:}\]\s])')
 _SEARCHED = 4096
-_LONGEST = 64 << 20
+LONGEST = 64 << 20
+"""No event has more bytes."""
 _SMALLEST = 1024
 """Blocks shrink to this many bytes where there is damage, as every one of them is then looked at several times."""
 _LONG = 4096
@@ -103,7 +104,11 @@ def object_spans(
 
 
 class TooLongError(ValueError):
-    """An element is longer than any event: ``str()`` says where it begins."""
+    """An element is longer than any event: ``offset`` says where it begins."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +191,8 @@ class ChunkReader(Generic[T]):
         """Whether the block has become longer."""
         if self._exhausted:
             return False
-        if len(self._block) > _LONGEST:
-            raise TooLongError(f"byte {self.offset}: an event of more than {_LONGEST >> 20} MB")
+        if len(self._block) > LONGEST:
+            raise TooLongError(self.offset)
         self._read(max(len(self._block), self._size))
         return True
 

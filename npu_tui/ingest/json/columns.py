@@ -25,7 +25,6 @@ from npu_tui.ingest.times import Times, nanoseconds
 
 _LINK_PHASES = {"s": SOURCE, "t": STEP, "f": TARGET}
 _COMMON = ("X", "C", *_LINK_PHASES)
-_INSTANTS = frozenset("iInRP")
 
 
 def _those(phases: str) -> bytes:
@@ -163,8 +162,6 @@ class Columns:
             self._phases[event.ph] += 1
             if event.ph == "M" or event.ph in PHASES:
                 self._replay.append((ordinal, event))
-            else:
-                self._skipped[_not_shown(event.ph)] += 1
 
     def add_pairs(self, pairs: list[tuple[int, Event]]) -> None:
         """Take in slices that are no events of their own, each with the ordinal of the event it begins with."""
@@ -201,10 +198,3 @@ def _marks(events: list[Event]) -> bytes:
 def _places(marks: bytes, those: bytes) -> Any:
     """Where ``marks`` are those of the table; (n,) int64."""
     return np.flatnonzero(np.frombuffer(marks.translate(those), np.bool_))
-
-
-def _not_shown(phase: str) -> str:
-    """Why an event of ``phase`` is on no lane."""
-    if not phase:
-        return "not an event"
-    return "instant without duration" if phase in _INSTANTS else f"phase {phase!r} is not shown"

@@ -72,7 +72,7 @@ class Samples:
             if key not in telling and isinstance(value, int | float) and abs(value) <= sys.float_info.max
         }
         if lost := len(args) - len(telling) - len(numbers):
-            self._skipped["counter value is not a number"] += lost
+            self._skipped["skip.sample_value"] += lost
         instance = _instance(list(telling), list(telling.values()))
         shape = self._shapes[event.pid, event.name, event.id, tuple(numbers), instance]
         self._shape.append(np.array([shape], np.int32))

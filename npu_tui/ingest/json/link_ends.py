@@ -51,7 +51,7 @@ class LinkEnds:
         self._count += len(ends)
         if None in ids:
             self._without += [i for i, identity in enumerate(ids, begun) if identity is None]
-            self._skipped["link end without id"] += ids.count(None)
+            self._skipped["skip.link_id"] += ids.count(None)
             ends = [event for event in ends if event.id is not None]
             ids = [event.id for event in ends]
         self._places.add([event.pid for event in ends], [event.tid for event in ends], [event.cat for event in ends])

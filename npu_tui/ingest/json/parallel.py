@@ -14,6 +14,7 @@ from npu_tui.ingest.json.ranges import boundary_from, read_on
 from npu_tui.ingest.json.whole_columns import Gathered
 from npu_tui.ingest.json.worker import Task
 from npu_tui.ingest.json.workers import Workers
+from npu_tui.trace.message import message
 
 _LARGEST = 32 << 20
 _SMALLEST = 1 << 20
@@ -29,12 +30,12 @@ Advance = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class Outcome:
-    """How the reading of a file ended: the offset reached, and what was wrong."""
+    """How the reading of a file ended: the offset reached, what was wrong, where an endless element begins."""
 
     end: int = 0
     truncated: bool = False
     malformed: int = 0
-    too_long: str = ""
+    too_long: int | None = None
 
 
 @dataclass(slots=True)
@@ -92,7 +93,7 @@ def read_parallel(
             advance(done, events)
             continue
         if isinstance(part, InputError):
-            raise WorkerError(f"{path}: {part}")
+            raise WorkerError(message("input.reader", path=path, why=part.message))
         queues[worker] -= 1
         plan.parts[part.number] = (worker, part)
         done += max(part.end - part.start, 0)
@@ -151,5 +152,5 @@ def _drain(workers: Workers, queues: list[int]) -> None:
     while any(queues):
         worker, part = workers.parts.get()
         if isinstance(part, InputError):
-            raise WorkerError(str(part))
+            raise WorkerError(part.message)
         queues[worker] -= 1

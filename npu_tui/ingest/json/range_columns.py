@@ -37,7 +37,7 @@ class Part:
 
     ``number`` counts the ranges of the file, ``start`` and ``end`` are file offsets: where it begins and what was
     reached. ``complete`` says that this is the range's end, ``truncated`` that the file ends without the array's end,
-    ``too_long`` which element is longer than any event, if one is.
+    ``too_long`` where an element begins that is longer than any event, if one is.
     """
 
     count: int
@@ -54,7 +54,7 @@ class Part:
     complete: bool = True
     truncated: bool = False
     malformed: int = 0
-    too_long: str = ""
+    too_long: int | None = None
 
 
 class _Wire(msgspec.Struct):
@@ -75,7 +75,7 @@ class _Wire(msgspec.Struct):
     complete: bool
     truncated: bool
     malformed: int
-    too_long: str
+    too_long: int | None
 
 
 _encode = msgspec.msgpack.Encoder().encode

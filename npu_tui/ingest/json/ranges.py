@@ -102,7 +102,7 @@ def read_on(descriptor: int, start: int, cuts: list[int], columns: Columns, chun
     Nothing is cut off while reading: damage is handled as it is in a file that is read in one go.
     """
     stops = [edge.start for edge in (boundary_from(descriptor, cut) for cut in cuts) if edge is not None]
-    part_end, too_long = None, ""
+    part_end = too_long = None
     with cast(BinaryIO, os.fdopen(os.dup(descriptor), "rb")) as stream:
         reader = ChunkReader(stream, start, decode_events, strict_json, chunk_size)
         try:
@@ -115,7 +115,7 @@ def read_on(descriptor: int, start: int, cuts: list[int], columns: Columns, chun
                     break
                 columns.add(chunk.offset, chunk.length, chunk.events)
         except TooLongError as error:
-            too_long = str(error)
+            too_long = error.offset
     part = columns.take()
     part.start, part.end = start, reader.offset if part_end is None else part_end
     part.truncated, part.malformed, part.too_long = reader.truncated, reader.malformed, too_long

@@ -46,7 +46,7 @@ ROWS = "rows"
 
 
 class Failure(msgspec.Struct):
-    """Why a range could not be read, instead of a part."""
+    """Why a range could not be read, instead of a part: what the system says, nothing for want of memory."""
 
     failure: str
 
@@ -64,8 +64,8 @@ def main() -> None:
         except BrokenPipeError:
             return
         except (OSError, MemoryError) as error:
-            words = "not enough memory" if isinstance(error, MemoryError) else error.strerror or str(error)
-            send([msgspec.msgpack.encode(Failure(words))], sys.stdout.buffer)
+            why = "" if isinstance(error, MemoryError) else error.strerror or str(error)
+            send([msgspec.msgpack.encode(Failure(why))], sys.stdout.buffer)
             return
 
 

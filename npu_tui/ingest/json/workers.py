@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ import npu_tui
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.range_columns import Part, unpacked
 from npu_tui.ingest.json.worker import Failure, Pack, Task
+from npu_tui.trace.message import Message, message
 
 ALONE_BYTES = 24 << 20
 """A smaller file is read by this process before others would have started."""
@@ -29,6 +31,7 @@ _PER_WORKER = 32 << 20
 _MOST = 8
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
+_NO_MEMORY = Message("input.reader.memory")
 
 
 def worker_count(size: int) -> int:
@@ -106,7 +109,7 @@ class Workers:
                     raise EOFError
                 buffer = buffer[got:]
 
-        error = ""
+        error: Message | None = None
         try:
             while True:
                 length = bytearray(8)
@@ -116,26 +119,27 @@ class Workers:
                 try:
                     part = unpacked(bytes(head), fill)
                 except msgspec.ValidationError:
-                    error = msgspec.msgpack.decode(head, type=Failure).failure
+                    why = msgspec.msgpack.decode(head, type=Failure).failure
+                    error = message("input.reader.failed", why=why) if why else _NO_MEMORY
                     break
                 self.parts.put((number, part))
         except (EOFError, OSError, ValueError):
             pass
         except MemoryError:
-            error = "not enough memory"
+            error = _NO_MEMORY
         finally:  # whatever happened, whoever waits must not wait for ever
             if not self._closing:
                 self.parts.put((number, InputError(error or _ending(process))))
 
 
-def _ending(process: subprocess.Popen[bytes]) -> str:
+def _ending(process: subprocess.Popen[bytes]) -> Message:
     """What became of a process that should still be there."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(1)
     code = process.returncode
-    how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
-    hint = ", perhaps for want of memory" if code == -9 else ""
-    return f"a process that reads the file {how}{hint}; open it again"
+    if code is None or code >= 0:
+        return message("input.reader.ended", code=code)
+    return message("input.reader.killed" if code == -signal.SIGKILL else "input.reader.signal", signal=-code)
 
 
 def _widen(process: subprocess.Popen[bytes]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from npu_tui.ingest.errors import InputError
+from npu_tui.trace.message import Message, message
 
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
 _MSPROF_OUTPUT = "mindstudio_profiler_output"
@@ -25,7 +26,6 @@ _MOST_FOLDERS = 1000
 SQLITE = b"SQLite format 3\0"
 """How every database begins (https://www.sqlite.org/fileformat.html)."""
 
-_MISSING_FORM = {"text": "no trace as text", "db": "no database with a trace"}
 _RAW_TORCH = "FRAMEWORK"
 _RAW_MSPROF = re.compile(r"PROF_\d+_.*")
 
@@ -80,17 +80,16 @@ def find_source(path: Path, form: Form | None = None) -> Source:
     """
     try:
         if not path.exists():
-            raise InputError(f"{path}: no such file or directory; give a trace_view.json or a profile directory")
+            raise InputError(message("input.missing", path=str(path)))
         if not path.is_dir():
             return _source(path, path, _whole_export(path)) if form in (None, form_of(path)) else _beside(path, form)
         found = _traces_in(path, form) or _traces_below(path, form)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; give a file or directory that can be read") from error
+        raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
     if len(found) == 1:
         return _source(path, found[0][0], found[0])
     if found:
-        names = _listed([trace[0] for trace in found])
-        raise InputError(f"{path}: holds {len(found)} traces; give one of them: {names}")
+        raise InputError(_several(path, [trace[0] for trace in found]))
     raise InputError(_nothing_in(path, form))
 
 
@@ -109,7 +108,7 @@ def _beside(path: Path, form: Form) -> Source:
     found = _traces_in(path.parent, form)
     if len(found) == 1:
         return _source(path, found[0][0], found[0])
-    raise InputError(f"{path}: {_MISSING_FORM[form]} beside it; leave --source out")
+    raise InputError(message(f"input.no_{form}_beside", path=str(path)))
 
 
 def _source(opened: Path, path: Path, files: tuple[Path, ...]) -> Source:
@@ -180,7 +179,7 @@ def _traces_below(folder: Path, form: Form | None) -> list[tuple[Path, ...]]:
         for child in (child for parent in level for child in _folders(parent) if not child.name.startswith(".")):
             looked += 1
             if looked > _MOST_FOLDERS:
-                raise InputError(f"{folder}: more than {_MOST_FOLDERS} folders below it; give the one of the profile")
+                raise InputError(message("input.many_folders", path=str(folder), most=_MOST_FOLDERS))
             try:
                 traces = _traces_in(child, form)
             except OSError:  # not ours to read
@@ -215,33 +214,34 @@ def _whole_export(file: Path) -> tuple[Path, ...]:
     return tuple(slices[number] for number in sorted(slices))
 
 
-def _listed(files: list[Path]) -> str:
-    """The profiles of ``files``, or the files themselves, to be copied to a command line."""
+def _several(path: Path, files: list[Path]) -> Message:
+    """What names the profiles of ``files``, or the files themselves, to be copied to a command line."""
     shown = []
     for file in files[:_LISTED]:
         profile = file.parent.parent if file.parent.name in (_OUTPUT, _MSPROF_OUTPUT) else file.parent
         alone = sum(other.is_relative_to(profile) for other in files) == 1
         shown.append(shlex.quote(str(profile if alone else file)))
     rest = len(files) - len(shown)
-    return "  ".join(shown) + (f"  and {rest} more" if rest else "")
+    args: dict[str, object] = {"path": str(path), "count": len(files), "names": "  ".join(shown)}
+    return Message("input.several_more", args | {"rest": rest}) if rest else Message("input.several", args)
 
 
-def _nothing_in(path: Path, form: Form | None) -> str:
-    """One line on a directory without a trace, with the command that makes one out of raw data."""
+def _nothing_in(path: Path, form: Form | None) -> Message:
+    """What is said of a directory without a trace, with the command that makes one out of raw data."""
     if form is not None and (_traces_in(path) or _traces_below(path, None)):
-        return f"{path}: {_MISSING_FORM[form]} in it; leave --source out"
+        return message(f"input.no_{form}_in", path=str(path))
     if any(_RAW_MSPROF.fullmatch(child.name) for child in path.iterdir()):
         if (path / _RAW_TORCH).is_dir():
             code = f"from torch_npu.profiler.profiler import analyse; analyse({str(path)!r})"
             how = f"python3 -c {shlex.quote(code)}"
         else:
             how = _export(path)
-        return f"{path}: raw profiler data that were never parsed; run: {how}"
+        return message("input.raw", path=str(path), command=how)
     if _RAW_MSPROF.fullmatch(path.name):
-        return f"{path}: raw profiler data that were never parsed; run: {_export(path)}"
+        return message("input.raw", path=str(path), command=_export(path))
     if any(path.glob("*.db")) or any((path / _OUTPUT).glob("*.db")):
-        return f"{path}: its databases hold no timeline; give a directory with ascend_pytorch_profiler_*.db"
-    return f"{path}: no {_OUTPUT}/trace_view.json in this directory; give a trace_view.json or a profile directory"
+        return message("input.databases", path=str(path))
+    return message("input.nothing", path=str(path), folder=_OUTPUT)
 
 
 def _export(path: Path) -> str:

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.source.scratch import Scratch
+from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile
 
 MAGIC = b"\x1f\x8b"
@@ -118,7 +119,7 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
                 except zlib.error as error:
                     copy.write(_readable(before, data))
                     if not copy.size:
-                        raise InputError(f"{file}: byte 0: damaged gzip ({error}); copy the file again") from error
+                        raise InputError(message("input.gzip_damaged", path=str(file), why=str(error))) from error
                     damaged = True
                     break
                 copy.write(plain)
@@ -133,7 +134,7 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
             copy.write(inflate.flush())
             whole = inflate.eof
         if not copy.size:
-            raise InputError(f"{file}: byte {taken}: gzip without content; copy the file again")
+            raise InputError(message("input.gzip_empty", path=str(file), byte=taken))
         return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=not whole)
     except BaseException:
         _closed(copy)
@@ -197,7 +198,7 @@ class Unpacking:
     def _unpacked(self) -> Plain:
         plain = open_plain(self._file)
         if plain.size != self._size:
-            raise InputError(f"{self._file}: the file has changed since it was loaded; open it again")
+            raise InputError(message("input.changed", path=str(self._file)))
         return plain
 
 
@@ -227,6 +228,4 @@ def _readable(inflate: zlib._Decompress, data: bytes) -> bytes:
 
 def _check(file: Path, taken: int, written: int) -> None:
     if written > _SUSPICIOUS_BYTES and written > taken * _SUSPICIOUS_RATIO:
-        raise InputError(
-            f"{file}: unpacks to {_SUSPICIOUS_RATIO} times its size or more, as no profile does; give a trace_view.json"
-        )
+        raise InputError(message("input.gzip_endless", path=str(file), ratio=_SUSPICIOUS_RATIO))

@@ -29,6 +29,7 @@ TEXTS: dict[str, str] = {
     "gate.useless": "{option} changes nothing without {other}",
     "gate.only_ignored": "--ignore names every finding of --only: nothing is left to fail on",
     "gate.nothing": "nothing to check: give a limit such as --max-free 10%, --fail-on high or --baseline FILE",
+    "gate.refused": "{path}: {why}",
     "gate.unreadable": "{words}",
     "gate.no_json": "no JSON, so no baseline ({words})",
     "gate.no_baseline": "no baseline; npu-tui check PATH --write-baseline FILE writes one",

@@ -9,6 +9,7 @@ from textual.worker import get_current_worker
 
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.ingest.errors import InputError
+from npu_tui.strings import words
 from npu_tui.tui.session import Session
 from npu_tui.tui.widgets.bars import Times, measure
 
@@ -43,5 +44,5 @@ def examine(session: Session, post: Callable[[Message], object]) -> None:
         try:
             findings = profile.whole.findings
         except InputError as error:
-            findings = Findings((), (), (str(error),))
+            findings = Findings((), (), (words(error.message),))
         post(Examined(session, index, findings))

@@ -14,7 +14,7 @@ from textual.worker import get_current_worker
 
 from npu_tui.analysis.search.language import FIELDS, Query, QueryError, parse_query, unknown_field
 from npu_tui.ingest.errors import InputError
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.hits import NO_HITS, Bools, Hits, make_hits
 from npu_tui.tui.session import Session
@@ -178,8 +178,10 @@ class Finder:
             query = parse_query(text, self._places)
             for hits in self._search(query, go_on):
                 self._post(Found(number, hits))
-        except (QueryError, InputError) as error:
+        except QueryError as error:
             self._post(Found(number, NO_HITS, printable(str(error))))
+        except InputError as error:
+            self._post(Found(number, NO_HITS, words(error.message)))
 
     def _masks(self, query: Query) -> list[Bools]:
         return [profile.searchable.find(query) for profile in self._profiles]

@@ -35,7 +35,7 @@ class CommunicationTab(ComputedTab):
         try:
             found = now.part.collectives
         except InputError as error:
-            return say("communication.gone", why=str(error))
+            return say("communication.gone", why=error.message)
         if not found:
             return say("communication.none")
         types = [collective_type(trace.name_of(each.item)) for each in found]

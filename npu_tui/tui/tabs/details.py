@@ -130,7 +130,7 @@ def details(trace: Trace, marks: LinkMarks, devices: list[Dispatch], item: int, 
     try:
         args = trace.args.one(int(slices.event[item]))
     except InputError as error:
-        parts.append(Text(printable(say("details.gone", why=error)), style="dim"))
+        parts.append(Text(printable(say("details.gone", why=error.message)), style="dim"))
         return Group(*parts)
     parts += _args(args)
     return Group(*parts)
