@@ -234,7 +234,9 @@ def test_placeholders_are_filled_by_name():
         given = {keyword.arg for keyword in call.keywords}
         for key in literals(call.args[0]):
             if None not in given:  # values spread from a row of the report
-                assert placeholders(ENGLISH[key]) == given, f"{module}: {key}"
+                wanted = placeholders(ENGLISH[key])
+                # What a message tells beyond its text is for programs that read it.
+                assert wanted <= given if call.func.id == "message" else wanted == given, f"{module}: {key}"
 
 
 def test_texts_are_clean():
