@@ -14,7 +14,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
-from npu_tui.view.scene import Chart, LinkMarks, LinkShape, Losses, Mark, Scene, Steps
+from npu_tui.view.scene import Chart, FindingMark, LinkClasses, LinkShape, Losses, Scene, StepFunction
 
 
 def make_scene(profiles: Sequence[Profile]) -> Scene:
@@ -24,7 +24,7 @@ def make_scene(profiles: Sequence[Profile]) -> Scene:
     return Scene(traces, marks, charts, [_losses(profile.dispatch) for profile in profiles])
 
 
-def finding_marks(findings: Iterable[Finding]) -> list[Mark]:
+def finding_marks(findings: Iterable[Finding]) -> list[FindingMark]:
     """The marks of those of ``findings`` (all of a profile, in order) that shorten the step, over what proves them.
 
     The first finding is drawn last, over the others.
@@ -35,7 +35,7 @@ def finding_marks(findings: Iterable[Finding]) -> list[Mark]:
         if each.step_after_ns is not None and each.part_of is None and not each.hidden
     ]
     return [
-        Mark(start, end, str(number), each.severity)
+        FindingMark(start, end, str(number), each.severity)
         for number, each in reversed(ladder)
         for start, end in _stretches([(place.start, place.end) for place in each.evidence])
     ]
@@ -48,8 +48,8 @@ def _stretches(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return list(zip(start.tolist(), end.tolist(), strict=True))
 
 
-def _marks(profile: Profile) -> LinkMarks:
-    marks = LinkMarks.plain(len(profile.trace.links))
+def _marks(profile: Profile) -> LinkClasses:
+    marks = LinkClasses.plain(len(profile.trace.links))
     for device in profile.dispatch:
         shape = np.select(
             [device.near_vertical, device.shallow], [LinkShape.NEAR_VERTICAL, LinkShape.SHALLOW], LinkShape.QUEUED
@@ -72,26 +72,26 @@ def _charts(profile: Profile) -> list[Chart]:
     return found
 
 
-def _lead(trace: Trace, launches: Dispatch) -> Steps:
+def _lead(trace: Trace, launches: Dispatch) -> StepFunction:
     """The lead of the launch that starts next: it is known until that launch starts."""
     lead, target = host_lead(trace, launches), trace.links.target_time[launches.link]
     known = ~np.isnan(lead)
     begins, first = np.unique(target[known], return_index=True)
     if len(begins) == 0:
-        return Steps(begins, begins, 0)
+        return StepFunction(begins, begins, 0)
     lowest = np.rint(np.minimum.reduceat(lead[known], first)).astype(np.int64)
     before = launches.ready[known][0]
-    return Steps(np.append(min(before, begins[0] - 1), begins[:-1]), lowest, int(begins[-1]))
+    return StepFunction(np.append(min(before, begins[0] - 1), begins[:-1]), lowest, int(begins[-1]))
 
 
-def _depth(profile: Profile, device: int | None) -> Steps:
+def _depth(profile: Profile, device: int | None) -> StepFunction:
     """The launches in flight from the first one on."""
     trace = profile.trace
     pairs = next(each.pairs for each in profile.devices if each.device == device and each.pairs is not None)
     time, depth, _ = backlog(trace, pairs)
     time = np.rint(time).astype(np.int64)
     last = np.append(time[1:] != time[:-1], True)
-    return Steps(time[last], depth[last], max(trace.end, int(time[-1]) + 1))
+    return StepFunction(time[last], depth[last], max(trace.end, int(time[-1]) + 1))
 
 
 def _losses(devices: list[Dispatch]) -> Losses:

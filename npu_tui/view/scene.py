@@ -33,7 +33,7 @@ class LinkShape(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LinkMarks:
+class LinkClasses:
     """Per link of one trace (same order as ``Trace.links``): its shape, lost time in ns, and whether it starved."""
 
     shape: npt.NDArray[np.int8]
@@ -41,13 +41,13 @@ class LinkMarks:
     starved: npt.NDArray[np.bool_]
 
     @classmethod
-    def plain(cls, count: int) -> LinkMarks:
-        """Marks of ``count`` links without classes."""
+    def plain(cls, count: int) -> LinkClasses:
+        """``count`` links without classes."""
         return cls(np.zeros(count, np.int8), np.zeros(count, np.int64), np.zeros(count, np.bool_))
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepFunction:
     """A value over time: ``value[k]`` holds from ``time[k]`` on, the last to ``end`` (ns, strictly ascending)."""
 
     time: npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ class Chart:
     kind: ChartKind
     layer: int
     name: str
-    steps: Callable[[], Steps]
+    function: Callable[[], StepFunction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Losses:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FindingMark:
     """Where a finding lies: ``label`` (a number, mostly) over ``[start, end)`` ns."""
 
     start: int
@@ -180,7 +180,7 @@ def letters(index: int) -> str:
 
 @dataclass(slots=True)
 class Scene:
-    """The traces on screen with the marks of their links, their charts, lost time and findings, one entry each.
+    """The traces on screen with the classes of their links, their charts, lost time and findings, one entry each.
 
     Everything that belongs to a trace is told in its own time. ``offsets`` are the ns that the scene's clock is ahead
     of that of each trace; unless they are given, the first trace has 0 and the others lie where they were recorded.
@@ -188,10 +188,10 @@ class Scene:
     """
 
     traces: list[Trace]
-    marks: list[LinkMarks]
+    link_classes: list[LinkClasses]
     charts: list[list[Chart]] = field(default_factory=list)
     losses: list[Losses] = field(default_factory=list)
-    findings: list[list[Mark]] = field(default_factory=list)
+    findings: list[list[FindingMark]] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     lengths: list[int] = field(init=False)
 

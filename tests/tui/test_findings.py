@@ -47,8 +47,8 @@ async def test_e_goes_to_the_evidence_of_one_finding_after_the_other(session):
             await driver.press("e")
             place = finding.evidence[0]
             assert driver.state.range == (place.start, place.end)
-            assert driver.explorer.asked[0] <= place.start
-            assert driver.explorer.asked[1] >= place.end
+            assert driver.explorer.fitted[0] <= place.start
+            assert driver.explorer.fitted[1] >= place.end
             assert f"{number} of {len(worth)}: {words(finding.title)}"[:90] in driver.text()
         await driver.press("E")
         assert driver.state.range == (worth[1].evidence[0].start, worth[1].evidence[0].end)

@@ -28,7 +28,7 @@ from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.palette import DARK, LIGHT, PALETTES, Ink
 from npu_tui.view.frame.link_index import LinkIndex
 from npu_tui.view.frame.strip import draw_strip
-from npu_tui.view.scene import LinkMarks, LinkShape
+from npu_tui.view.scene import LinkClasses, LinkShape
 from npu_tui.view.viewport import Viewport
 
 WALK = ["", "x", "W", "t", "v", "d", "v", "c", "4", "5", ":", "\x1b", "?", "\x1b", "/gelu\r", "\x10", "\x1b"]
@@ -212,7 +212,7 @@ async def test_the_legend_of_lines_shows_what_the_link_strip_draws(session, glyp
     drawn, trace = {}, session.scene.traces[0]
     count = len(trace.links)
     for shape in (LinkShape.NEAR_VERTICAL, LinkShape.SHALLOW, LinkShape.QUEUED):
-        marks = LinkMarks(np.full(count, shape, np.int8), np.zeros(count, np.int64), np.zeros(count, np.bool_))
+        marks = LinkClasses(np.full(count, shape, np.int8), np.zeros(count, np.int64), np.zeros(count, np.bool_))
         grid = Grid.blank(1, 1, Ink.TEXT, Ink.BAND)
         draw_strip(grid, LinkIndex(trace, marks, HOST_TO_DEVICE), Viewport(0, trace.end, 1))
         drawn[shape] = chr(redraw(grid, glyphs).char[0, 0])

@@ -28,7 +28,7 @@ async def test_code_lines_lead_to_the_worst_launch_and_then_the_next(session):
         assert row.code is None or row.code.line > 0
         await driver.press("tab", "enter")
         first = driver.state.selection
-        marks = session.scene.marks[0]
+        marks = session.scene.link_classes[0]
         losses = {
             int(session.scene.traces[0].links.target_slice[link]): int(marks.lost[link])
             for link in marks.lost.nonzero()[0]

@@ -83,7 +83,7 @@ async def test_steps_are_fitted_one_after_the_other(session):
         for start, end, _ in steps:
             await driver.press(">")
             assert driver.state.cursor == start
-            assert driver.explorer.asked == (start, end)
+            assert driver.explorer.fitted == (start, end)
         await driver.press(">")
         assert "last step" in status(driver)
         await driver.press("<")

@@ -82,4 +82,4 @@ async def test_a_walk_through_a_profile(session, size):
         assert "Esc closes" in driver.text()
 
         await driver.press(*WALK["back out"])
-        assert driver.explorer.asked == driver.explorer.home_bounds()
+        assert driver.explorer.fitted == driver.explorer.home_bounds()

@@ -10,7 +10,7 @@ from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Chunks, Counters, Health, Lane, Layer, LayerKind, Links, Series, Slices, Trace
 from npu_tui.trace.rows import Rows, make_rows
-from npu_tui.view.scene import LinkMarks, Scene, ScreenRow
+from npu_tui.view.scene import LinkClasses, Scene, ScreenRow
 
 Bar = tuple[int, int, str, OpClass]
 """Start, end, name and class of a slice."""
@@ -124,7 +124,7 @@ def one_row(*times: tuple[int, int]) -> Rows:
 
 def make_scene(trace: Trace, starved: Sequence[int] = (), near: Sequence[int] = ()) -> Scene:
     """The scene of one trace; of its links those of ``starved`` lost 20 µs and those of ``near`` are near-vertical."""
-    marks = LinkMarks.plain(len(trace.links))
+    marks = LinkClasses.plain(len(trace.links))
     marks.shape[:] = 3
     marks.shape[list(near)] = 1
     marks.starved[list(starved)] = True

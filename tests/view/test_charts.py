@@ -9,13 +9,13 @@ from npu_tui.view.cells.palette import Ink
 from npu_tui.view.frame.charts import StepCurve, chart_value, draw_chart
 from npu_tui.view.frame.painter import Painter, gutter_width, lanes_top
 from npu_tui.view.rows.outline import Folds, outline
-from npu_tui.view.scene import Chart, ChartKind, LinkMarks, Scene, Steps, ViewState
+from npu_tui.view.scene import Chart, ChartKind, LinkClasses, Scene, StepFunction, ViewState
 from npu_tui.view.viewport import Viewport
 
 
 def curve(kind: ChartKind, *steps: tuple[int, int], end: int) -> StepCurve:
     time, value = (np.array([step[k] for step in steps], np.int64) for k in (0, 1))
-    return StepCurve(Steps(time, value, end), kind)
+    return StepCurve(StepFunction(time, value, end), kind)
 
 
 def drawn(made: StepCurve, width: int = 10, span: int = 1000) -> tuple[str, list[int]]:
@@ -32,7 +32,7 @@ def test_cells_hold_the_extreme_of_every_step_that_lasts_in_them(kind: ChartKind
     time = np.cumsum(rng.integers(1, 50, count)) + int(rng.integers(-100, 5000))
     value = rng.integers(-1000, 1000, count)
     end = int(time[-1]) + int(rng.integers(1, 400))
-    made = StepCurve(Steps(time, value, end), kind)
+    made = StepCurve(StepFunction(time, value, end), kind)
     extreme = min if kind == "lead" else max
     for _ in range(6):
         start = int(rng.integers(-500, end + 500))
@@ -89,9 +89,9 @@ def test_the_gutter_tells_the_value_at_the_cursor() -> None:
 
 def test_charts_stand_behind_the_lanes_of_their_layer_and_fold_with_it() -> None:
     trace = make_trace({"Stream 2": bars((0, 100))}, end=1000)
-    steps = Steps(np.array([0], np.int64), np.array([2], np.int64), 1000)
+    steps = StepFunction(np.array([0], np.int64), np.array([2], np.int64), 1000)
     charts = [Chart("lead", 0, "Lead", lambda: steps), Chart("depth", 0, "Queue depth", lambda: steps)]
-    scene = Scene([trace], [LinkMarks.plain(0)], [charts])
+    scene = Scene([trace], [LinkClasses.plain(0)], [charts])
 
     def names(folds: Folds) -> list[str]:
         return [row.name for row in outline(scene, folds, lambda index, lane: trace.rows)]

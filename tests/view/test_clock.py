@@ -18,8 +18,8 @@ from npu_tui.ingest.load import load
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 from npu_tui.view.cells.grid import SPACE
 from npu_tui.view.frame.painter import Frame, Painter
-from npu_tui.view.frame.pick import hit
-from npu_tui.view.scene import LinkMode, Mark, Scene, Selected
+from npu_tui.view.frame.pick import spot_at
+from npu_tui.view.scene import FindingMark, LinkMode, Scene, Selected
 from npu_tui.view.walk.explorer import Explorer
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -39,7 +39,7 @@ def scene_of(*traces: Trace, offsets: list[int] | None = None) -> Scene:
     scene = make_scene([*traces], [dispatch(trace) for trace in traces])
     if offsets is not None:
         scene.offsets = offsets
-    scene.findings = [[Mark(trace.end // 4, trace.end // 2, "1", "high")] for trace in traces]
+    scene.findings = [[FindingMark(trace.end // 4, trace.end // 2, "1", "high")] for trace in traces]
     return scene
 
 
@@ -111,7 +111,7 @@ def test_one_trace_is_drawn_alike_at_any_offset(
     np.testing.assert_array_equal(one.items, other.items)
     for x in (GUTTER, GUTTER + 40, WIDTH - 1):
         for y in (0, TOP + 3):
-            found = [hit(f, e.rows, e.state, e.scene, x, y) for f, e in ((one, before), (other, after))]
+            found = [spot_at(f, e.rows, e.state, e.scene, x, y) for f, e in ((one, before), (other, after))]
             assert found[1] == replace(found[0], time=None if found[0].time is None else found[0].time + offset)
 
 

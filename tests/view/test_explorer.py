@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npu_tui.trace.model import Trace
-from npu_tui.view.scene import LinkMarks, Scene, Selected
+from npu_tui.view.scene import LinkClasses, Scene, Selected
 from npu_tui.view.walk.along import next_in_time
 from npu_tui.view.walk.explorer import Explorer
 from npu_tui.view.walk.history import BURST_SECONDS
@@ -46,7 +46,7 @@ class Clock:
 
 
 def explore(*traces: Trace, width: int = WIDTH, height: int = HEIGHT, clock: Clock | None = None) -> Explorer:
-    scene = Scene(list(traces), [LinkMarks.plain(len(trace.links)) for trace in traces])
+    scene = Scene(list(traces), [LinkClasses.plain(len(trace.links)) for trace in traces])
     return Explorer(scene, width, height, clock or Clock())
 
 

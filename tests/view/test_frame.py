@@ -9,7 +9,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.view.cells.grid import CONTINUED, SPACE
 from npu_tui.view.cells.palette import Ink, bar
 from npu_tui.view.frame.painter import Frame, Painter, compose, gutter_width
-from npu_tui.view.frame.pick import hit
+from npu_tui.view.frame.pick import spot_at
 from npu_tui.view.rows.leaf import leaf_row
 from npu_tui.view.scene import LinkMode, Selected, ViewState
 from npu_tui.view.viewport import Viewport
@@ -126,13 +126,13 @@ def test_what_is_under_a_cell() -> None:
     trace = make_trace({"a": bars((400, 1600))}, end=4000)
     frame, rows = draw(trace), all_rows(trace)
     state, scene = ViewState(frame.viewport), make_scene(trace)
-    found = hit(frame, rows, state, scene, frame.gutter + 5, frame.lanes_top)
+    found = spot_at(frame, rows, state, scene, frame.gutter + 5, frame.lanes_top)
     assert (found.part, found.time, found.row, found.slice) == ("lanes", 500, 0, Selected(0, 0))
-    assert hit(frame, rows, state, scene, 3, frame.lanes_top).part == "gutter"
-    assert hit(frame, rows, state, scene, frame.gutter + 5, 0).time == 500
-    assert hit(frame, rows, state, scene, frame.gutter + 5, 2).part == "strip"
-    assert hit(frame, rows, state, scene, frame.gutter, frame.lanes_top + 3).row is None
-    assert hit(frame, rows, state, scene, WIDTH, 0).part == "outside"
+    assert spot_at(frame, rows, state, scene, 3, frame.lanes_top).part == "gutter"
+    assert spot_at(frame, rows, state, scene, frame.gutter + 5, 0).time == 500
+    assert spot_at(frame, rows, state, scene, frame.gutter + 5, 2).part == "strip"
+    assert spot_at(frame, rows, state, scene, frame.gutter, frame.lanes_top + 3).row is None
+    assert spot_at(frame, rows, state, scene, WIDTH, 0).part == "outside"
 
 
 def test_a_painter_draws_what_a_fresh_one_draws() -> None:

@@ -6,7 +6,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.view.cells.palette import Ink
 from npu_tui.view.frame.painter import Frame, compose, gutter_width, lanes_top
 from npu_tui.view.rows.leaf import leaf_row
-from npu_tui.view.rows.places import Places
+from npu_tui.view.rows.row_index import RowIndex
 from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
 from npu_tui.view.viewport import Viewport
 
@@ -119,16 +119,16 @@ def test_ends_bind_to_the_row_that_stands_for_the_slice() -> None:
     trace = make_trace({"a": bars((0, 100), (10, 90), (20, 80)), "b": bars((0, 50), (10, 40)), "c": bars((0, 9))})
     scene = make_scene(trace)
     rows = all_rows(trace, heads=True, fold=lambda lane: leaf_row(trace, lane) if lane.name == "b" else None)
-    places = Places(scene, rows)
+    places = RowIndex(scene, rows)
 
     def row(lane: int, depth: int) -> int:
         return int(places.rows(0, np.array([lane]), np.array([depth]))[0])
 
     assert [row(0, depth) for depth in range(4)] == [1, 2, 3, 3]
     assert (row(1, 1), row(2, 0), row(-1, 0)) == (4, 5, -1)
-    assert Places(scene, rows[:1]).rows(0, np.array([0, 2]), np.array([2, 0])).tolist() == [0, 0]
-    assert Places(scene, rows[1:3]).rows(0, np.array([0, 2]), np.array([2, 0])).tolist() == [1, -1]
-    assert Places(scene, []).rows(0, np.array([0]), np.array([0])).tolist() == [-1]
+    assert RowIndex(scene, rows[:1]).rows(0, np.array([0, 2]), np.array([2, 0])).tolist() == [0, 0]
+    assert RowIndex(scene, rows[1:3]).rows(0, np.array([0, 2]), np.array([2, 0])).tolist() == [1, -1]
+    assert RowIndex(scene, []).rows(0, np.array([0]), np.array([0])).tolist() == [-1]
 
 
 def test_a_link_without_a_slice_at_one_end_marks_the_other() -> None:
@@ -137,5 +137,5 @@ def test_a_link_without_a_slice_at_one_end_marks_the_other() -> None:
 
 
 def test_links_of_a_trace_without_lanes_are_nowhere() -> None:
-    found = Places(make_scene(make_trace({})), []).rows(0, np.array([-1, -1]), np.array([0, 3]))
+    found = RowIndex(make_scene(make_trace({})), []).rows(0, np.array([-1, -1]), np.array([0, 3]))
     assert found.tolist() == [-1, -1]

@@ -9,7 +9,7 @@ from npu_tui.view.cells.palette import Ink
 from npu_tui.view.frame.findings import draw_findings
 from npu_tui.view.frame.losses import LossIndex, draw_losses
 from npu_tui.view.frame.painter import Frame, compose, gutter_width
-from npu_tui.view.scene import LinkMarks, Losses, Mark, Scene, ViewState
+from npu_tui.view.scene import FindingMark, LinkClasses, Losses, Scene, ViewState
 from npu_tui.view.viewport import Viewport
 
 
@@ -46,15 +46,15 @@ def test_a_column_is_as_high_as_its_lost_share_and_red_where_a_launch_starved() 
 
 def test_findings_are_lines_with_the_gravest_on_top() -> None:
     grid = Grid.blank(1, 10, Ink.TEXT, Ink.LANE)
-    marks = [Mark(0, 500, "1", "high"), Mark(300, 900, "2", "info"), Mark(2000, 3000, "3", "low")]
+    marks = [FindingMark(0, 500, "1", "high"), FindingMark(300, 900, "2", "info"), FindingMark(2000, 3000, "3", "low")]
     draw_findings(grid, marks, Viewport.around(0, 1000, 10), np.zeros(0, np.int64))
     assert grid.text(0) == "1━━━━━━━━ "
     assert grid.fg[0, :9].tolist() == [Ink.ALERT] * 5 + [Ink.FAINT] * 4
 
 
-def draw(height: int, span: tuple[int, int], marks: list[Mark]) -> Frame:
+def draw(height: int, span: tuple[int, int], marks: list[FindingMark]) -> Frame:
     trace = make_trace({"a": bars((0, 1000))}, end=4000)
-    scene = Scene([trace], [LinkMarks.plain(0)], [], [losses((1000, 2000, True))], [marks])
+    scene = Scene([trace], [LinkClasses.plain(0)], [], [losses((1000, 2000, True))], [marks])
     view = Viewport.around(*span, 40)
     return compose(scene, all_rows(trace), ViewState(view, cursor=-1), 40 + gutter_width(56), height)
 
@@ -70,7 +70,7 @@ def test_a_tall_screen_has_a_row_for_lost_time_a_small_one_gives_it_the_minimap(
 
 
 def test_findings_take_the_minimaps_place_while_everything_is_in_view() -> None:
-    marks = [Mark(0, 2000, "1", "high")]
+    marks = [FindingMark(0, 2000, "1", "high")]
     whole, near = draw(26, (0, 4000), marks), draw(26, (0, 800), marks)
     assert whole.grid.text(0)[whole.gutter :].startswith("1━━━")
     assert "━" not in near.grid.text(0)

@@ -5,11 +5,11 @@ import pytest
 from npu_tui.trace.model import Trace
 from npu_tui.view.rows.leaf import leaf_row
 from npu_tui.view.rows.outline import DEEP, Folds, default_folds, outline, series_name
-from npu_tui.view.scene import LinkMarks, Scene, ScreenRow
+from npu_tui.view.scene import LinkClasses, Scene, ScreenRow
 
 
 def scene_of(*traces: Trace) -> Scene:
-    return Scene(list(traces), [LinkMarks.plain(len(trace.links)) for trace in traces])
+    return Scene(list(traces), [LinkClasses.plain(len(trace.links)) for trace in traces])
 
 
 def shown(scene: Scene, folds: Folds | None = None, heads: bool = True) -> list[ScreenRow]:

@@ -5,7 +5,7 @@ from npu_tui.view.cells.grid import Attr, Grid
 from npu_tui.view.cells.palette import Ink
 from npu_tui.view.frame.link_index import LinkIndex
 from npu_tui.view.frame.strip import StripCount, draw_strip
-from npu_tui.view.scene import LinkMarks, LinkShape
+from npu_tui.view.scene import LinkClasses, LinkShape
 from npu_tui.view.viewport import Viewport
 
 CATEGORY = "HostToDevice"
@@ -15,7 +15,7 @@ Mark = tuple[int, LinkShape, int, bool]
 def drawn(links: list[Mark], width: int = 10) -> tuple[Grid, StripCount]:
     """The strip over 0..1000 ns of links as (target time, shape, lost ns, starved), sources 7 ns earlier."""
     trace = make_trace({}, links=[(-1, target - 7, -1, target, CATEGORY) for target, *_ in links])
-    marks = LinkMarks(
+    marks = LinkClasses(
         np.array([shape for _, shape, _, _ in links], np.int8),
         np.array([lost for _, _, lost, _ in links], np.int64),
         np.array([starved for *_, starved in links], np.bool_),
@@ -52,14 +52,14 @@ def test_the_red_grows_with_the_lost_time_of_the_cell() -> None:
 def test_a_negative_latency_leans_the_other_way() -> None:
     trace = make_trace({}, links=[(-1, 60, -1, 50, CATEGORY)])
     grid = Grid.blank(1, 10, Ink.TEXT, Ink.BAND)
-    draw_strip(grid, LinkIndex(trace, make_scene(trace).marks[0], CATEGORY), Viewport(0, 1000, 10))
+    draw_strip(grid, LinkIndex(trace, make_scene(trace).link_classes[0], CATEGORY), Viewport(0, 1000, 10))
     assert (grid.text(0)[0], grid.fg[0, 0]) == ("╱", Ink.NEGATIVE)
 
 
 def test_links_outside_the_view_and_of_other_categories_do_not_count() -> None:
     trace = make_trace({}, links=[(-1, 0, -1, 50, "fwdbwd"), (-1, 0, -1, 1000, CATEGORY), (-1, 0, -1, 999, CATEGORY)])
     grid = Grid.blank(1, 10, Ink.TEXT, Ink.BAND)
-    count = draw_strip(grid, LinkIndex(trace, make_scene(trace).marks[0], CATEGORY), Viewport(0, 1000, 10))
+    count = draw_strip(grid, LinkIndex(trace, make_scene(trace).link_classes[0], CATEGORY), Viewport(0, 1000, 10))
     assert (grid.text(0), count.links) == (" " * 9 + "╲", 1)
 
 
@@ -67,7 +67,7 @@ def test_a_run_of_links_holds_all_that_touch_a_window() -> None:
     random = np.random.default_rng(3)
     times = random.integers(0, 10_000, (200, 2))
     trace = make_trace({}, links=[(-1, int(a), -1, int(b), CATEGORY) for a, b in times])
-    index = LinkIndex(trace, make_scene(trace).marks[0], CATEGORY)
+    index = LinkIndex(trace, make_scene(trace).link_classes[0], CATEGORY)
     for start in range(-500, 10_500, 700):
         low, high = index.touching(start, start + 400)
         first, last = np.minimum(index.source, index.target), np.maximum(index.source, index.target)

@@ -8,7 +8,7 @@ from npu_tui.ingest import load as loading
 from npu_tui.ingest.json.workers import Workers
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
-from npu_tui.view.scene import LinkMarks, Scene, Selected
+from npu_tui.view.scene import LinkClasses, Scene, Selected
 from npu_tui.view.walk.explorer import Explorer
 from npu_tui.view.walk.takeover import take_over
 
@@ -26,7 +26,7 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> list[Trace]:
 
 
 def explorer(trace: Trace) -> Explorer:
-    return Explorer(Scene([trace], [LinkMarks.plain(len(trace.links))]), 120, 30)
+    return Explorer(Scene([trace], [LinkClasses.plain(len(trace.links))]), 120, 30)
 
 
 def test_a_view_that_was_not_moved_is_the_opening_one(traces: list[Trace]) -> None:
@@ -47,7 +47,7 @@ def test_time_selection_and_row_are_kept(traces: list[Trace]) -> None:
     assert selected is not None
     assert whole.slices.event[selected.item] == early.slices.event[item]
     shift = early.start_ns - whole.start_ns
-    assert now.asked == (before.asked[0] + shift, before.asked[1] + shift)
+    assert now.fitted == (before.fitted[0] + shift, before.fitted[1] + shift)
     assert before.state.range is not None
     assert now.state.range == tuple(edge + shift for edge in before.state.range)
     old, new = before.focused, now.focused

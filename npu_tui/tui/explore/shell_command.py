@@ -16,7 +16,7 @@ def command_here(explorer: Explorer, search: str, tab: str) -> str:
     """The command that opens what ``explorer`` shows, with the hits of ``search`` and the panel's ``tab``."""
     state, scene = explorer.state, explorer.scene
     start = Start(
-        view=explorer.asked,
+        view=explorer.fitted,
         at=state.cursor,
         range=state.range,
         select="" if state.selection is None else slice_text(scene, state.selection),

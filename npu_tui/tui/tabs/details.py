@@ -23,7 +23,7 @@ from npu_tui.tui.tabs.links import shape_text
 from npu_tui.tui.tabs.tab import Content, Context, Tab
 from npu_tui.tui.terminal.theme import ALERT, class_style
 from npu_tui.view.frame.charts import STARVING_NS, StepCurve
-from npu_tui.view.scene import LinkMarks, LinkShape
+from npu_tui.view.scene import LinkClasses, LinkShape
 
 _STACK = "Call stack"
 
@@ -56,13 +56,14 @@ class DetailsTab(Tab):
         if row is not None and row.kind == "chart":
             chart, key = scene.charts[row.trace][row.chart], (row.trace, row.chart)
             if key not in self._curves:
-                self._curves[key] = StepCurve(chart.steps(), chart.kind)
+                self._curves[key] = StepCurve(chart.function(), chart.kind)
             return _chart(self._curves[key], scene.to_trace(row.trace, now.cursor), now.cursor)
         if now.selection is None:
             return legend()
         trace = now.selection.trace
         profile = now.session.profiles[trace]
-        return details(profile.trace, scene.marks[trace], profile.dispatch, now.selection.item, scene.offsets[trace])
+        classes, offset = scene.link_classes[trace], scene.offsets[trace]
+        return details(profile.trace, classes, profile.dispatch, now.selection.item, offset)
 
 
 def legend() -> RenderableType:
@@ -109,7 +110,7 @@ def _lead_text(lead: float) -> str:
     return ("+" if lead > 0 else "") + duration_text(lead)
 
 
-def details(trace: Trace, marks: LinkMarks, devices: list[Dispatch], item: int, offset: int = 0) -> RenderableType:
+def details(trace: Trace, marks: LinkClasses, devices: list[Dispatch], item: int, offset: int = 0) -> RenderableType:
     """Name, times, launch, chain, args and call stack of slice ``item``.
 
     ``marks`` are those of the trace's links, ``devices`` its launches, ``offset`` its place on the scene's clock, ns.
@@ -172,7 +173,7 @@ def class_name(op_class: OpClass) -> str:
     return say(f"class.{op_class.name.lower()}")
 
 
-def _launch(trace: Trace, marks: LinkMarks, devices: list[Dispatch], link: int) -> Text:
+def _launch(trace: Trace, marks: LinkClasses, devices: list[Dispatch], link: int) -> Text:
     """The class of a launch, what it cost, and how far the host was ahead."""
     starved = bool(marks.starved[link])
     line = Text.assemble((say("details.launch") + " ", "dim"))

@@ -13,7 +13,7 @@ from npu_tui.trace.units import duration_text
 from npu_tui.tui.tabs.tab import Content, Context, Row, Tab, Table
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.view.frame.strip import SHAPE_GLYPHS
-from npu_tui.view.scene import LinkMarks, LinkShape, Selected
+from npu_tui.view.scene import LinkClasses, LinkShape, Selected
 from npu_tui.view.walk.follow import inner_links, links_of
 
 _SHOWN_ROWS = 500
@@ -53,7 +53,7 @@ class LinksTab(Tab):
         ways = self._ways_of(now, selected)
         if not ways:
             return say("links.none")
-        trace, marks = now.session.scene.traces[selected.trace], now.session.scene.marks[selected.trace]
+        trace, marks = now.session.scene.traces[selected.trace], now.session.scene.link_classes[selected.trace]
         headings = tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
         return Table(headings, [_row(trace, marks, selected.trace, way) for way in ways[:_SHOWN_ROWS]])
 
@@ -73,7 +73,7 @@ def ways_of(trace: Trace, item: int, category: str) -> list[Way]:
     return ways or [Way(link, int(target[link]), "⇒") for link in inner_links(trace, item, category)]
 
 
-def _row(trace: Trace, marks: LinkMarks, index: int, way: Way) -> Row:
+def _row(trace: Trace, marks: LinkClasses, index: int, way: Way) -> Row:
     link, other, arrow = way
     links = trace.links
     if other >= 0:

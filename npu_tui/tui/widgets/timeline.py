@@ -18,7 +18,7 @@ from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.cells.ansi import Encoder
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.frame.painter import Frame, Painter, gutter_width, lanes_top
-from npu_tui.view.frame.pick import Hit, hit
+from npu_tui.view.frame.pick import Spot, spot_at
 from npu_tui.view.walk.explorer import Explorer
 
 FRAME_SECONDS = 1 / 60
@@ -236,10 +236,10 @@ class Timeline(Widget, can_focus=True):
             state.selection = found.slice
         self.changed()
 
-    def _under(self, x: int, y: int) -> Hit:
+    def _under(self, x: int, y: int) -> Spot:
         if self.frame is None:
-            return Hit("outside")
-        return hit(self.frame, self.explorer.rows, self.explorer.state, self.explorer.scene, x, y)
+            return Spot("outside")
+        return spot_at(self.frame, self.explorer.rows, self.explorer.state, self.explorer.scene, x, y)
 
     def on_click(self, event: events.Click) -> None:
         """A double click on a slice fits it."""

@@ -15,7 +15,7 @@ from npu_tui.view.frame.link_index import LinkIndex
 from npu_tui.view.frame.links import links_of_slice
 from npu_tui.view.frame.losses import LossIndex
 from npu_tui.view.frame.minimap import Minimap
-from npu_tui.view.rows.places import Places
+from npu_tui.view.rows.row_index import RowIndex
 from npu_tui.view.scene import Scene, ScreenRow, Selected
 from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
@@ -26,7 +26,7 @@ Bools = npt.NDArray[np.bool_]
 _MOST_ROWS = 512
 
 
-class Kept:
+class SceneCache:
     """Everything about a scene that drawing computes once: each part is made when it is first needed."""
 
     def __init__(self, scene: Scene) -> None:
@@ -41,7 +41,7 @@ class Kept:
         self._charts: dict[tuple[int, int], StepCurve] = {}
         self._losses: dict[int, LossIndex] = {}
         self._steps: dict[int, tuple[I64, I64]] = {}
-        self._places: tuple[list[ScreenRow], int, Places] | None = None
+        self._places: tuple[list[ScreenRow], int, RowIndex] | None = None
         self._selection: tuple[Selected, I64] | None = None
         self._hits: dict[int, tuple[Rows, Bools, I32]] = {}
 
@@ -69,7 +69,7 @@ class Kept:
         """The index of the links of ``category`` in trace number ``trace``."""
         key = (trace, category)
         if key not in self._links:
-            self._links[key] = LinkIndex(self.scene.traces[trace], self.scene.marks[trace], category)
+            self._links[key] = LinkIndex(self.scene.traces[trace], self.scene.link_classes[trace], category)
         return self._links[key]
 
     def minimap(self, trace: int, width: int) -> Minimap:
@@ -98,7 +98,7 @@ class Kept:
         key = (trace, number)
         if key not in self._charts:
             chart = self.scene.charts[trace][number]
-            self._charts[key] = StepCurve(chart.steps(), chart.kind)
+            self._charts[key] = StepCurve(chart.function(), chart.kind)
         return self._charts[key]
 
     def losses(self, trace: int) -> LossIndex:
@@ -126,10 +126,10 @@ class Kept:
         held = first < len(ends) and int(ends[first]) <= self.scene.to_trace(trace, end)
         return held or (start <= self.scene.start and end >= self.scene.end)
 
-    def places(self, outline: list[ScreenRow]) -> Places:
+    def places(self, outline: list[ScreenRow]) -> RowIndex:
         """Where slices stand in ``outline``; kept while the same list is drawn."""
         if self._places is None or self._places[0] is not outline or self._places[1] != len(outline):
-            self._places = (outline, len(outline), Places(self.scene, outline))
+            self._places = (outline, len(outline), RowIndex(self.scene, outline))
         return self._places[2]
 
     def selected_links(self, selection: Selected) -> I64:

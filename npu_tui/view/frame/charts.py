@@ -9,7 +9,7 @@ from npu_tui.trace.units import duration_text
 from npu_tui.view.cells.bars import LOWER_EIGHTHS
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.palette import Ink
-from npu_tui.view.scene import ChartKind, Steps
+from npu_tui.view.scene import ChartKind, StepFunction
 from npu_tui.view.spans import I64, spread
 from npu_tui.view.viewport import Viewport
 
@@ -24,22 +24,22 @@ _UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32
 class StepCurve:
     """The extreme value of ``steps`` in any cell, exactly: the highest depth, the lowest lead."""
 
-    def __init__(self, steps: Steps, kind: ChartKind) -> None:
-        self.steps = steps
+    def __init__(self, function: StepFunction, kind: ChartKind) -> None:
+        self.function = function
         self.kind = kind
-        self.highest = int(steps.value.max(initial=0))
+        self.highest = int(function.value.max(initial=0))
         self._extreme = np.minimum if kind == "lead" else np.maximum
-        blocks = np.arange(0, len(steps.value), _BLOCK)
-        self._blocks = self._extreme.reduceat(steps.value, blocks) if len(blocks) else steps.value
+        blocks = np.arange(0, len(function.value), _BLOCK)
+        self._blocks = self._extreme.reduceat(function.value, blocks) if len(blocks) else function.value
 
     def at(self, time: int) -> int | None:
         """The value that holds at ``time`` ns, None before the first step and from the end on."""
-        at = int(np.searchsorted(self.steps.time, time, "right")) - 1
-        return int(self.steps.value[at]) if at >= 0 and time < self.steps.end else None
+        at = int(np.searchsorted(self.function.time, time, "right")) - 1
+        return int(self.function.value[at]) if at >= 0 and time < self.function.end else None
 
     def cells(self, viewport: Viewport) -> tuple[Bools, I64]:
         """Which columns have a value, and the extreme of all that hold for some time in each; (width,) both."""
-        edges, steps = viewport.edges(), self.steps
+        edges, steps = viewport.edges(), self.function
         inner = np.searchsorted(steps.time, edges, "left")
         # What holds at the left edge began before it, unless a step begins right there.
         first = np.searchsorted(steps.time, edges[:-1], "right") - 1
@@ -55,12 +55,12 @@ class StepCurve:
         whole = high > low
         found = np.empty(len(first), np.int64)
         short = ~whole
-        found[short] = self._reduce(self.steps.value, first[short], last[short])
+        found[short] = self._reduce(self.function.value, first[short], last[short])
         if whole.any():
             found[whole] = self._reduce(self._blocks, low[whole], high[whole])
             for start, end in ((first, low * _BLOCK), (high * _BLOCK, last)):
                 some = whole & (end > start)
-                found[some] = self._extreme(found[some], self._reduce(self.steps.value, start[some], end[some]))
+                found[some] = self._extreme(found[some], self._reduce(self.function.value, start[some], end[some]))
         return found
 
     def _reduce(self, values: I64, first: I64, last: I64) -> I64:

@@ -8,7 +8,7 @@ from npu_tui.view.cells.grid import SPACE, Attr, Grid
 from npu_tui.view.cells.labels import points
 from npu_tui.view.cells.palette import Ink
 from npu_tui.view.frame.ruler import range_columns
-from npu_tui.view.scene import Mark
+from npu_tui.view.scene import FindingMark
 from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
 
@@ -16,7 +16,7 @@ _INKS = {"high": Ink.ALERT, "medium": Ink.ACCENT, "low": Ink.DIM, "info": Ink.FA
 _LINE, _HIT = "━", "▔"
 
 
-def draw_findings(grid: Grid, marks: list[Mark], viewport: Viewport, hits: I64) -> None:
+def draw_findings(grid: Grid, marks: list[FindingMark], viewport: Viewport, hits: I64) -> None:
     """Draw the one-row ``grid``: a line over the time of each mark with its label at the beginning.
 
     ``hits`` are the times (ns) of search hits, which are marked here as this row stands in the minimap's place.
@@ -32,7 +32,7 @@ def draw_findings(grid: Grid, marks: list[Mark], viewport: Viewport, hits: I64) 
     grid.fg[0, found] = Ink.HIT
 
 
-def mark_at(marks: list[Mark], viewport: Viewport, column: int) -> Mark | None:
+def mark_at(marks: list[FindingMark], viewport: Viewport, column: int) -> FindingMark | None:
     """The mark that is seen in ``column``, None where there is none."""
     seen = None
     for mark in _drawn(marks):
@@ -42,6 +42,6 @@ def mark_at(marks: list[Mark], viewport: Viewport, column: int) -> Mark | None:
     return seen
 
 
-def _drawn(marks: list[Mark]) -> list[Mark]:
+def _drawn(marks: list[FindingMark]) -> list[FindingMark]:
     """The marks in the order in which they are drawn, the gravest over the others."""
     return sorted(marks, key=lambda mark: list(_INKS).index(mark.severity), reverse=True)

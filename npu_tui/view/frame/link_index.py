@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.trace.model import Trace
-from npu_tui.view.scene import LinkMarks, LinkShape
+from npu_tui.view.scene import LinkClasses, LinkShape
 from npu_tui.view.spans import I64
 
 
@@ -16,7 +16,7 @@ class LinkIndex:
     belong to them. The ``*_sum`` arrays are prefix sums with one entry more.
     """
 
-    def __init__(self, trace: Trace, marks: LinkMarks, category: str) -> None:
+    def __init__(self, trace: Trace, marks: LinkClasses, category: str) -> None:
         self.link: I64 = trace.links_of(category).astype(np.int64)
         self.source: I64 = trace.links.source_time[self.link]
         self.target: I64 = trace.links.target_time[self.link]

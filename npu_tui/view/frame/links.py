@@ -10,8 +10,8 @@ from npu_tui.trace.model import Trace
 from npu_tui.view.cells.lines import Lines
 from npu_tui.view.cells.palette import Ink
 from npu_tui.view.frame.link_index import LinkIndex
-from npu_tui.view.rows.places import Places
-from npu_tui.view.scene import LinkMarks, LinkShape, ViewState, screen_line
+from npu_tui.view.rows.row_index import RowIndex
+from npu_tui.view.scene import LinkClasses, LinkShape, ViewState, screen_line
 from npu_tui.view.spans import I64, spread
 from npu_tui.view.viewport import Viewport
 
@@ -25,13 +25,13 @@ _NOWHERE = -(1 << 40)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LaneArea:
     """The lane area: its times, what is scrolled, and where slices stand."""
 
     viewport: Viewport
     state: ViewState
     height: int
-    places: Places
+    places: RowIndex
 
 
 def links_of_slice(trace: Trace, item: int) -> I64:
@@ -44,9 +44,9 @@ def links_of_slice(trace: Trace, item: int) -> I64:
     return mine
 
 
-def selection_lines(trace: Trace, number: int, marks: LinkMarks, link: I64, window: Window) -> Lines:
+def selection_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
     """The lines of the links of the selected slice: red when starved, else bright."""
-    lines = _lines(trace, number, marks, link, window)
+    lines = _lines(trace, number, marks, link, area)
     calm = ~marks.starved[link] & (marks.shape[link] != LinkShape.NEAR_VERTICAL)
     lines.ink[calm] = Ink.LINK_SELECTED
     lines.order += _ON_TOP
@@ -54,13 +54,13 @@ def selection_lines(trace: Trace, number: int, marks: LinkMarks, link: I64, wind
     return lines
 
 
-def view_lines(trace: Trace, number: int, marks: LinkMarks, index: LinkIndex, window: Window) -> Lines:
+def view_lines(trace: Trace, number: int, marks: LinkClasses, index: LinkIndex, area: LaneArea) -> Lines:
     """The lines of the links in view: starved and near-vertical ones first, then a thinned sample of the others."""
-    link = index.link[_telling(index, window.viewport)]
-    rest = np.setdiff1d(index.link[_sample(index, window.viewport)], link)
-    lines = _lines(trace, number, marks, np.concatenate([link, rest]), window)
+    link = index.link[_telling(index, area.viewport)]
+    rest = np.setdiff1d(index.link[_sample(index, area.viewport)], link)
+    lines = _lines(trace, number, marks, np.concatenate([link, rest]), area)
     # Of the sampled ones, one line per group of columns and target row keeps the slopes readable.
-    group = window.viewport.columns(trace.links.target_time[rest]) // _GROUP
+    group = area.viewport.columns(trace.links.target_time[rest]) // _GROUP
     _, once = np.unique(group * 100_000 + lines.y1[len(link) :], return_index=True)
     keep = np.concatenate([np.arange(len(link)), len(link) + np.sort(once)])
     return lines.picked(keep[:_MOST])
@@ -94,8 +94,8 @@ def _sample(index: LinkIndex, viewport: Viewport) -> I64:
     return found[inside]
 
 
-def _lines(trace: Trace, number: int, marks: LinkMarks, link: I64, window: Window) -> Lines:
-    links, view = trace.links, window.viewport
+def _lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
+    links, view = trace.links, area.viewport
     ends = []
     for time, item, lane in (
         (links.source_time[link], links.source_slice[link], links.source_lane[link]),
@@ -105,7 +105,7 @@ def _lines(trace: Trace, number: int, marks: LinkMarks, link: I64, window: Windo
         safe = np.where(bound, item, 0)
         depth = np.where(bound, trace.slices.depth[safe] if len(trace.slices) else 0, 0)
         lanes = np.where(bound, trace.slices.lane[safe] if len(trace.slices) else -1, lane)
-        row = window.places.rows(number, lanes.astype(np.int64), depth.astype(np.int64))
+        row = area.places.rows(number, lanes.astype(np.int64), depth.astype(np.int64))
         # Counted from the left edge, and in floats only then: exact near the screen, and no product overflows.
         start, over = divmod(view.first * view.span, view.width)
         column = ((time - view.origin - start).astype(np.float64) * view.width - over) / view.span
@@ -127,8 +127,8 @@ def _lines(trace: Trace, number: int, marks: LinkMarks, link: I64, window: Windo
     order = np.select([starved, near], [3, 2], 1)
     # An end that stands nowhere takes the row of the other end, out of sight: then no line is drawn, only one mark.
     lost0, lost1 = row0 < 0, row1 < 0
-    y0 = screen_line(window.state, np.where(lost0, np.where(lost1, _NOWHERE, row1), row0))
-    y1 = screen_line(window.state, np.where(lost1, np.where(lost0, _NOWHERE, row0), row1))
+    y0 = screen_line(area.state, np.where(lost0, np.where(lost1, _NOWHERE, row1), row0))
+    y1 = screen_line(area.state, np.where(lost1, np.where(lost0, _NOWHERE, row0), row1))
     x0, x1 = np.where(lost0, -1.0, x0), np.where(lost1, -1.0, x1)
     return Lines(
         x0,

@@ -16,12 +16,12 @@ from npu_tui.view.cells.labels import points
 from npu_tui.view.cells.lines import draw_lines, joined
 from npu_tui.view.cells.palette import Ink, layer_ink
 from npu_tui.view.cells.raster import I32, Bools, Cells, rasterise
-from npu_tui.view.frame.caches import Kept, valid_selection
+from npu_tui.view.frame.caches import SceneCache, valid_selection
 from npu_tui.view.frame.charts import chart_value, draw_chart
 from npu_tui.view.frame.counters import curve_levels, draw_curve, value_text
 from npu_tui.view.frame.findings import draw_findings
 from npu_tui.view.frame.gutter import gutter_row, gutter_width, offset_text, share_text
-from npu_tui.view.frame.links import Window, selection_lines, view_lines
+from npu_tui.view.frame.links import LaneArea, selection_lines, view_lines
 from npu_tui.view.frame.losses import draw_losses
 from npu_tui.view.frame.ruler import anchor_text, draw_ruler, find_ticks, range_columns
 from npu_tui.view.frame.strip import StripCount, draw_strip
@@ -76,7 +76,7 @@ class Painter:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._kept = Kept(scene)
+        self._cache = SceneCache(scene)
 
     def compose(self, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
         """The frame of ``width`` x ``height`` cells; a viewport of another width is fitted to the same times."""
@@ -90,7 +90,7 @@ class Painter:
         # Even a screen that is too small for its parts is drawn in full and then cut.
         grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
         frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
-        _Drawing(self._scene, self._kept, outline, state, frame).draw()
+        _Drawing(self._scene, self._cache, outline, state, frame).draw()
         frame.grid = grid.part(0, 0, height, width)
         return frame
 
@@ -98,8 +98,10 @@ class Painter:
 class _Drawing:
     """The steps of one frame."""
 
-    def __init__(self, scene: Scene, kept: Kept, outline: list[ScreenRow], state: ViewState, frame: Frame) -> None:
-        self.scene, self.kept, self.outline, self.state, self.frame = scene, kept, outline, state, frame
+    def __init__(
+        self, scene: Scene, cache: SceneCache, outline: list[ScreenRow], state: ViewState, frame: Frame
+    ) -> None:
+        self.scene, self.cache, self.outline, self.state, self.frame = scene, cache, outline, state, frame
         self.view = frame.viewport
         self.local = [self.view.shifted(-offset) for offset in scene.offsets]
         """The view on the clock of each trace."""
@@ -120,14 +122,14 @@ class _Drawing:
         cells = rasterise(
             [(row.rows, row.row, self.scene.offsets[row.trace]) if row else (None, -1, 0) for row in self.rows],
             self.view,
-            self.kept.levels,
+            self.cache.levels,
         )
         self.frame.items = cells.item
         painted = self._bars(cells)
         self._background_lines(painted)
         self._counters(painted)
         self._links(painted)
-        if any(labels.wide for labels in self.kept.labels):
+        if any(labels.wide for labels in self.cache.labels):
             self.lanes.mend(self.cursor)
         self._gutter(cells)
         self._top()
@@ -171,7 +173,7 @@ class _Drawing:
             trace=traces,
             shade=np.array([row.depth & 1 if row else 0 for row in self.rows], np.uint8),
             names=[trace.slices.name for trace in self.scene.traces],
-            labels=self.kept.labels,
+            labels=self.cache.labels,
             selected=selected,
             other_selected=other_selected,
             hit=self._hits(cells),
@@ -189,7 +191,7 @@ class _Drawing:
             return found
         for y, row in enumerate(self.rows):
             if row is not None and row.rows is not None and len(row.rows.item):
-                before = self.kept.hits(row.rows, self.state.hit_masks[row.trace])
+                before = self.cache.hits(row.rows, self.state.hit_masks[row.trace])
                 first = cells.first[y]
                 found[y] = before[first + cells.count[y]] > before[first]
         return found
@@ -215,7 +217,7 @@ class _Drawing:
     def _place(self, selection: Selected) -> int:
         slices = self.scene.traces[selection.trace].slices
         lane, depth = (np.array([values[selection.item]], np.int64) for values in (slices.lane, slices.depth))
-        return int(self.kept.places(self.outline).rows(selection.trace, lane, depth)[0])
+        return int(self.cache.places(self.outline).rows(selection.trace, lane, depth)[0])
 
     def _background_lines(self, painted: Painted) -> None:
         # In a busy row a time line would be in shreds, and each of them costs two colour changes.
@@ -232,30 +234,31 @@ class _Drawing:
     def _counters(self, painted: Painted) -> None:
         for y, row in enumerate(self.rows):
             if row is not None and row.kind == "counter":
-                curve = self.kept.curve(row.trace, row.series)
+                curve = self.cache.curve(row.trace, row.series)
                 levels = curve_levels(curve, self.local[row.trace], self.scene.lengths[row.trace])
                 draw_curve(self.lanes, y, levels)
                 painted.free[y, levels > 0] = False
             elif row is not None and row.kind == "chart":
-                drawn = draw_chart(self.lanes, y, self.kept.chart(row.trace, row.chart), self.local[row.trace])
+                drawn = draw_chart(self.lanes, y, self.cache.chart(row.trace, row.chart), self.local[row.trace])
                 painted.free[y, drawn] = False
 
     def _links(self, painted: Painted) -> None:
         mode = self.state.link_mode
         if mode == "off" or not self.rows:
             return
-        parts, places = [], self.kept.places(self.outline)
+        parts, places = [], self.cache.places(self.outline)
         if mode == "all":
             for number, trace in enumerate(self.scene.traces):
-                index = self.kept.links(number, self.state.link_category)
+                index = self.cache.links(number, self.state.link_category)
                 if len(index):
-                    window = Window(self.local[number], self.state, len(self.rows), places)
-                    parts.append(view_lines(trace, number, self.scene.marks[number], index, window))
+                    area = LaneArea(self.local[number], self.state, len(self.rows), places)
+                    parts.append(view_lines(trace, number, self.scene.link_classes[number], index, area))
         if self.selection is not None:
             number = self.selection.trace
-            link = self.kept.selected_links(self.selection)
-            window = Window(self.local[number], self.state, len(self.rows), places)
-            parts.append(selection_lines(self.scene.traces[number], number, self.scene.marks[number], link, window))
+            link = self.cache.selected_links(self.selection)
+            area = LaneArea(self.local[number], self.state, len(self.rows), places)
+            trace, classes = self.scene.traces[number], self.scene.link_classes[number]
+            parts.append(selection_lines(trace, number, classes, link, area))
         if parts:
             draw_lines(joined(parts), self.lanes, painted)
 
@@ -271,10 +274,10 @@ class _Drawing:
             if row.kind == "trace":
                 value = offset_text(self.scene.offsets[row.trace])
             elif row.kind == "counter":
-                current = self.kept.curve(row.trace, row.series).at(cursor)
+                current = self.cache.curve(row.trace, row.series).at(cursor)
                 value = "" if current is None else value_text(current)
             elif row.kind == "chart":
-                value = chart_value(self.kept.chart(row.trace, row.chart), cursor)
+                value = chart_value(self.cache.chart(row.trace, row.chart), cursor)
             elif row.opener and row.lane >= 0:
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
@@ -288,7 +291,7 @@ class _Drawing:
         if high <= low:
             return 0.0
         if row.kind == "slices" and self.scene.traces[row.trace].lanes[row.lane].rows > 1:
-            busy = self.kept.cover(row.trace, row.lane).busy(low, high)
+            busy = self.cache.cover(row.trace, row.lane).busy(low, high)
         return busy / (high - low)
 
     def _top(self) -> None:
@@ -298,7 +301,7 @@ class _Drawing:
         lost = None
         if self.trace < len(self.scene.traces):
             lost = self._overview(minimap)
-            links = self.kept.links(self.trace, self.state.link_category)
+            links = self.cache.links(self.trace, self.state.link_category)
             count = draw_strip(strip, links, self.local[self.trace])
         else:
             count = StripCount(0, 0, 0)
@@ -314,8 +317,8 @@ class _Drawing:
         """
         # The columns' grid may begin or end a little inside of what was fitted.
         column = self.view.span // self.view.width + 1
-        whole = self.kept.holds_step(self.trace, self.view.start - column, self.view.end + column)
-        index = self.kept.losses(self.trace)
+        whole = self.cache.holds_step(self.trace, self.view.start - column, self.view.end + column)
+        index = self.cache.losses(self.trace)
         found = self.scene.findings[self.trace]
         view, hits = self.local[self.trace], self.scene.to_trace(self.trace, self.state.hits)
         marks = [mark for mark in found if mark.start < view.end and mark.end > view.start]
@@ -325,7 +328,7 @@ class _Drawing:
         if self.findings:
             draw_findings(minimap, marks, view, hits)
         elif y != _MINIMAP:
-            self.kept.minimap(self.trace, view.width).draw(minimap, view, hits)
+            self.cache.minimap(self.trace, view.width).draw(minimap, view, hits)
         if y is None:
             return None
         row = self.frame.grid.part(y, self.frame.gutter, 1, self.view.width)

@@ -21,7 +21,7 @@ _MODES: tuple[LinkMode, ...] = ("off", "selection", "all")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class View:
     """A view to come back to, with the ``offsets`` that the traces had."""
 
     start: int
@@ -42,19 +42,19 @@ class Explorer:
 
     def __init__(self, scene: Scene, width: int, height: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.scene = scene
-        self.history: History[Place] = History()
+        self.history: History[View] = History()
         self.anchor: int | None = None
         self.base: Selected | None = None
         self._clock = clock
         self.bounds = Bounds(scene)
-        self._asked = self.bounds.whole
-        self.state = ViewState(Viewport.around(*self._asked, max(width, 1)))
+        self._fitted = self.bounds.whole
+        self.state = ViewState(Viewport.around(*self._fitted, max(width, 1)))
         self.list = RowList(scene, self.state, height)
         low, high = self.home_bounds()
         self._show(low, high)
         self._put_cursor((low + high) // 2)
         self.state.focus = next((i for i, row in enumerate(self.rows) if self._is_lane(row)), 0)
-        self._opening, self._opening_row = self._asked, self.list.key
+        self._opening, self._opening_row = self._fitted, self.list.key
 
     def _is_lane(self, row: ScreenRow) -> bool:
         return row.lane >= 0 and not self.scene.traces[row.trace].lanes[row.lane].derived
@@ -102,7 +102,7 @@ class Explorer:
     def resize(self, width: int, height: int, heads: bool) -> None:
         """Fit the same times into ``width`` columns and ``height`` rows; ``heads``: layers have rows of their own."""
         if width != self.state.viewport.width:
-            self.state.viewport = Viewport.around(*self._asked, max(width, 1))
+            self.state.viewport = Viewport.around(*self._fitted, max(width, 1))
             self._put_cursor(self.state.cursor)
             self.list.look()
         self.list.resize(height, heads)
@@ -117,24 +117,24 @@ class Explorer:
 
     # --- time
 
-    def place(self) -> Place:
+    def place(self) -> View:
         """The view as it is now."""
         state = self.state
         view = state.viewport
         offsets = tuple(self.scene.offsets)
-        return Place(view.start, view.end, state.cursor, self.list.key, state.top, state.selection, offsets)
+        return View(view.start, view.end, state.cursor, self.list.key, state.top, state.selection, offsets)
 
     @property
-    def asked(self) -> tuple[int, int]:
+    def fitted(self) -> tuple[int, int]:
         """The times that the view was made to show, ns; the view itself covers whole columns."""
-        return self._asked
+        return self._fitted
 
     @property
     def moved(self) -> bool:
         """Whether the view is another one than that which opens, or the cursor was moved to another row."""
-        return self._asked != self._opening or self.list.key != self._opening_row or self.state.selection is not None
+        return self._fitted != self._opening or self.list.key != self._opening_row or self.state.selection is not None
 
-    def return_to(self, place: Place) -> None:
+    def return_to(self, place: View) -> None:
         """Show ``place``."""
         self._go(place)
 
@@ -150,14 +150,14 @@ class Explorer:
         """Forward again after ``undo``."""
         return self._go(self.history.redo(self.place()))
 
-    def _go(self, place: Place | None) -> bool:
+    def _go(self, place: View | None) -> bool:
         if place is None:
             return False
         state = self.state
         self.set_offsets(place.offsets)
         state.viewport = Viewport.around(place.start, place.end, state.viewport.width)
         self.list.look()
-        self._asked = (place.start, place.end)
+        self._fitted = (place.start, place.end)
         self._put_cursor(place.cursor)
         state.top, state.selection = place.top, place.selection
         self.list.focus_on(place.focus)
@@ -215,7 +215,7 @@ class Explorer:
         span = min(max(end - start, width), max(self.bounds.high - self.bounds.low, width))
         last = max(self.bounds.high - span, self.bounds.low)
         start = min(max(start, self.bounds.low), last)
-        self._asked = (start, start + min(max(end - start, 1), span))
+        self._fitted = (start, start + min(max(end - start, 1), span))
         viewport = Viewport.around(start, start + span, width)
         if self.bounds.low < start == last and viewport.end < self.bounds.high:
             viewport = viewport.panned(1)  # the grid shall not hide the very end

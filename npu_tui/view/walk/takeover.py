@@ -32,7 +32,7 @@ def take_over(before: Explorer, now: Explorer) -> None:
     now.state.hits_only = state.hits_only
     key = _same_row(place.focus, lanes, layers, series)
     if before.moved:
-        start, end = before.asked
+        start, end = before.fitted
         place = replace(
             place, start=start + shift, end=end + shift, cursor=place.cursor + shift, selection=selection, focus=key
         )

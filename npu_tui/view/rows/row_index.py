@@ -8,7 +8,7 @@ from npu_tui.view.scene import Scene, ScreenRow
 from npu_tui.view.spans import I64
 
 
-class Places:
+class RowIndex:
     """Looks up outline rows by trace, lane and depth for one outline."""
 
     def __init__(self, scene: Scene, outline: list[ScreenRow]) -> None:
