@@ -6,8 +6,9 @@ import importlib
 import os
 import sys
 
+from npu_tui.commands.language import choose_language
 from npu_tui.commands.streams import DONE, INTERRUPTED, UNREADABLE, USAGE, drop_output, refuse
-from npu_tui.strings import say
+from npu_tui.strings import say, speak
 
 _COMMANDS = {
     "demo": "demo:run",
@@ -30,6 +31,8 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     # NumPy starts a thread per core for matrices, of which there are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    words, language = choose_language(words)
+    speak(language)
     command = words[0] if words and words[0] in _COMMANDS else ""
     if sys.stdout is None:  # the shell has closed it
         return refuse(say("cli.no_stdout"))

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from npu_tui.strings import say
+from npu_tui.strings import LANGUAGES, say
 from npu_tui.trace.text import brief, printable
 
 if sys.version_info >= (3, 11):
@@ -31,7 +31,8 @@ _LARGEST = 1e300
 FILE_NAME = "settings.toml"
 GLYPHS = ("auto", "blocks", "safe", "ascii")
 KEYS, SCREEN, THRESHOLDS = TABLES = ("keys", "screen", "thresholds")
-SCREEN_NAMES = ("glyphs", "theme")
+SCREEN_NAMES = ("language", "glyphs", "theme")
+LANGUAGE_NAMES = ("auto", *LANGUAGES)
 
 _HEADER = re.compile(r"\s*\[\s*(['\"]?)([^'\"\]]*)\1\s*\]")
 _NAME = re.compile(r"\s*(['\"]?)([^'\"=\s]+)\1\s*=")
@@ -67,6 +68,7 @@ class Settings:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     glyphs: str | None = None
     theme: str | None = None
+    language: str | None = None
     thresholds: Mapping[str, bool | int | float] = field(default_factory=dict)
     key_lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -137,7 +139,7 @@ def settings_text(
         values = [_toml(key) for key in keys]
         lines.append(f"# {name} = {values[0] if len(values) == 1 else '[' + ', '.join(values) + ']'}  # {title}")
     lines += ["", f"[{SCREEN}]"]
-    for name, allowed in (("glyphs", GLYPHS), ("theme", themes)):
+    for name, allowed in (("language", LANGUAGE_NAMES), ("glyphs", GLYPHS), ("theme", themes)):
         if allowed:
             lines.append(f"# {say(f'settings.head.{name}', allowed=', '.join(allowed))}")
             lines.append(f"# {name} = {_toml(allowed[0])}")
@@ -170,6 +172,7 @@ class _Reader:
             {name: self._keys(name, value) for name, value in tables.get(KEYS, {}).items()},
             self._choice("glyphs", screen, self._known.glyphs),
             self._choice("theme", screen, self._known.themes),
+            self._choice("language", screen, LANGUAGE_NAMES),
             {name: self._threshold(name, value) for name, value in tables.get(THRESHOLDS, {}).items()},
             {name: line for name in tables.get(KEYS, {}) if (line := self._line_of(KEYS, name))},
         )

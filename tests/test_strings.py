@@ -12,13 +12,14 @@ import pytest
 
 from npu_tui.analysis.findings.config import ENVIRONMENT
 from npu_tui.analysis.findings.find import RULES
-from npu_tui.analysis.findings.model import FindingClass
+from npu_tui.analysis.findings.model import SEVERITIES, Confidence, FindingClass
 from npu_tui.analysis.launches.drains import Cause
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.gate.baseline import PLACES
 from npu_tui.gate.limits import LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES
 from npu_tui.report.explain import ADVICE
+from npu_tui.report.schema import SourceKind
 from npu_tui.report.tables import _COLUMNS
 from npu_tui.strings import KINDS, LANGUAGES, ROOMS, say, table, words
 from npu_tui.trace.classes import OpClass
@@ -52,6 +53,11 @@ COMPUTED = {
     "finding.needs.": {needed for rule in RULES for needed in rule.inputs},
     "finding.class.": set(get_args(FindingClass)),
     "finding.cause.": set(get_args(Cause)),
+    "finding.kind.": set(get_args(FindingClass)),
+    "severity.": set(SEVERITIES),
+    "confidence.": set(get_args(Confidence)),
+    "source.kind.": set(get_args(SourceKind)),
+    "argparse.": {key.removeprefix("argparse.") for key in table("en") if key.startswith("argparse.")},
     "finding.bound.": {"dispatch", "compute", "communication"},
     "finding.stage.": {"python", "cann", "host"},
     "finding.stage.title.": {"python", "cann"},
@@ -164,6 +170,8 @@ def test_every_room_is_in_every_language(language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_every_language_says_the_same(language: str) -> None:
     texts = table(language)
+    missing = {key: text for key, text in ENGLISH.items() if key not in texts}
+    assert not missing, f"npu_tui/strings/{language} lacks texts that npu_tui/strings/en has: {missing}"
     assert texts.keys() == ENGLISH.keys()
     for key, text in ENGLISH.items():
         assert fields_of(texts[key]) == fields_of(text), key
@@ -239,12 +247,20 @@ def test_placeholders_are_filled_by_name():
                 assert wanted <= given if call.func.id == "message" else wanted == given, f"{module}: {key}"
 
 
-def test_texts_are_clean():
-    for key, text in ENGLISH.items():
-        if not key.startswith(("report.", "explain.", "list.")):  # columns, and what joins texts
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_texts_are_clean(language: str) -> None:
+    for key, text in table(language).items():
+        if not key.startswith(("report.", "explain.", "list.", "argparse.")):  # columns, and what joins texts
             assert text == text.strip() or key.endswith(".prompt"), key
             assert "  " not in text.replace("   ", ""), key
         assert not re.search(r"\.{3}|--(?![a-z])", text), key
+
+
+def test_chinese_is_chinese() -> None:
+    """What has no Han character in it is a name, a number or a format in English as well."""
+    for key, text in table("zh").items():
+        if not re.search(r"[\u3000-\u9fff\uff00-\uffef]", text):
+            assert len(re.sub(r"\{[^}]*\}", "", ENGLISH[key]).split()) <= 4, key
 
 
 def test_a_missing_value_is_an_error():

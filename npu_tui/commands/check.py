@@ -6,6 +6,7 @@ import argparse
 from difflib import get_close_matches
 from pathlib import Path
 
+from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import add_profile, part_of
 from npu_tui.commands.streams import write
 from npu_tui.strings import say
@@ -71,10 +72,8 @@ def run(words: list[str]) -> int:
     return PASSED if answer.passed else FAILED
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="npu-tui check", description=say("gate.description"), epilog=say("gate.epilog"), allow_abbrev=False
-    )
+def _parser() -> Parser:
+    parser = Parser(prog="npu-tui check", description=say("gate.description"), epilog=say("gate.epilog"))
     add_profile(parser)
     parser.add_argument("--max-free", metavar="LIMIT", help=say("gate.max_free"))
     parser.add_argument("--max-host-late", metavar="LIMIT", help=say("gate.max_host_late"))

@@ -7,6 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import refuse_terminal
 from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import DONE, FAILED, write
@@ -64,10 +65,8 @@ def run(words: list[str]) -> int:
     return DONE
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="npu-tui compare", description=say("compare.description"), epilog=say("compare.epilog")
-    )
+def _parser() -> Parser:
+    parser = Parser(prog="npu-tui compare", description=say("compare.description"), epilog=say("compare.epilog"))
     parser.add_argument("base", metavar="BASE", help=say("compare.base"))
     parser.add_argument("new", metavar="NEW", help=say("compare.new"))
     parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help=say("compare.format"))

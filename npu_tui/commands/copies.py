@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from datetime import datetime
 from pathlib import Path
 
+from npu_tui.commands.parser import Parser
 from npu_tui.commands.streams import refuse
 from npu_tui.strings import say
 from npu_tui.trace.message import message
@@ -16,7 +16,7 @@ from npu_tui.trace.text import printable
 
 def run_cache(words: list[str]) -> int:
     """List or clear the copies; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="npu-tui cache", description=say("cache.help"))
+    parser = Parser(prog="npu-tui cache", description=say("cache.help"))
     parser.add_argument("what", nargs="?", choices=("list", "clear"), default="list", help=say("cache.what"))
     what = parser.parse_args(words).what
     from npu_tui.ingest.copy import cache
@@ -48,7 +48,7 @@ def _megabytes(size: int) -> str:
 
 def run_index(words: list[str]) -> int:
     """Make copies of traces; returns the exit code, 3 if one of them has none afterwards that should."""
-    parser = argparse.ArgumentParser(prog="npu-tui index", description=say("cli.index"))
+    parser = Parser(prog="npu-tui index", description=say("cli.index"))
     parser.add_argument("path", nargs="+", metavar="PATH", help=say("cli.index_path"))
     paths = parser.parse_args(words).path
     from npu_tui.ingest.errors import InputError

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-
 from npu_tui.commands.explore import explore
 from npu_tui.commands.look import add_look
+from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place
 from npu_tui.strings import say
 
@@ -15,7 +14,7 @@ def run(words: list[str]) -> int:
     from npu_tui.demo import DEFAULT, demos
 
     found = demos()
-    parser = argparse.ArgumentParser(prog="npu-tui demo", description=say("cli.demo"))
+    parser = Parser(prog="npu-tui demo", description=say("cli.demo"))
     help_text = say("cli.demo_name", names=", ".join(found))
     parser.add_argument("name", nargs="?", default=DEFAULT, metavar="NAME", help=help_text)
     add_look(parser)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from npu_tui.commands.parser import Parser
 from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import DONE, write
 from npu_tui.strings import say
@@ -11,7 +10,7 @@ from npu_tui.strings import say
 
 def run(words: list[str]) -> int:
     """Explain the finding that ``words`` name, or list all; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="npu-tui explain", description=say("cli.explain"))
+    parser = Parser(prog="npu-tui explain", description=say("cli.explain"))
     parser.add_argument("id", nargs="?", metavar="ID", help=say("cli.explain_id"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     options = parser.parse_args(words)

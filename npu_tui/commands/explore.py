@@ -10,6 +10,7 @@ from pathlib import Path
 
 from npu_tui import __version__
 from npu_tui.commands.look import add_look
+from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place, place_of
 from npu_tui.commands.profile_options import add_opening, refuse_terminal
 from npu_tui.commands.settings_file import read_settings, thresholds_of
@@ -19,7 +20,7 @@ from npu_tui.strings import say
 
 def run(words: list[str]) -> int:
     """Open what ``words`` name; returns the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="npu-tui",
         description=say("cli.description"),
         epilog=say("cli.epilog"),
@@ -27,7 +28,7 @@ def run(words: list[str]) -> int:
         "npu-tui screenshot PATH -o OUT.svg | npu-tui settings | npu-tui explain [ID]",
     )
     parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help=say("cli.paths"))
-    parser.add_argument("--version", action="version", version=f"npu-tui {__version__}")
+    parser.add_argument("--version", action="version", version=f"npu-tui {__version__}", help=say("argparse.version"))
     add_opening(parser)
     add_look(parser)
     add_place(parser)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import add_profile, part_of
 from npu_tui.commands.streams import DONE, write
 from npu_tui.strings import say
@@ -14,7 +13,7 @@ def run(words: list[str]) -> int:
 
     Raises ``InputError`` for a trace that cannot be read, ``SettingsError``, ``OSError`` of stdout.
     """
-    parser = argparse.ArgumentParser(prog="npu-tui report", description=say("cli.report"))
+    parser = Parser(prog="npu-tui report", description=say("cli.report"))
     add_profile(parser)
     parser.add_argument(
         "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")

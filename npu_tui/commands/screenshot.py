@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from npu_tui.commands.look import add_look
+from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place, place_of
 from npu_tui.commands.profile_options import add_opening, refuse_terminal
 from npu_tui.commands.settings_file import read_settings
@@ -15,7 +15,7 @@ from npu_tui.strings import say
 
 def run(words: list[str]) -> int:
     """Draw what ``words`` name; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="npu-tui screenshot", description=say("cli.screenshot"))
+    parser = Parser(prog="npu-tui screenshot", description=say("cli.screenshot"))
     parser.add_argument("paths", nargs="+", metavar="PATH", help=say("cli.traces"))
     parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
     parser.add_argument("--size", default="120x40", help=say("cli.size"))

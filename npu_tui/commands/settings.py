@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-
 from npu_tui.commands.look import THEMES
+from npu_tui.commands.parser import Parser
 from npu_tui.commands.settings_file import known_settings, threshold_rows
 from npu_tui.commands.streams import DONE, USAGE, refuse, write
 from npu_tui.strings import say
@@ -15,7 +14,7 @@ def run(words: list[str]) -> int:
     """Print a settings file with every default, or check the one in use."""
     from npu_tui.settings import SettingsError, load_settings, settings_path, settings_text
 
-    parser = argparse.ArgumentParser(prog="npu-tui settings", description=say("cli.settings"))
+    parser = Parser(prog="npu-tui settings", description=say("cli.settings"))
     parser.add_argument("--check", action="store_true", help=say("cli.settings.check"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     options = parser.parse_args(words)

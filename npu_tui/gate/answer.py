@@ -80,7 +80,7 @@ def _line(check: Check) -> str:
         if check.severity is None:
             return say("gate.finding.without", id=check.id, why=check.text)
         gain = "" if not check.value_us else say("gate.finding.gain", gain=time_text(check.value_us))
-        return say("gate.finding", id=check.id, severity=check.severity, title=check.text, gain=gain)
+        return say("gate.finding", id=check.id, severity=say(f"severity.{check.severity}"), title=check.text, gain=gain)
     name = say(f"gate.measure.{check.id}")
     if check.status == "not_measured":
         why = check.text or say("report.unknown")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import textwrap
+import re
 
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import FindingClass
 from npu_tui.analysis.findings.rule import Rule
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import padded, printable, wrapped
 
 _CLASSES: tuple[FindingClass, ...] = ("dispatch", "compute", "communication", "memory", "config", "data")
 _WIDTH = 100
@@ -88,9 +88,12 @@ def list_findings() -> str:
     return "\n".join(lines) + "\n"
 
 
+_SENTENCE = re.compile(r".*?(?:\.(?= )|。)")
+
+
 def _first_sentence(text: str) -> str:
-    head, stop, _ = text.partition(". ")
-    return head + "." if stop else text
+    first = _SENTENCE.match(text)
+    return first[0] if first else text
 
 
 def explain(rule: Rule, thresholds: Thresholds | None = None) -> str:
@@ -98,9 +101,9 @@ def explain(rule: Rule, thresholds: Thresholds | None = None) -> str:
     values = thresholds or Thresholds()
     needs = ", ".join(say(f"explain.input.{needed}") for needed in rule.inputs)
     lines = [
-        say("explain.head", id=rule.id, cls=rule.cls),
+        say("explain.head", id=rule.id, cls=say(f"finding.kind.{rule.cls}")),
         "",
-        *textwrap.wrap(say(f"explain.{rule.id}"), _WIDTH),
+        *wrapped(say(f"explain.{rule.id}"), _WIDTH),
         "",
         say("explain.inputs", inputs=needs),
     ]
@@ -110,8 +113,8 @@ def explain(rule: Rule, thresholds: Thresholds | None = None) -> str:
         lines += [
             say(
                 "explain.threshold",
-                name=name.ljust(width),
-                value=f"{getattr(values, name):g}".ljust(6),
+                name=padded(name, width),
+                value=padded(f"{getattr(values, name):g}", 6),
                 text=say(f"threshold.{name}"),
             )
             for name in rule.thresholds
@@ -119,6 +122,6 @@ def explain(rule: Rule, thresholds: Thresholds | None = None) -> str:
     lines += ["", say("explain.advice")]
     for word in ADVICE[rule.id]:
         item = say("explain.item", text=say(f"finding.advice.{word}"))
-        lines += textwrap.wrap(item, _WIDTH, subsequent_indent="    ")
+        lines += wrapped(item.strip(), _WIDTH, "  ", "    ")
     lines += ["", say("explain.sources", sources="; ".join(rule.sources))]
     return "\n".join(lines) + "\n"

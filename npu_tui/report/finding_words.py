@@ -13,9 +13,21 @@ def split_findings(findings: list[FindingRow]) -> tuple[list[FindingRow], list[F
     return full, [each for each in findings if each not in full]
 
 
+def severity_word(severity: str) -> str:
+    """A severity in words."""
+    return say(f"severity.{severity}")
+
+
+def class_word(cls: str) -> str:
+    """A class of findings in words."""
+    return say(f"finding.kind.{cls}")
+
+
 def finding_head(finding: FindingRow) -> str:
     """Severity, class and title in one line."""
-    head = say("page.head", severity=finding.severity.upper(), cls=finding.cls, title=finding.title)
+    head = say(
+        "page.head", severity=severity_word(finding.severity).upper(), cls=class_word(finding.cls), title=finding.title
+    )
     return f"{head} {say('page.hidden')}" if finding.hidden else head
 
 
@@ -24,7 +36,7 @@ def finding_foot(finding: FindingRow) -> str:
     words = [finding.id]
     if finding.gain_us:
         words.append(say("page.gain", gain=time_text(finding.gain_us)))
-    words.append(say("page.confidence", confidence=finding.confidence))
+    words.append(say("page.confidence", confidence=say(f"confidence.{finding.confidence}")))
     if finding.sources:
         words.append(say("page.sources", sources="; ".join(finding.sources)))
     return " · ".join(words)
@@ -41,7 +53,7 @@ def source_line(report: Report) -> str:
     source, trace, selection = report.source, report.trace, report.selection
     text = say(
         "report.about",
-        kind=source.kind,
+        kind=say(f"source.kind.{source.kind}"),
         rank=or_unknown(source.rank),
         device=or_unknown(source.device),
         level=or_unknown(source.profiler_level),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from npu_tui.analysis.findings.model import Finding, Findings
+from npu_tui.report.finding_words import class_word, severity_word
 from npu_tui.report.schema import EvidenceRow, FindingRow, PlaceRow, Report
 from npu_tui.report.values import text, us
 from npu_tui.report.wording import moment, time_text
 from npu_tui.strings import say, words
 from npu_tui.trace.model import Trace
+from npu_tui.trace.text import wrapped
 
 _LONGEST_LIST = 5
 _WIDTH = 118
@@ -72,7 +72,7 @@ def verdict_lines(report: Report) -> list[str]:
             say(
                 "report.findings.brief_hidden" if each.hidden else "report.findings.brief_row",
                 id=each.id,
-                severity=each.severity,
+                severity=severity_word(each.severity),
                 title=words(each.title),
             )
             for each in brief
@@ -81,7 +81,7 @@ def verdict_lines(report: Report) -> list[str]:
 
 
 def _wrapped(told: str) -> list[str]:
-    return textwrap.wrap(told, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return wrapped(told, _WIDTH, "  ", "  ")
 
 
 def _finding(number: int, each: FindingRow, whole: bool = False) -> list[str]:
@@ -91,9 +91,9 @@ def _finding(number: int, each: FindingRow, whole: bool = False) -> list[str]:
         say(
             "report.findings.head",
             number=number,
-            severity=each.severity.upper(),
-            cls=each.cls,
-            title=words(each.title),
+            severity=severity_word(each.severity).upper(),
+            cls=class_word(each.cls),
+            title=each.title,
             id=each.id,
             gain=frees,
         ),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from npu_tui.report.finding_words import line_place
+from npu_tui.report.finding_words import class_word, line_place, severity_word
 from npu_tui.report.schema import CodeLineRow, CollectiveRow, FindingRow, OperatorRow, Report, StepRow
 from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, speed_text, time_text
 from npu_tui.strings import say
@@ -130,8 +130,8 @@ def _finding(number: int, each: FindingRow) -> list[Cell]:
     severity = each.severity
     return [
         Cell(str(number), number),
-        Cell(severity, SEVERITY_ORDER.get(severity)),
-        Cell(each.cls),
+        Cell(severity_word(severity), SEVERITY_ORDER.get(severity)),
+        Cell(class_word(each.cls)),
         _time(each.gain_us),
         Cell(each.title),
     ]

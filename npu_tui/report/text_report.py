@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from npu_tui.report.finding_words import line_place
 from npu_tui.report.findings_part import verdict_lines
 from npu_tui.report.schema import (
@@ -20,7 +18,8 @@ from npu_tui.report.schema import (
 )  # fmt: skip
 from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, time_text
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
+from npu_tui.trace.message import message
+from npu_tui.trace.text import printable, wrapped
 
 _LONGEST_LIST = 10
 _WIDTH = 118
@@ -66,7 +65,7 @@ def _head(report: Report) -> list[str]:
         say(
             "report.source",
             path=source.path,
-            kind=source.kind,
+            kind=say(f"source.kind.{source.kind}"),
             size=size_text(source.bytes),
             rank=or_unknown(source.rank),
             device=or_unknown(source.device),
@@ -103,13 +102,7 @@ def _not_checked(rows: list[NotChecked]) -> list[str]:
     return [
         line
         for reason, ids in by_reason.items()
-        for line in textwrap.wrap(
-            say("report.not_checked.row", id=", ".join(ids), reason=reason),
-            _WIDTH,
-            subsequent_indent="  ",
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
+        for line in wrapped(say("report.not_checked.row", id=", ".join(ids), reason=reason), _WIDTH, rest="  ")
     ]
 
 
@@ -173,7 +166,10 @@ def _dispatch(found: DispatchPart) -> list[str]:
                 "report.dispatch.drains",
                 count=len(causes),
                 interrupted=sum(each.interrupted for each in found.drains),
-                causes=", ".join(f"{cause} {count}" for cause, count in counted),
+                causes=[
+                    message("finding.counted", name=message(f"finding.cause.{cause}"), count=count)
+                    for cause, count in counted
+                ],
             )
         )
     return lines

@@ -28,13 +28,38 @@ from npu_tui.trace.units import (
     speed_text,
 )
 
-LANGUAGES = ("en",)
-"""The languages with tables of their own; the first is that of JSON and of files that programs read."""
+ENGLISH = "en"
+"""The language of JSON and of files that programs read."""
+
+LANGUAGES = (ENGLISH, "zh")
+"""The languages with tables of their own."""
 
 ROOMS = (
-    "asking", "cli", "commands", "compare", "explain", "findings", "gate", "help", "ingest", "keymap", "notes", "opening", "pages", "report",
-    "rows", "screen", "search", "sentences", "settings", "tabs", "thresholds", "walk", "whatif",
-)  # fmt: skip
+    "argparse",
+    "asking",
+    "cli",
+    "commands",
+    "compare",
+    "explain",
+    "findings",
+    "gate",
+    "help",
+    "ingest",
+    "keymap",
+    "notes",
+    "opening",
+    "pages",
+    "report",
+    "rows",
+    "screen",
+    "search",
+    "sentences",
+    "settings",
+    "tabs",
+    "thresholds",
+    "walk",
+    "whatif",
+)
 """The modules of a language; each has a table ``TEXTS``, and no key is in two of them."""
 
 
@@ -61,7 +86,7 @@ class _Spoken:
     """The language in use."""
 
     def __init__(self) -> None:
-        self.language = LANGUAGES[0]
+        self.language = ENGLISH
 
 
 _PRESS = _Press()

@@ -98,3 +98,46 @@ def padded(text: str, cells: int, right: bool = False) -> str:
     """A ``drawable`` text with blanks up to ``cells`` cells behind it, or before it if ``right``."""
     blanks = " " * (cells - cell_count(text))
     return blanks + text if right else text + blanks
+
+
+_NOT_FIRST = frozenset("，。、；：！？）】》”’％…,.;:!?)]}%")
+_NOT_LAST = frozenset("（【《“‘([{")
+
+
+def wrapped(text: str, cells: int, first: str = "", rest: str = "") -> list[str]:
+    """A ``drawable`` text in lines of at most ``cells`` cells, the first one behind ``first``, others behind ``rest``.
+
+    Lines break at blanks, and between characters of two cells, where no punctuation is torn from its word.
+    """
+    lines, line, blank = [], first, ""
+    empty = True
+    for piece in _pieces(text):
+        if piece == " ":
+            blank = "" if empty else " "
+            continue
+        if not empty and cell_count(line) + cell_count(blank) + cell_count(piece) > cells:
+            lines.append(line)
+            line, blank = rest, ""
+        line += blank + piece
+        empty, blank = False, ""
+    return lines if empty else [*lines, line]
+
+
+def _pieces(text: str) -> list[str]:
+    """What stays together in a line: words, single characters of two cells with the punctuation beside them; blanks."""
+    found: list[str] = []
+    glued = False
+    for char in text:
+        if char.isspace():
+            if found and found[-1] != " ":
+                found.append(" ")
+            glued = False
+            continue
+        wide = char_cells(char) == 2
+        joins = bool(found) and found[-1] != " " and (glued or char in _NOT_FIRST or found[-1][-1] in _NOT_LAST)
+        if joins:
+            found[-1] += char
+        else:
+            found.append(char)
+        glued = not wide
+    return found

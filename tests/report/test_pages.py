@@ -123,7 +123,7 @@ def test_the_page_says_what_the_report_says(page: str, found: dict[str, Any]) ->
     for each in found["findings"]:
         assert each["title"] in reader.words
         assert each["detail"] in reader.words
-    for words in ("Bound by dispatch.", "set Add_7=2", "How to profile again", "frees up to 1.234 ms"):
+    for words in ("Bound by dispatch.", "set Add_7=2", "How to profile again", "saves up to 1.234 ms"):
         assert words in reader.words
     numbers = re.findall(r'<td class="number" data-sort="([^"]+)"', page)
     assert len(numbers) > 50
@@ -225,7 +225,7 @@ def test_the_markdown_is_what_one_pastes(found: dict[str, Any]) -> None:
         "- 1.000 ms to 2.500 ms on Add_7 `Add_7`: seen Add_7",
         "- … and 2 more",
         "1. set Add_7=2",
-        "DISPATCH.FREE · frees up to 1.234 ms · confidence high · sources: A Add_7; B",
+        "DISPATCH.FREE · saves up to 1.234 ms · confidence high · sources: A Add_7; B",
         "**2. LOW",
         "Also true",
         "- `OP.SMALL` title of OP.SMALL",

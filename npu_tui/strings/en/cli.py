@@ -35,6 +35,7 @@ TEXTS: dict[str, str] = {
     "cli.settings.good": "{path}: every setting is known",
     "cli.settings.none": "{path}: there is no such file, so the defaults count",
     "cli.config": "a settings file in place of the one in the config directory",
+    "cli.lang": "language: auto (as the locale), en, zh",
     "cli.output": "where the picture goes",
     "cli.theme": "colours: auto (as the terminal's background), dark, light, colour-blind, colour-blind-light",
     "cli.glyphs": "characters to draw with: auto (asks the terminal), blocks, safe (where blocks take two cells), ascii",

@@ -465,4 +465,10 @@ TEXTS: dict[str, str] = {
     ),
     "finding.needs.links_fewest": "only {count:launch|launches}; a verdict needs {fewest}",
     "finding.needs.dequeue": "no Dequeue slices on one clock: the slow stage of the host is unknown",
+    "finding.kind.dispatch": "dispatch",
+    "finding.kind.compute": "compute",
+    "finding.kind.communication": "communication",
+    "finding.kind.memory": "memory",
+    "finding.kind.config": "config",
+    "finding.kind.data": "data",
 }

@@ -8,7 +8,7 @@ TEXTS: dict[str, str] = {
         "{slices} slices, {links} links, {span}"
     ),
     "page.head": "{severity} · {cls} · {title}",
-    "page.gain": "frees up to {gain}",
+    "page.gain": "saves up to {gain}",
     "page.hidden": "[hidden: the device computes too little for it to count]",
     "page.brief": "Also true, but not where to begin:",
     "page.do": "What to do:",
@@ -52,7 +52,7 @@ TEXTS: dict[str, str] = {
     "column.number": "#",
     "column.severity": "severity",
     "column.class": "class",
-    "column.gain": "frees up to",
+    "column.gain": "saves up to",
     "column.finding": "finding",
     "again.level": (
         "With profiler_level=ProfilerLevel.Level1 in _ExperimentalConfig: CANN calls, the tasks of collectives "
@@ -69,4 +69,16 @@ TEXTS: dict[str, str] = {
         "and what disappears then was the profiler."
     ),
     "again.compare": "npu-tui check PATH --write-baseline FILE before a change and --baseline FILE after it say whether it helped.",
+    "severity.high": "high",
+    "severity.medium": "medium",
+    "severity.low": "low",
+    "severity.info": "info",
+    "confidence.high": "high",
+    "confidence.medium": "medium",
+    "confidence.low": "low",
+    "source.kind.trace_view_json": "trace_view.json",
+    "source.kind.msprof_json": "msprof JSON",
+    "source.kind.profile_directory": "PyTorch profile",
+    "source.kind.database": "profiler database",
+    "source.kind.chrome_trace": "Chrome trace",
 }

@@ -8,6 +8,7 @@ TEXTS: dict[str, str] = {
     "settings.head.keys": 'command = "key" or a list of keys, in place of those shown; an empty list unbinds it.',
     "settings.head.glyphs": "which characters draw the lanes: {allowed}",
     "settings.head.theme": "the colours: {allowed}",
+    "settings.head.language": "the language of the texts: {allowed}",
     "settings.head.thresholds": "the limits of the findings, each with the source of its default",
     "settings.not_utf8": "not UTF-8 at byte {byte}",
     "settings.no_toml": "no valid TOML: {words}",

@@ -10,7 +10,7 @@ TEXTS: dict[str, str] = {
     "command.finding_previous": "previous finding",
     "findings.number": "#",
     "findings.class": "class",
-    "findings.frees": "frees ≤",
+    "findings.frees": "saves up to",
     "findings.what": "what",
     "findings.where": "code line",
     "findings.examining": "examining the trace",

@@ -1,0 +1,1 @@
+"""The texts in Chinese, in the words of Ascend engineers."""

@@ -1,0 +1,36 @@
+"""The texts of loading and of the parsed copies."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    "loading.title_of": "正在加载 {path}，第 {n} 个，共 {count} 个",
+    "loading.title": "正在加载 {path}",
+    "loading.progress": "{done} / {total} MB，{events} 个事件，{rate} 个/秒，剩余 {left} 秒",
+    "loading.piped": "已从管道读入 {done} MB",
+    "loading.building": "正在整理 {events} 个事件",
+    "loading.cancel": "Esc 取消",
+    "loading.early": "加载中：{figures} · {press[escape]} 取消",
+    "loading.findings": "全部加载完成后给出诊断",
+    "loading.links": "全部加载完成后给出连线及相关内容",
+    "cache.help": "列出大型 trace 的解析缓存，或将其清除",
+    "cache.what": "list（默认）或 clear",
+    "cache.none": "{path} 中没有解析缓存",
+    "cache.row": "{size} MB，最近使用 {used}：{name}",
+    "cache.damaged": "{name}，已损坏",
+    "cache.sum": "{count} 份缓存，{size} / {most} MB，位于 {path}",
+    "cache.sum.one": "{count} 份缓存，{size} / {most} MB，位于 {path}",
+    "cache.cleared": "已清除 {count} 份缓存，{size} MB",
+    "cache.cleared.one": "已清除 {count} 份缓存，{size} MB",
+    "cache.failed": "无法保存解析缓存：{why}",
+    "cli.source": "同时有文本和数据库两种形式时读取哪一种（text）",
+    "cli.no_cache": "既不使用也不生成大型 trace 的解析缓存",
+    "cli.index": "预先生成解析缓存，使大型 trace 能立即打开",
+    "cli.index_path": "trace_view.json 或 *_ascend_pt 目录",
+    "cli.piped_terminal": "- 表示从管道读取 trace，而标准输入是终端",
+    "index.small": "{path}：足够小，每次直接加载",
+    "index.there": "{path}：已存在",
+    "index.kept": "{path}：{events} 个事件，用时 {seconds} 秒",
+    "index.failed": "{path}：无法保存解析缓存：{why}",
+    "index.changed": "{path}：读取过程中文件发生变化，未保存解析缓存；请重新运行",
+    "index.piped": "-：从管道读入的内容没有解析缓存；请给出文件",
+}

@@ -1,0 +1,16 @@
+"""The texts about rows: pinned, hidden, idle."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    "rows.hidden": "隐藏 {count} 行",
+    "rows.pinned": "{name} 已置顶；按 {press[pin]} 放回原处",
+    "rows.unpinned": "{name} 已放回原处",
+    "rows.no_lane": "光标不在泳道上",
+    "rows.hide": "{name} 已隐藏；在显示隐藏数的行上按 {press[fold]}，或按 {press[show_hidden]}，可恢复",
+    "rows.hide_none": "只能隐藏泳道和曲线；按 {press[fold]} 折叠层",
+    "rows.shown": "已恢复 {count} 行",
+    "rows.shown_none": "没有隐藏的内容",
+    "rows.idle_away": "不显示视图内没有片段的行",
+    "rows.idle_shown": "显示所有行",
+}
