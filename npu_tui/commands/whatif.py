@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import opened_profile, refuse_terminal
 from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import DONE, UNREADABLE, refuse, write
@@ -15,9 +14,7 @@ def run(arguments: list[str]) -> int:
 
     Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout.
     """
-    parser = argparse.ArgumentParser(
-        prog="npu-tui whatif", description=say("whatif.description"), epilog=say("whatif.epilog")
-    )
+    parser = Parser(prog="npu-tui whatif", description=say("whatif.description"), epilog=say("whatif.epilog"))
     parser.add_argument("path", metavar="PATH", help=say("cli.path"))
     parser.add_argument("changes", nargs="+", metavar="CHANGE", help=say("whatif.changes"))
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("whatif.format"))
