@@ -44,6 +44,7 @@ COMPUTED = {
     "mode.": set(_MODES),
     "category.": {HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD},
     "report.dispatch.stage.": {"python", "cann"},
+    "companion.": {"missing", "empty"},
     "odd.": {"db_rows_more", "db_tables_more"},
     "kind.": {"command", "time", "flag", "lane", "slice"},
     "explain.": {rule.id for rule in RULES},

@@ -1,1 +1,1 @@
-"""The files beside a trace."""
+"""The files beside a trace: tables, statistics and settings of the same profile."""

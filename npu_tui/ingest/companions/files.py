@@ -13,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from npu_tui.ingest.companions.documents import Document, read_document
+from npu_tui.ingest.companions.reading import Reading
+from npu_tui.ingest.companions.schema import Schema
 from npu_tui.ingest.times import INVALID, parse_times
 from npu_tui.trace.model import Trace
 
@@ -60,9 +63,19 @@ class Companions:
         except (OSError, csv.Error):
             return []
 
+    def read(self, schema: Schema) -> Reading:
+        """The table of ``schema`` in typed columns, read again each time; what is wrong with it is told with it."""
+        from npu_tui.ingest.companions.csv_table import read_table
+
+        return read_table(self.folder, schema)
+
+    def document_state(self, name: str) -> Document:
+        """The JSON file ``name`` with what became of it."""
+        return read_document(self.folder / name)
+
     def document(self, name: str) -> Any:
         """The content of the JSON file ``name``, None if it is missing or no JSON."""
-        return _document(self.folder / name)
+        return self.document_state(name).value
 
     @property
     def profiler_info(self) -> dict[str, Any]:

@@ -14,7 +14,10 @@ from typing import Any
 
 import orjson
 
+from npu_tui.ingest.companions.documents import Document
 from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.companions.reading import Reading
+from npu_tui.ingest.companions.schema import Schema
 from npu_tui.ingest.database.connect import opened
 from npu_tui.ingest.database.kernels import kernel_rows
 from npu_tui.ingest.database.memory import memory_rows, module_rows, operator_rows
@@ -77,15 +80,24 @@ class DatabaseCompanions(Companions):
             return Companions.columns(self, name)
         return list(dict.fromkeys(column for cells in held for column in cells))
 
-    def document(self, name: str) -> Any:
-        """The content of what would be the JSON file ``name``, None without it."""
+    def read(self, schema: Schema) -> Reading:
+        """The table of ``schema``, of the databases where they have one."""
+        held = self._rows_of(f"{schema.stem}.csv")
+        if held is None:
+            return Companions.read(self, schema)
+        from npu_tui.ingest.companions.csv_table import table_of
+
+        return table_of(schema, held)
+
+    def document_state(self, name: str) -> Document:
+        """What would be the JSON file ``name``."""
         makers = {"communication.json": _communication, "communication_matrix.json": _matrix}
         if name in makers:
             for path in (self.folder / _ANALYSIS, self.path):
                 found = _with_tables(path, makers[name])
                 if found:
-                    return found
-        return Companions.document(self, name)
+                    return Document("read", found)
+        return Companions.document_state(self, name)
 
     @property
     def metadata(self) -> Any:

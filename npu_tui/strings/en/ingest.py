@@ -69,6 +69,11 @@ TEXTS: dict[str, str] = {
     "odd.db_tables": "the database is damaged: tables that cannot be read: {tables}",
     "odd.db_tables_more": "the database is damaged: tables that cannot be read: {tables} and {rest} more",
     "odd.db_texts": "{count:count} names are not in STRING_IDS: they are shown as numbers",
+    "companion.missing": "{name}: not there",
+    "companion.empty": "{name}: no rows",
+    "companion.cut_off": "{name}: cut off, {rows:count} whole rows read",
+    "companion.unreadable": "{name}: not readable ({why})",
+    "companion.not_numbers": "{name}: {count:count} cells of {column} are not numbers",
     "cache.too_large": "it takes {needed} MB, and {variable} allows {most} MB for all copies",
 }
 """The texts in English."""

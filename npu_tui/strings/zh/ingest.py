@@ -69,5 +69,10 @@ TEXTS: dict[str, str] = {
     "odd.db_tables": "数据库已损坏，无法读取的表：{tables}",
     "odd.db_tables_more": "数据库已损坏，无法读取的表：{tables}，另有 {rest} 张",
     "odd.db_texts": "{count:count} 个名称不在 STRING_IDS 中：显示为数字",
+    "companion.missing": "{name}：文件不存在",
+    "companion.empty": "{name}：没有数据行",
+    "companion.cut_off": "{name}：文件被截断，已读取 {rows:count} 个完整的行",
+    "companion.unreadable": "{name}：无法读取（{why}）",
+    "companion.not_numbers": "{name}：{column} 列有 {count:count} 个单元格不是数字",
     "cache.too_large": "需要 {needed} MB，而 {variable} 允许全部缓存共 {most} MB",
 }

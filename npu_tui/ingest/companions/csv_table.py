@@ -1,0 +1,192 @@
+"""A companion file in CSV to a frame of typed columns.
+
+Written by several programs of several versions: cells end in tabs, lack a value (empty or ``N/A``), stand in quotes
+over several lines; rows are too short, too long or cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npu_tui.ingest.companions.csv_blocks import Blocks, parsed_rows
+from npu_tui.ingest.companions.reading import Reading, find_file, reason
+from npu_tui.ingest.companions.schema import Column, Kind, Schema, column_name
+from npu_tui.ingest.times import INVALID, parse_times
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_MISSING = ("", "N/A", "NA", "n/a", "None", "null", "-")
+_USUAL_TIME = r"^-?\d{1,15}\.\d{3}$"
+
+
+def read_table(folder: Path, schema: Schema) -> Reading:
+    """The file of ``schema`` in ``folder``, read in blocks; what cannot be read of it is told by the ``Reading``."""
+    name = f"{schema.stem}.csv"
+    try:
+        path = find_file(folder, schema.stem)
+        name = path.name
+        if not path.exists():
+            return Reading(name, "missing", empty_frame(schema))
+        blocks = Blocks(path)
+        if blocks.is_blank:
+            return Reading(name, "empty", empty_frame(schema))
+        typed = _Typed(schema, blocks.header)
+        if not typed.is_of_kind and blocks.cut_off:
+            return Reading(name, "cut_off", empty_frame(schema))
+        if not typed.is_of_kind:
+            heading = ",".join(blocks.header)[:80]
+            return Reading(name, "unreadable", empty_frame(schema), why=f"unknown columns: {heading}")
+        for block in blocks:
+            typed.add(_cells(block, blocks.header))
+    except OSError as error:
+        return Reading(name, "unreadable", empty_frame(schema), why=reason(error))
+    return typed.reading(name, blocks.cut_off)
+
+
+def table_of(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Reading:
+    """The same of rows of cells by their headings, from whatever source."""
+    import polars as pl
+
+    held = list(rows)
+    header = list(dict.fromkeys(heading for row in held for heading in row))
+    typed = _Typed(schema, header)
+    if held and typed.is_of_kind:
+        cells = {
+            heading: [None if (value := row.get(heading)) is None else str(value) for row in held] for heading in header
+        }
+        typed.add(pl.DataFrame(cells, schema=dict.fromkeys(header, pl.String)))
+    return typed.reading(schema.stem, cut_off=False)
+
+
+def _cells(block: bytes, header: Sequence[str]) -> pl.DataFrame:
+    """The rows of ``block`` as texts."""
+    import polars as pl
+
+    names = [f"{number}" for number in range(len(header))]
+    try:
+        return pl.read_csv(
+            block,
+            has_header=False,
+            schema=dict.fromkeys(names, pl.String),
+            infer_schema=False,
+            truncate_ragged_lines=True,
+        )
+    except (pl.exceptions.PolarsError, ValueError):
+        rows = [[*row[: len(names)], *[None] * (len(names) - len(row))] for row in parsed_rows(block) if row]
+        return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+
+
+def empty_frame(schema: Schema) -> pl.DataFrame:
+    """No rows, all columns."""
+    import polars as pl
+
+    return pl.DataFrame(schema={column.name: _type_of(column.kind) for column in schema.columns})
+
+
+def _type_of(kind: Kind) -> Any:
+    import polars as pl
+
+    types = {"text": pl.String, "shapes": pl.String, "label": pl.Categorical, "real": pl.Float64}
+    return types.get(kind, pl.Int64)
+
+
+class _Typed:
+    """The blocks of a table so far, in the types of ``schema``."""
+
+    def __init__(self, schema: Schema, header: Sequence[str]) -> None:
+        self._schema = schema
+        self._lost: dict[str, int] = {}
+        self._frames: list[pl.DataFrame] = []
+        known = schema.by_heading()
+        self._columns: list[Column] = []
+        taken: set[str] = set()
+        for number, heading in enumerate(header):
+            name = column_name(heading)
+            column = known.get(name) or Column(name or f"column_{number}", "text", (heading,))
+            if column.name in taken:
+                column = Column(f"{column.name}_{number}", column.kind, column.headings)
+            taken.add(column.name)
+            self._columns.append(column)
+        self._own = {column.name for column in schema.columns}
+        self.is_of_kind = set(schema.key) <= taken
+
+    def add(self, cells: pl.DataFrame) -> None:
+        """Take in rows of texts, whose columns are those of the header."""
+        import polars as pl
+
+        found = []
+        for column, texts in zip(self._columns, cells.get_columns(), strict=True):
+            text = texts.str.strip_chars()
+            text = text.set(text.is_in(_MISSING).fill_null(True), None)
+            found.append(self._converted(column, text).alias(column.name))
+        frame = pl.DataFrame(found)
+        self._frames.append(frame.filter(~pl.all_horizontal(pl.all().is_null())))
+
+    def _converted(self, column: Column, text: pl.Series) -> pl.Series:
+        import polars as pl
+
+        if column.kind == "text":
+            return text
+        values: pl.Series
+        if column.kind == "label":
+            values = text.cast(pl.Categorical)
+            return values
+        if column.kind == "shapes":
+            values = text.str.replace_all(r'["\r\n]', "").str.strip_chars()
+            return values
+        if column.kind == "real":
+            values = text.cast(pl.Float64, strict=False)
+            values = values.set(~values.is_finite().fill_null(True), None)
+        elif column.kind == "whole":
+            values = text.cast(pl.Int64, strict=False)
+            if values.null_count() > text.null_count():
+                values = values.fill_null(text.cast(pl.Float64, strict=False).round().cast(pl.Int64, strict=False))
+        else:
+            values = _nanoseconds(text)
+        if lost := values.null_count() - text.null_count():
+            self._lost[column.name] = self._lost.get(column.name, 0) + lost
+        return values
+
+    def reading(self, name: str, cut_off: bool) -> Reading:
+        """All of it."""
+        import polars as pl
+
+        if not self._frames:
+            return Reading(name, "cut_off" if cut_off else "empty", empty_frame(self._schema))
+        frame = pl.concat(self._frames)  # not copied into one piece, which would take as much memory again
+        missing = [column for column in self._schema.columns if column.name not in frame.columns]
+        frame = frame.with_columns(pl.lit(None, _type_of(column.kind)).alias(column.name) for column in missing)
+        if self._schema.measured:
+            frame = frame.with_columns(self._measured(frame))
+        headings = tuple(column.name for column in self._columns)
+        return Reading(name, "cut_off" if cut_off else "read", frame, headings, self._lost or None)
+
+    def _measured(self, frame: pl.DataFrame) -> list[pl.Series]:
+        """The columns that are not of the schema and hold numbers only."""
+        import polars as pl
+
+        found = []
+        for name in set(frame.columns) - self._own:
+            numbers = frame[name].cast(pl.Float64, strict=False)
+            if numbers.null_count() == frame[name].null_count():
+                found.append(numbers)
+        return found
+
+
+def _nanoseconds(text: pl.Series) -> pl.Series:
+    """Microseconds as text to whole ns, exactly; null where it is no number."""
+    import polars as pl
+
+    usual = text.str.contains(_USUAL_TIME).fill_null(False)
+    values: pl.Series = text.set(~usual, None).str.replace(".", "", literal=True).cast(pl.Int64, strict=False)
+    others = np.flatnonzero((~usual & text.is_not_null()).to_numpy())
+    if len(others):
+        parsed = parse_times(text[others].to_list())
+        good = parsed != INVALID
+        values = values.scatter(others[good], parsed[good])
+    return values

@@ -1,0 +1,74 @@
+"""Companion files in JSON, also those that are cut off."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from npu_tui.ingest.companions.reading import State, reason
+
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\],]', re.DOTALL)
+_CLOSING = {b"{": b"}", b"[": b"]"}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What became of a JSON file: its ``value`` (None without one), of a file that is cut off what stands before."""
+
+    state: State
+    value: Any = None
+    why: str = ""
+
+
+def read_document(path: Path) -> Document:
+    """The content of the JSON file ``path``."""
+    try:
+        if not path.exists():
+            return Document("missing")
+        data = path.read_bytes()
+    except OSError as error:
+        return Document("unreadable", why=reason(error))
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if not data.strip(b" \t\r\n\0"):
+        return Document("empty")
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        data = data.decode("gb18030", "replace").encode()
+    try:
+        value = orjson.loads(data)
+    except ValueError as error:
+        closed = _closed(data)
+        try:
+            return Document("cut_off", orjson.loads(closed)) if closed else Document("unreadable", why=reason(error))
+        except ValueError:
+            return Document("unreadable", why=reason(error))
+    return Document("read" if value not in ({}, [], None) else "empty", value)
+
+
+def _closed(data: bytes) -> bytes:
+    """``data`` up to its last whole member, with the brackets that are open there closed; empty if it is not cut."""
+    open_brackets: list[bytes] = []
+    whole, needed = 0, b""
+    for match in _TOKEN.finditer(data):
+        token = match[0]
+        if match[1] == b"":
+            break  # the text that begins here is cut off
+        if token in _CLOSING:
+            open_brackets.append(token)
+            whole, needed = match.end(), _ends(open_brackets)
+        elif token in (b"}", b"]"):
+            if not open_brackets or _CLOSING[open_brackets.pop()] != token:
+                return b""
+            whole, needed = match.end(), _ends(open_brackets)
+        elif token == b",":
+            whole, needed = match.start(), _ends(open_brackets)
+    return data[:whole] + needed if open_brackets else b""
+
+
+def _ends(open_brackets: list[bytes]) -> bytes:
+    return b"".join(_CLOSING[bracket] for bracket in reversed(open_brackets))
