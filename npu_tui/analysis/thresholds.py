@@ -61,6 +61,10 @@ class Thresholds:
     dominant_share: float = 0.30
     dominant_share_high: float = 0.50
     affinity_share: float = 0.01
+    outlier_factor: float = 3.0
+    outlier_share: float = 0.01
+    pause_ms: float = 5.0
+    pause_share: float = 0.50
     float_share: float = 0.50
     ai_cpu_us: float = 20.0
     mte2_cube: float = 0.95

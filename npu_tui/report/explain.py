@@ -16,6 +16,8 @@ _CLASSES: tuple[FindingClass, ...] = ("dispatch", "compute", "communication", "m
 _WIDTH = 100
 
 ADVICE: dict[str, tuple[str, ...]] = {
+    "OP.OUTLIER": ("outlier_shape", "outlier_neighbour"),
+    "HOST.PAUSE": ("pause_look", "pause_record"),
     "DISPATCH.VERTICAL": ("task_queue", "binding", "cann_cache", "jit_compile", "metrics_rarely", "fewer_operators"),
     "DISPATCH.FREE": ("task_queue", "binding", "fewer_operators", "device_gaps"),
     "DISPATCH.STAGE": ("task_queue", "binding", "fewer_operators", "cann_cache", "jit_compile"),

@@ -47,6 +47,7 @@ def _row(trace: Trace, each: Finding) -> FindingRow:
         gain_us=us(each.gain_ns),
         step_after_us=us(each.step_after_ns),
         part_of=each.part_of,
+        steps=list(each.steps),
         hidden=each.hidden,
         confidence=each.confidence,
         code_lines=[

@@ -278,6 +278,7 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     """A finding; ``gain_us`` is what the step would lose in length, None where it cannot be told.
 
     ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no other finding contains.
+    ``steps`` are the numbers of the steps it shows in.
     """
 
     id: str
@@ -290,6 +291,7 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     gain_us: float | None
     step_after_us: float | None
     part_of: str | None
+    steps: list[int]
     hidden: bool
     confidence: Confidence
     code_lines: list[PlaceRow]

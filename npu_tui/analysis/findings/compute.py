@@ -18,7 +18,7 @@ from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, counted, sentences, timed
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.replay.change import Change, TaskCut
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
 CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
@@ -45,20 +45,31 @@ def verdict(facts: Facts) -> Draft:
     late = length_of(facts.host_late) if facts.part.split is not None else sums.free
     parts = {"dispatch": late, "communication": sums.not_overlapped, "compute": sums.computing}
     bound = max(parts, key=lambda name: parts[name])
+    detail = message(
+        "finding.verdict.detail",
+        late=late,
+        late_share=facts.share(late),
+        exposed=sums.not_overlapped,
+        exposed_share=facts.share(sums.not_overlapped),
+        compute=sums.computing,
+        compute_share=facts.share(sums.computing),
+    )
     return Draft(
         "info",
         message("finding.verdict.title", bound=message(f"finding.bound.{bound}")),
-        message(
-            "finding.verdict.detail",
-            late=late,
-            late_share=facts.share(late),
-            exposed=sums.not_overlapped,
-            exposed_share=facts.share(sums.not_overlapped),
-            compute=sums.computing,
-            compute_share=facts.share(sums.computing),
-        ),
+        sentences(detail, *_left_out(facts)),
         advice=advise("order"),
     )
+
+
+def _left_out(facts: Facts) -> list[Message]:
+    """That the first step is no part of the figures."""
+    first = facts.warm_up
+    if first is None:
+        return []
+    slices = facts.trace.slices
+    time = int(slices.end[first.item] - slices.start[first.item])
+    return [message("finding.verdict.warm_up", step=first.number, time=time, usual=facts.step_ns)]
 
 
 def op_share(facts: Facts) -> Draft | None:

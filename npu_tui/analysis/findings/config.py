@@ -16,6 +16,7 @@ from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.launches.origin import queue_slices
+from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
@@ -83,7 +84,7 @@ def frequency(facts: Facts) -> Draft | None:
     """The AI cores run below their full clock while they compute; full is the highest clock that is recorded."""
     counters = facts.trace.counters
     kernels = facts.kernels
-    slowed = np.zeros(len(kernels), np.bool_)
+    keep = np.ones(len(kernels))
     drop = 0.0
     for series in counters.series:
         if series.name != "AI Core Freq":
@@ -98,17 +99,21 @@ def frequency(facts: Facts) -> Draft | None:
         length = facts.length(kernels[known]).astype(np.float64)
         lost = float(((full - clock) / full * length).sum() / max(length.sum(), 1.0))
         drop = max(drop, lost)
-        slowed[np.flatnonzero(known)[clock < full]] = True
+        keep[known] = np.minimum(keep[known], clock / full)
     if drop < facts.limits.frequency_drop:
         return None
-    items = kernels[slowed]
+    items = kernels[keep < 1]
+    excess = (facts.length(items) * (1 - keep[keep < 1])).astype(np.int64)
+    end = facts.trace.slices.end[items]
+    cuts = tuple(TaskCut(kernels[keep == each], each) for each in np.unique(keep[keep < 1]).tolist())
     return Draft(
         "high",
         message("finding.frequency.title", drop=drop),
         message("finding.frequency.detail", drop=drop, count=len(items), all=len(kernels)),
         facts.longest(items, lambda item: message("finding.frequency.place"), 5),
         advise("power"),
-        weight=drop * facts.sums.computing,
+        union(end - excess, end),
+        change=Change(tasks=cuts),
     )
 
 

@@ -28,6 +28,8 @@ from npu_tui.trace.text import brief
 
 _SOURCES = ("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis")
 _LINES = 3
+_EVEN = 0.1
+"""How near to a half the idle share of the dequeue thread is where both stages are slow."""
 _ROUNDING_NS = 2
 
 
@@ -37,14 +39,22 @@ def severity_of(facts: Facts, share: float) -> Severity:
     return "high" if share >= limits.severity_high else "medium" if share >= limits.severity_medium else "low"
 
 
+def blamed_stage(facts: Facts) -> str | None:
+    """``python`` or ``cann``, ``both`` where neither is clearly slower, None where it cannot be told."""
+    idle = facts.dequeue_idle
+    if idle is not None and abs(idle - 0.5) < _EVEN:
+        return "both"
+    return slow_stage(idle)
+
+
 def stage_name(facts: Facts) -> Message:
     """The slow stage of the host in words."""
-    return message(f"finding.stage.{slow_stage(facts.dequeue_idle) or 'host'}")
+    return message(f"finding.stage.{blamed_stage(facts) or 'host'}")
 
 
 def stage_advice(facts: Facts) -> tuple[Message, ...]:
     """What to change on the slow stage of the host."""
-    stage = slow_stage(facts.dequeue_idle)
+    stage = blamed_stage(facts)
     if stage == "cann":
         return advise("cann_cache", "jit_compile", "binding")
     if stage == "python":
@@ -289,7 +299,7 @@ def stage(facts: Facts) -> Draft | Skipped | None:
     late = facts.host_late
     if facts.share(length_of(late)) < facts.limits.stage_share:
         return None
-    slow = slow_stage(idle)
+    slow = blamed_stage(facts)
     if slow is None or idle is None:
         return Skipped(message("finding.needs.dequeue"))
     calls = blamed_calls(facts, late)

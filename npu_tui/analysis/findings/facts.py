@@ -25,6 +25,7 @@ from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.communication import Collective, PlaneArgs
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.operators import kernel_types
+from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import clipped, covered, difference, intersection, union
 from npu_tui.trace.message import Said
 from npu_tui.trace.model import LayerKind, Trace
@@ -36,6 +37,10 @@ Bools = npt.NDArray[np.bool_]
 Cells = dict[str, str | None]
 Span = tuple[I64, I64]
 """Starts and ends (ns) of intervals."""
+
+_FEWEST_STEPS = 3
+_WARM_UP_FACTOR = 1.2
+_WARM_UP_SPREADS = 5.0
 
 NOTHING: Span = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -121,16 +126,21 @@ class Shared(Protocol):
 class Facts:
     """One device of a trace within a window, ns.
 
-    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time.
+    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time. A first step that takes
+    far longer than the others is ``warm_up`` and no part of the window of the whole trace.
     """
 
     def __init__(self, part: DevicePart, shared: Shared) -> None:
         self.part = part
         self._shared = shared
         self.trace = shared.trace
-        self.window = shared.window
         self.limits = shared.thresholds
-        self.whole_steps = shared.step is not None or self.window == EVERYTHING
+        self.whole_steps = shared.step is not None or shared.window == EVERYTHING
+        whole = shared.window == EVERYTHING and shared.step is None
+        self.warm_up = warm_up(shared.trace, shared.steps) if whole else None
+        self.window = shared.window
+        if self.warm_up is not None and self.warm_up.window is not None:
+            self.window = Window(self.warm_up.window.end, EVERYTHING.end, whole=True)
 
     # What the devices share.
 
@@ -165,7 +175,7 @@ class Facts:
         """The collectives of this device that start in the window."""
         if self.part.slices is None:
             return []
-        own = self.part.slices.collective
+        own = self.part.slices.collective & self.window.holds(self.trace.slices.start)
         return [each for each in self._shared.collectives if own[each.item]]
 
     # What the profile has.
@@ -221,7 +231,7 @@ class Facts:
             return float(min(self.window.end, self.trace.end) - max(self.window.start, 0))
         if not self.steps:
             return float(self.total)
-        if self.replay is not None and self._shared.step is None:
+        if self.replay is not None and self._shared.step is None and self.warm_up is None:
             return self.replay.recorded / self.count
         items = [each.item for each in self.steps]
         on_host = float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
@@ -396,6 +406,20 @@ class Facts:
 
     # Slices.
 
+    @once
+    def host_calls(self) -> tuple[I64, I64]:
+        """Start, on its clock, and length of what the host does but for frames of Python and steps; by start."""
+        trace, slices = self.trace, self.trace.slices
+        kinds = ("python", "cann", "other")
+        host = np.array([trace.layers[lane.layer].kind in kinds for lane in trace.lanes] + [False])
+        chosen = host[slices.lane]
+        if "python_function" in trace.categories:
+            chosen &= slices.category != trace.categories.index("python_function")
+        step = np.array([step_number(name) is not None for name in trace.names] + [False])
+        items = np.flatnonzero(chosen & ~step[slices.name])
+        items = items[np.argsort(slices.start[items], kind="stable")]
+        return slices.start[items], slices.end[items] - slices.start[items]
+
     def length(self, items: I64) -> I64:
         """Durations of slices, ns."""
         return self.trace.slices.end[items] - self.trace.slices.start[items]
@@ -456,6 +480,18 @@ class Facts:
         chosen = np.sort(items[np.argsort(-self.length(items), kind="stable")[:most]])
         chosen = chosen[np.argsort(self.trace.slices.start[chosen], kind="stable")]
         return tuple(self.place(item, note(item)) for item in chosen.tolist())
+
+
+def warm_up(trace: Trace, steps: Sequence[Step]) -> Step | None:
+    """The first of at least three ``steps`` if it takes far longer than the others, as compiling and first use do."""
+    numbered = [each for each in steps if each.number is not None and each.window is not None]
+    if len(numbered) < _FEWEST_STEPS:
+        return None
+    items = np.array([each.item for each in numbered])
+    wall = (trace.slices.end[items] - trace.slices.start[items]).astype(np.float64)
+    usual = float(np.median(wall[1:]))
+    spread = float(np.median(np.abs(wall[1:] - usual)))
+    return numbered[0] if wall[0] > max(_WARM_UP_FACTOR * usual, usual + _WARM_UP_SPREADS * spread) else None
 
 
 def length_of(span: Span) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npu_tui.analysis.findings import affinity, communication, compute, config, data, dispatch, host
+from npu_tui.analysis.findings import affinity, communication, compute, config, data, dispatch, host, outliers
 from npu_tui.analysis.findings import hardware_links as links
 from npu_tui.analysis.findings.facts import Facts, Input
 from npu_tui.analysis.findings.ladder import SUMMING_UP, Candidate, climb
@@ -20,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     *links.RULES,
     *compute.RULES,
     *affinity.RULES,
+    *outliers.RULES,
     *data.RULES,
     *config.RULES,
 )

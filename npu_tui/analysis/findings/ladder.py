@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, length_of
 from npu_tui.analysis.findings.gains import Scale, scale_of
 from npu_tui.analysis.findings.model import SEVERITIES, Finding
@@ -19,6 +21,9 @@ SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
 _PART_BELOW = 0.2
+_SHOWS = 0.1
+"""Share of the most that a step holds of a finding, below which the finding is not about that step."""
+_NAMED_STEPS = 6
 _CAUSE_COVERS = 0.8
 _NEARER_COVERS = 0.5
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
@@ -61,9 +66,9 @@ def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int
     weighed = [each for each in others if each.draft.weight and _is_work(each, facts)]
     others = sorted((each for each in others if each not in weighed), key=lambda each: _rank_outside(each, facts))
     steps = [rung for rung in rungs if rung.part_of is None]
-    for each in sorted(weighed, key=lambda each: -each.draft.weight):
-        at = next((k for k, rung in enumerate(steps) if (rung.gain or 0) < each.draft.weight), len(steps))
-        steps.insert(at, Rung(each, None, None, None))
+    # A weight is no gain: it comes after all that is known to shorten the step.
+    weighed.sort(key=lambda each: (SEVERITIES.index(each.draft.severity), -each.draft.weight))
+    steps += [Rung(each, None, None, None) for each in weighed]
     following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
     parts = [rung for rung in rungs if rung.part_of is not None]
     rest = [Rung(each, _own_gain(each, scale), None, None, idle=_counts(each, facts)) for each in others]
@@ -161,13 +166,14 @@ def _nearer(
 def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
     rule, draft = rung.candidate.rule, rung.candidate.draft
     gain = None if rung.gain is None else round(rung.gain / facts.count)
+    steps = steps_of(draft, facts) if rule.id not in SUMMING_UP else ()
     after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)
     return Finding(
         rule.id,
         rule.cls,
         "low" if rung.idle and draft.severity in ("high", "medium") else draft.severity,
         draft.title,
-        sentences(draft.detail, *_outlook(rung, facts, above, following)),
+        sentences(draft.detail, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
         draft.evidence,
         draft.advice,
         gain,
@@ -177,7 +183,40 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         is_hidden(rung.candidate, facts),
         after,
         rung.part_of,
+        steps,
     )
+
+
+def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
+    """The numbers of the steps in which the finding shows: not those with next to nothing of it."""
+    if draft.removes is not None and len(draft.removes[0]):
+        start, end = draft.removes
+    elif draft.evidence:
+        start, end = np.array([(each.start, each.end) for each in draft.evidence], np.int64).T
+    else:
+        return ()
+    weight = [
+        int((end - start + 1)[each.window.holds(start)].sum()) if each.window is not None else 0 for each in facts.steps
+    ]
+    least = _SHOWS * max(weight, default=0)
+    return tuple(
+        each.number
+        for each, own in zip(facts.steps, weight, strict=True)
+        if own and own >= least and each.number is not None
+    )
+
+
+def _steps_in_words(steps: tuple[int, ...], facts: Facts) -> list[Message]:
+    """Which of several steps the finding is about."""
+    numbers = [each.number for each in facts.steps]
+    if len(numbers) < 2 or not steps or not facts.whole_steps:
+        return []
+    if len(steps) == len(numbers):
+        return [message("finding.steps.every")]
+    if len(steps) == 1:
+        return [message("finding.steps.one", step=steps[0], first=numbers[0], last=numbers[-1])]
+    shown = [*steps[:_NAMED_STEPS], *(["…"] if len(steps) > _NAMED_STEPS else [])]
+    return [message("finding.steps.some", count=len(steps), all=len(numbers), steps=shown)]
 
 
 def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> list[Message]:

@@ -38,7 +38,8 @@ class Finding:
     ``gain_ns`` is by how much the step would get shorter once the findings above this one are fixed (None: it cannot
     be told), ``step_after_ns`` the length of the step then. Where ``part_of`` names a finding above that says the same
     from farther away, the gain is contained in that one's, and the step gets no shorter than it leaves it.
-    ``sources`` names the documents the rule is taken from. A ``hidden`` finding is true and not worth the work yet:
+    ``steps`` are the numbers of those it shows in. ``sources`` names the documents the rule is taken from. A ``hidden``
+    finding is true and not worth the work yet:
     the device computes too little of the time.
     """
 
@@ -56,6 +57,7 @@ class Finding:
     hidden: bool = False
     step_after_ns: int | None = None
     part_of: str | None = None
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

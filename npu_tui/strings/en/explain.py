@@ -118,6 +118,14 @@ TEXTS: dict[str, str] = {
         "Python's garbage collector stops the host. Without recorded collections, Free of more than gc_suspect_ms in which the "
         "host calls nothing is suspected, with low confidence."
     ),
+    "explain.OP.OUTLIER": (
+        "Calls of a kernel that take more than outlier_factor times the median of the calls of the same name. Names with "
+        "fewer than 8 calls, or with more than a tenth of slow calls, are not judged: their sizes may differ."
+    ),
+    "explain.HOST.PAUSE": (
+        "Few long times in which the device waits for a launch while no event of the host begins. They hold at least "
+        "pause_share of the host-late time."
+    ),
     "explain.FREQ": "The AI cores run below their full clock while kernels run. 800 MHz and 1800 MHz alone are idle and full clock.",
     "explain.ENV/STARTUP": "Variables of the environment in profiler_metadata.json that cost time, and a task queue that is off.",
     "explain.PROFILER.OVERHEAD": (

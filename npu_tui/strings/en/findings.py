@@ -8,6 +8,10 @@ TEXTS: dict[str, str] = {
     "finding.lines": "{file}:{lines:and}",
     "finding.timed": "{name} {time:time}",
     "finding.counted": "{name} {count:count}",
+    "finding.steps.every": "It shows in every step.",
+    "finding.steps.one": "It shows in step {step} only, of {first}–{last}.",
+    "finding.steps.some": "It shows in {count} of {all} steps: {steps:and}.",
+    "finding.verdict.warm_up": ("Step {step} is left out as warm-up: it takes {time:time}, the others {usual:time}."),
     "finding.outlook.rest": "{gain:time} of it remain after fix 1.",
     "finding.outlook.rest_many": "{gain:time} of it remain after fixes 1–{above}.",
     "finding.outlook.step": "That is {gain:time} per step.",
@@ -34,6 +38,7 @@ TEXTS: dict[str, str] = {
     "finding.bound.communication": "communication",
     "finding.stage.python": "Python",
     "finding.stage.cann": "CANN",
+    "finding.stage.both": "Python and CANN",
     "finding.stage.host": "The host",
     "finding.cause.sync": "the host waited for the device",
     "finding.cause.communication": "a long collective or event wait",
@@ -118,6 +123,11 @@ TEXTS: dict[str, str] = {
     "finding.stage.detail.cann": (
         "The dequeue thread was idle for only {idle:share} of the {late:time} in which the device waited for a "
         "launch: its own calls take the time."
+    ),
+    "finding.stage.title.both": "Python and CANN are both too slow for the device: {time:time}",
+    "finding.stage.detail.both": (
+        "The dequeue thread was idle for {idle:share} of the {late:time} in which the device waited for a launch: about as "
+        "often as not, so both stages take the time."
     ),
     "finding.stage.place": "{time:time} without a launch",
     "finding.interrupt.title": "The device ran dry {count:time|times}, {time:time} in total",
@@ -258,6 +268,17 @@ TEXTS: dict[str, str] = {
         "None of {count:count} kernels has a static shape (kernel_details.csv, OP State), so no graph is compiled."
     ),
     "finding.bound.place": "runs on the AI CPU",
+    "finding.outlier.title": "{count:call is an outlier|calls are outliers}, {name} first: {time:time} above the median",
+    "finding.outlier.detail": "Among equal calls: {kernels:and}.",
+    "finding.outlier.kernel": "{name} {count}×, up to {longest:time} where the median is {median:time}",
+    "finding.outlier.place": "the median of this kernel is {median:time}",
+    "finding.pause.title": "{count:pause|pauses} of the host without a record: {time:time}",
+    "finding.pause.verdict": "DISPATCH: {count:pause|pauses} of the host without a record cost {time:time}",
+    "finding.pause.detail": (
+        "{count:pause holds|pauses hold} {share:share} of the time the device waits for the host, and no operation, call or frame "
+        "begins meanwhile. CPU binding and launch settings do not help here."
+    ),
+    "finding.pause.place": "nothing recorded for {time:time}",
     "finding.dtype.title": "{share:share} of the matrix work is in 32-bit floating point",
     "finding.dtype.detail": "{share:share} of {time:time} of matrix work reads FLOAT: {names:and}.",
     "finding.bandwidth.title": "{share:share} of the kernel time waits for memory",
@@ -421,6 +442,10 @@ TEXTS: dict[str, str] = {
         "Use torch.npu.amp.autocast or bf16: half the time and memory of matrix work; watch the loss."
     ),
     "finding.advice.bandwidth": "Fuse with neighbours so that data stay on the chip; check tiling.",
+    "finding.advice.outlier_shape": "Compare the input shapes of the slow calls with those of the others (record_shapes).",
+    "finding.advice.outlier_neighbour": "See what ran on other streams at the same time: communication or copies take bandwidth.",
+    "finding.advice.pause_look": "Look at what the program does there: a checkpoint, an evaluation, a log, data or a lock.",
+    "finding.advice.pause_record": "Profile with with_stack, or mark parts with record_function, to see the line.",
     "finding.advice.use": "Use {api}.",
     "finding.advice.check_numbers": (
         "Check the numerical results after each replacement; these runs are {share:share} of the computing."
