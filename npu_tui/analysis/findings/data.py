@@ -9,7 +9,7 @@ import numpy as np
 
 from npu_tui.analysis.findings.blame import fetches, memory_calls, starving
 from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import Facts, Span, both, largest, length_of, together, without
+from npu_tui.analysis.findings.facts import GARBAGE_COLLECTION, Facts, Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.gains import without_calls
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise
@@ -180,7 +180,7 @@ def _number(text: str | None) -> float | None:
 def collector(facts: Facts) -> Draft | None:
     """Python's garbage collector at work, or its likely trace where collections are not recorded."""
     limits = facts.limits
-    events = facts.named(("python", "other"), lambda name: name == "GC")
+    events = facts.named(("python", "other"), lambda name: name == GARBAGE_COLLECTION)
     long = events[facts.length(events) >= limits.gc_ms * 1e6]
     if len(long):
         removes = both(facts.on_device(facts.span_of(long)), together(facts.lost, facts.free))

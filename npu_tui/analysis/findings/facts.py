@@ -38,6 +38,8 @@ Cells = dict[str, str | None]
 Span = tuple[I64, I64]
 """Starts and ends (ns) of intervals."""
 
+GARBAGE_COLLECTION = "GC"
+"""The frame that torch_npu's profiler records for a collection (gc_detect_threshold)."""
 _FEWEST_STEPS = 3
 _WARM_UP_FACTOR = 1.2
 _WARM_UP_SPREADS = 5.0
@@ -414,7 +416,8 @@ class Facts:
         host = np.array([trace.layers[lane.layer].kind in kinds for lane in trace.lanes] + [False])
         chosen = host[slices.lane]
         if "python_function" in trace.categories:
-            chosen &= slices.category != trace.categories.index("python_function")
+            collecting = np.array([name == GARBAGE_COLLECTION for name in trace.names] + [False])[slices.name]
+            chosen &= (slices.category != trace.categories.index("python_function")) | collecting
         step = np.array([step_number(name) is not None for name in trace.names] + [False])
         items = np.flatnonzero(chosen & ~step[slices.name])
         items = items[np.argsort(slices.start[items], kind="stable")]

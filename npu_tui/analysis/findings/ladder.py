@@ -195,15 +195,13 @@ def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
         start, end = np.array([(each.start, each.end) for each in draft.evidence], np.int64).T
     else:
         return ()
-    weight = [
-        int((end - start + 1)[each.window.holds(start)].sum()) if each.window is not None else 0 for each in facts.steps
-    ]
+    steps = [each for each in facts.steps if each.window is not None]
+    # What comes before the first kernel of a step belongs to that step.
+    ends = np.array([each.window.end for each in steps if each.window is not None], np.int64)
+    weight = np.bincount(np.searchsorted(ends, start, "right"), end - start + 1, len(steps) + 1)[: len(steps)].tolist()
     least = _SHOWS * max(weight, default=0)
-    return tuple(
-        each.number
-        for each, own in zip(facts.steps, weight, strict=True)
-        if own and own >= least and each.number is not None
-    )
+    shown = [each.number for each, own in zip(steps, weight, strict=True) if own and own >= least]
+    return tuple(number for number in shown if number is not None)
 
 
 def _steps_in_words(steps: tuple[int, ...], facts: Facts) -> list[Message]:

@@ -23,6 +23,7 @@ _RARE = 0.1
 _APART = 2.0
 """How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap."""
 _MOST_PAUSES = 5
+_AS_LONG = 3
 
 
 def outliers(facts: Facts) -> Draft | None:
@@ -130,16 +131,17 @@ def pauses(facts: Facts) -> Draft | None:
 def _silent(facts: Facts, start: int, end: int) -> bool:
     """Whether the host records nothing in the middle of ``[start, end)`` of the device's time.
 
-    A call, an operation or a collection that begins where the pause does and lasts for most of it is what takes the
-    time; a frame of Python around it says nothing.
+    A call, an operation or a collection that lasts about as long is what takes the time; a frame of Python or a part
+    of the program around it says nothing.
     """
     low, high = start - facts.floor, end - facts.floor
-    margin = (high - low) // 20
+    length, margin = high - low, (high - low) // 20
     begins, lasts = facts.host_calls
-    at = np.searchsorted(begins, (low - margin, low + margin, high - margin)).tolist()
+    at = np.searchsorted(begins, (low - _AS_LONG * length, low + margin, high - margin)).tolist()
     if at[1] != at[2]:
         return False
-    return not bool((begins[at[0] : at[1]] + lasts[at[0] : at[1]] > (low + high) // 2).any())
+    begins, lasts = begins[at[0] : at[1]], lasts[at[0] : at[1]]
+    return not bool(((begins + lasts > low + length // 2) & (lasts < _AS_LONG * length)).any())
 
 
 RULES = (

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
-from jobs import check, facts_of, job, measured
+import pytest
+from jobs import by_id, check, facts_of, job, measured
+from launcher import Launcher
 from troubled import TROUBLED
 
 from npu_tui.analysis.findings.facts import Beside
+from npu_tui.analysis.findings.ladder import steps_of
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.strings import words
@@ -97,3 +101,57 @@ def test_a_share_is_never_of_nothing() -> None:
         draft = check("OP.AFFINITY_API", facts_of(job(trouble)))
         if isinstance(draft, Draft):
             assert "0.0%" not in " ".join(words(each) for each in draft.advice)
+
+
+def test_one_slow_call_among_equals(monkeypatch) -> None:
+    own, calls = Launcher._kernel, count()
+
+    def kernel(self, start, name, task_type, kind, duration, *rest):
+        slow = kind == "MatMulV2" and next(calls) == 20
+        return own(self, start, name, task_type, kind, duration * 20 if slow else duration, *rest)
+
+    quiet = facts_of(measured(replace(TROUBLED["healthy"], seed=3)))
+    assert check("OP.OUTLIER", quiet) is None
+    monkeypatch.setattr(Launcher, "_kernel", kernel)
+    found = measured(replace(TROUBLED["healthy"], seed=3))
+    draft = check("OP.OUTLIER", facts_of(found))
+    assert isinstance(draft, Draft)
+    assert draft.title.args["count"] == 1
+    finding = by_id(found.findings)["OP.OUTLIER"]
+    assert len(finding.steps) == 1
+    assert "only" in words(finding.detail)
+    assert finding.gain_ns is not None
+    assert finding.gain_ns * 3 == pytest.approx(draft.title.args["time"], rel=0.1)  # of three steps
+
+
+def test_a_pause_without_a_record() -> None:
+    paused = replace(TROUBLED["slow_python"], seed=3, with_stack=False)
+    line = replace(paused.slow_lines[0], extra_ns=12_000_000)
+    draft = check("HOST.PAUSE", facts_of(measured(replace(paused, slow_lines=(line,)))))
+    assert isinstance(draft, Draft)
+    assert not any("binding" in words(each) for each in draft.advice)
+    assert check("HOST.PAUSE", facts_of(job("slow_python"))) is None
+    assert check("HOST.PAUSE", facts_of(job("collection"))) is None  # the collection is recorded
+    assert check("HOST.PAUSE", facts_of(job("loader"))) is None
+
+
+def test_a_slow_first_step_is_warm_up() -> None:
+    slow = replace(TROUBLED["loader"], seed=3, steps=4, dataloader_ns=100_000, stalled_step=0, stall_ns=60_000_000)
+    found = measured(slow)
+    facts = facts_of(found)
+    assert facts.warm_up is not None
+    assert len(facts.steps) == 3
+    assert "DATA.LOADER" not in by_id(found.findings)
+    assert "warm-up" in words(by_id(found.findings)["VERDICT"].detail)
+    later = facts_of(measured(replace(slow, stalled_step=2)))
+    assert later.warm_up is None
+    draft = check("DATA.LOADER", later)
+    assert isinstance(draft, Draft)
+    assert len(steps_of(draft, later)) == 1
+
+
+def test_a_weight_comes_after_every_gain() -> None:
+    for trouble in ("transfers", "slow_python", "ai_cpu"):
+        ladder = [each for each in job(trouble).findings.findings if each.severity != "info" and not each.part_of]
+        gains = [each.gain_ns is not None and each.step_after_ns is not None for each in ladder]
+        assert gains == sorted(gains, reverse=True)
