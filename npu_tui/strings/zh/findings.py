@@ -8,6 +8,10 @@ TEXTS: dict[str, str] = {
     "finding.lines": "{file}:{lines:and}",
     "finding.timed": "{name} {time:time}",
     "finding.counted": "{name} {count:count}",
+    "finding.steps.every": "每个 step 都出现。",
+    "finding.steps.one": "只出现在 step {step}（{first}–{last}）。",
+    "finding.steps.some": "出现在 {all} 个 step 中的 {count} 个：{steps:and}。",
+    "finding.verdict.warm_up": "step {step} 视为预热，不计入：耗时 {time:time}，其余 step 为 {usual:time}。",
     "finding.outlook.rest": "解决第 1 条之后还剩 {gain:time}。",
     "finding.outlook.rest_many": "解决第 1–{above} 条之后还剩 {gain:time}。",
     "finding.outlook.step": "即每个 step {gain:time}。",
@@ -34,6 +38,7 @@ TEXTS: dict[str, str] = {
     "finding.bound.communication": "通信",
     "finding.stage.python": "Python",
     "finding.stage.cann": "CANN",
+    "finding.stage.both": "Python 和 CANN",
     "finding.stage.host": "Host",
     "finding.cause.sync": "Host 等待设备",
     "finding.cause.communication": "耗时长的集合通信或 Event 等待",
@@ -96,6 +101,8 @@ TEXTS: dict[str, str] = {
     "finding.stage.detail.cann": (
         "设备等待下发的 {late:time} 中，Dequeue 线程只有 {idle:share} 空闲：时间花在它自己的调用上。"
     ),
+    "finding.stage.title.both": "Python 和 CANN 两级下发都跟不上设备：{time:time}",
+    "finding.stage.detail.both": "设备等待下发的 {late:time} 中，dequeue 线程有 {idle:share} 的时间空闲，约各占一半，两级都在耗时。",
     "finding.stage.place": "{time:time} 没有下发",
     "finding.interrupt.title": "设备断流 {count:count} 次，共 {time:time}",
     "finding.interrupt.detail": (
@@ -215,6 +222,14 @@ TEXTS: dict[str, str] = {
         "{count:count} 个 kernel 中没有一个是静态 shape（kernel_details.csv 的 OP State），因此没有编译成图。"
     ),
     "finding.bound.place": "在 AI CPU 上执行",
+    "finding.outlier.title": "{count} 次调用异常偏慢，首先是 {name}：比中位数多 {time:time}",
+    "finding.outlier.detail": "同名调用之中：{kernels:and}。",
+    "finding.outlier.kernel": "{name} {count}×，最长 {longest:time}，中位数 {median:time}",
+    "finding.outlier.place": "该算子的中位数为 {median:time}",
+    "finding.pause.title": "Host 有 {count} 次无记录的停顿：{time:time}",
+    "finding.pause.verdict": "下发：Host 有 {count} 次无记录的停顿，损失 {time:time}",
+    "finding.pause.detail": "{count} 次停顿占设备等待 Host 时间的 {share:share}，期间没有任何算子、调用或 Python 帧开始。绑核和下发参数对此无效。",
+    "finding.pause.place": "{time:time} 内无记录",
     "finding.dtype.title": "{share:share} 的矩阵计算是 32 位浮点",
     "finding.dtype.detail": "{time:time} 的矩阵计算中有 {share:share} 读取 FLOAT：{names:and}。",
     "finding.bandwidth.title": "{share:share} 的 kernel 时间在等内存",
@@ -343,6 +358,10 @@ TEXTS: dict[str, str] = {
         "使用 torch.npu.amp.autocast 或 bf16：矩阵计算的时间和内存减半；注意观察 loss。"
     ),
     "finding.advice.bandwidth": "与相邻算子融合，让数据留在片上；检查 tiling。",
+    "finding.advice.outlier_shape": "对比慢调用与其他调用的输入 shape（record_shapes）。",
+    "finding.advice.outlier_neighbour": "查看同一时间其他流上在执行什么：通信或拷贝会占用带宽。",
+    "finding.advice.pause_look": "查看程序在此处做什么：保存 checkpoint、评估、日志、数据或锁。",
+    "finding.advice.pause_record": "打开 with_stack 采集，或用 record_function 标记代码段，即可看到代码行。",
     "finding.advice.use": "使用 {api}。",
     "finding.advice.check_numbers": "每次替换后请核对数值结果；这些序列占计算的 {share:share}。",
     "finding.advice.workers": "设置 num_workers=4 和 prefetch_factor=2：目前在训练进程中取数据。",
