@@ -126,7 +126,7 @@ TEXTS: dict[str, str] = {
         "Few long times in which the device waits for a launch while no event of the host begins. They hold at least "
         "pause_share of the host-late time."
     ),
-    "explain.FREQ": "The AI cores run below their full clock while kernels run. 800 MHz and 1800 MHz alone are idle and full clock.",
+    "explain.FREQ": "The AI cores run below their full clock while kernels run. Full is the highest clock that is recorded; a constant clock is not judged.",
     "explain.ENV/STARTUP": "Variables of the environment in profiler_metadata.json that cost time, and a task queue that is off.",
     "explain.PROFILER.OVERHEAD": (
         "Kernels that had been launched in time start a fixed pause behind the one before, in a tight cluster with nothing below: "

@@ -106,7 +106,7 @@ TEXTS: dict[str, str] = {
     ),
     "explain.OP.OUTLIER": "同名算子的某些调用耗时超过中位数的 outlier_factor 倍。调用少于 8 次，或慢调用超过十分之一的名称不作判断：其 shape 可能不同。",
     "explain.HOST.PAUSE": "少数几段较长的时间里设备在等待下发，而 Host 没有任何事件开始；它们至少占 Host 下发慢时间的 pause_share。",
-    "explain.FREQ": "kernel 执行期间 AI Core 低于满频。仅有 800 MHz 和 1800 MHz 时，分别为空闲频率和满频。",
+    "explain.FREQ": "kernel 执行期间 AI Core 低于满频。满频取记录中的最高频率；恒定不变的频率不作判断。",
     "explain.ENV/STARTUP": "profiler_metadata.json 中影响性能的环境变量，以及未开启的任务队列。",
     "explain.PROFILER.OVERHEAD": (
         "及时下发的 kernel 在前一个结束后总要停一段固定的时间才开始，且集中在一个很窄的范围内：很可能是采集本"
