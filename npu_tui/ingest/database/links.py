@@ -166,10 +166,12 @@ def _owners(calls: Calls, tid: I64, time: I64) -> I64:
 def _innermost(calls: Calls, among: I64, tid: I64, time: I64) -> I64:
     """The innermost of the slices ``among`` that is open at ``time`` on thread ``tid``, -1 without one; (n,)."""
     among = among[calls.ends.time[among] != INVALID]
+    if not len(among):
+        return np.full(len(time), -1, np.int64)
     threads, lane = numbered(calls.tid[among])
     start, end = calls.ends.time[among], calls.until[among]
     order = np.lexsort((-end, start, lane))
     bounds = np.searchsorted(lane[order], np.arange(len(threads) + 1))
     index = LaneIndex(bounds[:-1], bounds[1:], start[order], end[order])
     found = index.innermost(matched(threads, tid).astype(np.int32), time)
-    return np.where(found >= 0, among[order][np.maximum(found, 0)], -1) if len(among) else found
+    return np.where(found >= 0, among[order][np.maximum(found, 0)], -1)

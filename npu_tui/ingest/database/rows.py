@@ -267,15 +267,12 @@ class _Walk:
             last = min(low + step - 1, high)
             taken = self._piece(low, last)
             low = last + 1
-            if taken < step // _SPARSE and step < _LONGEST_STEP << 20:
-                step *= 4
-            elif step > _LONGEST_STEP:
-                step = _LONGEST_STEP
+            step = step * 4 if taken < step // _SPARSE else min(step, _LONGEST_STEP)
 
     def _lowest(self) -> int | None:
-        query = f"SELECT min(rowid) {self._from} WHERE rowid > ?"
-        found: int | None = self._connection.execute(query, (PADDED,)).fetchone()[0]
-        return found
+        # The plus makes SQLite look at the rows themselves: the way to them may lead to a padded page.
+        found = self._connection.execute(f"SELECT rowid {self._from} WHERE +rowid > ? LIMIT 1", (PADDED,)).fetchone()
+        return int(found[0]) if found else None
 
     def _highest(self) -> int:
         """The highest row number; behind a damaged end of the table the highest that can be reached."""
