@@ -82,10 +82,10 @@ def small_database(path: Path) -> Path:
     rows["STEP_TIME"].append((7, START, end))
     rows["STRING_IDS"] = [(number, word) for word, number in strings.items()]
     rows |= {name: list(values.items()) for name, values in ENUMS.items()}
-    with sqlite3.connect(path) as connection:
+    with sqlite3.connect(path) as out:
         for statement in create(SCHEMA, INDEXES):
-            connection.execute(statement)
+            out.execute(statement)
         for name, own in rows.items():
-            connection.executemany(f"INSERT INTO {name} VALUES ({','.join('?' * len(own[0]))})", own)
-    connection.close()
+            out.executemany(f"INSERT INTO {name} VALUES ({','.join('?' * len(own[0]))})", own)
+    out.close()
     return path

@@ -117,7 +117,7 @@ def test_nearly_all_is_read_of_one_that_lacks_its_last_page(database: Path) -> N
         (b"", "byte 0: the file is empty"),
         (b"SQLite", "byte 6: the file ends in the header"),
         (b"SQLite format 3\0" + bytes(20), "byte 36: the file ends in the header"),
-        (os.urandom(4096).replace(b"SQLite", b"Sqlite"), "an encrypted one"),
+        (hashlib.sha512(b"key").digest() * 64, "an encrypted one"),
         (b"[{}]" * 100, "found something else"),
         (b"SQLite format 3\0" + bytes(4000), "damaged"),
     ],
