@@ -110,6 +110,7 @@ def open_database(path: Path) -> Database:
     so is what lies behind the end of a file that was cut off. A database that is locked is read as it lies on disk.
     Raises ``InputError`` if there is none that can be read.
     """
+    given = path
     try:
         header, size = header_of(path), path.stat().st_size
         copy: object = None
@@ -135,9 +136,9 @@ def open_database(path: Path) -> Database:
                     notes.append(message("odd.db_locked"))
         return Database(path, connection, header, size, notes, copy)
     except sqlite3.DatabaseError as error:
-        raise InputError(message("input.db_tables", path=str(path), why=str(error))) from error
+        raise InputError(message("input.db_tables", path=str(given), why=str(error))) from error
     except OSError as error:
-        raise InputError(message("input.db_unreadable", path=str(path), why=error.strerror or str(error))) from error
+        raise InputError(message("input.db_unreadable", path=str(given), why=error.strerror or str(error))) from error
 
 
 def is_whole(path: Path) -> bool:
