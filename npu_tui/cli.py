@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
 
 from npu_tui.commands.language import choose_language
-from npu_tui.commands.streams import DONE, INTERRUPTED, UNREADABLE, USAGE, drop_output, refuse
+from npu_tui.commands.streams import DEBUG, DONE, INTERNAL, INTERRUPTED, UNREADABLE, USAGE, drop_output, refuse
 from npu_tui.strings import say, speak
 
 _COMMANDS = {
@@ -36,8 +37,15 @@ def main(argv: list[str] | None = None) -> int:
     command = words[0] if words and words[0] in _COMMANDS else ""
     if sys.stdout is None:  # the shell has closed it
         return refuse(say("cli.no_stdout"))
+    if sys.stderr is None:  # the next file that is opened must not take its place
+        sys.stderr = sys.__stderr__ = open(os.devnull, "w", encoding="utf-8")  # type: ignore[misc]  # noqa: SIM115
+    return guarded_main(lambda: _run(command, words[1:] if command else words))
+
+
+def guarded_main(run: Callable[[], int]) -> int:
+    """The exit code of ``run``; an error that it does not handle is one line."""
     try:
-        return _run(command, words[1:] if command else words)
+        return run()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader has seen enough
@@ -50,18 +58,25 @@ def main(argv: list[str] | None = None) -> int:
     except MemoryError:
         return refuse(say("cli.no_memory"))
     except Exception as error:
-        code = _refusal(error)
-        if code is None:
-            raise
-        return refuse(error, code)
+        return refuse(*_refusal(error))
 
 
-def _refusal(error: Exception) -> int | None:
-    """The exit code of an input or settings file that is refused with a line of its own; None for anything else."""
+def _refusal(error: Exception) -> tuple[Exception | str, int]:
+    """What to say about an error, and the exit code: input and settings files are refused with a line of their own."""
     from npu_tui.ingest.errors import InputError
     from npu_tui.settings import SettingsError
 
-    return UNREADABLE if isinstance(error, InputError) else USAGE if isinstance(error, SettingsError) else None
+    if isinstance(error, InputError):
+        return error, UNREADABLE
+    if isinstance(error, SettingsError):
+        return error, USAGE
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return say("cli.no_threads"), UNREADABLE
+    if os.environ.get(DEBUG):
+        import traceback
+
+        traceback.print_exception(error)
+    return say("app.crashed", error=f"{type(error).__name__}: {error}", variable=DEBUG), INTERNAL
 
 
 def _run(command: str, words: list[str]) -> int:

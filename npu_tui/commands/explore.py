@@ -59,36 +59,36 @@ def explore(
             write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
         return DONE
 
-    openings[0].start()  # before Textual is imported, which takes as long as they need
-    settings = read_settings()
-    if settings is None:
-        openings[0].close()
-        return USAGE
-    if not sys.stderr.isatty():
-        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
-    from concurrent.futures import ThreadPoolExecutor
+    from npu_tui.tui.terminal.terminal import Guard, find_terminal
 
-    from npu_tui.tui.terminal.terminal import find_terminal, guarded
+    with Guard() as guard:
+        openings[0].start()  # before Textual is imported, which takes as long as they need
+        try:
+            settings = read_settings()
+            if settings is None:
+                return USAGE
+            if sys.__stderr__ is None or not sys.__stderr__.isatty():
+                sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
+            from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(1) as beside:  # the terminal answers while the rest is imported
-        theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
-        asked = beside.submit(find_terminal, theme, glyphs)
-        from npu_tui.tui.app import NpuTui
-        from npu_tui.tui.flags import default_notes
+            with ThreadPoolExecutor(1) as beside:  # the terminal answers while the rest is imported
+                theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+                asked = beside.submit(find_terminal, theme, glyphs)
+                from npu_tui.tui.app import NpuTui
+                from npu_tui.tui.flags import default_notes
 
-        terminal = asked.result()
-    from npu_tui.analysis.thresholds import Thresholds
+                terminal = asked.result()
+            from npu_tui.analysis.thresholds import Thresholds
 
-    thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
-    notes = Path(options.notes) if options.notes else default_notes()
-    seen = default_notes().with_name("seen")
-    app = NpuTui(openings, terminal=terminal, thresholds=thresholds, start=start, notes=notes, seen=seen)
-    try:
-        with guarded(app.leave):
+            thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
+            notes = Path(options.notes) if options.notes else default_notes()
+            seen = default_notes().with_name("seen")
+            app = NpuTui(openings, terminal=terminal, thresholds=thresholds, start=start, notes=notes, seen=seen)
+            guard.draws(app.leave)
             failure = app.run()
-    finally:
-        for opening in openings:
-            opening.close()
+        finally:
+            for opening in openings:
+                opening.close()
     code = app.return_code or DONE if failure is None else refuse(failure)
     if app.beside.is_busy:
         end_process(code)

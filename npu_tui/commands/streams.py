@@ -11,7 +11,9 @@ from typing import NoReturn
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
-DONE, FAILED, USAGE, UNREADABLE, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, USAGE, UNREADABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
+DEBUG = "NPU_TUI_DEBUG"
+"""The variable of the environment that asks for a whole traceback after an internal error."""
 
 
 def write(text: str | bytes) -> None:

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 from rich.console import Console, RenderableType
 from rich.text import Text
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
 
@@ -24,8 +25,9 @@ from npu_tui.tui.keys.bindings import quit_bindings
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session
+from npu_tui.tui.sheets.modal import Palette
 from npu_tui.tui.terminal.clipboard import to_tmux
-from npu_tui.tui.terminal.internals import PlainApp, events_of
+from npu_tui.tui.terminal.internals import PlainApp, SteadyDriver, events_of
 from npu_tui.tui.terminal.repaint import Repaint
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.terminal.theme import THEMES
@@ -36,6 +38,7 @@ from npu_tui.view.walk.start import Start
 _DEBUG = "NPU_TUI_DEBUG"
 _LAST_ANSWER_SECONDS = 0.4
 _LAST_ANSWERS = 20
+_MOUNTED_SECONDS = 0.01
 _SWITCH_SECONDS = 0.001
 """Threads that search or compute give way to the keys after this time, a fifth of what Python grants them."""
 _COLOUR_SYSTEMS: dict[str, Literal["truecolor", "256", "standard"]] = {
@@ -53,7 +56,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     """
 
     TITLE = "npu-tui"
-    CSS = "CommandPalette SearchIcon { display: none; }"
+    CSS = "Palette SearchIcon { display: none; }"
     """Its picture has no counterpart in plain glyphs, and terminals differ about its width."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", show=False, priority=True),
@@ -74,7 +77,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         seen: Path | None = None,
     ) -> None:
         """Opens at ``start``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run."""
-        super().__init__()
+        super().__init__(driver_class=SteadyDriver)
         self.use_command_palette = True
         self.bind_first(quit_bindings())
         self._start = start
@@ -85,6 +88,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self._loading: LoadingScreen | None = None
         self._main: MainScreen | None = None
         self._leaving = 0
+        self._early: list[events.Event] = []
         self.beside = Beside()
         self._thresholds = thresholds
         self.terminal = terminal or Terminal()
@@ -113,7 +117,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         if not self.is_headless:
             asyncio.get_running_loop().set_default_executor(self.beside)
         # What was typed while the terminal was asked comes first.
-        for event in events_of(self.terminal.typed.decode("utf-8", "replace")):
+        for event in events_of(self.terminal.typed):
             event.set_sender(self)
             self.post_message(event)
         if self._session is not None:
@@ -121,6 +125,36 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         elif self._openings:
             self._loading = LoadingScreen(self._openings, self._thresholds)
             self.push_screen(self._loading)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keys that come before what they are for is there are kept until it is."""
+        typed = isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded
+        if typed and (self._early or not self._takes_keys) and getattr(event, "key", "") != "ctrl+c":
+            if not self._early:
+                self.set_timer(_MOUNTED_SECONDS, self._release)
+            self._early.append(event)
+        else:
+            await super().on_event(event)
+
+    @property
+    def _takes_keys(self) -> bool:
+        """Whether the screen on top is there as a whole."""
+        return self.screen.is_mounted and (self.screen.focused is not None or not isinstance(self.screen, Palette))
+
+    async def _release(self) -> None:
+        """Take up the keys that were kept, as far as the screens are there by now."""
+        early, self._early = self._early, []
+        for number, event in enumerate(early):
+            if not self._takes_keys:
+                self._early = early[number:]
+                self.set_timer(_MOUNTED_SECONDS, self._release)
+                return
+            await self.on_event(event)
+
+    def on_steady_driver_strange(self) -> None:
+        """Say that the terminal sends what cannot be read."""
+        if self._main is not None:
+            self._main.tell(say("keys.not_utf8"))
 
     def action_interrupt(self) -> None:
         """Leave at once, as Ctrl+C does elsewhere."""
@@ -161,7 +195,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         """One line instead of Textual's pages of locals, unless those are asked for."""
         if os.environ.get(_DEBUG):
             return None
-        return Text(say("app.crashed", error=printable(error), variable=_DEBUG)), INTERNAL
+        return Text(f"npu-tui: {say('app.crashed', error=printable(error), variable=_DEBUG)}"), INTERNAL
 
     def _explore(self, session: Session) -> None:
         """Explore ``session``, from where the user is if there is less of it on screen."""

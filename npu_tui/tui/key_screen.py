@@ -15,6 +15,7 @@ from npu_tui.tui.explore.editor import open_line
 from npu_tui.tui.keys.bindings import ASKING, screen_bindings
 from npu_tui.tui.keys.commands import COMMANDS
 from npu_tui.tui.keys.key_names import is_han
+from npu_tui.tui.sheets.modal import Palette
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.terminal.internals import bind
 from npu_tui.tui.widgets.header import StatusLine
@@ -80,7 +81,7 @@ class KeyScreen(Screen[None], inherit_bindings=False):
         self.focus_next()
 
     def _open_palette(self) -> None:
-        self.app.action_command_palette()
+        self.app.push_screen(Palette())
 
     def copy(self, text: str) -> None:
         """Give ``text`` to the clipboard."""

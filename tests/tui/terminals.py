@@ -25,6 +25,18 @@ _NEVER_RESET = {b"2026"}
 Answers = Callable[[bytes], bytes]
 
 
+def modes_left(output: bytes) -> set[str]:
+    """The modes that a program has set and not reset in what it wrote."""
+    modes: set[str] = set()
+    for numbers, way in _MODE.findall(output):
+        for number in numbers.split(b";"):
+            (modes.add if way == b"h" else modes.discard)(number.decode())
+    pushed = sum(1 if way == b">" else -1 for way in _KITTY.findall(output))
+    # Wrapping and the cursor are on before a program begins.
+    usual = {"7", "25"}
+    return (modes ^ usual if {"7", "25"} <= modes else modes | usual) - {"2026"} | ({"kitty"} if pushed else set())
+
+
 class Terminal:
     """``command`` in a terminal of ``size`` (columns, rows); ``answers`` gives what it replies to what is written."""
 
@@ -95,14 +107,7 @@ class Terminal:
 
     def modes(self) -> set[str]:
         """The modes that the program has set and not reset."""
-        modes: set[str] = set()
-        for numbers, way in _MODE.findall(self.output):
-            for number in numbers.split(b";"):
-                (modes.add if way == b"h" else modes.discard)(number.decode())
-        pushed = sum(1 if way == b">" else -1 for way in _KITTY.findall(self.output))
-        # Wrapping and the cursor are on before a program begins.
-        usual = {"7", "25"}
-        return (modes ^ usual if {"7", "25"} <= modes else modes | usual) - {"2026"} | ({"kitty"} if pushed else set())
+        return modes_left(self.output)
 
     def close(self) -> None:
         if self._code is None and not self._ended():

@@ -95,8 +95,20 @@ def test_one_lost_answer_does_not_stop_the_asking_but_three_in_a_row_do(clock: C
 def test_answers_nobody_asked_for_are_ignored(clock: Clock) -> None:
     pace = Pace(clock)
     pace.answer()
+    for _ in range(5):
+        assert pace.wait() == 0
+        pace.question()
+    assert pace.on_the_way == 5
+
+
+def test_an_answer_after_its_question_was_given_up_is_ignored(clock: Clock) -> None:
+    pace = Pace(clock)
     pace.question()
-    assert pace.on_the_way == 1
+    clock.now += 1.2
+    assert pace.wait() == 0
+    pace.answer()
+    assert pace.wait() == 0
+    assert pace.question() == ""
 
 
 async def handled(driver: Driver) -> None:

@@ -12,6 +12,7 @@ TEXTS: dict[str, str] = {
     "cli.no_stdout": "standard output is closed; give it a place to go",
     "cli.stdout": "standard output",
     "cli.no_memory": "not enough memory; close other programs, or use a machine that has more",
+    "cli.no_threads": "the system starts no more threads; close other programs, or raise its limit (ulimit -u)",
     "cli.report": "print what the explorer shows",
     "cli.format": "text (the default), markdown, html or json",
     "cli.range": "only this time, such as 12ms..14ms; either end may be left out",

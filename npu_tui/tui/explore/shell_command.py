@@ -26,8 +26,21 @@ def command_here(explorer: Explorer, search: str, tab: str) -> str:
         tab=tab,
         offsets=offsets_of(scene),
     )
-    words = shlex.join([*_program(), *map(str, _paths(explorer)), *start.words()])
-    return words.encode(errors="replace").decode()  # a clipboard takes text only, and not every path is one
+    return " ".join(map(quoted, [*_program(), *map(str, _paths(explorer)), *start.words()]))
+
+
+def quoted(word: str) -> str:
+    """``word`` for a shell; what is not printable, or no character at all, as bash, zsh and ksh escape it."""
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = (char if char.isprintable() and char not in "\\'" else _escaped(char) for char in word)
+    return f"$'{''.join(plain)}'"
+
+
+def _escaped(char: str) -> str:
+    """``char`` byte by byte; paths that are no text hold their bytes as surrogates."""
+    errors = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", errors))
 
 
 def is_piped(explorer: Explorer) -> bool:

@@ -8,11 +8,11 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
 from npu_tui.tui.flags import Flag, Flags
+from npu_tui.tui.sheets.modal import Modal
 
 
 class Choice(NamedTuple):
@@ -22,7 +22,7 @@ class Choice(NamedTuple):
     flag: Flag
 
 
-class FlagSheet(ModalScreen["Choice | None"]):
+class FlagSheet(Modal["Choice | None"]):
     """Lists the flags of ``flags``; dismissed with what is to be done, or None."""
 
     DEFAULT_CSS = """

@@ -8,16 +8,16 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from npu_tui.strings import say
 from npu_tui.tui.keys.commands import BY_ID
 from npu_tui.tui.keys.key_names import delivered
 from npu_tui.tui.sheets.help import Focus, help_text
+from npu_tui.tui.sheets.modal import Modal
 
 
-class HelpSheet(ModalScreen[None]):
+class HelpSheet(Modal[None]):
     """All keys by task for what has the ``focus``; ``why_not`` says which can do nothing just now."""
 
     DEFAULT_CSS = """
@@ -61,8 +61,7 @@ class HelpSheet(ModalScreen[None]):
         if event.key == "escape" and self._wanted:
             self._find("")
         elif event.key == "escape" or event.key in {name for key in BY_ID["help"].keys for name in delivered(key)}:
-            if self.is_current:  # and not on its way out already, which would close what is below
-                self.dismiss()
+            self.dismiss()
         elif event.key == "backspace":
             self._find(self._wanted[:-1])
         elif event.character is not None and event.is_printable:

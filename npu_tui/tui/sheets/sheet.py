@@ -6,15 +6,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from npu_tui.strings import say
 from npu_tui.tui.keys.bindings import closing_bindings
+from npu_tui.tui.sheets.modal import Modal
 from npu_tui.tui.terminal.internals import bind
 
 
-class Sheet(ModalScreen[None]):
+class Sheet(Modal[None]):
     """Shows ``content`` under ``title``; it scrolls where it is longer than the screen."""
 
     DEFAULT_CSS = """

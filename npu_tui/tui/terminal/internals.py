@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from rich.console import RenderableType
 from rich.segment import Segment
-from rich.traceback import Traceback
+from textual import events, messages
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.cache import FIFOCache
+from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import DataTable
+
+from npu_tui.tui.terminal.sequences import Cutter, Piece, within
 
 Result = TypeVar("Result")
 
@@ -36,13 +43,98 @@ USED: tuple[tuple[type, tuple[str, ...]], ...] = (
     (Screen, ("_bindings", "_compositor")),
     (Strip, ("_cell_count", "_cell_length", "_link_ids", "_render_cache", "_segments")),
     (DataTable, ("_clear_caches",)),
+    (LinuxDriver, ("_get_terminal_size",)),
 )
 """The private attributes used below, by the class that has them."""
 
 
-def events_of(text: str) -> list[Message]:
-    """What Textual reads from ``text`` that a terminal sent."""
-    return list(XTermParser().feed(text))
+_LARGEST = 10_000
+"""Columns and rows of a terminal that are believed."""
+
+_ASKED_IN_VAIN = (events.Resize, messages.InBandWindowResize)
+"""What a terminal tells of its size; the system knows it, also of terminals that never tell or that tell tales."""
+
+
+class Reader:
+    """Events from what a terminal of ``size`` (columns, rows) sends, in whatever parts and states it comes."""
+
+    def __init__(self, size: Callable[[], tuple[int, int]]) -> None:
+        self._size = size
+        self._cutter = Cutter()
+        self._parser = XTermParser()
+
+    def read(self, data: bytes) -> Iterator[Message]:
+        """The events that are whole with ``data``."""
+        return self._events(self._cutter.cut(data))
+
+    def rest(self) -> Iterator[Message]:
+        """The events that are whole because nothing follows."""
+        return self._events(self._cutter.rest())
+
+    @property
+    def strange(self) -> int:
+        """How many bytes were no UTF-8."""
+        return self._cutter.strange
+
+    def _events(self, pieces: Iterable[Piece]) -> Iterator[Message]:
+        for kind, text in pieces:
+            if kind == "paste":
+                yield events.Paste(text)
+                continue
+            found = self._parsed(within(text, *self._size()) if kind == "sequence" else text, kind == "key")
+            if kind != "text" and not found:
+                self._parser = XTermParser()  # it would take what follows for the rest of a sequence
+            yield from (event for event in found if not isinstance(event, _ASKED_IN_VAIN))
+
+    def _parsed(self, text: str, is_whole: bool) -> list[Message]:
+        try:
+            found = list(self._parser.feed(text))
+            if is_whole:
+                found += self._parser.feed("")
+                self._parser = XTermParser()
+        except Exception:  # whatever a terminal sends, it is no reason to end
+            self._parser = XTermParser()
+            return []
+        return found
+
+
+class SteadyDriver(LinuxDriver):
+    """The terminal as Textual drives it, but that nothing it sends or claims ends or stops the program."""
+
+    class Strange(Message):
+        """The terminal sends bytes that are no UTF-8."""
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        for number in (self.fileno, 2, 1):
+            with suppress(OSError):
+                width, height = os.get_terminal_size(number)
+                if width > 0 and height > 0:
+                    return min(width, _LARGEST), min(height, _LARGEST)
+        return 80, 25
+
+    def run_input_thread(self) -> None:
+        """Read what the terminal sends until the program ends."""
+        reader, told = Reader(self._get_terminal_size), False
+        while not self.exit_event.is_set():
+            try:
+                ready = select.select([self.fileno], [], [], 0.05)[0]
+                data = os.read(self.fileno, 1 << 14) if ready else b""
+            except OSError:  # the terminal is gone
+                ready, data = [self.fileno], b""
+            if ready and not data:
+                os.kill(os.getpid(), signal.SIGHUP)
+                return
+            for message in reader.read(data) if data else reader.rest():
+                self.process_message(message)
+            if reader.strange and not told:
+                told = True
+                self.send_message(self.Strange())
+
+
+def events_of(data: bytes) -> list[Message]:
+    """What Textual reads from ``data`` that a terminal sent."""
+    reader = Reader(lambda: (_LARGEST, _LARGEST))
+    return [*reader.read(data)]
 
 
 class BareStrip(Strip):
@@ -104,7 +196,8 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
 
     def panic(self, *renderables: RenderableType) -> None:
         """End after an error outside of the event loop."""
-        stacks = [stack for one in renderables if isinstance(one, Traceback) for stack in one.trace.stacks[:1]]
+        # A traceback of Rich, whose module takes long to import.
+        stacks = [stack for one in renderables if hasattr(one, "trace") for stack in one.trace.stacks[:1]]
         if not self._end_with(*(f"{stack.exc_type}: {stack.exc_value}" for stack in stacks)):
             super().panic(*renderables)
 

@@ -46,9 +46,9 @@ class Pace:
         return QUESTION
 
     def answer(self) -> None:
-        """The terminal has shown the oldest frame."""
-        self._answered, self._losses = True, 0
+        """The terminal has shown the oldest frame; where none is on its way, nobody has asked."""
         if self._sent:
+            self._answered, self._losses = True, 0
             self._latency = min(self._latency, self._clock() - self._sent.popleft())
 
     @property

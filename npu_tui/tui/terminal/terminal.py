@@ -16,8 +16,8 @@ import termios
 import threading
 import time
 import tty
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -178,52 +178,61 @@ _QUIET = (
     "\x1b[?1004l\x1b[?2004l\x1b[?2048l\x1b[?2026l\x1b[?7h\x1b[?25h\x1b[0m"  # focus, paste, resize, frames, wrap, cursor
 )
 _LEAVE = "\x1b[<u\x1b[?1049l"
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _GRACE = 2.0
 """Seconds that the program has to end in order after a signal."""
 
 
-@contextmanager
-def guarded(stop: Callable[[int], None]) -> Iterator[None]:
-    """Run the body and leave the terminal as it was, whatever ends the body.
+class Guard:
+    """Leaves the terminal as it was, whatever ends the body of the ``with``.
 
-    SIGINT, SIGTERM and SIGHUP call ``stop`` with the exit code in the event loop of the body; if that is stuck, the
-    process ends all the same.
+    SIGINT, SIGTERM, SIGHUP and SIGQUIT end the program with their exit code. Once it draws they call ``stop`` in its
+    event loop; if that is stuck, the process ends all the same.
     """
-    before = _attributes()
 
-    def restore(in_order: bool) -> None:
-        with suppress(OSError):
-            _tell(_QUIET if in_order else _LEAVE + _QUIET)
-        if before is not None:
+    def __init__(self) -> None:
+        self._before: list[Any] | None = None
+        self._previous: dict[signal.Signals, Any] = {}
+        self._stop: Callable[[int], None] | None = None
+
+    def draws(self, stop: Callable[[int], None]) -> None:
+        """From now on the program draws, and ``stop`` is how to end it with an exit code."""
+        self._stop = stop
+
+    def __enter__(self) -> Guard:
+        self._before = _attributes()
+        self._previous = {number: signal.signal(number, self._signalled) for number in _ENDING}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._restore(kind is None)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _restore(self, in_order: bool) -> None:
+        if self._stop is not None:  # else nothing was drawn, and these would move the cursor
+            with suppress(OSError):
+                _tell(_QUIET if in_order else _LEAVE + _QUIET)
+        if self._before is not None:
             with suppress(termios.error):
-                termios.tcsetattr(0, termios.TCSANOW, before)
+                # What the terminal still answers is for nobody.
+                termios.tcsetattr(0, termios.TCSANOW if self._stop is not None else termios.TCSAFLUSH, self._before)
 
-    def end(code: int) -> None:
-        restore(False)
+    def _end(self, code: int) -> None:
+        self._restore(False)
         os._exit(code)
 
-    def signalled(number: int, _: object) -> None:
+    def _signalled(self, number: int, _: object) -> None:
         code = 128 + number
-        watch = threading.Timer(_GRACE, end, (code,))
-        watch.daemon = True
-        watch.start()
+        if self._stop is None:
+            raise SystemExit(code)
         try:
-            asyncio.get_running_loop().call_soon_threadsafe(stop, code)
-        except RuntimeError:  # nothing runs yet
+            watch = threading.Timer(_GRACE, self._end, (code,))
+            watch.daemon = True
+            watch.start()
+            asyncio.get_running_loop().call_soon_threadsafe(self._stop, code)
+        except RuntimeError:  # nothing runs yet, or no thread can be started
             raise SystemExit(code) from None
-
-    previous = {number: signal.signal(number, signalled) for number in _ENDING}
-    try:
-        yield
-    except BaseException:
-        restore(False)
-        raise
-    else:
-        restore(True)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _attributes() -> list[Any] | None:

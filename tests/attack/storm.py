@@ -1,0 +1,393 @@
+"""Storms of keys, pastes, mouse, resizes, answers and broken bytes on the explorer in a pseudo-terminal.
+
+    python tests/attack/storm.py --storms 500 --events 300
+    python tests/attack/storm.py --replay storm-17.json
+
+A storm is made of its seed. It fails where the program shows a traceback, ends with another code than 0 or 130, leaves
+the terminal in another state than before, or does not end within ``PATIENCE`` seconds of its own processor time after
+Ctrl+C; it is then made smaller as long as it fails, and written to ``storm-<seed>.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import pty
+import random
+import resource
+import select
+import signal
+import struct
+import sys
+import tempfile
+import termios
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "tui"))
+sys.path.insert(0, str(ROOT / "fixtures"))
+
+from large_trace import write_large_trace  # noqa: E402
+from terminals import modes_left  # noqa: E402
+
+from npu_tui.cli import guarded_main  # noqa: E402
+from npu_tui.ingest.json.workers import Workers  # noqa: E402
+from npu_tui.ingest.load import load  # noqa: E402
+from npu_tui.profile.profile import Profile  # noqa: E402
+from npu_tui.tui.app import NpuTui  # noqa: E402
+from npu_tui.tui.session import make_session  # noqa: E402
+from npu_tui.tui.terminal.terminal import Guard, find_terminal  # noqa: E402
+
+TRACES = ["dispatch_bound", "communication_bound", "two_ranks/rank0_ascend_pt", "broken", "large"]
+PATIENCE = 5.0
+_WALL = 120.0
+QUESTION = b"\x1b[6n"
+ANSWER = b"\x1b[3;3R"
+KEYS = [
+    *"wsadWSADhjklgGxXeEbBcfnNtvmMzZpHiKoyYLRuUq<>{}[]().,0 12345678?/:",
+    *("\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H", "\x1b[F", "\x1b[1;2C", "\x1b[1;2D"),
+    *("\r", "\x1b", "\t", "\x7f", "\x10", "\x0c", "\x12", "\x1b[Z", "\x1bOP", "\x1b[97;5u", "\x1b[120;1;120u"),
+]
+BURSTS = [
+    "\x10zoom\r\r", "\x10\r\r\r", "\x10copy\x1b\x1b", "/Gelu\rnnN", "/arg:~1\r", ":3ms\r", ":aten::mm\r",
+    ":99999999999s\r",
+    "K\r", "Kname\r", ":flags\r", ":flags\rdddd", ":health\r\x1b", "?zoom\x1b\x1b", "qqqq", "1122334455667788",
+    ":copy_csv\r", "xxxxceee", "gg" * 5, "wwww0000", "vdddv", "5q5q", ":filter\rab\r", "2\t\r\r ", "xo", "\x10" * 4,
+    "/\x1b/\x1b/\x1b", ":" * 40, "/step:99999999999999999999\r", "/line:" + "9" * 400 + "\r", "\x1b\x1b\x1b\x1b",
+]  # fmt: skip
+ANSWERS = [
+    b"\x1b[5;7R", b"\x1b[1;2R" * 3, b"\x1b[?3;4R", b"\x1b]11;rgb:1111/2222/3333\x1b\\", b"\x1b]11;rgb:ff/ff",
+    b"\x1b[?64;1;2;6c",
+    b"\x1b[>0;276;0c", b"\x1b[?2026;2$y", b"\x1b[?2048;1$y", b"\x1b[48;9999;9999;99;99t", b"\x1b[8;40;120t",
+    b"\x1b[?1u",
+    b"\x1bP>|term(1.0)\x1b\\", b"\x1b[I", b"\x1b[O", b"\x1b[1;5R", b"\x1bOR", b"\x1b[13;2~", b"\x1b[0n",
+    b"\x1b_Gi=1;OK\x1b\\",
+]  # fmt: skip
+BROKEN = [
+    b"\x1b[M\x20\xff\x21", b"\x1b[M\x23\xfe\xfe", b"\x1b[M\x20", "你好世界".encode("gbk"), "né".encode("latin-1"),
+    b"\xff\xfe\x80",
+    b"\x1b[200~half a paste", b"\x1b[201~", b"\x1b[99999999999999u", b"\x1b[1;1;1;1;1u", b"\x1b[<0;99999;99999M",
+    b"\x1b[<35;-3;-7M", b"\x1b[" + b"1;" * 80 + b"m", b"\x1b]" + b"x" * 9000, b"\x00\x00", b"\xc2\x9b31m",
+    b"\x1b[<64;5;5M" * 9,
+    b"\xe4\xbd", b"\x1b", b"\x1b[", b"\x1b[<0;3", b"\x1b[[A", b"\x1bOw", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
+]  # fmt: skip
+KINDS = ("keys", "burst", "burst", "mouse", "resize", "answer", "broken", "paste", "wait")
+WEIGHTS = (40, 8, 8, 14, 3, 8, 8, 2, 9)
+
+
+@dataclass
+class Storm:
+    """What is done to the explorer on the trace called ``trace`` in a terminal of ``size``.
+
+    ``answers`` is what the terminal does with questions: ``prompt``, ``late`` (1.2 s), ``twice`` or ``silent``. An
+    event is bytes in hexadecimals, ``size COLUMNS ROWS`` or ``wait SECONDS``.
+    """
+
+    seed: int
+    trace: str
+    size: tuple[int, int]
+    answers: str
+    events: list[str] = field(default_factory=list)
+
+
+def storm(seed: int, count: int, traces: list[str]) -> Storm:
+    """The storm of ``seed`` with ``count`` events."""
+    draw = random.Random(seed)
+    size = draw.choice([(120, 40), (80, 24), (200, 50), (40, 10), (100, 30)])
+    made = Storm(seed, draw.choice(traces), size, draw.choice(["prompt", "late", "twice", "silent"]))
+    for kind in draw.choices(KINDS, WEIGHTS, k=count):
+        made.events.append(_event(kind, draw))
+    return made
+
+
+def _event(kind: str, draw: random.Random) -> str:
+    if kind == "resize":
+        return f"size {draw.choice([1, 2, 10, 40, 80, 120, 300])} {draw.choice([1, 2, 5, 10, 24, 40, 90])}"
+    if kind == "wait":
+        return f"wait {draw.choice([0.0, 0.001, 0.02, 0.15])}"
+    if kind == "keys":
+        data = "".join(draw.choices(KEYS, k=draw.randint(1, 4))).encode()
+    elif kind == "burst":
+        data = draw.choice(BURSTS).encode()
+    elif kind == "answer":
+        data = draw.choice(ANSWERS)
+    elif kind == "broken":
+        data = draw.choice(BROKEN) if draw.random() < 0.7 else bytes(draw.choices(range(256), k=draw.randint(1, 30)))
+        data = data.replace(b"\x03", b"").replace(b"\x11", b"").replace(b"\x1a", b"")
+    elif kind == "paste":
+        text = draw.choice(["Gelu", "a\nb\n", "\x1b]52;c;AAAA\x07", "长" * 50, "x" * 20_000])
+        data = b"\x1b[200~" + text.encode() + b"\x1b[201~"
+    else:
+        code = draw.choice([0, 0, 2, 8, 16, 32, 34, 35, 40, 64, 65, 68, 69, 80, 81])
+        x, y = draw.randint(1, 210), draw.randint(1, 60)
+        data = f"\x1b[<{code};{x};{y}{draw.choice('MMm')}".encode()
+    return data.hex()
+
+
+@dataclass
+class Outcome:
+    """How a storm ended: ``fault`` in a few words, empty where it was withstood, and what the program wrote last."""
+
+    fault: str
+    seconds: float
+    output: bytes
+
+
+class Traces:
+    """The traces that storms are on, loaded once: a storm runs in a fork of this process."""
+
+    def __init__(self, names: list[str], more: Path | None = None) -> None:
+        self.names = names
+        self._made = tempfile.TemporaryDirectory(prefix="npu-tui-storm-")
+        self._loaded = {name: Profile(load(self._path(name, more), workers=Workers(1))) for name in names}
+
+    def profile(self, name: str) -> Profile:
+        return self._loaded[name]
+
+    def _path(self, name: str, more: Path | None) -> Path:
+        if name == "given":
+            assert more is not None
+            return more
+        if name == "large":
+            write_large_trace(Path(self._made.name) / "large.json", 150_000)
+            return Path(self._made.name) / "large.json"
+        if name == "broken":
+            whole = (ROOT / "fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json").read_bytes()
+            path = Path(self._made.name) / "trace_view.json"
+            cut = bytearray(whole[: len(whole) * 2 // 3])
+            draw = random.Random(7)
+            for _ in range(40):
+                cut[draw.randrange(len(cut))] = draw.randrange(256)
+            path.write_bytes(cut)
+            return path
+        return ROOT / "fixtures" / name
+
+
+def run(made: Storm, traces: Traces) -> Outcome:
+    """Let ``made`` loose on the explorer."""
+    profile = traces.profile(made.trace)
+    begun = time.monotonic()
+    pid, fd = pty.fork()
+    if pid == 0:
+        _explore(profile)
+    terminal = _Terminal(pid, fd, made)
+    try:
+        terminal.begin()
+        for event in made.events:
+            if not terminal.do(event):
+                break
+        fault = terminal.end()
+    finally:
+        terminal.close()
+    return Outcome(fault, time.monotonic() - begun, terminal.output[-20_000:])
+
+
+def _explore(profile: Profile) -> None:
+    """The explorer as its command runs it, in a child process; never returns."""
+    code = 70
+    try:
+        # Nothing the storm does may reach the editor or the flags of whoever lets it loose.
+        os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8", "EDITOR": "true"}
+        for name in ("VISUAL", "TMUX"):
+            os.environ.pop(name, None)
+
+        def explore() -> int:
+            with Guard() as guard:
+                app = NpuTui(session=make_session([profile]), terminal=find_terminal())
+                guard.draws(app.leave)
+                app.run()
+            return app.return_code or 0
+
+        code = guarded_main(explore)
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+class _Terminal:
+    """The terminal of a storm."""
+
+    def __init__(self, pid: int, fd: int, made: Storm) -> None:
+        self.pid, self.fd, self.made = pid, fd, made
+        self.output = b""
+        self._code: int | None = None
+        self._cpu = 0.0
+        self._due: list[float] = []
+        self._size(*made.size)
+
+    def _size(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def begin(self) -> None:
+        """Wait until the program has taken the terminal over; nothing of it is on screen yet."""
+        while b"\x1b[?2004h" not in self.output and not self._ended():
+            self.read(0.01)
+
+    def do(self, event: str) -> bool:
+        """Let one event happen; False once the program has ended."""
+        if event.startswith("size "):
+            columns, rows = event.split()[1:]
+            self._size(int(columns), int(rows))
+        elif event.startswith("wait "):
+            self.read(float(event.split()[1]))
+        else:
+            self._write(bytes.fromhex(event))
+        self.read(0.0)
+        return not self._ended()
+
+    def _write(self, data: bytes) -> None:
+        while data and not self._ended():
+            if select.select([], [self.fd], [], 0.2)[1]:
+                # A terminal that is full would keep both sides waiting.
+                data = data[os.write(self.fd, data[:512]) :]
+            self.read(0.0)
+
+    def read(self, seconds: float) -> None:
+        """Take in what the program writes for so long, and answer its questions."""
+        deadline = time.monotonic() + seconds
+        while True:
+            now = time.monotonic()
+            while self._due and self._due[0] <= now:
+                self._due.pop(0)
+                os.write(self.fd, ANSWER)
+            if not select.select([self.fd], [], [], min(max(deadline - now, 0.0), 0.05))[0]:
+                if now >= deadline:
+                    return
+                continue
+            try:
+                data = os.read(self.fd, 1 << 16)
+            except OSError:
+                return
+            if not data:
+                return
+            self.output += data
+            ways = {"silent": [], "late": [1.2], "twice": [0.0, 0.3], "prompt": [0.0]}
+            self._due += [now + late for _ in range(data.count(QUESTION)) for late in ways[self.made.answers]]
+            self._due.sort()
+
+    def _ended(self) -> bool:
+        if self._code is None:
+            pid, status, used = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self._code, self._cpu = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        return self._code is not None
+
+    def end(self) -> str:
+        """Press Ctrl+C; returns what is wrong, empty if nothing is."""
+        begun, used, asked = time.monotonic(), _cpu_of(self.pid), -1.0
+        while not self._ended():
+            now = time.monotonic()
+            if now - asked > 1.0:  # one may complete a sequence that was begun
+                asked = now
+                with_room = select.select([], [self.fd], [], 0)[1]
+                if with_room:
+                    os.write(self.fd, b"\x03")
+            self.read(0.02)
+            if _cpu_of(self.pid) - used > PATIENCE or now - begun > _WALL:
+                return f"does not end: {now - begun:.1f} s, {_cpu_of(self.pid) - used:.1f} s of its own"
+        self.read(0.05)
+        for sign in (b"Traceback", b"internal error", b"Error:"):
+            if sign in self.output:
+                return f"shows {sign.decode()}"
+        if self._code not in (0, 130):
+            return f"ends with {self._code}"
+        if left := modes_left(self.output):
+            return f"leaves {sorted(left)}"
+        if (left := termios.tcgetattr(self.fd)[:4]) != _usual_settings():
+            return f"leaves the settings {left}"
+        return ""
+
+    def close(self) -> None:
+        if not self._ended():
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+@cache
+def _usual_settings() -> list[object]:
+    """The settings of a terminal that nobody has changed."""
+    ends = pty.openpty()
+    try:
+        return termios.tcgetattr(ends[0])[:4]
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+def _cpu_of(pid: int) -> float:
+    """Seconds of processor time that a process has used."""
+    try:
+        parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def smaller(made: Storm, traces: Traces, tries: int = 60) -> Storm:
+    """A storm that still fails with as few of the events as ``tries`` runs find."""
+    events, size = made.events, max(len(made.events) // 2, 1)
+    while size and tries:
+        at = 0
+        while at < len(events) and tries:
+            fewer = events[:at] + events[at + size :]
+            tries -= 1
+            if run(Storm(made.seed, made.trace, made.size, made.answers, fewer), traces).fault:
+                events = fewer
+            else:
+                at += size
+        size //= 2
+    return Storm(made.seed, made.trace, made.size, made.answers, events)
+
+
+def read_storm(path: Path) -> Storm:
+    """A storm from a file."""
+    found = json.loads(path.read_text())
+    return Storm(found["seed"], found["trace"], tuple(found["size"]), found["answers"], found["events"])
+
+
+def main() -> int:
+    """Let storms loose; 1 where one was not withstood."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--storms", type=int, default=500)
+    parser.add_argument("--events", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1, help="that of the first storm")
+    parser.add_argument("--trace", type=Path, help="a trace of your own beside those of the fixtures")
+    parser.add_argument("--replay", type=Path, help="a file that a failed storm was written to")
+    options = parser.parse_args()
+    names = [*TRACES, *["given"] * bool(options.trace)]
+    if options.replay:
+        made = read_storm(options.replay)
+        outcome = run(made, Traces([made.trace], options.trace))
+        print(outcome.output.decode("utf-8", "replace")[-3000:])
+        print(outcome.fault or "withstood")
+        return bool(outcome.fault)
+    traces, failed, events, slowest = Traces(names, options.trace), 0, 0, 0.0
+    for seed in range(options.seed, options.seed + options.storms):
+        made = storm(seed, options.events, names)
+        outcome = run(made, traces)
+        events, slowest = events + len(made.events), max(slowest, outcome.seconds)
+        if outcome.fault:
+            failed += 1
+            print(f"storm {seed} on {made.trace}, {made.answers}: {outcome.fault}", flush=True)
+            path = Path(f"storm-{seed}.json")
+            path.write_text(json.dumps(asdict(smaller(made, traces)), indent=1) + "\n")
+            print(f"  {path}: {len(read_storm(path).events)} events", flush=True)
+        elif seed % 25 == 0:
+            print(f"storm {seed}: {events:,} events, {failed} not withstood, slowest {slowest:.1f} s", flush=True)
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+    print(f"{options.storms} storms, {events:,} events, {failed} not withstood")
+    print(f"slowest {slowest:.1f} s, {memory} MB at most")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
