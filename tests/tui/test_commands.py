@@ -85,7 +85,7 @@ def test_labels_are_what_people_type():
 def prepare(driver: Driver) -> None:
     """A selection, a range and hits."""
     launch = driver.main.session.profiles[0].starved[3]
-    driver.explorer.select(Selected(launch.trace, launch.item))
+    driver.explorer.select(Selected(0, launch.item))
     driver.explorer.set_range(1_000_000, 9_000_000)
     driver.search("aclnn")
 
