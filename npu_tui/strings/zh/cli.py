@@ -10,6 +10,7 @@ TEXTS: dict[str, str] = {
     ),
     "cli.no_stdout": "标准输出已关闭；请指定输出位置",
     "cli.stdout": "标准输出",
+    "cli.no_threads": "系统无法再创建线程；请关闭其他程序，或调高上限（ulimit -u）",
     "cli.no_memory": "内存不足；请关闭其他程序，或换一台内存更大的机器",
     "cli.report": "打印浏览器中显示的内容",
     "cli.format": "text（默认）、markdown、html 或 json",

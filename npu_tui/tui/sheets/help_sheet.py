@@ -16,6 +16,9 @@ from npu_tui.tui.keys.key_names import delivered
 from npu_tui.tui.sheets.help import Focus, help_text
 from npu_tui.tui.sheets.modal import Modal
 
+_LONGEST = 80
+"""Characters that are looked for."""
+
 
 class HelpSheet(Modal[None]):
     """All keys by task for what has the ``focus``; ``why_not`` says which can do nothing just now."""
@@ -36,6 +39,7 @@ class HelpSheet(Modal[None]):
         self._focus = focus
         self._why_not = why_not
         self._wanted = ""
+        self._found_soon = False
 
     def compose(self) -> ComposeResult:
         """Heading and keys."""
@@ -72,11 +76,16 @@ class HelpSheet(Modal[None]):
         event.prevent_default()
 
     def _find(self, wanted: str) -> None:
-        self._wanted = wanted
-        if not self.query("#keys"):
-            return  # typed while it is mounted
-        self._show()
-        self.query_one(VerticalScroll).scroll_home(animate=False)
+        self._wanted = wanted[:_LONGEST]
+        if not self._found_soon:
+            self._found_soon = True
+            self.call_later(self._show_found)  # once for all keys that are here already
+
+    def _show_found(self) -> None:
+        self._found_soon = False
+        if self.query("#keys"):
+            self._show()
+            self.query_one(VerticalScroll).scroll_home(animate=False)
 
     def _show(self) -> None:
         heading = Text(say("help.title"), style="bold")

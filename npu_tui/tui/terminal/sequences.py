@@ -18,7 +18,7 @@ MOST_PASTED = 1 << 20
 _LONE_SECONDS, _PART_SECONDS = 0.1, 0.5
 """How long the rest of a sequence may take: of one that a key may be the whole of, and of any other."""
 
-_STRING = rb"\x1b[\]PX^_][^\x03\x07\x18\x1a\x1b]{0,4096}"
+_STRING = rb"\x1b[\]PX^_][^\x03\x07\x18\x1a\x1b]{0,65536}"
 _WHOLE = re.compile(
     rb"\x1b\[M(?P<mouse>[\s\S]{3})|(?P<string>" + _STRING + rb"(?:\x07|\x1b\\))"
     rb"|\x1b\[\[[A-E]|\x1b\[(?!\[|M)[-0-?]{0,4096}[ -/]{0,4}[@-~]|\x1bO[0-9;]{0,8}[@-~]"
