@@ -34,7 +34,19 @@ def beside_of(companions: Companions | None) -> Beside:
         dict(zip(_MEMORY_COLUMNS, cells, strict=True))
         for cells in companions.rows("memory_record.csv", *_MEMORY_COLUMNS)
     ]
-    return Beside(settings, _environment(companions), kernels, memory, companions.ranks)
+    return Beside(settings, _environment(companions), kernels, memory, companions.ranks, _groups(companions))
+
+
+def _groups(companions: Companions) -> dict[str, tuple[int, ...]]:
+    """The ranks of every group that profiler_metadata.json names; a malformed entry is left out."""
+    document: Any = companions.metadata
+    values = document.get("parallel_group_info") if isinstance(document, dict) else None
+    found = {}
+    for name, group in values.items() if isinstance(values, dict) else ():
+        ranks = group.get("global_ranks") if isinstance(group, dict) else None
+        if isinstance(ranks, list) and ranks and all(type(rank) is int and rank >= 0 for rank in ranks):
+            found[str(name)] = tuple(ranks)
+    return found
 
 
 def _environment(companions: Companions) -> dict[str, str] | None:

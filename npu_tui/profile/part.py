@@ -18,6 +18,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.apis import ApiSum, apis
 from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives
+from npu_tui.analysis.work.groups import with_own_args, with_ranks_of_job
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.operators import OperatorSum, kernel_types, operators
 from npu_tui.profile.selection import Selection
@@ -106,7 +107,8 @@ class ProfilePart:
     @once
     def collectives(self) -> list[Collective]:
         """The collectives that start in the selection. Raises ``InputError`` as ``planes`` does."""
-        return collectives(self.trace, self.planes, self.window)
+        found = with_own_args(self.trace, collectives(self.trace, self.planes, self.window))
+        return with_ranks_of_job(self.trace, found, self.beside.groups)
 
     @once
     def facts(self) -> list[Facts]:

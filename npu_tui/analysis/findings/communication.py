@@ -6,12 +6,11 @@ walk-through, and who is late by the waits of the plane tasks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from npu_tui.analysis.findings.dispatch import severity_of
 from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, largest, length_of, without
+from npu_tui.analysis.findings.late import Case, Late, late, unknown_span
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, runs_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
@@ -25,59 +24,27 @@ from npu_tui.trace.text import brief
 _NEGLIGIBLE = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
-    """How ``rank`` was the last into collectives: ``cases`` are (collective, ns after the last but one).
-
-    ``span`` is the exposed time in which all others had come and only this rank was missing.
-    """
-
-    rank: int
-    cases: tuple[tuple[Collective, int], ...]
-    span: Span
-
-
-def late_rank(facts: Facts) -> Late | None:
-    """The rank that the others waited for the longest; None where no task names a peer."""
-    slices = facts.trace.slices
-    cases: dict[tuple[int, int], list[tuple[Collective, int]]] = {}
-    gaps: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for each in facts.collectives:
-        if each.arrivals is None or len(each.arrivals) < 2:
-            continue
-        (_, before), (rank, last) = sorted(each.arrivals, key=lambda row: row[1])[-2:]
-        begin = int(slices.start[each.item])
-        if last > max(before, 0):
-            key = int(slices.lane[each.item]), rank
-            cases.setdefault(key, []).append((each, last - max(before, 0)))
-            gaps.setdefault(key, []).append((begin + max(before, 0), begin + last))
-    best: Late | None = None
-    for key, rows in gaps.items():
-        low, high = np.array(rows, np.int64).T
-        span = both((low, high), facts.exposed)
-        if best is None or length_of(span) > length_of(best.span):
-            best = Late(key[1], tuple(cases[key]), span)
-    return best
-
-
 def straggler(facts: Facts) -> Draft | None:
-    """A rank that everybody waits for."""
-    limits, late = facts.limits, late_rank(facts)
-    if late is None:
+    """Ranks that everybody waits for."""
+    limits, found = facts.limits, late(facts)
+    if found is None:
         return None
-    worst, excess = max(late.cases, key=lambda row: row[1])
-    longest = worst.longest_wait or 0
-    if longest < limits.straggler_share * worst.elapsed or longest < limits.straggler_ms * 1e6:
-        return None
-    gain = length_of(late.span)
-    if gain < limits.straggler_ms * 1e6:
+    worst = max(found.cases, key=lambda case: case.excess)
+    longest = worst.collective.longest_wait or 0
+    gain = length_of(found.span)
+    share = facts.share(gain)
+    single = longest >= limits.straggler_share * worst.collective.elapsed and longest >= limits.straggler_ms * 1e6
+    if gain < limits.straggler_ms * 1e6 or not (single or share >= limits.severity_medium):
         return None
     slices = facts.trace.slices
     seen = [each for each in facts.collectives if each.arrivals is not None]
     transfer = sum(each.elapsed - max(after for _, after in each.arrivals or [(0, 0)]) for each in seen)
-    others = [rank for rank, _ in worst.arrivals or [] if rank != late.rank]
-    there = int(slices.start[worst.item]) + max(after for rank, after in worst.arrivals or [] if rank != late.rank)
-    name = brief(facts.trace.name_of(worst.item))
+    arrivals = worst.collective.arrivals or []
+    others = [rank for rank, _ in arrivals if rank not in found.ranks]
+    there = int(slices.start[worst.collective.item]) + max(
+        (after for rank, after in arrivals if rank in others), default=0
+    )
+    name = brief(facts.trace.name_of(worst.collective.item))
     parts = [
         message(
             "finding.straggler.worst",
@@ -86,37 +53,59 @@ def straggler(facts: Facts) -> Draft | None:
             if len(others) > 1
             else message("finding.rank", rank=others[0]),
             there=there,
-            rank=late.rank,
-            excess=excess,
+            rank=worst.rank,
+            excess=worst.excess,
             wait=longest,
         )
     ]
-    again = [row for row in late.cases if row[0] is not worst and row[1] >= _NEGLIGIBLE * excess]
-    if again:
-        named = [message("finding.straggler.case", name=_short(facts, each), excess=after) for each, after in again[:5]]
-        parts.append(message("finding.straggler.again", cases=named))
+    parts += _again(facts, found, worst)
     parts.append(message("finding.straggler.transfers", time=transfer, speed=_speeds(facts)))
-    steps = _steps_with(facts, [each for each, _ in late.cases])
     if facts.steps:
+        steps = _steps_with(facts, [case.collective for case in found.cases])
         parts.append(message("finding.straggler.steps", seen=steps, all=len(facts.steps)))
-    on_disk = late.rank in facts.beside.ranks
-    parts.append(message("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=late.rank))
-    share = facts.share(gain)
-    words = {"rank": late.rank, "gain": gain, "total": facts.total, "share": share}
+    if found.neighbours:
+        parts.append(message("finding.straggler.ring"))
+    on_disk = worst.rank in facts.beside.ranks
+    parts.append(message("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=worst.rank))
+    kind = "ring" if found.neighbours else "wandering" if found.wandering else "many" if len(found.ranks) > 1 else "one"
+    words = {"ranks": runs_of(found.ranks), "gain": gain, "total": facts.total, "share": share}
+    advice = (
+        (message("finding.advice.profile_ring"),)
+        if found.neighbours
+        else (
+            message("finding.advice.profile_rank", rank=found.ranks[0]),
+            message("finding.advice.compare_rank", rank=found.ranks[0], name=name),
+        )
+    )
     return Draft(
         severity_of(facts, share),
-        message("finding.straggler.title", **words),
+        message(f"finding.straggler.title.{kind}", **words),
         sentences(*parts),
-        _arrivals(facts, late),
-        (
-            message("finding.advice.profile_rank", rank=late.rank),
-            message("finding.advice.compare_rank", rank=late.rank, name=name),
-            message("finding.advice.no_tuning"),
-        ),
-        late.span,
-        change=Change(in_time=frozenset((late.rank,))),
-        verdict=message("finding.straggler.verdict", transfer=transfer, **words),
+        _arrivals(facts, found),
+        (*advice, message("finding.advice.no_tuning")),
+        found.span,
+        change=Change(in_time=frozenset(found.ranks)),
+        confidence="low" if found.neighbours else "high",
+        verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
     )
+
+
+def _again(facts: Facts, found: Late, worst: Case) -> list[Message]:
+    """Where else somebody was late: of one rank the collectives, of several how long each was waited for."""
+    again = [case for case in found.cases if case is not worst and case.excess >= _NEGLIGIBLE * worst.excess]
+    if not again:
+        return []
+    if len(found.ranks) == 1:
+        named = [
+            message("finding.straggler.case", name=_short(facts, case.collective), excess=case.excess)
+            for case in again[:5]
+        ]
+        return [message("finding.straggler.again", cases=named)]
+    rows = []
+    for rank in found.ranks[:5]:
+        own = [case.excess for case in found.cases if case.rank == rank]
+        rows.append(message("finding.straggler.of_rank", rank=rank, count=len(own), time=sum(own)))
+    return [message("finding.straggler.each", rows=rows)]
 
 
 def _short(facts: Facts, each: Collective) -> str:
@@ -144,20 +133,22 @@ def _speeds(facts: Facts) -> Said:
     return message("finding.speed", speed=low) if low == high else message("finding.speeds", low=low, high=high)
 
 
-def _arrivals(facts: Facts, late: Late) -> tuple[Evidence, ...]:
-    """The waits for the late rank, the longest ten, each from the last but one arrival to the last."""
+def _arrivals(facts: Facts, found: Late) -> tuple[Evidence, ...]:
+    """The waits for late ranks, the longest ten, each from the last arrival in time to the last of all."""
     slices = facts.trace.slices
-    found = []
-    for each, excess in sorted(late.cases, key=lambda row: -row[1])[:10]:
-        if excess < _NEGLIGIBLE * max(row[1] for row in late.cases):
+    most = max(case.excess for case in found.cases)
+    rows = []
+    for case in sorted(found.cases, key=lambda case: -case.excess)[:10]:
+        if case.excess < _NEGLIGIBLE * most:
             continue
+        each = case.collective
         last = int(slices.start[each.item]) + max(after for _, after in each.arrivals or [(0, 0)])
         order = sorted(each.arrivals or [], key=lambda row: row[1])
         ranks = [message("finding.straggler.arrival", rank=rank, after=after) for rank, after in order]
         name = brief(facts.trace.name_of(each.item))
-        note = message("finding.straggler.place", rank=late.rank, excess=excess, arrivals=ranks)
-        found.append(Evidence(last - excess, last, int(slices.lane[each.item]), name, note, each.item))
-    return tuple(sorted(found, key=lambda row: row.start))
+        note = message("finding.straggler.place", rank=case.rank, excess=case.excess, arrivals=ranks)
+        rows.append(Evidence(last - case.excess, last, int(slices.lane[each.item]), name, note, each.item))
+    return tuple(sorted(rows, key=lambda row: row.start))
 
 
 def exposed(facts: Facts) -> Draft | None:
@@ -167,8 +158,9 @@ def exposed(facts: Facts) -> Draft | None:
     more = sums.communication > sums.computing
     if share <= limits.exposed_share:
         return None
-    late = late_rank(facts)
-    waiting = late.span if late is not None else NOTHING
+    known = any(each.arrivals is not None for each in facts.collectives)
+    found = late(facts)
+    waiting = found.span if found is not None else NOTHING if known else unknown_span(facts)
     waited = length_of(waiting)
     mostly_late = waited >= limits.late_peer_share * sums.not_overlapped
     severity: Severity = "high" if share > limits.exposed_share_high else "medium"
@@ -184,9 +176,10 @@ def exposed(facts: Facts) -> Draft | None:
     ]
     if more:
         parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
-    if mostly_late and late is not None:
-        parts.append(message("finding.exposed.late", rank=late.rank, waited=waited))
-    known = any(each.arrivals is not None for each in facts.collectives)
+    if mostly_late and found is not None:
+        parts.append(message("finding.exposed.late", ranks=runs_of(found.ranks), waited=waited))
+    elif waited:
+        parts.append(message("finding.exposed.waited", waited=waited))
     if not known:
         parts.append(message("finding.exposed.unknown"))
     items = np.array([each.item for each in facts.collectives], np.int64)
@@ -200,14 +193,18 @@ def exposed(facts: Facts) -> Draft | None:
         sentences(*parts),
         facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item)))
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
-        advise("late_first") if mostly_late else advise("overlap", "accumulate", "mc2"),
-        rest,
+        advise("late_first" if known else "late_unknown") if mostly_late else advise("overlap", "accumulate", "mc2"),
+        rest if known else facts.exposed,
         change=Change(tasks=(TaskCut(items, keep),), in_time=frozenset({UNKNOWN}) if not known else frozenset()),
         confidence="high" if known else "low",
         verdict=message(
-            "finding.exposed.verdict_rest" if mostly_late else "finding.exposed.verdict",
-            time=length_of(rest),
-            share=facts.share(length_of(rest)),
+            "finding.exposed.verdict_waited"
+            if mostly_late and not known
+            else "finding.exposed.verdict_rest"
+            if mostly_late
+            else "finding.exposed.verdict",
+            time=waited if mostly_late and not known else length_of(rest),
+            share=facts.share(waited if mostly_late and not known else length_of(rest)),
         ),
     )
 

@@ -59,7 +59,7 @@ class Beside:
 
     None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``kernels`` the
     rows of kernel_details.csv, ``memory`` those of memory_record.csv, ``ranks`` those whose profiles lie in the same
-    folder.
+    folder, ``groups`` the ranks of the job in every group by its name.
     """
 
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -67,6 +67,7 @@ class Beside:
     kernels: Sequence[Cells] = ()
     memory: Sequence[Cells] = ()
     ranks: tuple[int, ...] = ()
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Shared(Protocol):

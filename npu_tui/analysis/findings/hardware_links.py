@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.findings.communication import late_rank
 from npu_tui.analysis.findings.facts import I64, NOTHING, Facts, both, length_of, without
+from npu_tui.analysis.findings.late import late
 from npu_tui.analysis.findings.model import SEVERITIES, Severity
 from npu_tui.analysis.findings.phrases import sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
@@ -78,8 +78,8 @@ def link(facts: Facts) -> Draft | None:
 
 def _matters(facts: Facts, items: I64) -> bool:
     """Whether the device waits for these transfers, and not for a late rank, for a share of its time worth a word."""
-    late = late_rank(facts)
-    slow = without(facts.exposed, late.span if late is not None else NOTHING)
+    found = late(facts)
+    slow = without(facts.exposed, found.span if found is not None else NOTHING)
     return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits.severity_medium
 
 

@@ -48,20 +48,17 @@ class Meeting:
         return last if last > self.others else 0
 
 
-def meetings(
-    trace: Trace, collectives: Sequence[Collective], tasks: DeviceTasks, sizes: Mapping[int, int] | None = None
-) -> tuple[Meeting, ...]:
-    """The meetings of the device's ``tasks`` by start; ``sizes`` are bytes by slice where they are known."""
+def meetings(trace: Trace, collectives: Sequence[Collective], tasks: DeviceTasks) -> tuple[Meeting, ...]:
+    """The meetings of the device's ``tasks`` by start."""
     known = {each.item: each for each in collectives}
-    guessed = unknown_waits(trace, collectives, sizes or {})
+    guessed = unknown_waits(trace, collectives, {each.item: each.size for each in collectives if each.size is not None})
     chosen = np.flatnonzero(tasks.kind == COLLECTIVE).tolist()
     arrivals: list[list[tuple[int, int]]] = []
     for task in chosen:
         item, elapsed = int(tasks.item[task]), int(tasks.end[task] - tasks.start[task])
         each = known.get(item)
         seen = each.arrivals if each is not None else None
-        least = _NOTABLE * elapsed
-        own = [(rank, min(after, elapsed)) for rank, after in seen if after > least] if seen is not None else []
+        own = late_arrivals(seen, elapsed) if seen is not None else []
         arrivals.append([(UNKNOWN, guessed[item])] if item in guessed else own)
     late = late_ranks(arrivals)
     previous: dict[int, int] = {}
@@ -78,6 +75,11 @@ def meetings(
         found.append(Meeting(task, item, previous.get(lane, -1), behind, others, elapsed - last, peers))
         previous[lane] = len(found) - 1
     return tuple(found)
+
+
+def late_arrivals(arrivals: Sequence[tuple[int, int]], elapsed: int) -> list[tuple[int, int]]:
+    """Those of ``arrivals`` that a collective of ``elapsed`` ns waited for."""
+    return [(rank, min(after, elapsed)) for rank, after in arrivals if after > _NOTABLE * elapsed]
 
 
 def late_ranks(arrivals: Sequence[Sequence[tuple[int, int]]]) -> frozenset[int]:

@@ -70,8 +70,9 @@ class Collective:
     """One collective; None is what its plane tasks do not tell.
 
     ``traffic`` is what went to other chips. ``longest_wait`` is the longest Notify_Wait on any plane (ns), for
-    ``peer``; it ended ``waited`` ns after the start. ``arrivals`` are (rank of the group, ns after the start at which
-    it was there), this rank at 0.
+    ``peer``; it ended ``waited`` ns after the start. ``arrivals`` are (rank, ns after the start at which it was
+    there), this rank at 0; ranks are those of the group, or of the job where its groups are known. ``algorithm`` is the
+    ``alg_type`` that was used, ``size`` what the collective works on, in bytes.
     """
 
     item: int
@@ -82,6 +83,13 @@ class Collective:
     peer: int | None
     arrivals: list[tuple[int, int]] | None
     waited: int | None = None
+    algorithm: str = ""
+    size: int | None = None
+
+    @property
+    def neighbours_only(self) -> bool:
+        """Whether its ranks only talk to those beside them, so that who is late farther away cannot be seen."""
+        return self.algorithm.upper().split("-")[-1] == "RING" and "MESH" not in self.algorithm.upper()
 
 
 def plane_tasks(trace: Trace) -> I64:

@@ -189,14 +189,30 @@ TEXTS: dict[str, str] = {
         "for its launches."
     ),
     "finding.optimizer.place": "NpuFused{name} needs only a few launches for this",
-    "finding.straggler.title": (
-        "Rank {rank} is late and this rank waits: saves up to {gain:time} of {total:time} ({share:share})"
+    "finding.straggler.title.one": (
+        "Rank {ranks:and} is late and this rank waits: saves up to {gain:time} of {total:time} ({share:share})"
+    ),
+    "finding.straggler.title.many": (
+        "Ranks {ranks:and} are late and this rank waits: saves up to {gain:time} of {total:time} ({share:share})"
+    ),
+    "finding.straggler.title.wandering": (
+        "Another rank is late each time (ranks {ranks:and}) and this rank waits: saves up to {gain:time} of "
+        "{total:time} ({share:share})"
+    ),
+    "finding.straggler.title.ring": (
+        "This rank waits for its neighbour {ranks:and}: saves up to {gain:time} of {total:time} ({share:share}); who is "
+        "late is not visible from this rank"
     ),
     "finding.straggler.worst": (
         "At {name}, {others} there by {there:moment}; rank {rank} came {excess:time} later (a Notify_Wait of "
         "{wait:time})."
     ),
     "finding.straggler.case": "{name} ({excess:change})",
+    "finding.straggler.each": "Waited for {rows:and}.",
+    "finding.straggler.of_rank": "rank {rank} {time:time} in {count:collective|collectives}",
+    "finding.straggler.ring": (
+        "A RING shows only the ranks beside this one: any rank of it that is late makes them late as well."
+    ),
     "finding.straggler.again": "Last again in {cases:and}.",
     "finding.straggler.transfers": (
         "After the last arrival the transfers take {time:time} {speed}, so bucket size, overlap and HCCL settings "
@@ -207,9 +223,21 @@ TEXTS: dict[str, str] = {
     "finding.straggler.not_on_disk": "Rank {rank} is not on disk.",
     "finding.straggler.place": "all others wait {excess:time} for rank {rank}; arrivals: {arrivals:list}",
     "finding.straggler.arrival": "r{rank} {after:change}",
-    "finding.straggler.verdict": (
-        "COMMUNICATION, not this rank: {gain:time} ({share:share}) is waiting for rank {rank} alone. The transfers "
+    "finding.straggler.verdict.one": (
+        "COMMUNICATION, not this rank: {gain:time} ({share:share}) is waiting for rank {ranks:and} alone. The transfers "
         "themselves take {transfer:time}."
+    ),
+    "finding.straggler.verdict.many": (
+        "COMMUNICATION, not this rank: {gain:time} ({share:share}) is waiting for ranks {ranks:and}. The transfers "
+        "themselves take {transfer:time}."
+    ),
+    "finding.straggler.verdict.wandering": (
+        "COMMUNICATION, not this rank: {gain:time} ({share:share}) is waiting, for another rank each time. The "
+        "transfers themselves take {transfer:time}."
+    ),
+    "finding.straggler.verdict.ring": (
+        "COMMUNICATION, not this rank: {gain:time} ({share:share}) is waiting for a rank that is not visible from "
+        "this one. The transfers themselves take {transfer:time}."
     ),
     "finding.exposed.title": "{time:time} of exposed communication ({share:share})",
     "finding.exposed.detail": (
@@ -218,13 +246,17 @@ TEXTS: dict[str, str] = {
     ),
     "finding.exposed.more": "There is more communication ({communication:time}) than computing ({computing:time}).",
     "finding.exposed.late": (
-        "{waited:time} of it is waiting for rank {rank}: fix that first, overlap does not help against it."
+        "{waited:time} of it is waiting for rank {ranks:and}: fix that first, overlap does not help against it."
     ),
+    "finding.exposed.waited": "{waited:time} of it is waiting: these collectives take far longer than others of their size.",
     "finding.exposed.unknown": (
         "Without plane tasks (Level1 or above), waiting for a late rank cannot be told from transfers."
     ),
     "finding.exposed.place": "{time:time} of it exposed",
     "finding.exposed.verdict_rest": "COMMUNICATION: another {time:time} ({share:share}) is exposed.",
+    "finding.exposed.verdict_waited": (
+        "COMMUNICATION: {time:time} ({share:share}) is waiting for a rank that Level0 does not name."
+    ),
     "finding.exposed.verdict": "COMMUNICATION: {time:time} ({share:share}) is exposed.",
     "finding.long.title": "{name} takes {time:time} ({share:share})",
     "finding.long.detail": "{name} takes {time:time}, {share:share} of the device time.",
@@ -407,6 +439,8 @@ TEXTS: dict[str, str] = {
     "finding.advice.compare_rank": (
         "Compare what rank {rank} does before {name}: data loading, garbage collection, host load, CPU binding."
     ),
+    "finding.advice.profile_ring": "Profile all ranks of the group and compare them: the late one is not beside this one.",
+    "finding.advice.late_unknown": "Profile with Level1 to see which rank is late; do not change bucket sizes before.",
     "finding.advice.no_tuning": "Leave bucket size, overlap and HCCL settings alone until that rank is on time.",
     "finding.advice.late_first": "Fix the late rank first, then look at the communication that is left.",
     "finding.advice.overlap": (
