@@ -29,6 +29,7 @@ class Thresholds:
     drain_share: float = 0.03
     interruptions_fewest: int = 3
     sync_share: float = 0.01
+    sync_unproven: float = 0.10
     sync_blocking: float = 0.50
     sync_long_us: float = 100.0
     compile_calls: int = 20

@@ -14,6 +14,7 @@ from npu_tui.analysis.findings.blame import (
     SyncSite,
     blamed_calls,
     compile_calls,
+    launch_blocking,
     starving,
     sync_operations,
     sync_site,
@@ -54,6 +55,8 @@ def stage_name(facts: Facts) -> Message:
 
 def stage_advice(facts: Facts) -> tuple[Message, ...]:
     """What to change on the slow stage of the host."""
+    if launch_blocking(facts) > facts.limits.sync_blocking:
+        return advise("launch_blocking", "fewer_operators")
     stage = blamed_stage(facts)
     if stage == "cann":
         return advise("cann_cache", "jit_compile", "binding")

@@ -12,6 +12,7 @@ import numpy as np
 
 from npu_tui.analysis.findings.blame import (
     compile_calls,
+    launch_blocking,
     starving,
     sync_calls,
     sync_operations,
@@ -69,7 +70,7 @@ def sync_host(facts: Facts) -> Draft | None:
     calls, operations = sync_calls(facts), sync_operations(facts)
     waits = np.concatenate((_outside(facts, calls, operations), operations))
     blocked = length_of(facts.span_of(waits))
-    blocking = _after_launches(facts, calls)
+    blocking = launch_blocking(facts, calls)
     if facts.share(blocked) < limits.sync_share and blocking <= limits.sync_blocking:
         return None
     site = sync_site(facts, operations)
@@ -82,7 +83,9 @@ def sync_host(facts: Facts) -> Draft | None:
     severity: Severity = "high" if blocking > limits.sync_blocking else "info"
     proven = facts.share(length_of(removes)) >= limits.sync_share
     # What only the replay shows must be more than one wait a step costs where it is well placed.
-    if severity == "info" and share >= (limits.sync_share if proven else limits.severity_high):
+    once = len(waits) <= facts.count + 1
+    least = limits.sync_unproven if not proven else limits.severity_medium if once else limits.sync_share
+    if severity == "info" and share >= least:
         severity = severity_of(facts, share)
     long = waits[facts.length(waits) >= limits.sync_long_us * 1000]
     longest = int(waits[np.argmax(facts.length(waits))])
@@ -132,6 +135,7 @@ def sync_host(facts: Facts) -> Draft | None:
         advice,
         removes,
         change=change,
+        first=blocking > limits.sync_blocking,
     )
 
 
@@ -163,18 +167,6 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     best = max(range(1, len(gains)), key=lambda k: gains[k], default=0)
     chosen = best if gains[best] >= _NEARLY_ALL * gains[0] else 0
     return changes[chosen], max(gains[chosen], 0)
-
-
-def _after_launches(facts: Facts, calls: I64) -> float:
-    """Share of the launches that a wait for the stream follows at once: what ASCEND_LAUNCH_BLOCKING does."""
-    launches = facts.named(("cann",), lambda name: name == "Node@launch")
-    if not len(launches):
-        return 0.0
-    streams = [item for item in calls.tolist() if "SynchronizeStream" in facts.trace.name_of(item)]
-    both_kinds = np.concatenate((launches, np.array(streams, np.int64)))
-    waits = np.repeat([False, True], [len(launches), len(streams)])
-    waits = waits[np.argsort(facts.trace.slices.start[both_kinds], kind="stable")]
-    return float(np.count_nonzero(waits[1:] & ~waits[:-1])) / len(launches)
 
 
 def _waited_for(facts: Facts, item: int) -> Message:
@@ -389,7 +381,7 @@ RULES = (
         "dispatch",
         ("device", "overlap", "links"),
         sync_host,
-        ("sync_share", "sync_blocking", "sync_long_us", "severity_medium", "severity_high"),
+        ("sync_share", "sync_unproven", "sync_blocking", "sync_long_us", "severity_medium", "severity_high"),
         (
             "operator tuning guide 0-07",
             "MindStudio Insight walk-through 1-52",

@@ -134,7 +134,7 @@ def _ladder(candidates: list[Candidate], scale: Scale) -> list[Rung]:
         if not fresh:
             break
         best = max(fresh, key=lambda each: (rest[id(each)], _NEARNESS[each.rule.reach]))
-        best = _nearer(best, fresh, rest, above, scale)
+        best = next((each for each in fresh if each.draft.first), None) or _nearer(best, fresh, rest, above, scale)
         total += rest[id(best)]
         taken.append(best)
         rungs.append(Rung(best, rest[id(best)], total, None, most[id(best)]))

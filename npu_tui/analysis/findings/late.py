@@ -60,13 +60,14 @@ def late(facts: Facts) -> Late | None:
     waited: dict[int, int] = {}
     for case in cases:
         waited[case.rank] = waited.get(case.rank, 0) + case.excess
-    order = tuple(sorted(waited, key=lambda rank: (-waited[rank], rank)))
+    lateness = {rank: sum(after for own in arrivals for number, after in own if number == rank) for rank in ranks}
+    order = tuple(sorted(ranks, key=lambda rank: (-waited.get(rank, 0), -lateness[rank], rank)))
     total = sum(waited.values())
     return Late(
         order,
         tuple(cases),
         both((np.array(low, np.int64), np.array(high, np.int64)), facts.exposed),
-        len(order) >= _SEVERAL and waited[order[0]] < _IN_MOST * total,
+        len(order) >= _SEVERAL and waited.get(order[0], 0) < _IN_MOST * total,
         sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST * total,
     )
 

@@ -22,7 +22,8 @@ class Draft:
 
     ``removes`` is the time of the device that would not be there without it (None: cannot be told); ``weight`` (ns)
     ranks a draft that removes nothing. ``verdict`` is the line of the opening screen if this finding leads.
-    ``change`` takes the cause out of the replayed run; without it the host is taken to be in time in ``removes``.
+    ``change`` takes the cause out of the replayed run; without it the host is taken to be in time in ``removes``. A
+    draft that comes ``first`` has to be fixed before anything else can be judged.
     """
 
     severity: Severity
@@ -36,6 +37,7 @@ class Draft:
     code_lines: tuple[CodeLine, ...] = ()
     verdict: Message | None = None
     change: Change | None = None
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

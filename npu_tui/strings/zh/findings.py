@@ -156,9 +156,21 @@ TEXTS: dict[str, str] = {
         "Optimizer.step#{name}.step 执行 {count:count} 次，Host 耗时 {time:time}；设备为它的下发等待 {lost:time}。"
     ),
     "finding.optimizer.place": "NpuFused{name} 只需几次下发",
-    "finding.straggler.title": (
-        "rank {rank} 是慢卡，本卡在等它：最多节省 {gain:time}，共 {total:time}（{share:share}）"
+    "finding.straggler.title.one": (
+        "rank {ranks:and} 是慢卡，本卡在等它：最多节省 {gain:time}，共 {total:time}（{share:share}）"
     ),
+    "finding.straggler.title.many": (
+        "rank {ranks:and} 是慢卡，本卡在等它们：最多节省 {gain:time}，共 {total:time}（{share:share}）"
+    ),
+    "finding.straggler.title.wandering": (
+        "每次迟到的卡不同（rank {ranks:and}），本卡在等：最多节省 {gain:time}，共 {total:time}（{share:share}）"
+    ),
+    "finding.straggler.title.ring": (
+        "本卡在等相邻的 rank {ranks:and}：最多节省 {gain:time}，共 {total:time}（{share:share}）；从本卡看不到真正的慢卡"
+    ),
+    "finding.straggler.each": "等待：{rows:and}。",
+    "finding.straggler.of_rank": "rank {rank} {time:time}（{count:count} 次集合通信）",
+    "finding.straggler.ring": "RING 只能看到相邻的卡：环上任何一张卡迟到，相邻的卡也会迟到。",
     "finding.straggler.worst": (
         "在 {name} 中，{others} 在 {there:moment} 前已到；rank {rank} 晚到 {excess:time}（Notify_Wait {wait:time}）。"
     ),
@@ -172,8 +184,17 @@ TEXTS: dict[str, str] = {
     "finding.straggler.not_on_disk": "rank {rank} 的 profile 不在磁盘上。",
     "finding.straggler.place": "其他卡都为 rank {rank} 等了 {excess:time}；到达时间：{arrivals:list}",
     "finding.straggler.arrival": "r{rank} {after:change}",
-    "finding.straggler.verdict": (
-        "通信，不在本卡：{gain:time}（{share:share}）只是在等 rank {rank}。传输本身耗时 {transfer:time}。"
+    "finding.straggler.verdict.one": (
+        "通信，不在本卡：{gain:time}（{share:share}）只是在等 rank {ranks:and}。传输本身耗时 {transfer:time}。"
+    ),
+    "finding.straggler.verdict.many": (
+        "通信，不在本卡：{gain:time}（{share:share}）是在等 rank {ranks:and}。传输本身耗时 {transfer:time}。"
+    ),
+    "finding.straggler.verdict.wandering": (
+        "通信，不在本卡：{gain:time}（{share:share}）是在等待，每次等的卡不同。传输本身耗时 {transfer:time}。"
+    ),
+    "finding.straggler.verdict.ring": (
+        "通信，不在本卡：{gain:time}（{share:share}）是在等从本卡看不到的卡。传输本身耗时 {transfer:time}。"
     ),
     "finding.exposed.title": "未掩盖通信 {time:time}（{share:share}）",
     "finding.exposed.detail": (
@@ -181,7 +202,9 @@ TEXTS: dict[str, str] = {
         "{hidden:share}。"
     ),
     "finding.exposed.more": "通信（{communication:time}）多于计算（{computing:time}）。",
-    "finding.exposed.late": "其中 {waited:time} 是等待 rank {rank}：先解决它，做掩盖没有用。",
+    "finding.exposed.late": "其中 {waited:time} 是等待 rank {ranks:and}：先解决它，做掩盖没有用。",
+    "finding.exposed.waited": "其中 {waited:time} 是等待：这些集合通信比同样大小的其他通信长得多。",
+    "finding.exposed.verdict_waited": "通信：{time:time}（{share:share}）是在等 Level0 未指明的卡。",
     "finding.exposed.unknown": "没有 Plane 任务（Level1 或以上），无法区分等待慢卡与传输。",
     "finding.exposed.place": "其中 {time:time} 未掩盖",
     "finding.exposed.verdict_rest": "通信：另有 {time:time}（{share:share}）未掩盖。",
@@ -333,6 +356,8 @@ TEXTS: dict[str, str] = {
     ),
     "finding.advice.profile_rank": "采集 rank {rank} 的 3 个或更多 step。",
     "finding.advice.compare_rank": "比较 rank {rank} 在 {name} 之前做了什么：取数据、垃圾回收、Host 负载、绑核。",
+    "finding.advice.profile_ring": "采集该通信组所有卡的 profile 并比较：慢卡不是相邻的卡。",
+    "finding.advice.late_unknown": "用 Level1 采集，看哪张卡迟到；在此之前不要调整 bucket 大小。",
     "finding.advice.no_tuning": "在那张卡不再迟到之前，不要调整 bucket 大小、掩盖和 HCCL 参数。",
     "finding.advice.late_first": "先解决慢卡，再看剩下的通信。",
     "finding.advice.overlap": "让梯度通信与反向计算并行：更小的 bucket（bucket_cap_mb）、异步集合通信。",
