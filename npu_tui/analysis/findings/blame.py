@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, length_of, together, without
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_lines
-from npu_tui.analysis.launches.origin import operation_of, queue_slices
+from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.trace.intervals import covered_before
 
 I64 = npt.NDArray[np.int64]
@@ -51,13 +51,13 @@ def _blocks(name: str) -> bool:
 def launch_blocking(facts: Facts, calls: I64 | None = None) -> float:
     """Share of the launches that a wait for the stream follows at once: what ASCEND_LAUNCH_BLOCKING=1 does.
 
-    1 where the environment says so. 0 with a task queue, which that variable turns off, and for graphs: one wait
-    behind each of them is a read-back. ``calls`` are those that wait.
+    1 where the environment says so, 0 for graphs: one wait after each of them is a read-back. ``calls`` are those that
+    wait.
     """
     if (facts.beside.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
         return 1.0
     own = facts.launches
-    if own is None or len(own.link) < facts.limits.links_fewest or queue_slices(facts.trace, "dequeue").any():
+    if own is None or len(own.link) < facts.limits.links_fewest:
         return 0.0
     if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH * len(own.link):
         return 0.0

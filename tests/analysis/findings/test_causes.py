@@ -1,4 +1,4 @@
-"""Causes that the simulator takes away: the finding leads, its gain is the simulated one, and nothing is left to say."""
+"""Causes that the simulator takes away: the finding leads, its gain is the simulated one, nothing is left to say."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def test_launch_blocking_is_unset_first() -> None:
     assert found is not None
     assert "ASCEND_LAUNCH_BLOCKING" in words(found.advice[0])
     assert not any("TASK_QUEUE_ENABLE=2" in words(each) for each in found.advice)
-    assert launch_blocking(facts_of(job("metrics"))) == 0
+    assert launch_blocking(facts_of(job("metrics"))) < 0.5
     assert launch_blocking(facts_of(job("metrics"), Beside(environment={"ASCEND_LAUNCH_BLOCKING": "1"}))) == 1
