@@ -63,7 +63,7 @@ CAUSES: dict[str, Cause] = {
     "host: slow line": Cause(
         replace(_CALM, step_end_sync=False, slow_lines=(SlowLine("/workspace/vit/model.py", 64, 8_000_000),)),
         _job(slow_lines=()),
-        ("DISPATCH.VERTICAL", "DISPATCH.FREE", "DISPATCH.STAGE", "DISPATCH.INTERRUPT"),
+        ("HOST.PAUSE", "DISPATCH.VERTICAL", "DISPATCH.FREE", "DISPATCH.STAGE", "DISPATCH.INTERRUPT"),
     ),
     "host: compiling": Cause(
         replace(_CALM, compile_permille=1000, compile_ns=4_500_000), _job(compile_permille=0), ("OP.COMPILE",)

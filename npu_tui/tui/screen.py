@@ -27,6 +27,7 @@ from npu_tui.tui.explore.first_run import FirstRun
 from npu_tui.tui.explore.head import Head
 from npu_tui.tui.explore.notes import Notes
 from npu_tui.tui.explore.palette import CommandProvider, Entry
+from npu_tui.tui.explore.supposing import Supposed, Supposing
 from npu_tui.tui.flags import Flags
 from npu_tui.tui.hits import Hits
 from npu_tui.tui.key_screen import KeyScreen
@@ -93,7 +94,10 @@ class MainScreen(KeyScreen):
         session, explorer, panel, prompt = self.session, self.explorer, self._panel, self._prompt
         self.finder = Finder(session, self._work, self.post_message)
         self.contents = Contents(session, explorer, self.finder, panel, partial(self._work, group="panel"))
-        self.asking = Asking(prompt, explorer, self.notes, self.run_command)
+        self.supposing = Supposing(
+            prompt, explorer, session.profiles, self._work, self.post_message, lambda: self.app.size.width
+        )
+        self.asking = Asking(prompt, explorer, self.notes, self.run_command, self.supposing.begin)
         self._acts = {
             **acts_on(
                 session,
@@ -114,6 +118,7 @@ class MainScreen(KeyScreen):
             "focus_next": self._focus_next,
             "command": self.asking.open,
             "palette": self._open_palette,
+            "whatif": self.supposing.open,
             "health": self._show_health,
             "help": self._show_help,
             "redraw": self.redraw,
@@ -284,6 +289,13 @@ class MainScreen(KeyScreen):
         lines = [line for profile in self.session.profiles for line in health_lines(profile)]
         self.app.push_screen(Sheet(say("health.title"), Text("\n".join(lines))))
 
+    def on_supposed(self, event: Supposed) -> None:
+        """Show what the run would take, or why it cannot be told."""
+        if event.error:
+            self.tell(event.error)
+        else:
+            self.app.push_screen(Sheet(event.title, Text("\n".join(event.lines))))
+
     def _list_flags(self) -> str | None:
         """List the flags."""
         if not self.notes.flags.all:
@@ -326,6 +338,8 @@ class MainScreen(KeyScreen):
         elif event.kind == "flag":
             self.tell(self.notes.name(event.text))
             self._timeline.changed()
+        elif event.kind == "whatif":
+            self.supposing.begin(event.text)
         elif event.kind == "filter":
             self._panel.sort(replace(self._panel.order, wanted=event.text))
             self._panel.table.focus()

@@ -74,6 +74,7 @@ TEXTS: dict[str, str] = {
     "command.palette": "command palette",
     "command.redraw": "draw the screen again",
     "command.help": "all keys",
+    "command.whatif": "what if: replay the run with something changed",
     "command.health": "trace health: what could not be placed",
     "command.quit": "quit (also :q)",
     "footer.help": "keys",

@@ -18,16 +18,29 @@ from npu_tui.view.walk.start import find_slice
 
 _QUIT = ("q", "q!", "qa", "wq", "quit", "exit")
 """What people type to leave a program."""
+_SUPPOSE = "whatif "
+"""What begins a change to replay."""
 
 
 class Asking:
-    """Commands, times, flags, lanes and names of slices typed in ``prompt``; ``run_command`` runs a command."""
+    """Commands, times, flags, lanes and names of slices typed in ``prompt``; ``run_command`` runs a command.
 
-    def __init__(self, prompt: Prompt, explorer: Explorer, notes: Notes, run_command: Callable[[str], object]) -> None:
+    ``suppose`` replays the run with what follows ``whatif``.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        explorer: Explorer,
+        notes: Notes,
+        run_command: Callable[[str], object],
+        suppose: Callable[[str], object],
+    ) -> None:
         self._prompt = prompt
         self._explorer = explorer
         self._notes = notes
         self._run_command = run_command
+        self._suppose = suppose
         self._found: list[Candidate] = []
         self._at = 0
         self._typed = ""
@@ -91,6 +104,8 @@ class Asking:
             return [], []
         if lowered in _QUIT:
             return [Candidate("command", "quit", partial(self._run_command, "quit"))], []
+        if lowered.startswith(_SUPPOSE):
+            return [Candidate("command", text, partial(self._suppose, text[len(_SUPPOSE) :]))], []
         when = parse_duration(text)
         if when is not None:
             return [Candidate("time", exact_text(when), partial(self._explorer.go_to, when))], []

@@ -135,6 +135,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("focus_next", "panel", ("tab",)),
     Command("command", "program", ("colon",)),
     Command("palette", "program", ("ctrl+p",)),
+    Command("whatif", "program", ()),
     Command("health", "program", ()),
     Command("redraw", "program", ("ctrl+l",)),
     Command("help", "program", ("question_mark",)),

@@ -16,7 +16,7 @@ from textual.widgets import Input, Label
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
 
-Kind = Literal["search", "command", "flag", "filter"]
+Kind = Literal["search", "command", "flag", "filter", "whatif"]
 Wish = Literal["next", "previous", "take"]
 
 _LEAST_CELLS = 6

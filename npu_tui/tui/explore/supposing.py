@@ -1,0 +1,77 @@
+"""Replays the run with what the user wants changed, beside the screen; the answer is a sheet with a ghost timeline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from textual.message import Message
+
+from npu_tui.analysis.replay.asked import UnknownChangeError
+from npu_tui.ingest.errors import InputError
+from npu_tui.profile.profile import Profile
+from npu_tui.report.whatif import NoReplayError, head, whatif, whatif_lines
+from npu_tui.strings import say, words
+from npu_tui.trace.text import printable
+from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.view.walk.explorer import Explorer
+
+_LEAST_CELLS, _BESIDE = 24, 20
+"""Cells of a ghost on the narrowest screen, and what the sheet needs beside it."""
+
+
+class Supposed(Message):
+    """The answer: a ``title`` with ``lines``, or in ``error`` why there is none."""
+
+    def __init__(self, title: str = "", lines: tuple[str, ...] = (), error: str = "") -> None:
+        self.title = title
+        self.lines = lines
+        self.error = error
+        super().__init__()
+
+
+class Supposing:
+    """Asks in ``prompt`` what to change in the run of the trace at the cursor, and answers by ``post``.
+
+    ``work`` runs a function in a thread, ``width`` tells the cells of the screen.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        explorer: Explorer,
+        profiles: Sequence[Profile],
+        work: Callable[[Callable[[], None], str], object],
+        post: Callable[[Message], object],
+        width: Callable[[], int],
+    ) -> None:
+        self._prompt = prompt
+        self._explorer = explorer
+        self._profiles = profiles
+        self._work = work
+        self._post = post
+        self._width = width
+
+    def open(self) -> None:
+        """Ask for the changes."""
+        self._prompt.open("whatif", hint=say("whatif.ask"))
+
+    def begin(self, text: str) -> None:
+        """Replay the run with the changes of ``text``, which semicolons or commas part."""
+        changes = [part.strip() for part in re.split(r"[;,；，]", text) if part.strip()]
+        if not changes:
+            return
+        selection = self._explorer.state.selection
+        profile = self._profiles[0 if selection is None else selection.trace]
+        cells = min(max(self._width() * 92 // 100 - _BESIDE, _LEAST_CELLS), 110)
+        self._work(lambda: self._answer(profile, changes, cells), "whatif")
+
+    def _answer(self, profile: Profile, changes: list[str], cells: int) -> None:
+        try:
+            found = whatif(profile, changes, cells)
+        except (UnknownChangeError, NoReplayError) as error:
+            self._post(Supposed(error=printable(words(error.said))))
+        except InputError as error:
+            self._post(Supposed(error=printable(words(error.message))))
+        else:
+            self._post(Supposed(head(found), tuple(map(printable, whatif_lines(found)[1:]))))
