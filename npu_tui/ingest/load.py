@@ -64,6 +64,8 @@ def load(
     try:
         source = path if isinstance(path, Source) else find_source(Path(path))
         try:
+            if source.kind == "companions":
+                return _without_events(source)
             if source.kind == "database":
                 return load_database(source.path, source.rank, progress or _silent, early)
             return _Reading(source, progress or _silent, chunk_size, range_bytes, workers, early).trace()
@@ -78,6 +80,12 @@ def load(
             workers.close()
         if collecting:
             gc.enable()
+
+
+def _without_events(source: Source) -> Trace:
+    """A trace without slices, for a profile of which only the companion files are there."""
+    health = Health(warnings=[message("odd.no_trace", path=str(source.path))])
+    return build_trace(Gathered(), str(source.path), (), source.rank, health)
 
 
 def refusal(path: Path, error: OSError) -> Message:

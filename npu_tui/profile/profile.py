@@ -31,6 +31,7 @@ from npu_tui.ingest.source.find import Source
 from npu_tui.profile.beside import beside_of
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
+from npu_tui.profile.tables import Tables
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
@@ -76,7 +77,7 @@ class Profile:
         """What the user opened, or the database that was found there: as discovery tells, else by the layers."""
         if self.source is not None and self.source.kind == "database":
             return "database"
-        if self.source is not None and self.source.is_directory:
+        if self.source is not None and (self.source.is_directory or self.source.kind == "companions"):
             return "profile_directory"
         if self.source is not None and self.source.kind in ("trace_view_json", "msprof_json"):
             return self.source.kind
@@ -113,6 +114,11 @@ class Profile:
         if self.source.kind == "database":
             return DatabaseCompanions(self.source.folder, self.source.path)
         return Companions(self.source.folder)
+
+    @once
+    def tables(self) -> Tables | None:
+        """The tables beside the trace and their rows joined to its slices, None where there is nothing beside it."""
+        return None if self.companions is None else Tables(self.companions, self.trace, np.flatnonzero(self.compute))
 
     @once
     def beside(self) -> Beside:

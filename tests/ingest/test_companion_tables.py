@@ -232,6 +232,6 @@ def test_real_files_are_read_to_the_row() -> None:
                 values = found.frame[name].drop_nulls()
                 assert len(values) == len(there), (path, heading)
                 if column is not None and column.kind in ("span", "time"):
-                    assert values.to_list() == [round(Decimal(cell) * 1000) for cell in there]
+                    assert all(abs(a - Decimal(b) * 1000) <= Decimal("0.5") for a, b in zip(values, there, strict=True))
                 checked += 1
     assert checked > 100

@@ -26,12 +26,21 @@ _MOST_FOLDERS = 1000
 SQLITE = b"SQLite format 3\0"
 """How every database begins (https://www.sqlite.org/fileformat.html)."""
 
+_TABLES = (
+    "kernel_details.csv", "step_trace_time.csv", "op_statistic.csv", "api_statistic.csv", "operator_details.csv",
+    "communication.json", "communication_matrix.json", "memory_record.csv", "operator_memory.csv", "npu_module_mem.csv",
+)  # fmt: skip
+"""Companion files of which any one makes a profile without a trace."""
+
 _RAW_TORCH = "FRAMEWORK"
 _RAW_MSPROF = re.compile(r"PROF_\d+_.*")
 
 
-Kind = Literal["trace_view_json", "msprof_json", "json", "database", "pipe"]
-"""What the files of a source are, as their names tell; ``json`` are events under any other name."""
+Kind = Literal["trace_view_json", "msprof_json", "json", "database", "companions", "pipe"]
+"""What the files of a source are, as their names tell; ``json`` are events under any other name.
+
+``companions`` are tables without a trace: there are no files of events, and ``path`` is their folder.
+"""
 
 Form = Literal["text", "db"]
 """The two forms in which the profilers export a trace."""
@@ -61,6 +70,8 @@ class Source:
     @property
     def folder(self) -> Path | None:
         """Where companion files lie; None where there is no folder."""
+        if self.kind == "companions":
+            return self.path
         return self.files[0].parent if self.files else None
 
 
@@ -90,7 +101,18 @@ def find_source(path: Path, form: Form | None = None) -> Source:
         return _source(path, found[0][0], found[0])
     if found:
         raise InputError(_several(path, [trace[0] for trace in found]))
+    tables = _tables_in(path) if form is None else None
+    if tables is not None:
+        return Source(path, tables, (), _rank_of(tables / _OUTPUT), "companions")
     raise InputError(_nothing_in(path, form))
+
+
+def _tables_in(path: Path) -> Path | None:
+    """The folder of the profile at ``path`` that holds tables, though no trace; None without one."""
+    for folder in (path / _OUTPUT, path, path / _MSPROF_OUTPUT):
+        if any((folder / name).exists() for name in _TABLES):
+            return folder
+    return None
 
 
 def form_of(file: Path) -> Form:

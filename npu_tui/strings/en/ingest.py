@@ -61,6 +61,7 @@ TEXTS: dict[str, str] = {
     "skip.lone_source": "link source without target",
     "skip.lone_target": "link target without source",
     "odd.process_names": "process {pid} is named {first} and {other}: both are shown under the first name",
+    "odd.no_trace": "{path}: tables without a trace: there is no timeline",
     "odd.no_process": "{count:count} slices name no process: they are shown on a layer of their own",
     "odd.db_locked": "another program has locked the database: it is shown as it lies on disk",
     "odd.db_written": "the database was written to while it was read: open it again when it is finished",

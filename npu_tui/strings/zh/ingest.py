@@ -61,6 +61,7 @@ TEXTS: dict[str, str] = {
     "skip.lone_source": "连线有起点，没有终点",
     "skip.lone_target": "连线有终点，没有起点",
     "odd.process_names": "进程 {pid} 有两个名称 {first} 和 {other}：均以第一个名称显示",
+    "odd.no_trace": "{path}：只有表格文件而没有跟踪文件，因此没有时间线",
     "odd.no_process": "{count:count} 个片段没有进程：单独显示为一层",
     "odd.db_locked": "另一个程序锁定了数据库：按磁盘上的内容显示",
     "odd.db_written": "读取期间数据库被写入：写完后请重新打开",

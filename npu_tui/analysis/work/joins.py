@@ -1,0 +1,142 @@
+"""Rows of tables beside a trace, and the slices they are about.
+
+Tables name a kernel, a collective or an operation and a time since 1970; writers round, so a start may be a nanosecond
+off, and communication.json gives starts to half a microsecond.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
+
+_CANN = "cann::"
+_INPUT = re.compile(r"_in_\d+$")
+"""What CANN appends for the memory of one input."""
+
+_OFF = (0, -1, 1)
+_FARTHEST_NS = 10_000_000
+"""A collective of the same name that begins farther away is another one."""
+
+
+def rows_of_kernels(trace: Trace, items: I64, names: Sequence[str | None], start: I64) -> I64:
+    """For each slice of ``items`` the row with its name and start (ns since 1970), -1 without one; (items,)."""
+    code_of = {name: code for code, name in enumerate(trace.names)}
+    codes = np.array([code_of.get(name, -1) if name is not None else -1 for name in names], np.int64)
+    rows = np.flatnonzero(codes >= 0)
+    rows = rows[np.lexsort((rows, start[rows], codes[rows]))]
+    found = np.full(len(items), -1, np.int64)
+    name, begin = trace.slices.name[items].astype(np.int64), trace.slices.start[items] + trace.start_ns
+    for off in _OFF:
+        left = np.flatnonzero(found < 0)
+        found[left] = _exact(codes[rows], start[rows], rows, name[left], begin[left] + off)
+    return found
+
+
+def _exact(codes: I64, start: I64, rows: I64, name: I64, begin: I64) -> I64:
+    """The first of ``rows``, sorted by (code, start), for every (name, begin); -1 without one."""
+    if not len(rows):
+        return np.full(len(name), -1, np.int64)
+    low = np.searchsorted(codes, name, "left")
+    high = np.searchsorted(codes, name, "right")
+    at = low.copy()
+    # Starts are sorted only among rows of one name: a search for all of them at once, by halving each one's span.
+    while len(pending := np.flatnonzero(at < high)):
+        middle = (at[pending] + high[pending]) // 2
+        later = start[middle] < begin[pending]
+        at[pending[later]] = middle[later] + 1
+        high[pending[~later]] = middle[~later]
+    place = np.minimum(at, len(rows) - 1)
+    hit = (at < len(rows)) & (codes[place] == name) & (start[place] == begin)
+    return np.where(hit, rows[place], -1)
+
+
+def slices_of_collectives(trace: Trace, items: I64, names: Sequence[str | None], start: I64) -> I64:
+    """For each row the collective among ``items`` with its name whose start is nearest, -1 without one; (rows,)."""
+    of_name: dict[str, list[int]] = {}
+    for item in items.tolist():
+        of_name.setdefault(trace.name_of(item), []).append(item)
+    found = np.full(len(names), -1, np.int64)
+    for row, name in enumerate(names):
+        candidates = np.array(of_name.get(name or "", []), np.int64)
+        if len(candidates):
+            away = np.abs(trace.slices.start[candidates] + trace.start_ns - start[row])
+            nearest = int(np.argmin(away))
+            if away[nearest] <= _FARTHEST_NS or len(candidates) == 1:
+                found[row] = candidates[nearest]
+    return found
+
+
+def operations_at(trace: Trace, names: Sequence[str | None], time: I64) -> I64:
+    """For each row the innermost host slice with its name at ``time`` (ns since 1970), -1 without one; (rows,)."""
+    lanes = [lane for lane in trace.file_lanes if trace.layer_of(lane.index).kind in ("python", "other")]
+    hosts = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes] or [np.zeros(0, np.int64)])
+    code_of = {name: code for code, name in enumerate(trace.names)}
+    codes = np.array([code_of.get(name, -1) if name is not None else -1 for name in names], np.int64)
+    found = np.full(len(names), -1, np.int64)
+    wanted = np.zeros(len(trace.names) + 1, np.bool_)
+    wanted[codes[codes >= 0]] = True
+    hosts = hosts[wanted[trace.slices.name[hosts]]]
+    hosts = hosts[np.lexsort((trace.slices.start[hosts], trace.slices.name[hosts]))]
+    name = trace.slices.name[hosts]
+    moment = time - trace.start_ns
+    for code in np.unique(codes[codes >= 0]).tolist():
+        own = hosts[np.searchsorted(name, code, "left") : np.searchsorted(name, code, "right")]
+        rows = np.flatnonzero(codes == code)
+        if len(own):
+            found[rows] = _innermost(trace.slices.start[own], trace.slices.end[own], own, moment[rows])
+    return found
+
+
+def _innermost(start: I64, end: I64, items: I64, moment: I64) -> I64:
+    """The one of ``items`` (by start) that began last among those that hold each ``moment``; -1 without one."""
+    at = np.searchsorted(start, moment, "right") - 1
+    reach = np.maximum.accumulate(end)
+    found = np.full(len(moment), -1, np.int64)
+    left = np.flatnonzero(at >= 0)
+    while len(left):
+        holds = end[at[left]] >= moment[left]
+        found[left[holds]] = items[at[left[holds]]]
+        left = left[~holds]
+        at[left] -= 1
+        left = left[(at[left] >= 0) & (reach[np.maximum(at[left], 0)] >= moment[left])]
+    return found
+
+
+def kernels_allocated_for(trace: Trace, kernels: I64, names: Sequence[str | None], time: I64) -> I64:
+    """For each row that names a kernel (``cann::Conv2D1``, in databases ``Conv2D1``) the one it is for; (rows,).
+
+    The memory is allocated when the kernel is launched: it is the first one of the name to start afterwards, or the
+    last one where host and device differ by their clocks; -1 for any other row.
+    """
+    starts: dict[str, list[int]] = {}
+    order = kernels[np.argsort(trace.slices.start[kernels], kind="stable")]
+    for item in order.tolist():
+        starts.setdefault(trace.name_of(item), []).append(item)
+    found = np.full(len(names), -1, np.int64)
+    for row, name in enumerate(names):
+        if name is not None:
+            own = starts.get(_INPUT.sub("", name.removeprefix(_CANN)), [])
+            if own:
+                at = int(np.searchsorted(trace.slices.start[own], time[row] - trace.start_ns, "left"))
+                found[row] = own[min(at, len(own) - 1)]
+    return found
+
+
+def rows_of_tasks(stream: I64, task: I64, of_stream: I64, of_task: I64) -> I64:
+    """For each (stream, task) the row of the table with the same two, the last one where ids came again; -1 without."""
+    known = {pair: row for row, pair in enumerate(zip(of_stream.tolist(), of_task.tolist(), strict=True))}
+    pairs = zip(stream.tolist(), task.tolist(), strict=True)
+    return np.array([known.get(pair, -1) for pair in pairs], np.int64)
+
+
+def task_ids(trace: Trace, items: I64) -> I64:
+    """The task ids of the slices ``items``, from their args, -1 where absent; raises as ``ArgReader.many`` does."""
+    (found,) = trace.args.many(trace.slices.event[items], ("Task Id",))
+    return np.array([value if type(value) is int and 0 <= value < 2**62 else -1 for value in found], np.int64)
