@@ -293,10 +293,11 @@ class _Terminal:
             self.read(0.02)
             if _cpu_of(self.pid) - used > PATIENCE or now - begun > _WALL:
                 return f"does not end: {now - begun:.1f} s, {_cpu_of(self.pid) - used:.1f} s of its own"
-        self.read(0.05)
+        self.read(0.2)
         for sign in (b"Traceback", b"internal error", b"Error:"):
-            if sign in self.output:
-                return f"shows {sign.decode()}"
+            at = self.output.rfind(sign)
+            if at >= 0:
+                return "shows " + self.output[at : at + 200].decode("utf-8", "replace").partition("\r")[0]
         if self._code not in (0, 130):
             return f"ends with {self._code}"
         if left := modes_left(self.output):

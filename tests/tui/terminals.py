@@ -27,14 +27,13 @@ Answers = Callable[[bytes], bytes]
 
 def modes_left(output: bytes) -> set[str]:
     """The modes that a program has set and not reset in what it wrote."""
-    modes: set[str] = set()
+    usual = {"7", "25"}  # wrapping and the cursor are on before a program begins
+    modes = set(usual)
     for numbers, way in _MODE.findall(output):
         for number in numbers.split(b";"):
             (modes.add if way == b"h" else modes.discard)(number.decode())
     pushed = sum(1 if way == b">" else -1 for way in _KITTY.findall(output))
-    # Wrapping and the cursor are on before a program begins.
-    usual = {"7", "25"}
-    return (modes ^ usual if {"7", "25"} <= modes else modes | usual) - {"2026"} | ({"kitty"} if pushed else set())
+    return (modes ^ usual) - {"2026"} | ({"kitty"} if pushed else set())
 
 
 class Terminal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import subprocess
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -13,7 +14,7 @@ from driving import opened
 
 from npu_tui.commands.place import add_place, place_of
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.explore.shell_command import command_here
+from npu_tui.tui.explore.shell_command import command_here, quoted
 from npu_tui.tui.flags import Flag, Flags, identity_of
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets.flag_sheet import FlagSheet
@@ -78,6 +79,16 @@ async def test_the_copied_command_opens_the_same_view(session, keys, size):
         assert [(row.lane, row.depth, row.series, row.chart) for row in driver.explorer.rows] == expected_rows
         # The status line may still tell what the last key did.
         assert driver.rows()[:-1] == expected[:-1]
+
+
+@pytest.mark.parametrize(
+    "word", ["\x1b]0;owned\x07", "a\u202eb", "plain", "it's", "a\\b\x00"[:3] + "\x9b", "\udcff", "你\n"]
+)
+def test_a_word_for_the_shell_is_printable_and_the_same(word, tmp_path):
+    text = quoted(word)
+    assert text.isprintable()
+    done = subprocess.run(["bash", "-c", f"printf %s {text}"], capture_output=True, check=True)
+    assert done.stdout == word.encode("utf-8", "surrogateescape")
 
 
 async def test_upper_y_copies_the_command_and_shows_it(session):

@@ -13,6 +13,7 @@ import pytest
 from terminals import PROGRAM, Terminal
 
 PROFILE = "fixtures/dispatch_bound"
+ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT]
 CRASH = """
 import sys
 from npu_tui.view.frame.painter import Painter
@@ -62,12 +63,92 @@ def test_keys_that_leave(opened, data, code):
     restored(terminal)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT], ids=lambda number: number.name
+)
 def test_signals(opened, number):
     terminal = opened([*PROGRAM, PROFILE])
     os.kill(terminal.pid, number)
     assert terminal.exit_code() == 128 + number
     restored(terminal)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT], ids=lambda number: number.name
+)
+def test_signals_while_the_terminal_is_asked(number):
+    terminal = Terminal([*PROGRAM, PROFILE])  # it never answers
+    try:
+        terminal.until(lambda: terminal.read() or b"\x1b[6n" in terminal.output, "asked nothing")
+        os.kill(terminal.pid, number)
+        assert terminal.exit_code() == 128 + number
+        assert b"\x1b[?1049" not in terminal.output
+        restored(terminal)
+    finally:
+        terminal.close()
+
+
+def test_without_threads_one_line_says_so():
+    code = (
+        "import threading\n"
+        'def refuse(self): raise RuntimeError("can\'t start new thread")\n'
+        "threading.Thread.start = refuse\n"
+        "import sys; from npu_tui.cli import main\n"
+        f"sys.exit(main(['--theme', 'dark', '--glyphs', 'ascii', {PROFILE!r}]))"
+    )
+    terminal = Terminal([sys.executable, "-c", code])
+    try:
+        assert terminal.exit_code() == 3
+        restored(terminal)
+        assert [row for row in terminal.rows() if row] == [
+            "npu-tui: the system starts no more threads; close other programs, or raise its limit (ulimit -u)"
+        ]
+    finally:
+        terminal.close()
+
+
+def test_a_paste_whose_end_never_comes(opened):
+    terminal = opened([*PROGRAM, PROFILE])
+    terminal.send("\x1b[200~half a paste")
+    terminal.send("q" * 50)
+    time.sleep(0.2)
+    terminal.send("\x03")
+    assert terminal.exit_code() == 130
+    restored(terminal)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\xc4\xe3\xba\xc3", b"\x1b[M\x20\xff\x21", b"\x1b[1;2R" * 5, b"\x1b[48;9999;9999;9;9t", b"\x1b[99999999999u"],
+    ids=["GBK", "mouse", "reports", "size", "key"],
+)
+def test_stray_bytes_end_nothing(opened, data):
+    terminal = opened([*PROGRAM, PROFILE])
+    for _ in range(3):
+        os.write(terminal.fd, data)
+        terminal.send("w")
+    terminal.send(":q\r")
+    assert terminal.exit_code() == 0
+    restored(terminal)
+
+
+def test_a_size_in_the_environment_that_no_terminal_has():
+    terminal = Terminal([*PROGRAM, PROFILE], COLUMNS="99999999", LINES="99999999")
+    try:
+        terminal.shows("Ascend Hardware")
+        terminal.send("\x03")
+        assert terminal.exit_code() == 130
+        restored(terminal)
+    finally:
+        terminal.close()
+
+
+def test_without_standard_error_it_draws_on_standard_output(shell):
+    shell.send(f"'{sys.executable}' -m npu_tui {PROFILE} 2>&-\r")
+    shell.shows("Ascend Hardware")
+    shell.send(":q\r")
+    shell.until(lambda: shell.rows()[-1].startswith("ready>") or "ready>" in "\n".join(shell.rows()), "the shell")
+    assert shell.modes() - {"2004"} == set()
 
 
 def test_a_signal_while_the_program_hangs(opened):
@@ -88,7 +169,11 @@ def test_exceptions(opened, what, code):
         time.sleep(0.1)
     assert terminal.exit_code() == code
     restored(terminal)
-    assert "internal error" in "\n".join(terminal.rows())
+    rows = "\n".join(terminal.rows())
+    assert "internal error" in rows
+    assert "report it" in rows
+    assert "Traceback" not in rows
+    assert "locals" not in rows
 
 
 def test_a_terminal_that_goes_away_ends_the_program():

@@ -189,6 +189,37 @@ async def test_the_loading_screen_tells_how_far_it_is(monkeypatch):
         await until(lambda: app._exit)
 
 
+@pytest.mark.parametrize(
+    "burst", ["\x10zoom\r\r", "\x10\r\r\r", "\x10copy\r\r\x1b", "?\x1b\x1b\x1b", "\x10\x1b\x1b\x1b"]
+)
+async def test_a_burst_never_closes_the_main_screen(session, burst):
+    async with opened(session) as driver:
+        for _ in range(3):
+            await driver.send(burst, at_once=True)
+            await driver.settle()
+        assert sum(isinstance(screen, MainScreen) for screen in driver.app.screen_stack) == 1
+        while not isinstance(driver.app.screen, MainScreen):
+            await driver.press("escape")
+        await driver.press("x")
+        assert driver.selected is not None
+
+
+async def test_what_is_typed_behind_the_palette_belongs_to_it(session):
+    async with opened(session) as driver:
+        await driver.send("\x10zoom in", at_once=True)
+        await until(lambda: isinstance(driver.app.focused, Input) and driver.app.focused.value == "zoom in")
+
+
+async def test_keys_ahead_of_the_main_screen_are_kept(session):
+    app = NpuTui(session=session)
+    async with app.run_test(size=(120, 40)):
+        for event in keys_of("x:3ms\r"):
+            event.set_sender(app)
+            app.post_message(event)
+        await until(lambda: isinstance(app.screen, MainScreen) and app.screen.explorer.state.cursor == 3_000_000)
+        assert app.screen.explorer.state.selection is not None
+
+
 async def test_nothing_is_typed_into_the_lanes_by_a_palette_that_was_given_up(session):
     async with opened(session) as driver:
         before = driver.window
