@@ -11,6 +11,7 @@ from npu_tui.commands.profile_options import add_opening, refuse_terminal
 from npu_tui.commands.settings_file import read_settings
 from npu_tui.commands.streams import DONE, USAGE
 from npu_tui.strings import say
+from npu_tui.trace.whole import whole_number
 
 
 def run(words: list[str]) -> int:
@@ -24,8 +25,8 @@ def run(words: list[str]) -> int:
     add_place(parser)
     add_opening(parser)
     options = parser.parse_args(words)
-    columns, _, rows = options.size.partition("x")
-    if not (columns.isdecimal() and rows.isdecimal() and 20 <= int(columns) <= 1000 and 6 <= int(rows) <= 500):
+    columns, rows = (whole_number(side) or 0 for side in options.size.partition("x")[::2])
+    if not (20 <= columns <= 1000 and 6 <= rows <= 500):
         parser.error(say("cli.bad_size"))
     if not options.output.endswith(".svg"):
         parser.error(say("cli.bad_output"))
@@ -49,6 +50,6 @@ def run(words: list[str]) -> int:
     thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
     profiles = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
     notes = Path(options.notes) if options.notes else None
-    drawn = picture(profiles, int(columns), int(rows), keys, terminal, start, notes)
+    drawn = picture(profiles, columns, rows, keys, terminal, start, notes)
     Path(options.output).write_text(drawn, encoding="utf-8")
     return DONE

@@ -11,7 +11,7 @@ from pathlib import Path
 from npu_tui.analysis.launches.code_lines import CodeLine
 
 _SECONDS = 30
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 
 
 def renumbering(revision: str, folder: Path | None = None) -> tuple[Callable[[CodeLine], int | None] | None, str]:

@@ -35,7 +35,7 @@ _DEVICE_MEMORY = re.compile(
 _DEVICE_WAIT = re.compile(r"event[_ ]wait|notify[_ ]wait|placeholder|place_holder", re.IGNORECASE)
 _DEVICE_SIGNAL = re.compile(r"event[_ ]record|notify[_ ]record|write[_ ]value|profiling_", re.IGNORECASE)
 _HOST_WAIT = re.compile(r"synchronize|_local_scalar_dense", re.IGNORECASE)
-_STEP = re.compile(r"ProfilerStep#\d+")
+_STEP = re.compile(r"ProfilerStep#\d{1,18}")
 
 
 def step_number(name: str) -> str | None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from decimal import ROUND_HALF_UP, Decimal
 
+from npu_tui.trace.whole import whole_number
+
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "": 1_000_000}
 _TIME = re.compile(r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*(ns|us|µs|μs|ms|s|)\s*", re.IGNORECASE)
+_LONGEST = 100
 _SCALES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 
 
 def parse_duration(text: str) -> int | None:
     """Nanoseconds of a text such as ``12.3ms``, ``40 us`` or ``1.5s`` (a bare number is in ms); None if it is none."""
-    match = _TIME.fullmatch(text)
+    match = _TIME.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         return None
-    return int((Decimal(match[1]) * _UNITS[match[2].lower()]).to_integral_value(ROUND_HALF_UP))
+    return whole_number((Decimal(match[1]) * _UNITS[match[2].lower()]).to_integral_value(ROUND_HALF_UP))
 
 
 def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:

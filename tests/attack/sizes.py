@@ -33,10 +33,10 @@ def memory():
 base, begun = memory(), time.perf_counter()
 trace = load(sys.argv[1])
 loaded = time.perf_counter()
-found = report(Profile(trace).whole)
-text_report(found)
+part = Profile(trace).whole
+text_report(report(part))
 reported = time.perf_counter()
-timeline_pictures(Profile(trace).whole)
+timeline_pictures(part)
 drawn = time.perf_counter()
 print(loaded - begun, reported - loaded, drawn - reported, memory() - base)
 """

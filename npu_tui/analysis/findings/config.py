@@ -20,6 +20,7 @@ from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
+from npu_tui.trace.whole import whole_number
 
 _BLOCKING = "ASCEND_LAUNCH_BLOCKING"
 _NO_GAP_FROM_US = 5.0
@@ -27,7 +28,8 @@ _CROWD = 0.5
 
 
 def _below(text: str, least: int) -> bool:
-    return not text.strip().isdecimal() or int(text) < least
+    number = whole_number(text)
+    return number is None or number < least
 
 
 ENVIRONMENT: tuple[tuple[str, Callable[[str], bool]], ...] = (

@@ -15,7 +15,7 @@ from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 
 I64 = npt.NDArray[np.int64]
 
-_FRAME = re.compile(r"\s*(?P<file>.*)\((?P<line>\d+)\): ?(?P<function>.*?)\s*", re.DOTALL)
+_FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\): ?(?P<function>.*)", re.DOTALL)
 _LIBRARIES = frozenset({"site-packages", "dist-packages", "torch", "torch_npu"})
 _STANDARD_LIBRARY = re.compile(r"(?:^|[/\\])lib[/\\]python3\.[^/\\]*[/\\]")
 
@@ -50,7 +50,7 @@ def user_lines(stack: str) -> list[CodeLine]:
 
 def _user_frames(stack: str) -> Iterator[CodeLine]:
     for frame in stack.split(";"):
-        match = _FRAME.fullmatch(frame)
+        match = _FRAME.fullmatch(frame.strip())
         if match is not None and _is_user(match["file"]):
             yield CodeLine(match["file"], int(match["line"]), match["function"])
 

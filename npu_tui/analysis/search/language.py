@@ -16,6 +16,7 @@ from npu_tui.strings import say
 from npu_tui.trace.args import Arg, as_number
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.units import parse_duration
+from npu_tui.trace.whole import whole_number
 
 Compare = Literal["<", "<=", ">", ">=", "="]
 Launch = Literal["starved", "near-vertical", "shallow", "queued"]
@@ -31,7 +32,7 @@ _ARG = re.compile(r'(?P<key>[^~<>=:"]*?)\s*(?P<sign><=|>=|[~<>=])\s*')
 _QUOTED = re.compile(r'"(?P<text>[^"]*)"?')
 _PATTERN = re.compile(r"/(?P<pattern>(?:\\/|[^/])+(?:/(?!\s|$)(?:\\/|[^/])*)*)/(?=\s|$)")
 _ESCAPE = re.compile(r"\\.")
-_LINE = re.compile(r"(?P<file>.*?):?(?P<line>\d+)?")
+_LINE = re.compile(r"(?P<file>.*?):?(?P<line>\d{1,9})?")
 
 
 class QueryError(ValueError):
@@ -188,9 +189,10 @@ def _field(field: str, sign: str, text: str, at: int, known: Sequence[str]) -> t
     if field == "class":
         return _class(value), after
     if field == "step":
-        if not value.lstrip("#").isdecimal():
+        number = whole_number(value.lstrip("#"))
+        if number is None or number < 0:
             raise QueryError(say("query.value", field=field, example=_EXAMPLES[field]))
-        return StepNumber(int(value.lstrip("#"))), after
+        return StepNumber(number), after
     match = _LINE.fullmatch(value)
     file, line = (match["file"], match["line"]) if match is not None else (value, None)
     return Line(file, None if line is None else int(line)), after

@@ -34,7 +34,7 @@ from npu_tui.trace.once import once
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_FRAME = re.compile(r"\s*(?P<file>.*)\((?P<line>\d+)\)")
+_FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\)")
 _DEVICE = ("hardware", "communication", "overlap")
 
 _HERE_SECONDS = 0.05
@@ -168,7 +168,7 @@ class Searchable:
 
 def _has_frame(stack: str, wanted: Line) -> bool:
     for frame in stack.split(";"):
-        match = _FRAME.match(frame)
+        match = _FRAME.match(frame.lstrip())
         if match is None or (wanted.line is not None and int(match["line"]) != wanted.line):
             continue
         file = match["file"]

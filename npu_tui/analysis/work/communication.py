@@ -25,6 +25,9 @@ ON_CHIP = "ON_CHIP"
 NO_RANK = 4_294_967_295
 """What msprof writes for a rank that a task has none of."""
 
+_MOST = 1 << 44
+"""No task moves as many bytes, so that the sum over those of a collective stays in 64 bits."""
+
 _WAIT = "Notify_Wait"
 _TRANSIT = ("Memcpy", "Reduce_Inline")
 _REMOTE_MEMORY = "RDMA"
@@ -119,7 +122,7 @@ def _ranks(values: list[Any]) -> I64:
 
 def _whole_numbers(values: list[Any]) -> I64:
     """``values``, -1 where one is none or too large to be true."""
-    return np.array([value if type(value) is int and abs(value) < 2**62 else -1 for value in values], np.int64)
+    return np.array([value if type(value) is int and -1 <= value < _MOST else -1 for value in values], np.int64)
 
 
 def _groups(trace: Trace) -> list[tuple[Lane, list[Lane]]]:

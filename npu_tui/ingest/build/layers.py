@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from npu_tui.ingest.json.events import named
 from npu_tui.ingest.json.metadata import Metadata
 from npu_tui.trace.model import LayerKind
+from npu_tui.trace.whole import whole_number
 
 _KINDS: dict[str, LayerKind] = {
     "Python": "python",
@@ -85,7 +86,7 @@ def _device(metadata: Metadata, pid: int, kind: LayerKind) -> int | None:
         return None
     digits = label.removeprefix("NPU").strip()
     if digits.isdecimal():
-        return int(digits)
+        return whole_number(digits)
     order = metadata.process_order.get(pid)
     return pid & 31 if order is not None and (pid >> 5) & 31 == order and pid >> 10 else None
 

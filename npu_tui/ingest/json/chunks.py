@@ -40,8 +40,8 @@ _BEGINNING = re.compile(_FIELD)
 _CLOSED_EARLY = re.compile(rb"[\]}][\s,\[\]}]*(?=%b)" % _FIELD)
 _PERHAPS_EARLY = re.compile(rb'[\]}][\s,\[\]}]*(?:\{\s*(?:"[a-z]{0,4}(?:"\s*)?)?)?')
 """The same, cut off before it can be told."""
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\]]', re.DOTALL)
-"""A text, whose group is empty if its end is missing (so that nothing is tried twice), or a bracket."""
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{\[]+|[}\]]+', re.DOTALL)
+"""A text, whose group is empty if its end is missing (so that nothing is tried twice), or brackets of one way."""
 _BLANK = b" \t\r\n\0,"
 _SEPARATOR = re.compile(rb"[\s\0]*,?[\s\0]*")
 _ARRAY = re.compile(rb'\s*(?:\{(?:.*?"traceEvents"\s*:\s*))?\[', re.DOTALL)
@@ -88,18 +88,22 @@ def object_spans(
         if match[1] == b"":
             break  # the text that begins here is cut off
         token = match[0]
-        if token in (b"{", b"["):
+        if token[0] in b"{[":
             if depth == 0:
                 start = match.start()
-            depth += 1
-        elif token in (b"}", b"]"):
-            if depth == 0:
-                return spans, match.start()
-            depth -= 1
-            if depth == 0:
-                spans.append((start, match.end()))
+            depth += len(token)
+        elif token[0] in b"}]":
+            if depth > len(token):
+                depth -= len(token)
+                continue
+            closed = match.start() + depth
+            if depth:
+                spans.append((start, closed))
                 if len(spans) == most:
                     break
+            if depth < len(token):
+                return spans, closed
+            depth = 0
     return spans, None
 
 

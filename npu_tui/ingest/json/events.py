@@ -8,11 +8,11 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from npu_tui.ingest.json.lenient import loose_value
+from npu_tui.trace.whole import BOUND, whole_number
 
-_BOUND = 2**62
 NO_PROCESS = -1
 """Stands for the process of an event that names none."""
-_Int64: TypeAlias = Annotated[int, msgspec.Meta(gt=-_BOUND, lt=_BOUND)]
+_Int64: TypeAlias = Annotated[int, msgspec.Meta(gt=-BOUND, lt=BOUND)]
 
 
 class Event(msgspec.Struct, gc=False):
@@ -30,13 +30,13 @@ class Event(msgspec.Struct, gc=False):
 
 
 class _Loose(msgspec.Struct, gc=False):
-    ph: Any = ""
-    name: Any = ""
-    pid: Any = NO_PROCESS
-    tid: Any = 0
+    ph: msgspec.Raw = msgspec.Raw(b"")
+    name: msgspec.Raw = msgspec.Raw(b"")
+    pid: msgspec.Raw = msgspec.Raw(b"-1")
+    tid: msgspec.Raw = msgspec.Raw(b"0")
     ts: msgspec.Raw = msgspec.Raw(b"")
     dur: msgspec.Raw = msgspec.Raw(b"")
-    cat: Any = ""
+    cat: msgspec.Raw = msgspec.Raw(b"")
     id: msgspec.Raw = msgspec.Raw(b"")
     args: msgspec.Raw = msgspec.Raw(b"")
 
@@ -81,28 +81,37 @@ def _tolerated(raw: msgspec.Raw) -> Event:
     except msgspec.ValidationError:
         return Event()
     return Event(
-        ph=_text(loose.ph),
-        name=_text(loose.name),
-        pid=_number(loose.pid),
-        tid=_number(loose.tid),
+        ph=_text(_value(loose.ph)),
+        name=_text(_value(loose.name)),
+        pid=_number(_value(loose.pid)),
+        tid=_number(_value(loose.tid)),
         ts=_literal(loose.ts),
         dur=_microseconds(_literal(loose.dur)),
-        cat=_text(loose.cat),
+        cat=_text(_value(loose.cat)),
         id=None if bytes(loose.id) in (b"", b"null") else _literal(loose.id),
         args=loose.args,
     )
 
 
+def _value(raw: msgspec.Raw) -> object:
+    """What ``raw`` stands for; a number that is none of a machine is a text, None is nothing at all."""
+    data = bytes(raw)
+    try:
+        return _any(data) if data else None
+    except ValueError:
+        return data.decode("ascii", "replace")
+
+
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+    try:
+        return value if isinstance(value, str) else "" if value is None else str(value)
+    except RecursionError:  # lists in lists
+        return ""
 
 
 def _whole(value: object) -> int:
-    try:
-        number = int(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError, OverflowError):
-        return -1
-    return number if abs(number) < _BOUND else -1
+    number = whole_number(value)
+    return -1 if number is None else number
 
 
 def _number(value: object) -> int:

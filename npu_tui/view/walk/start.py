@@ -16,7 +16,9 @@ from npu_tui.view.walk.explorer import Explorer
 BETWEEN = ".."
 NO_TAB = "none"
 """Stands for a panel that is hidden."""
-_TOKEN = re.compile(r"(?P<kind>[phn][lcg]|al|ar|[fFxitr])(?:(?P<trace>\d+):)?(?P<index>\d+)?(?:\.(?P<depth>\d+))?")
+_TOKEN = re.compile(
+    r"(?P<kind>[phn][lcg]|al|ar|[fFxitr])(?:(?P<trace>\d{1,9}):)?(?P<index>\d{1,9})?(?:\.(?P<depth>\d{1,9}))?"
+)
 _JUMP_BEFORE, _JUMP_BEHIND = 9, 10
 """What MindStudio Insight shows around a slice it jumps to, in lengths of the slice."""
 
@@ -104,7 +106,7 @@ def find_slice(scene: Scene, text: str, after: int, parts: bool = True) -> Selec
 
     With ``parts`` a part of a name will do where no slice has the whole.
     """
-    event = re.fullmatch(r"#(?:(\d+):)?(\d+)", text)
+    event = re.fullmatch(r"#(?:(\d{1,9}):)?(\d{1,18})", text)
     if event is not None and int(event[1] or 0) < len(scene.traces):
         index = int(event[1] or 0)
         items = np.flatnonzero(scene.traces[index].slices.event == int(event[2]))

@@ -1,0 +1,91 @@
+"""Numbers that no machine number holds, wherever a file or a person may write one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from shapes import device, link_end, named, slice_event, thread
+
+from npu_tui.analysis.search.language import QueryError, parse_query
+from npu_tui.cli import main
+from npu_tui.ingest.load import load
+from npu_tui.trace.units import parse_duration
+
+HUGE = (
+    "9" * 5_000,
+    "-" + "9" * 5_000,
+    "9" * 20,
+    str(2**63),
+    "1e400",
+    '"' + "9" * 5_000 + '"',
+    '"NPU ' + "9" * 20 + '"',
+)
+HERE = "@@"
+
+
+def events(place: str) -> str:
+    """A trace with ``HERE`` in ``place``."""
+
+    def put(where: str, value: object) -> object:
+        return HERE if where == place else value
+
+    found = [
+        *device(100),
+        {"ph": "M", "name": "process_labels", "pid": 5, "args": {"labels": put("label", "NPU 0")}},
+        {"ph": "M", "name": "thread_sort_index", "pid": 5, "tid": 2, "args": {"sort_index": put("order", 1)}},
+        slice_event(4, 1, 0, 50, f"ProfilerStep#{put('step', 1)}"),
+        slice_event(4, 1, 1, 9, "aten::add", **{"Call stack": f"main.py({put('line', 1)}): f;"}),
+        slice_event(5, 2, 110, 5, "Add", **{"Stream Id": put("stream", 2), "connection_id": put("connection", 1)}),
+        slice_event(5, 2, 130, 5, "Mul", anything=put("args", 1)),
+        slice_event(5, put("thread", 2), 140, 5, "Sub") | {"pid": put("process", 5), "name": put("name", "Sub")},
+        link_end("s", 4, 1, 2, put("id", 1)),
+        link_end("f", 5, 2, 110, put("id", 1)),
+        *named(7, "Communication", "NPU 0"),
+        thread(7, 1, "Group 0 Communication"),
+        thread(7, 2, "Plane 0"),
+        slice_event(7, 1, 150, 9, "hcom_allReduce__1"),
+        slice_event(
+            7, 2, 151, 5, "Memcpy",
+            **{"src rank": put("source", 0), "dst rank": put("target", 1), "size(Byte)": put("size", 9)},
+        ),
+        {"ph": "C", "name": "load", "pid": 9, "ts": "1736405443863000.000", "args": {"MHz": put("counter", 1)}},
+    ]  # fmt: skip
+    return json.dumps(found)
+
+
+PLACES = (
+    "label", "order", "step", "line", "stream", "connection", "args", "thread", "process", "name", "id", "source",
+    "target", "size", "counter",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_number_in_a_file_costs_no_slice(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = len(load(_written(tmp_path, events(""))).slices)
+    for number in HUGE:
+        text = events(place).replace(f'"{HERE}"', number).replace(HERE, number.strip('"'))
+        path = _written(tmp_path, text)
+        assert len(load(path).slices) == whole, number[:20]
+        assert main(["report", str(path), "--format", "json", "--no-cache"]) == 0
+        json.loads(capsys.readouterr().out)
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "trace_view.json"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "9" * 40])
+def test_a_number_that_is_typed_is_refused_in_a_line(number: str, tmp_path: Path) -> None:
+    assert parse_duration(f"{number}ms") is None
+    with pytest.raises(QueryError):
+        parse_query(f"step:{number}")
+    for words in (["--size", f"{number}x40"], ["--range", f"0..{number}ms"], ["--at", number]):
+        with pytest.raises(SystemExit) as refused:
+            main(["screenshot", "fixtures/healthy", "-o", str(tmp_path / "a.svg"), *words])
+        assert refused.value.code == 2
+    for words in (["--select", f"#{number}"], ["--rows", f"t{number}"]):
+        assert main(["screenshot", "fixtures/healthy", "-o", str(tmp_path / "a.svg"), *words, "--no-cache"]) == 0
