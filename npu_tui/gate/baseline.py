@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.report.schema import Report
 from npu_tui.strings import say
 from npu_tui.trace.message import message
+from npu_tui.whole_file import write_file
 
 KIND = "npu-tui baseline"
 SCHEMA_VERSION = 1
@@ -45,14 +45,7 @@ def baseline(report: Report, measured: Measures, tolerances: dict[str, float]) -
 
 def write_baseline(path: Path, content: dict[str, Any]) -> None:
     """Write ``content`` to ``path`` in one go. Raises ``OSError``."""
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        beside.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-        beside.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    write_file(path, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 def read_baseline(path: Path) -> dict[str, Any]:

@@ -9,7 +9,6 @@ Sections of the file belong to traces, whatever path they are opened from::
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import insort
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import exact_text, parse_duration
+from npu_tui.whole_file import write_file
 
 LONGEST_NAME = 256
 """As in MindStudio Insight."""
@@ -114,38 +114,40 @@ class Flags:
             insort(self.all, new)
         if self._path is None or self.problem:
             return
-        remarks = [line for line in own if _flag(line) is None]
-        lines = [f"{flag.when}  {flag.name}".rstrip() for flag in self.all]
+        remarks = [line for line in own if _flag(_text(line)) is None]
+        lines = [f"{flag.when}  {flag.name}".rstrip().encode() for flag in self.all]
         if not before and not after:
-            before = [say("flags.head")]
-        head = [] if own else [f"[{self._identity}] {self._title}"]
+            before = [say("flags.head").encode()]
+        head = [] if own else [f"[{self._identity}] {self._title}".encode()]
         self._write([*before, *head, *remarks[:1], *lines, *remarks[1:], *after])
 
-    def _write(self, lines: list[str]) -> None:
+    def _write(self, lines: list[bytes]) -> None:
         assert self._path is not None
-        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            draft.replace(self._path)
+            write_file(self._path, b"\n".join(lines) + b"\n")
         except OSError as error:
             self._refuse(error)
 
-    def _load(self) -> tuple[list[str], list[str], list[str]]:
+    def _load(self) -> tuple[list[bytes], list[bytes], list[bytes]]:
         """The lines before, of and behind the section of this trace."""
         if self._path is None or self.problem:
             return [], [], []
         try:
-            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+            # What is no file holds no flags, and a FIFO would be waited for.
+            content = self._path.read_bytes() if self._path.is_file() or not self._path.exists() else b""
+            lines = content.removesuffix(b"\n").split(b"\n") if content else []
         except FileNotFoundError:
             lines = []
         except OSError as error:
             self._refuse(error)
             return [], [], []
-        heads = [(i, match["identity"]) for i, line in enumerate(lines) if (match := _SECTION.match(line.strip()))]
+        heads = [
+            (i, match["identity"]) for i, line in enumerate(lines) if (match := _SECTION.match(_text(line).strip()))
+        ]
         first = next((i for i, identity in heads if identity == self._identity), len(lines))
         last = next((i for i, _ in heads if i > first), len(lines))
-        self.all = sorted({flag for line in lines[first:last] if (flag := _flag(line)) is not None})
+        self.all = sorted({flag for line in lines[first:last] if (flag := _flag(_text(line))) is not None})
         return lines[:first], lines[first:last], lines[last:]
 
     def _refuse(self, error: OSError) -> None:
@@ -154,6 +156,14 @@ class Flags:
 
 def _title(trace: Trace) -> str:
     return printable(str(Path(trace.path).absolute()))
+
+
+def _text(line: bytes) -> str:
+    """A line as it was typed: editors of a Chinese locale may write GBK."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode("gb18030", "replace")
 
 
 def _flag(line: str) -> Flag | None:

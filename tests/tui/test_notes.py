@@ -13,6 +13,7 @@ import pytest
 from driving import opened
 
 from npu_tui.commands.place import add_place, place_of
+from npu_tui.ingest.load import load
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.explore.shell_command import command_here, quoted
 from npu_tui.tui.flags import Flag, Flags, identity_of
@@ -281,3 +282,15 @@ async def test_what_tmux_does_not_take_goes_to_the_terminal(session, monkeypatch
     assert given == ["aclnnMatMul"]
     assert driver.app.clipboard == "aclnnMatMul"
     assert any(text.startswith("\x1b]52;c;") for text in written) is not taken
+
+
+def test_lines_that_are_no_utf_8_stay_as_they_are(tmp_path: Path) -> None:
+    trace = load("fixtures/healthy")
+    path = tmp_path / "notes"
+    other = "[0123456789abcdef] other\n1ms  慢\n\x85\x0c".encode("gb18030")
+    path.write_bytes(other + b"\r\n")
+    Flags(trace, path).add(Flag(5, 5, "mine"))
+    assert path.read_bytes().startswith(other + b"\r\n")
+    assert [flag.name for flag in Flags(trace, path).all] == ["mine"]
+    path.write_bytes(path.read_bytes().replace(b"mine", "慢".encode("gb18030")))
+    assert [flag.name for flag in Flags(trace, path).all] == ["慢"]
