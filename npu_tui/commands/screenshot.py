@@ -51,11 +51,6 @@ def run(words: list[str]) -> int:
     thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
     profiles = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
     notes = Path(options.notes) if options.notes else None
-<<<<<<< HEAD
     drawn = picture(profiles, columns, rows, keys, terminal, start, notes)
-    Path(options.output).write_text(drawn, encoding="utf-8")
-=======
-    drawn = picture(profile, columns, rows, keys, terminal, start, notes)
     write_file(Path(options.output), drawn.encode())
->>>>>>> 26cf0e6 (One function writes every file: devices, FIFOs and links stay, a failed write leaves what was there; notes keep the bytes of others)
     return DONE
