@@ -21,6 +21,7 @@ from equality import assert_same
 
 from npu_tui.ingest.copy.container import Container, DamagedError, write_container
 from npu_tui.ingest.load import load
+from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import make_scene
 from npu_tui.trace.model import Trace
@@ -38,7 +39,7 @@ def run_flips(seed: int, count: int, drawn: int = 10) -> tuple[Counter[str], lis
     with tempfile.TemporaryDirectory() as folder:
         copies = [_copy(ROOT / "fixtures" / name, Path(folder) / name) for name in NAMES]
         for number in range(count):
-            trace, path = rng.choice(copies)
+            trace, source, path = rng.choice(copies)
             data = bytearray(path.read_bytes())
             at, bits = rng.randrange(len(data)), rng.choice([1, 1, 1, 3])
             for _ in range(bits):
@@ -49,26 +50,27 @@ def run_flips(seed: int, count: int, drawn: int = 10) -> tuple[Counter[str], lis
             damaged.write_bytes(data)
             os.utime(damaged, ns=(_STAMP, _STAMP))
             try:
-                ended[_met(trace, damaged, number % drawn == 0)] += 1
+                ended[_met(trace, source, damaged, number % drawn == 0)] += 1
             except Exception:
                 lines = traceback.format_exc().splitlines()
                 problems.append(f"flip {number} of seed {seed}: {path.name} at byte {at}: {lines[-1]} {lines[-3:-1]}")
     return ended, problems
 
 
-def _copy(source: Path, path: Path) -> tuple[Trace, Path]:
+def _copy(profile: Path, path: Path) -> tuple[Trace, Source, Path]:
+    source = find_source(profile)
     trace = load(source)
     with path.open("w+b") as out:
         assert write_container(trace, out, _STAMP, lambda: True)
     os.utime(path, ns=(_STAMP, _STAMP))
-    return trace, path
+    return trace, source, path
 
 
-def _met(trace: Trace, damaged: Path, drawn: bool) -> str:
+def _met(trace: Trace, source: Source, damaged: Path, drawn: bool) -> str:
     """How the copy of ``trace`` at ``damaged`` was met. Raises whatever is wrong."""
     descriptor = os.open(damaged, os.O_RDONLY)
     try:
-        copy = Container(descriptor, trace.path, tuple(Path(file.path) for file in trace.files), trace.rank)
+        copy = Container(descriptor, source)
         if drawn:
             make_scene([Profile(copy.mapped())])
     except DamagedError:
