@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +72,10 @@ def read_baseline(path: Path) -> dict[str, Any]:
     return found
 
 
+_MOST_US = 1e15
+"""Thirty years: no profile lasts as long, and what is larger is no number of this file."""
+
+
 def _refused(path: Path, code: str, **args: object) -> InputError:
     return InputError(message("gate.refused", path=str(path), why=message(code, **args)))
 
@@ -81,4 +84,4 @@ def _is_size(value: object, unknown: bool) -> bool:
     """Whether ``value`` is a number from 0, or None where that is allowed."""
     if value is None:
         return unknown
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_US

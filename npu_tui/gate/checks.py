@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import to_builtins
 
 from npu_tui.gate.baseline import NOISE, PLACES, TOLERANCE
+from npu_tui.gate.evidence import Evidence
 from npu_tui.gate.limits import Limit, allowed
 from npu_tui.gate.measures import BASELINE_MEASURES, Measures
 from npu_tui.report.schema import Report
@@ -99,10 +100,17 @@ def baseline_checks(measured: Measures, base: dict[str, Any], tolerances: dict[s
     return checks
 
 
-def finding_checks(report: Report, fail_on: str | None, only: Collection[str], ignore: Collection[str]) -> list[Check]:
+def finding_checks(
+    report: Report,
+    fail_on: str | None,
+    only: Collection[str],
+    ignore: Collection[str],
+    incomplete: Collection[Evidence] = (),
+) -> list[Check]:
     """One check for each finding that counts: those at ``fail_on`` or graver fail, without it none does.
 
-    A finding of ``only`` that could not be looked for counts as not measured, and so do all without a device.
+    A finding of ``only`` that could not be looked for counts as not measured, and so do all without a device, without
+    time of a device, or with ``incomplete`` evidence.
     """
     failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on else ()
     checks = [
@@ -120,6 +128,11 @@ def finding_checks(report: Report, fail_on: str | None, only: Collection[str], i
     if report.overlap.total_us is None:
         why = next((each.reason for each in report.not_checked if each.id in ("device", "overlap")), "")
         checks.append(Check("finding", _ALL, "not_measured", text=why))
+    elif not report.overlap.total_us:
+        checks.append(Check("finding", _ALL, "not_measured", text=say("gate.no_time")))
+    elif incomplete:
+        why = say(f"gate.incomplete.{max(incomplete)}")
+        checks.append(Check("finding", _ALL, "not_measured", text=why))
     unknown = {each.id: each.reason for each in report.not_checked}
     for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
         status: Status = "not_measured" if wanted in unknown else "pass"
@@ -135,7 +148,11 @@ def differences(report: Report, base: dict[str, Any]) -> list[str]:
     """What else differs between the profile and that of the baseline, so that the figures may not compare."""
     source, other = report.source, base["source"]
     unknown = say("report.unknown")
-    notes = []
+    notes = [
+        say("gate.base_unknown", name=say(f"gate.measure.{name}"))
+        for name in BASELINE_MEASURES
+        if base["measures_us"][name] is None
+    ]
     for name in PLACES:
         now, before = getattr(source, name), other.get(name)
         if now != before:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from npu_tui.gate.measures import Measures
@@ -30,6 +29,9 @@ class Limit:
     time: float | None = None
 
 
+_MOST_PERCENT = 1e9
+
+
 def parse_share(text: str) -> float | None:
     """0.1 for ``10%``; None if it is no percentage from 0."""
     number, sign, rest = text.strip().partition("%")
@@ -37,7 +39,7 @@ def parse_share(text: str) -> float | None:
         value = float(number)
     except ValueError:
         return None
-    return value / 100 if sign and not rest and math.isfinite(value) and value >= 0 else None
+    return value / 100 if sign and not rest and 0 <= value <= _MOST_PERCENT else None
 
 
 def parse_limit(option: str, text: str) -> Limit | None:

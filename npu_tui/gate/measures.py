@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
+from npu_tui.gate.evidence import Evidence
 from npu_tui.report.schema import Report
+from npu_tui.strings import say
 
 BASELINE_MEASURES = ("step_p50", "step_p99", "device", "computing", "exposed_communication", "free", "lost")
 """The measures of a baseline; all but the step's percentiles are per step."""
@@ -18,6 +21,8 @@ _REASONS = {
     "host_late": ("device", "overlap", "overlap.free"),
 }
 _OF_THE_DEVICE = ("device", "overlap")
+_BY_LINKS = ("lost", "host_late")
+_BY_DEVICE = ("device", "computing", "exposed_communication", "free", "host_late", "lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +43,8 @@ class Measures:
         return time if time is None or name.startswith("step_") else round(time / self.steps, 3)
 
 
-def measures(report: Report) -> Measures:
-    """The measures of ``report``.
+def measures(report: Report, incomplete: Collection[Evidence] = ()) -> Measures:
+    """The measures of ``report``; what rests on ``incomplete`` evidence is not measured, nor is a device without time.
 
     Step lengths are those of the ``ProfilerStep#N`` slices on the host, percentiles as numpy's ``linear``; the other
     times are those of ``overlap`` and ``dispatch``, summed over devices.
@@ -58,10 +63,19 @@ def measures(report: Report) -> Measures:
         "lost": None if None in lost else round(sum(each or 0.0 for each in lost), 3),
     }
     why = {each.id: each.reason for each in report.not_checked}
+    lost_evidence = {
+        name: say(f"gate.incomplete.{kind}")
+        for kind in incomplete
+        for name in times
+        if kind == "slices" or name in _BY_LINKS
+    }
+    if not overlap.total_us:
+        lost_evidence |= {name: say("gate.no_time") for name in _BY_DEVICE if times[name] == 0}
+    times |= dict.fromkeys(lost_evidence)
     unknown = [name for name, time in times.items() if time is None]
     reasons = {
         name: next((why[key] for key in _REASONS.get(name, _OF_THE_DEVICE) if key in why), "") for name in unknown
-    }
+    } | lost_evidence
     return Measures(times, overlap.total_us, max(len(lengths), 1), reasons)
 
 
