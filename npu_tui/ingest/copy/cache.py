@@ -77,8 +77,8 @@ def key_of(source: Source) -> str | None:
 
 
 def has(key: str) -> bool:
-    """Whether there is a copy called ``key``."""
-    return (directory() / f"{key}{_SUFFIX}").exists()
+    """Whether there is a copy called ``key``; a directory that may not be searched has none."""
+    return os.access(directory() / f"{key}{_SUFFIX}", os.R_OK)
 
 
 def find(

@@ -92,6 +92,8 @@ def find_source(path: Path, form: Form | None = None) -> Source:
     try:
         if not path.exists():
             raise InputError(message("input.missing", path=str(path)))
+        if not (path.is_dir() or path.is_file()):
+            raise InputError(message("input.stream", path=str(path)))
         if not path.is_dir():
             return _source(path, path, _whole_export(path)) if form in (None, form_of(path)) else _beside(path, form)
         found = _traces_in(path, form) or _traces_below(path, form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "input.stream": "{path}: not a file, and a stream can be read only once; pipe it in: npu-tui - < {path}",
     "input.missing": "{path}: no such file or directory; give a trace_view.json or a profile directory",
     "input.unreadable_place": "{path}: {why}; give a file or directory that can be read",
     "input.several": "{path}: holds {count} traces; give one of them: {names}",

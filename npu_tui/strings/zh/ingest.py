@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "input.stream": "{path}：不是文件，而流只能读取一次；请通过管道传入：npu-tui - < {path}",
     "input.missing": "{path}：文件或目录不存在；请给出 trace_view.json 或 profile 目录",
     "input.unreadable_place": "{path}：{why}；请给出可读的文件或目录",
     "input.several": "{path}：含有 {count} 个 trace；请给出其中一个：{names}",

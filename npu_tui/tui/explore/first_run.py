@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +22,7 @@ class FirstRun:
 
     def show(self, line: StatusLine, session: Session) -> None:
         """Put the line in place of the keys."""
-        if self._seen is None or self._seen.exists():
+        if self._seen is None or os.path.exists(self._seen):  # False where it may not be looked for
             return
         starved = sum(len(profile.starved) for profile in session.profiles)
         lead = "starved" if starved else "finding"

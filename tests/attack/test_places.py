@@ -1,0 +1,62 @@
+"""Paths, folders and streams that cannot be looked at."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from npu_tui.ingest.copy import cache
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.load import load
+from npu_tui.ingest.opening import opening_of
+from npu_tui.ingest.source.find import find_source
+from npu_tui.tui.explore.first_run import FirstRun
+from npu_tui.tui.flags import Flags
+
+NOWHERE = "a" * 300
+"""A name that the system refuses to look up, as it does what lies below a folder that may not be searched."""
+
+
+def test_a_fifo_is_no_file_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(InputError, match="input.stream"):
+        find_source(tmp_path / "fifo")
+
+
+def test_a_fifo_in_the_place_of_a_copy_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(cache, "LEAST_BYTES", 1)
+    source = find_source(Path("fixtures/healthy"))
+    key = cache.key_of(source) or ""
+    cache.directory().mkdir(parents=True)
+    os.mkfifo(cache.directory() / f"{key}.columns")
+    assert cache.find(source, key) is None
+
+
+def test_a_cache_that_cannot_be_searched_keeps_nothing_from_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / NOWHERE))
+    monkeypatch.setattr(cache, "LEAST_BYTES", 1)
+    opening = opening_of(Path("fixtures/healthy"))
+    opening.start()
+    assert len(opening.trace().slices)
+
+
+def test_notes_that_cannot_be_looked_for_are_a_line(tmp_path: Path) -> None:
+    assert Flags(load(Path("fixtures/healthy")), tmp_path / NOWHERE / "flags").problem
+    FirstRun(tmp_path / NOWHERE / "seen").used("escape")
+
+
+def test_notes_in_a_fifo_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert Flags(load(Path("fixtures/healthy")), tmp_path / "fifo").all == []
+
+
+@pytest.mark.parametrize("length", [300, 5_000])
+def test_a_path_that_is_too_long_is_one_line(length: int) -> None:
+    with pytest.raises(InputError) as refused:
+        find_source(Path("a" * length))
+    assert "\n" not in str(refused.value)
