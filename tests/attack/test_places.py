@@ -21,7 +21,7 @@ NOWHERE = "a" * 300
 
 def test_a_fifo_is_no_file_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(InputError, match="input.stream"):
+    with pytest.raises(InputError, match=r"input\.stream"):
         find_source(tmp_path / "fifo")
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from npu_tui.trace.text import printable
 from npu_tui.tui.tabs.tab import Table
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FIGURE = re.compile(r"[-+][\d.,]+ ?[%\w/]{0,6}")
 
 
 def row_cells(cells: tuple[Text | str, ...]) -> list[str]:
@@ -27,6 +31,11 @@ def as_text(table: Table | None) -> list[str]:
             for row in rows]  # fmt: skip
 
 
+def _inert(cell: str) -> str:
+    """``cell``, with an apostrophe before what a spreadsheet would run as a formula; figures are none."""
+    return f"'{cell}" if cell[:1] in _FORMULA and not _FIGURE.fullmatch(cell) else cell
+
+
 def as_csv(table: Table | None) -> list[str]:
     """Headings and rows as lines of CSV; empty without a table."""
     if table is None:
@@ -34,6 +43,6 @@ def as_csv(table: Table | None) -> list[str]:
     lines = []
     for row in [list(table.headings), *(row_cells(row.cells) for row in table.rows)]:
         line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow(row)
+        csv.writer(line, lineterminator="").writerow(map(_inert, row))
         lines.append(line.getvalue())
     return lines
