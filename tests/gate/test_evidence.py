@@ -83,7 +83,7 @@ def test_an_error_of_the_program_is_70_and_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: object) -> None:
-        raise RuntimeError("can't start new thread")
+        raise RuntimeError("broken")
 
     monkeypatch.setattr(report, "report", broken)
     monkeypatch.setattr(check, "part_of", broken)

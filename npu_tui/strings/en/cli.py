@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "cli.crashed": "internal error: {error}; {variable}=1 shows where",
     "cli.description": "The trace explorer for Ascend NPUs that lives in the terminal.",
     "cli.epilog": (
         "Without a terminal on stdout, PATH and demo print the report. "

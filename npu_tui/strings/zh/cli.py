@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "cli.crashed": "内部错误：{error}；设置 {variable}=1 可查看位置",
     "cli.description": "运行在终端里的昇腾 NPU 性能数据浏览器。",
     "cli.epilog": (
         "stdout 不是终端时，PATH 和 demo 直接打印报告。退出码：0 完成，1 检查未通过，2 用法错误，3 输入不可读"
