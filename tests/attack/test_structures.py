@@ -19,3 +19,8 @@ def test_a_failing_case_shrinks_to_the_event_that_fails(monkeypatch, tmp_path: P
 
     monkeypatch.setattr(structures, "problem", problem)
     assert structures.shrunk([str(n) for n in range(20)], {"a": b""}, tmp_path, False) == (["7"], {})
+
+
+def test_what_was_found_stays_fixed(tmp_path: Path) -> None:
+    for found in sorted((Path(__file__).parent / "found").glob("*.json")):
+        assert structures.problem([found.read_text().strip()[1:-1]], {}, tmp_path, False) == "", found.name

@@ -249,7 +249,7 @@ def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, star
     builder.add(
         start_node[known[at[some]]],
         start_node[far[some]],
-        (tasks.start[far] - tasks.start[known[np.maximum(at, 0)]])[some],
+        tasks.start[far[some]] - tasks.start[known[at[some]]],
     )
     alone = far[~some]
     builder.add(np.zeros(len(alone), np.int64), start_node[alone], tasks.start[alone] - floor)
