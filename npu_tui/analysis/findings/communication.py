@@ -84,9 +84,17 @@ def straggler(facts: Facts) -> Draft | None:
         _arrivals(facts, found),
         (*advice, message("finding.advice.no_tuning")),
         found.span,
-        change=Change(in_time=frozenset(found.ranks)),
+        change=Change(in_time=frozenset(found.ranks), at=_inside_window(facts)),
         confidence="low" if found.neighbours else "high",
         verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
+    )
+
+
+def _inside_window(facts: Facts) -> frozenset[int]:
+    """The collectives that the finding is about: not those of a warm-up step."""
+    start = facts.trace.slices.start
+    return frozenset(
+        each.item for each in facts.collectives if facts.window.start <= start[each.item] < facts.window.end
     )
 
 

@@ -41,13 +41,14 @@ class Change:
     """Several things at once; what is empty stays as it is.
 
     ``waits`` are slices of the host that no longer wait for the device, ``in_time`` ranks that no longer come last to
-    any collective.
+    the collectives ``at`` (none: to any).
     """
 
     host: tuple[HostCut, ...] = ()
     tasks: tuple[TaskCut, ...] = ()
     waits: frozenset[int] = frozenset()
     in_time: frozenset[int] = frozenset()
+    at: frozenset[int] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -56,11 +57,13 @@ class Change:
 
     def __or__(self, other: Change) -> Change:
         """Both changes at once."""
+        everywhere = any(each.in_time and not each.at for each in (self, other))
         return Change(
             self.host + other.host,
             self.tasks + other.tasks,
             self.waits | other.waits,
             self.in_time | other.in_time,
+            frozenset() if everywhere else self.at | other.at,
         )
 
 

@@ -131,7 +131,7 @@ class Replay:
         lag = edges.fixed + work + np.where(edges.task >= 0, length[np.maximum(edges.task, 0)], 0)
         met = np.flatnonzero(edges.meeting >= 0)
         if len(met):
-            fixed = self._arrival(change.in_time) if change.in_time else self._meeting_fixed
+            fixed = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
             arrival = fixed[edges.meeting[met]]
             lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self._others[edges.meeting[met]])
         if change.waits:
@@ -162,12 +162,12 @@ class Replay:
             )
         return np.rint(cut).astype(np.int64)
 
-    def _arrival(self, in_time: frozenset[int]) -> I64:
+    def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
         """Last arrival of a peer at each meeting, behind the end of the meeting before or the origin, NEVER without."""
         model = self.model
         found = np.full(len(model.meetings), NEVER)
         for number, each in enumerate(model.meetings):
-            wait = each.wait(in_time)
+            wait = each.wait(in_time if not at or each.item in at else frozenset())
             if wait > 0:
                 origin = (
                     int(model.time[model.end_node[model.meetings[each.previous].task]]) if each.previous >= 0 else 0
