@@ -20,6 +20,7 @@ from npu_tui.analysis.work.apis import ApiSum, apis
 from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives
 from npu_tui.analysis.work.groups import with_own_args, with_ranks_of_job
 from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.analysis.work.operators import OperatorSum, kernel_types, operators
 from npu_tui.profile.selection import Selection
 from npu_tui.trace.model import Trace
@@ -156,6 +157,12 @@ class ProfilePart:
         """The kernels by type and core, most time first."""
         kernels = self.kernels
         return operators(self.trace, kernels.item, kernels.core, (kernels.types, kernels.type))
+
+    @once
+    def kernel_table(self) -> KernelTable:
+        """The kernels that start in the selection with what kernel_details.csv says of them."""
+        table = self.profile.kernel_table
+        return table if self.window == EVERYTHING else table.taken(np.flatnonzero(self.window.holds(table.start)))
 
     @once
     def apis(self) -> list[ApiSum]:

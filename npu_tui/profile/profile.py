@@ -25,10 +25,12 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING
 from npu_tui.analysis.work.communication import PlaneArgs, plane_args
 from npu_tui.analysis.work.host_operators import HostOperators, host_operators
+from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.database.beside import DatabaseCompanions
 from npu_tui.ingest.source.find import Source
 from npu_tui.profile.beside import beside_of
+from npu_tui.profile.kernels import kernels_of
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.profile.tables import Tables
@@ -131,6 +133,11 @@ class Profile:
         items = np.flatnonzero(self.compute)
         found = None if self.companions is None else self.companions.kernel_cores(self.trace, items)
         return None if found is None else dict(zip(items.tolist(), found, strict=True))
+
+    @once
+    def kernel_table(self) -> KernelTable:
+        """Every kernel with what its row of kernel_details.csv says."""
+        return kernels_of(self.trace, self.device_slices, self.companions)
 
     @once
     def profiler_level(self) -> int | None:

@@ -424,5 +424,5 @@ class MainScreen(KeyScreen):
         """Space: all there is to say about the row."""
         row = self._panel.row_at_cursor()
         if row is not None and row.told is not None:
-            title = say("findings.told", number=self._panel.table.cursor_row + 1)
+            title = say(f"told.{self._panel.tab}", number=self._panel.table.cursor_row + 1)
             self.app.push_screen(Sheet(title, Text(row.told())))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -13,12 +15,14 @@ from npu_tui.analysis.launches.code_lines import CodeLine, line_of
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.work.ranges import self_time
 from npu_tui.ingest.errors import InputError
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import on_one_line, printable
 from npu_tui.trace.units import duration_text, exact_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
+from npu_tui.tui.tabs.kernel import kernel_facts
 from npu_tui.tui.tabs.links import shape_text
 from npu_tui.tui.tabs.tab import Content, Context, Tab
 from npu_tui.tui.terminal.theme import ALERT, class_style
@@ -45,10 +49,12 @@ class DetailsTab(Tab):
         return now.selection
 
     def ready(self, now: Context) -> bool:
-        """Whether the args can be read at once: those of a packed trace have to be unpacked first."""
+        """Whether the args can be read at once (those of a packed trace have to be unpacked first), kernels as well."""
         if now.selection is None:
             return True
-        return now.session.scene.traces[now.selection.trace].args.is_ready
+        profile = now.session.profiles[now.selection.trace]
+        tables = not profile.compute[now.selection.item] or Profile.kernel_table.is_known(profile)
+        return tables and profile.trace.args.is_ready
 
     def content(self, now: Context) -> Content:
         """A text."""
@@ -62,8 +68,10 @@ class DetailsTab(Tab):
             return legend()
         trace = now.selection.trace
         profile = now.session.profiles[trace]
+        item = now.selection.item
+        kernel = kernel_facts(profile.kernel_table, item) if profile.compute[item] else []
         classes, offset = scene.link_classes[trace], scene.offsets[trace]
-        return details(profile.trace, classes, profile.dispatch, now.selection.item, offset)
+        return details(profile.trace, classes, profile.dispatch, item, offset, kernel)
 
 
 def legend() -> RenderableType:
@@ -110,10 +118,18 @@ def _lead_text(lead: float) -> str:
     return ("+" if lead > 0 else "") + duration_text(lead)
 
 
-def details(trace: Trace, marks: LinkClasses, devices: list[Dispatch], item: int, offset: int = 0) -> RenderableType:
+def details(
+    trace: Trace,
+    marks: LinkClasses,
+    devices: list[Dispatch],
+    item: int,
+    offset: int = 0,
+    kernel: Sequence[RenderableType] = (),
+) -> RenderableType:
     """Name, times, launch, chain, args and call stack of slice ``item``.
 
-    ``marks`` are those of the trace's links, ``devices`` its launches, ``offset`` its place on the scene's clock, ns.
+    ``marks`` are those of the trace's links, ``devices`` its launches, ``offset`` its place on the scene's clock, ns,
+    ``kernel`` what its tables say of a kernel.
     """
     slices = trace.slices
     parts: list[RenderableType] = [
@@ -125,6 +141,7 @@ def details(trace: Trace, marks: LinkClasses, devices: list[Dispatch], item: int
         if chain.kernel == item:
             parts.append(_launch(trace, marks, devices, chain.link))
         parts.append(_chain(trace, chain))
+    parts += kernel
     code = line_of(trace, item)
     if code is not None:
         parts.insert(2, _code(code))

@@ -88,6 +88,7 @@ class Row:
 
     A table is sorted by ``values``, one per cell (None: unknown, always last). ``code`` is what ``o`` opens, ``told``
     gives all there is to say about the row, for Space. ``minor`` rows are passed over when walking from row to row.
+    ``aside`` draws what stands beside the table while the cursor is on the row, in so many columns and lines.
     """
 
     cells: tuple[Text | str, ...]
@@ -96,6 +97,7 @@ class Row:
     code: CodeLine | None = None
     told: Callable[[], str] | None = None
     minor: bool = False
+    aside: Callable[[int, int], Text] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import DataTable, Static
 
@@ -25,6 +25,9 @@ from npu_tui.tui.terminal.internals import forget_widths
 _HEIGHTS = ((45, 10), (36, 8))
 _SHOWN_FROM = 36
 _SMALL = 8
+_ASIDE_FROM = 110
+_ASIDE = 0.28
+"""From so many columns on, this share of them is for what stands beside a table."""
 
 
 def _broken(note: str, width: int) -> list[str]:
@@ -173,6 +176,7 @@ class Panel(Vertical):
     Panel.-hidden { display: none; }
     Panel #scroll { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
     Panel #text { height: auto; width: 100%; }
+    Panel #aside { width: 30; height: 1fr; padding: 0 0 0 2; }
     Panel #note { height: 1; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
@@ -184,10 +188,13 @@ class Panel(Vertical):
         self._text = Static(id="text")
         self._scroll = VerticalScroll(self._text, id="scroll")
         self._note = Static(id="note")
+        self._aside = Static(id="aside")
+        self._beside = Horizontal(self.table, self._aside)
         self._wanted: bool | None = None
         self._pressed = ""
         self._shown = ""
         self._counts: dict[str, int] = {}
+        self._lines = 0
         self._orders: dict[str, Order] = {}
         self._content: Content = ""
         self.rows: list[Row] = []
@@ -197,7 +204,7 @@ class Panel(Vertical):
         yield self._tabs
         yield self._scroll
         yield self._note
-        yield self.table
+        yield self._beside
 
     def on_mount(self) -> None:
         """Begin with the text."""
@@ -282,9 +289,31 @@ class Panel(Vertical):
         line = self._note
         line.display = bool(table.note)
         notes = _broken(table.note, self.app.size.width - 2)[: max(self.size.height // 2, 1)]
-        line.styles.height = len(notes)
+        line.styles.height = self._lines = len(notes)
         line.update(Text("\n".join(printable(note) for note in notes)), layout=False)
         self.table.fill(table.headings, [row.cells for row in table.rows], table.at)
+        self._show_aside()
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """Show what stands beside the row that the cursor has come to."""
+        event.stop()
+        self._show_aside()
+
+    def on_resize(self) -> None:
+        """What stands beside the table has another size."""
+        self._show_aside()
+
+    def _show_aside(self) -> None:
+        columns = self.app.size.width
+        has = columns >= _ASIDE_FROM and any(row.aside is not None for row in self.rows)
+        self._aside.display = has
+        if not has:
+            return
+        row, width = self.row_at_cursor(), int(columns * _ASIDE)
+        self._aside.styles.width = width
+        lines = max(self.size.height - 1 - self._lines, 1)
+        picture = Text() if row is None or row.aside is None else row.aside(width - 2, lines)
+        self._aside.update(picture, layout=False)
 
     def on_rows_sorted(self, event: Rows.Sorted) -> None:
         """Sort as the table was told to."""
@@ -297,4 +326,4 @@ class Panel(Vertical):
     def _show_table(self, shown: bool) -> None:
         self._scroll.display = not shown
         self._note.display = shown
-        self.table.display = shown
+        self._beside.display = shown

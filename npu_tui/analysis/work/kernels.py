@@ -1,0 +1,317 @@
+"""Every kernel with what the trace and kernel_details.csv say of it, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+SIZES = {
+    "DOUBLE": 8, "INT64": 8, "UINT64": 8, "COMPLEX64": 8, "COMPLEX128": 16, "FLOAT": 4, "FLOAT32": 4, "INT32": 4,
+    "UINT32": 4, "FLOAT16": 2, "HALF": 2, "BF16": 2, "BFLOAT16": 2, "INT16": 2, "UINT16": 2, "INT8": 1, "UINT8": 1,
+    "BOOL": 1, "FLOAT8_E4M3FN": 1, "FLOAT8_E5M2": 1, "HIFLOAT8": 1, "INT4": 0.5,
+}  # fmt: skip
+"""Bytes of an element by the data type that kernel_details.csv names, with ``DT_`` or without."""
+
+_OUTLIER_CALLS = 5
+_OUTLIER_RATIO = 1.5
+_OUTLIER_FENCE = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """A text per kernel: ``values[code]``, unknown where the code is -1; (n,)."""
+
+    values: list[str]
+    code: I64
+
+    @classmethod
+    def of(cls, texts: Iterable[str | None]) -> Coded:
+        """The distinct ``texts`` in the order they come, and which one each is."""
+        known: dict[str, int] = {}
+        code = [-1 if text is None else known.setdefault(text, len(known)) for text in texts]
+        return cls(list(known), np.array(code, np.int64))
+
+    def at(self, index: int) -> str | None:
+        """The text of kernel number ``index``."""
+        code = int(self.code[index])
+        return None if code < 0 else self.values[code]
+
+    def taken(self, index: I64) -> Coded:
+        """The texts of the kernels at ``index``."""
+        return Coded(self.values, self.code[index])
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any kernel has a text."""
+        return bool((self.code >= 0).any())
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTable:
+    """The kernels by start: ``start``, ``duration`` and ``wait`` in ns, (n,) each as all that follows.
+
+    ``item`` is the slice of each, -1 for a row of kernel_details.csv without one. ``wait`` is how long nothing ran
+    before it, on any stream; the first has 0. ``ratios`` are the shares of its time that a pipe of the core was busy,
+    by ``mte2``, ``mac``, ``vec`` and the other names of the columns, not-a-number where unknown; ``bytes`` are read
+    and written if each tensor is touched once. ``details`` are all cells of its row by the name of the column.
+    """
+
+    item: I64
+    start: I64
+    duration: I64
+    wait: I64
+    name: Coded
+    type: Coded
+    core: Coded
+    shapes: Coded
+    dtypes: Coded
+    formats: Coded
+    outputs: Coded
+    block_dim: F64
+    bytes: F64
+    ratios: dict[str, F64]
+    hit_rate: F64
+    details: dict[str, Coded] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def speed(self) -> F64:
+        """GB/s of each, not-a-number where shapes or types are unknown."""
+        found: F64 = np.divide(self.bytes, self.duration, out=np.full(len(self), np.nan), where=self.duration > 0)
+        return found
+
+    def taken(self, index: I64) -> KernelTable:
+        """The kernels at ``index``."""
+        return KernelTable(
+            self.item[index], self.start[index], self.duration[index], self.wait[index], self.name.taken(index),
+            self.type.taken(index), self.core.taken(index), self.shapes.taken(index), self.dtypes.taken(index),
+            self.formats.taken(index), self.outputs.taken(index), self.block_dim[index], self.bytes[index],
+            {name: values[index] for name, values in self.ratios.items()}, self.hit_rate[index],
+            {name: coded.taken(index) for name, coded in self.details.items()},
+        )  # fmt: skip
+
+    def outliers(self) -> Bools:
+        """Which kernels took far longer than others of their type and shapes; (n,).
+
+        Beyond the third quartile by three times the distance of the quartiles, and half as long again as the median,
+        among five or more.
+        """
+        found = np.zeros(len(self), np.bool_)
+        known = np.flatnonzero((self.shapes.code >= 0) & (self.type.code >= 0))
+        if not len(known):
+            return found
+        alike = self.type.code[known] * (len(self.shapes.values) + 1) + self.shapes.code[known]
+        alike = alike * (len(self.dtypes.values) + 1) + self.dtypes.code[known] + 1
+        groups = Groups(alike, self.duration[known])
+        low, middle, high = (groups.percentile(percent) for percent in (25.0, 50.0, 75.0))
+        limit = np.maximum(high + _OUTLIER_FENCE * (high - low), _OUTLIER_RATIO * middle)
+        limit[groups.count < _OUTLIER_CALLS] = np.inf
+        found[known] = self.duration[known] > limit[groups.of]
+        return found
+
+
+class Groups:
+    """Values ``duration`` (n,) gathered by the codes ``key`` (n,), one group per distinct code.
+
+    ``of`` is the group of each value, ``keys`` the code of each group, ``order`` sorts by group and then by value.
+    """
+
+    def __init__(self, key: I64, duration: I64) -> None:
+        self.keys, self.of = np.unique(key, return_inverse=True)
+        self.order = np.lexsort((duration, self.of))
+        self.count: I64 = np.bincount(self.of, minlength=len(self.keys))
+        self.first: I64 = np.cumsum(self.count) - self.count
+        self._sorted = duration[self.order]
+
+    @property
+    def total(self) -> I64:
+        """The sum of each group."""
+        return np.add.reduceat(self._sorted, self.first) if len(self.keys) else self.first
+
+    def percentile(self, percent: float) -> F64:
+        """As numpy's ``linear``, of each group."""
+        at = (self.count - 1) * percent / 100.0
+        low = np.floor(at).astype(np.int64)
+        high = np.minimum(low + 1, self.count - 1)
+        below, above = self._sorted[self.first + low], self._sorted[self.first + high]
+        return np.asarray(below + (above - below) * (at - low), np.float64)
+
+    def items(self, group: int) -> I64:
+        """The positions of one group's values, the largest first."""
+        low = int(self.first[group])
+        return self.order[low : low + int(self.count[group])][::-1]
+
+
+def waits(start: I64, end: I64, other_start: I64, other_end: I64) -> I64:
+    """How long nothing ran before each of the kernels, ns; (n,).
+
+    kernel_details.csv has the time from the end of the row before, collectives (``other_*``) among the rows.
+    """
+    starts, ends = np.concatenate([start, other_start]), np.concatenate([end, other_end])
+    order = np.argsort(starts, kind="stable")
+    gap = np.zeros(len(starts), np.int64)
+    if len(order):
+        gap[order[1:]] = np.maximum(starts[order[1:]] - ends[order[:-1]], 0)
+    return gap[: len(start)]
+
+
+def clean_shapes(text: str | None) -> str | None:
+    """Shapes as they are read: without the quotes that protect them from spreadsheets."""
+    if text is None:
+        return None
+    return text.replace('"', "").strip() or None
+
+
+def tensor_bytes(shapes: str | None, dtypes: str | None) -> float:
+    """Bytes of tensors by ``shapes`` (``32,3;64``) and ``dtypes`` (``FLOAT;DT_BF16``); not-a-number if unknown."""
+    if shapes is None or dtypes is None:
+        return float("nan")
+    kinds, forms = dtypes.split(";"), shapes.split(";")
+    if len(kinds) != len(forms):
+        return float("nan")
+    total = 0.0
+    for form, kind in zip(forms, kinds, strict=True):
+        kind = kind.strip().upper().removeprefix("DT_")
+        if kind in ("", "UNDEFINED", "NULL"):
+            continue
+        if kind not in SIZES:
+            return float("nan")
+        count = 1
+        for side in form.split(","):
+            if side.strip():
+                if not side.strip().isdecimal():
+                    return float("nan")
+                count *= int(side)
+        total += count * SIZES[kind]
+    return total
+
+
+RATIOS = {
+    "mte2": ("aic_mte2_ratio", "aiv_mte2_ratio", "mte2_ratio"),
+    "mac": ("aic_mac_ratio", "mac_ratio", "aic_cube_ratio"),
+    "vec": ("aiv_vec_ratio", "vec_ratio"),
+}
+"""The columns of kernel_details.csv that tell how busy a pipe was; older chips write one core, newer ones two."""
+
+
+def from_trace(trace: Trace, items: I64, kinds: tuple[list[str], I64], wait: I64) -> KernelTable:
+    """The kernels ``items`` of ``trace`` with their types ``kinds`` and what each waited."""
+    slices = trace.slices
+    order = np.argsort(slices.start[items], kind="stable")
+    items = items[order]
+    start, end, count = slices.start[items], slices.end[items], len(items)
+    nothing, unknown = Coded([], np.full(count, -1, np.int64)), np.full(count, np.nan)
+    return KernelTable(
+        items,
+        start,
+        end - start,
+        wait[order],
+        Coded(trace.names, slices.name[items].astype(np.int64)),
+        Coded(kinds[0], kinds[1][order]),
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        unknown,
+        unknown,
+        dict.fromkeys(RATIOS, unknown),
+        unknown,
+    )
+
+
+Cells = Callable[[str], Sequence[str | None] | None]
+"""Gives the cells of a column by its name, None where the file has no such column."""
+
+
+def with_details(
+    kernels: KernelTable, row: I64, columns: Sequence[str], cells: Cells, hits: F64 | None = None
+) -> KernelTable:
+    """``kernels`` with what their rows of kernel_details.csv say; ``row`` is that of each, -1 without one; (n,).
+
+    ``hits`` are the hit rates of L2 where l2_cache.csv has them.
+    """
+    known = row >= 0
+    coded: dict[str, Coded] = {}
+
+    def text(column: str, clean: Callable[[str | None], str | None] = lambda value: value) -> Coded:
+        if column not in coded:
+            values = cells(column)
+            whole = Coded.of(map(clean, values)) if values is not None else Coded([], np.full(1, -1, np.int64))
+            code = np.full(len(row), -1, np.int64)
+            if values is not None:
+                code[known] = whole.code[row[known]]
+            coded[column] = Coded(whole.values, code)
+        return coded[column]
+
+    def number(column: str) -> F64:
+        found = text(column)
+        values = np.array([_number(value) for value in found.values] + [np.nan])
+        return np.asarray(values[found.code], np.float64)
+
+    shapes, outputs = text("input_shapes", clean_shapes), text("output_shapes", clean_shapes)
+    dtypes, kinds = text("input_types"), text("output_types")
+    ratios = {}
+    for name, choices in RATIOS.items():
+        found = [number(column) for column in choices if column in columns]
+        ratios[name] = np.fmax.reduce(found) if found else np.full(len(row), np.nan)
+    core, types = text("core"), text("type")
+    own = np.where(types.code >= 0, types.code + len(kernels.type.values), kernels.type.code)
+    details = {column: text(column) for column in columns if column not in ("start", "duration")}
+    return KernelTable(
+        kernels.item,
+        kernels.start,
+        kernels.duration,
+        kernels.wait,
+        kernels.name,
+        _merged([*kernels.type.values, *types.values], own),
+        core,
+        shapes,
+        dtypes,
+        text("input_formats"),
+        outputs,
+        number("block_dim"),
+        _bytes(shapes, dtypes) + _bytes(outputs, kinds),
+        ratios,
+        np.full(len(row), np.nan) if hits is None else hits,
+        details,
+    )
+
+
+def _merged(values: list[str], code: I64) -> Coded:
+    """Equal ``values`` get one code."""
+    known: dict[str, int] = {}
+    of = np.array([known.setdefault(value, len(known)) for value in values] + [-1], np.int64)
+    return Coded(list(known), of[code])
+
+
+def _bytes(shapes: Coded, dtypes: Coded) -> F64:
+    """``tensor_bytes`` of every kernel, computed once for each pair of texts."""
+    pair = (shapes.code + 1) * (len(dtypes.values) + 1) + dtypes.code + 1
+    distinct, of = np.unique(pair, return_inverse=True)
+    found = [
+        tensor_bytes(
+            shapes.values[value // (len(dtypes.values) + 1) - 1] if value // (len(dtypes.values) + 1) else None,
+            dtypes.values[value % (len(dtypes.values) + 1) - 1] if value % (len(dtypes.values) + 1) else None,
+        )
+        for value in distinct.tolist()
+    ]
+    return np.array(found, np.float64)[of] if len(found) else np.zeros(0)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
