@@ -56,7 +56,7 @@ async def test_screen(sessions, profile: str, size: tuple[int, int], view: str):
     async with opened(sessions[profile], size) as driver:
         for keys in VIEWS[view]:
             await driver.send(keys)
-        await driver.settle()
+            await driver.settle()
         rows = driver.rows()
     assert len(rows) == size[1]
     compare(f"{profile}_{size[0]}x{size[1]}_{view}", rows)
@@ -71,7 +71,7 @@ async def test_two_ranks(sessions, size: tuple[int, int], view: str):
     async with opened(session, size) as driver:
         for keys in RANKS[view]:
             await driver.send(keys)
-        await driver.settle()
+            await driver.settle()
         rows = driver.rows()
     compare(f"two_ranks_{size[0]}x{size[1]}_{view}", rows)
 
