@@ -26,11 +26,13 @@ from npu_tui.analysis.window import EVERYTHING
 from npu_tui.analysis.work.communication import PlaneArgs, plane_args
 from npu_tui.analysis.work.host_operators import HostOperators, host_operators
 from npu_tui.analysis.work.kernels import KernelTable
+from npu_tui.analysis.work.memory import Memory
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.database.beside import DatabaseCompanions
 from npu_tui.ingest.source.find import Source
 from npu_tui.profile.beside import beside_of
 from npu_tui.profile.kernels import kernels_of
+from npu_tui.profile.memory import memory_of
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.profile.tables import Tables
@@ -133,6 +135,11 @@ class Profile:
         items = np.flatnonzero(self.compute)
         found = None if self.companions is None else self.companions.kernel_cores(self.trace, items)
         return None if found is None else dict(zip(items.tolist(), found, strict=True))
+
+    @once
+    def memory(self) -> Memory:
+        """Memory of the device over time and what was allocated, as the files beside the trace tell."""
+        return memory_of(self.trace, self.companions)
 
     @once
     def kernel_table(self) -> KernelTable:

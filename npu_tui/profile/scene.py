@@ -10,11 +10,14 @@ import numpy as np
 from npu_tui.analysis.findings.model import Finding
 from npu_tui.analysis.launches.backlog import backlog, host_lead, waiting
 from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.work.memory import AMOUNTS, APP, MemoryCurve
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
 from npu_tui.view.scene import Chart, FindingMark, LinkClasses, LinkShape, Losses, Scene, StepFunction
+
+_LARGE = 100 * 2**20
 
 
 def make_scene(profiles: Sequence[Profile]) -> Scene:
@@ -70,6 +73,31 @@ def _charts(profile: Profile) -> list[Chart]:
             found.append(Chart("lead", layer.index, say("chart.lead"), partial(_lead, trace, device)))
             found.append(Chart("depth", layer.index, say("chart.depth"), partial(_depth, profile, device.device)))
     return found
+
+
+def memory_charts(profile: Profile) -> list[Chart]:
+    """Curves of memory under the first layer of the device, those of the framework first; none without files.
+
+    Of the components of the device those are drawn that reach 100 MiB, as their table shows all.
+    """
+    memory = profile.memory
+    layer = next((layer for layer in profile.trace.layers if layer.kind == "hardware" and layer.lanes), None)
+    if layer is None:
+        return []
+    own = [curve for amount in AMOUNTS if (curve := memory.curve(amount)) is not None]
+    top = max((curve.peak[1] for curve in own), default=0)
+    found = [(say(f"chart.memory.{curve.amount}"), curve, top) for curve in own]
+    if memory.process is not None:
+        found.append((say("chart.memory.process"), memory.process, 0))
+    large = [curve for curve in memory.modules if curve.peak[1] >= _LARGE and curve.component != APP]
+    found += [(say("chart.memory.module", name=curve.component), curve, 0) for curve in large]
+    return [
+        Chart("memory", layer.index, name, partial(_bytes, profile.trace, curve), most) for name, curve, most in found
+    ]
+
+
+def _bytes(trace: Trace, curve: MemoryCurve) -> StepFunction:
+    return StepFunction(curve.time, curve.value, max(trace.end, int(curve.time[-1]) + 1))
 
 
 def _lead(trace: Trace, launches: Dispatch) -> StepFunction:

@@ -21,7 +21,7 @@ from npu_tui.tui.explore.asking import Asking
 from npu_tui.tui.explore.completion import Candidate
 from npu_tui.tui.explore.contents import Computed, Contents
 from npu_tui.tui.explore.disabled import why_not
-from npu_tui.tui.explore.examine import Examined, Measured, examine
+from npu_tui.tui.explore.examine import Examined, Measured, Remembered, examine
 from npu_tui.tui.explore.finder import Finder, Found
 from npu_tui.tui.explore.first_run import FirstRun
 from npu_tui.tui.explore.head import Head
@@ -206,6 +206,12 @@ class MainScreen(KeyScreen):
         if event.session is self.session:
             self.head.bars.learn(event.index, event.times)
             self._show_head()
+
+    def on_remembered(self, event: Remembered) -> None:
+        """Show the curves of memory of a trace."""
+        if event.session is self.session and self.session.remember(event.index):
+            self.explorer.list.refold()
+            self._timeline.changed()
 
     def on_examined(self, event: Examined) -> None:
         """Show the findings of a trace; from the first one go to the finding that the user wants to begin with."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.scene import finding_marks, make_scene
+from npu_tui.profile.scene import finding_marks, make_scene, memory_charts
 from npu_tui.view.scene import Scene
 
 
@@ -28,6 +28,12 @@ class Session:
         """Take the findings of profile number ``index``; those that shorten the step are marked on its timeline."""
         self.findings[index] = found
         self.scene.findings[index] = finding_marks(found.findings)
+
+    def remember(self, index: int) -> bool:
+        """Take the charts of memory of profile number ``index``, once they are read; whether there are any."""
+        found = memory_charts(self.profiles[index])
+        self.scene.charts[index] += found
+        return bool(found)
 
 
 def make_session(profiles: Sequence[Profile], whole: bool = True) -> Session:

@@ -18,7 +18,7 @@ I64 = npt.NDArray[np.int64]
 Time = TypeVar("Time", int, I64)
 
 RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "hidden"]
-ChartKind = Literal["lead", "depth"]
+ChartKind = Literal["lead", "depth", "memory"]
 Severity = Literal["high", "medium", "low", "info"]
 LinkMode = Literal["off", "selection", "all"]
 
@@ -59,13 +59,15 @@ class StepFunction:
 class Chart:
     """A derived lane of a device at the end of layer ``layer``; ``steps`` computes what it shows.
 
-    ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight.
+    ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight, ``memory`` bytes up to
+    ``top``. Charts of memory are folded into the first of them until that is opened.
     """
 
     kind: ChartKind
     layer: int
     name: str
     function: Callable[[], StepFunction]
+    top: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,15 @@ class Measured(Message):
         super().__init__()
 
 
+class Remembered(Message):
+    """The memory of trace number ``index`` of ``session`` has been read."""
+
+    def __init__(self, session: Session, index: int) -> None:
+        self.session = session
+        self.index = index
+        super().__init__()
+
+
 class Examined(Message):
     """The findings of trace number ``index`` of ``session``."""
 
@@ -46,3 +55,8 @@ def examine(session: Session, post: Callable[[Message], object]) -> None:
         except InputError as error:
             findings = Findings((), (), (words(error.message),))
         post(Examined(session, index, findings))
+    for index, profile in enumerate(session.profiles):
+        if worker.is_cancelled:
+            return
+        if profile.memory.is_known:
+            post(Remembered(session, index))

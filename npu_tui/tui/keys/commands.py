@@ -23,6 +23,7 @@ TAB_KEYS = (
     ("operators", "6"),
     ("communication", "7"),
     ("search", "8"),
+    ("memory", "9"),
 )
 """The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
 

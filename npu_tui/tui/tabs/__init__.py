@@ -7,6 +7,7 @@ from npu_tui.tui.tabs.details import DetailsTab
 from npu_tui.tui.tabs.findings import FindingsTab
 from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.links import LinksTab
+from npu_tui.tui.tabs.memory import MemoryTab
 from npu_tui.tui.tabs.operators import OperatorsTab
 from npu_tui.tui.tabs.range import RangeTab
 from npu_tui.tui.tabs.search import SearchTab
@@ -21,4 +22,5 @@ TABS: tuple[type[Tab], ...] = (
     OperatorsTab,
     CommunicationTab,
     SearchTab,
+    MemoryTab,
 )

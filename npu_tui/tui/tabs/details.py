@@ -20,7 +20,7 @@ from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import on_one_line, printable
-from npu_tui.trace.units import duration_text, exact_text
+from npu_tui.trace.units import duration_text, exact_text, memory_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.kernel import kernel_facts
 from npu_tui.tui.tabs.links import shape_text
@@ -62,7 +62,7 @@ class DetailsTab(Tab):
         if row is not None and row.kind == "chart":
             chart, key = scene.charts[row.trace][row.chart], (row.trace, row.chart)
             if key not in self._curves:
-                self._curves[key] = StepCurve(chart.function(), chart.kind)
+                self._curves[key] = StepCurve(chart.function(), chart.kind, chart.top)
             return _chart(self._curves[key], scene.to_trace(row.trace, now.cursor), now.cursor)
         if now.selection is None:
             return legend()
@@ -103,12 +103,16 @@ def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
         line.append(say("chart.unknown"), style="bold")
     elif curve.kind == "depth":
         line.append(f"{value:,}", style="bold")
+    elif curve.kind == "memory":
+        line.append(memory_text(value), style="bold")
     else:
         line.append(_lead_text(value), style=f"bold {ALERT}" if value <= STARVING_NS else "bold")
     line.append("   ")
     if curve.kind == "depth":
         line.append(f"{say('chart.deepest')} ", style="dim")
         line.append(f"{curve.highest:,}")
+    elif curve.kind == "memory":
+        line.append(say("chart.memory.scale", size=curve.highest), style="dim")
     else:
         line.append(say("chart.scale"), style="dim")
     return Group(Text(say(f"chart.{curve.kind}.words")), line)

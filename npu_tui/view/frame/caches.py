@@ -98,7 +98,7 @@ class SceneCache:
         key = (trace, number)
         if key not in self._charts:
             chart = self.scene.charts[trace][number]
-            self._charts[key] = StepCurve(chart.function(), chart.kind)
+            self._charts[key] = StepCurve(chart.function(), chart.kind, chart.top)
         return self._charts[key]
 
     def losses(self, trace: int) -> LossIndex:

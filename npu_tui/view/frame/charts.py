@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.trace.model import Bools
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.units import duration_text, memory_text
 from npu_tui.view.cells.bars import LOWER_EIGHTHS
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.palette import Ink
@@ -24,10 +24,10 @@ _UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32
 class StepCurve:
     """The extreme value of ``steps`` in any cell, exactly: the highest depth, the lowest lead."""
 
-    def __init__(self, function: StepFunction, kind: ChartKind) -> None:
+    def __init__(self, function: StepFunction, kind: ChartKind, top: int = 0) -> None:
         self.function = function
         self.kind = kind
-        self.highest = int(function.value.max(initial=0))
+        self.highest = max(int(function.value.max(initial=0)), top)
         self._extreme = np.minimum if kind == "lead" else np.maximum
         blocks = np.arange(0, len(function.value), _BLOCK)
         self._blocks = self._extreme.reduceat(function.value, blocks) if len(blocks) else function.value
@@ -73,11 +73,12 @@ class StepCurve:
 def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bools:
     """Draw ``curve`` into row ``y`` of ``grid``; returns the columns that are drawn.
 
-    Depth stands on the bottom, on a scale up to the deepest of the trace. A lead stands on the bottom where the host is
-    ahead and hangs from the top where the device waited, in half decades from 3 us to 3 ms; red from 10 us of waiting.
+    Depth and memory stand on the bottom, on a scale up to the most of the trace. A lead stands on the bottom where the
+    host is ahead and hangs from the top where the device waited, in half decades from 3 us to 3 ms; red from 10 us of
+    waiting.
     """
     known, value = curve.cells(viewport)
-    if curve.kind == "depth":
+    if curve.kind != "lead":
         levels = np.where(known & (value > 0), -(-8 * value // max(curve.highest, 1)), 0)
         drawn = levels > 0
         grid.char[y, drawn] = LOWER_EIGHTHS[np.minimum(levels[drawn], 8)]
@@ -91,9 +92,15 @@ def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bool
     return known
 
 
+def _memory(size: int) -> str:
+    return memory_text(size).replace(" ", "").replace("iB", "").replace(",", "")
+
+
 def chart_value(curve: StepCurve, time: int) -> str:
     """What the gutter says: depth at ``time`` of the deepest, or the signed lead; empty where there is none."""
     value = curve.at(time)
+    if curve.kind == "memory":
+        return f"≤{_memory(curve.highest)}" if value is None else _memory(value)
     if value is None:
         return f"≤{curve.highest}" if curve.kind == "depth" else ""
     if curve.kind == "depth":

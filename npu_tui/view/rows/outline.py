@@ -24,13 +24,17 @@ LaneKey = tuple[int, int, int, int, int]
 
 @dataclass(slots=True)
 class Folds:
-    """Which traces, layers and lanes are folded, the latter as (trace, index); which lanes are pinned or hidden."""
+    """Which traces, layers and lanes are folded, the latter as (trace, index); which lanes are pinned or hidden.
+
+    ``charts`` are the layers, as (trace, index), whose charts of memory are all shown.
+    """
 
     traces: set[int] = field(default_factory=set)
     layers: set[tuple[int, int]] = field(default_factory=set)
     lanes: set[tuple[int, int]] = field(default_factory=set)
     pinned: list[LaneKey] = field(default_factory=list)
     hidden: set[LaneKey] = field(default_factory=set)
+    charts: set[tuple[int, int]] = field(default_factory=set)
 
 
 def lane_key(row: ScreenRow) -> LaneKey:
@@ -78,7 +82,7 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
             if not own:
                 rows += _hidden_row(index, layer, folds)
             elif not own[0].folded:
-                charts = _chart_rows(index, scene.charts[index], layer)
+                charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
                 rows += [row for row in charts if lane_key(row) not in away]
                 rows += _hidden_row(index, layer, folds)
     return rows
@@ -102,7 +106,9 @@ def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) 
     if lane >= 0:
         rows = _lane_rows(index, trace, trace.lanes[lane], folds, leaf_rows)
     elif chart >= 0:
-        rows = [row for row in _chart_rows(index, scene.charts[index], trace.layers[key[1]]) if row.chart == chart]
+        rows = [
+            row for row in _chart_rows(index, scene.charts[index], trace.layers[key[1]], True) if row.chart == chart
+        ]
     else:
         rows = [_counter_row(index, trace, key[1], series)]
     return [replace(row, pinned=True) for row in rows]
@@ -155,11 +161,22 @@ def _hidden_row(index: int, layer: Layer, folds: Folds) -> list[ScreenRow]:
     return [ScreenRow("hidden", index, layer.index, name=name, foldable=True, folded=True)]
 
 
-def _chart_rows(index: int, charts: list[Chart], layer: Layer) -> list[ScreenRow]:
+def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool) -> list[ScreenRow]:
+    """The charts of ``layer``; of those of memory only the first, which opens them, unless they are ``opened``."""
+    own = [(number, chart) for number, chart in enumerate(charts) if chart.layer == layer.index]
+    memory = [number for number, chart in own if chart.kind == "memory"]
     return [
-        ScreenRow("chart", index, layer.index, name=chart.name, chart=number)
-        for number, chart in enumerate(charts)
-        if chart.layer == layer.index
+        ScreenRow(
+            "chart",
+            index,
+            layer.index,
+            name=chart.name,
+            chart=number,
+            foldable=number in memory[:1] and len(memory) > 1,
+            folded=number in memory[:1] and len(memory) > 1 and not opened,
+        )
+        for number, chart in own
+        if opened or number not in memory[1:]
     ]
 
 

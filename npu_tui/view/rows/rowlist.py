@@ -120,6 +120,8 @@ class RowList:
         elif row.kind == "hidden":
             self.show_hidden((row.trace, row.layer))
             return True
+        elif row.kind == "chart" and row.foldable:
+            self.folds.charts ^= {(row.trace, row.layer)}
         elif row.kind in ("slices", "leaf") and (row.foldable or row.depth):
             self.folds.lanes ^= {(row.trace, row.lane)}
         elif self._layer_folds(row):
