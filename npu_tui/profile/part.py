@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.findings.facts import Beside, Facts
 from npu_tui.analysis.findings.find import find
 from npu_tui.analysis.findings.model import Findings
@@ -18,10 +19,12 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.apis import ApiSum, apis
 from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives
+from npu_tui.analysis.work.cross_check import Check
 from npu_tui.analysis.work.groups import with_own_args, with_ranks_of_job
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.analysis.work.operators import OperatorSum, kernel_types, operators
+from npu_tui.profile.checks import checks_of
 from npu_tui.profile.selection import Selection
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -80,6 +83,11 @@ class ProfilePart:
     def thresholds(self) -> Thresholds:
         """Those of the profile."""
         return self.profile.thresholds
+
+    @property
+    def devices(self) -> list[DeviceSlices]:
+        """What keeps each device busy."""
+        return self.profile.device_slices
 
     @property
     def steps(self) -> list[Step]:
@@ -163,6 +171,11 @@ class ProfilePart:
         """The kernels that start in the selection with what kernel_details.csv says of them."""
         table = self.profile.kernel_table
         return table if self.window == EVERYTHING else table.taken(np.flatnonzero(self.window.holds(table.start)))
+
+    @once
+    def checks(self) -> list[Check]:
+        """Our figures of the selection against the profiler's files, which are about everything."""
+        return checks_of(self, self.profile.companions) if self.window == EVERYTHING else []
 
     @once
     def apis(self) -> list[ApiSum]:

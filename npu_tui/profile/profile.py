@@ -26,7 +26,9 @@ from npu_tui.analysis.window import EVERYTHING
 from npu_tui.analysis.work.communication import PlaneArgs, plane_args
 from npu_tui.analysis.work.host_operators import HostOperators, host_operators
 from npu_tui.analysis.work.kernels import KernelTable
+from npu_tui.analysis.work.link_matrix import PairSum, pair_sums
 from npu_tui.analysis.work.memory import Memory
+from npu_tui.ingest.companions.communication import communication_matrix
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.database.beside import DatabaseCompanions
 from npu_tui.ingest.source.find import Source
@@ -140,6 +142,16 @@ class Profile:
     def memory(self) -> Memory:
         """Memory of the device over time and what was allocated, as the files beside the trace tell."""
         return memory_of(self.trace, self.companions)
+
+    @once
+    def link_matrix(self) -> list[PairSum]:
+        """What went from rank to rank, by communication_matrix.json; empty without it."""
+        if self.companions is None:
+            return []
+        frame = communication_matrix(self.companions.document_state("communication_matrix.json")).frame
+        return pair_sums(
+            frame.select("name", "group", "source", "target", "transport", "size_mb", "transit").iter_rows()
+        )
 
     @once
     def kernel_table(self) -> KernelTable:

@@ -24,6 +24,7 @@ TAB_KEYS = (
     ("communication", "7"),
     ("search", "8"),
     ("memory", "9"),
+    ("summary", "r"),
 )
 """The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
 

@@ -11,6 +11,7 @@ from npu_tui.tui.tabs.memory import MemoryTab
 from npu_tui.tui.tabs.operators import OperatorsTab
 from npu_tui.tui.tabs.range import RangeTab
 from npu_tui.tui.tabs.search import SearchTab
+from npu_tui.tui.tabs.summary import SummaryTab
 from npu_tui.tui.tabs.tab import Tab
 
 TABS: tuple[type[Tab], ...] = (
@@ -23,4 +24,5 @@ TABS: tuple[type[Tab], ...] = (
     CommunicationTab,
     SearchTab,
     MemoryTab,
+    SummaryTab,
 )

@@ -13,12 +13,14 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
-from npu_tui.trace.units import duration_text, exact_text
+from npu_tui.trace.units import duration_text, exact_text, share_text
+from npu_tui.tui.keys.commands import BY_ID, keys_label
+from npu_tui.tui.tabs.link_matrix import link_table
 from npu_tui.tui.tabs.scope import ComputedTab, Ranked, scope_note
-from npu_tui.tui.tabs.tab import Content, Context, Row, Table
+from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Table
 
 _COLUMNS = (
-    "name", "group", "start", "elapsed", "wait", "transit", "sync", "size", "bandwidth", "longest", "last",
+    "name", "group", "start", "elapsed", "wait", "transit", "sync", "ratio", "size", "bandwidth", "longest", "last",
 )  # fmt: skip
 _MB = 1_000_000
 
@@ -29,9 +31,24 @@ class CommunicationTab(ComputedTab):
     id = "communication"
     key = "7"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._links = False
+
+    def depends_on(self, now: Context) -> object:
+        """The trace, the range, and whether links are shown."""
+        return now.trace, now.marked, self._links
+
+    def again(self) -> bool:
+        """Change between collectives and the links between ranks."""
+        self._links = not self._links
+        return True
+
     def compute(self, now: Context) -> Content:
-        """The collectives of all groups; those that start in the range, where one is marked."""
+        """The collectives of all groups; those that start in the range, where one is marked. Or the links."""
         trace = now.profile.trace
+        if self._links:
+            return link_table(now.profile.link_matrix)
         try:
             found = now.part.collectives
         except InputError as error:
@@ -49,7 +66,9 @@ class CommunicationTab(ComputedTab):
             own = kinds[kind]
             rows.append(_row(trace, each, offset, Ranked(now.trace, len(own), partial(_from, own, turn))))
         elapsed = duration_text(sum(each.elapsed for each in found))
-        note = f"{scope_note(now)}   {say('communication.total', count=f'{len(found):,}', elapsed=elapsed)}"
+        total = say("communication.total", count=f"{len(found):,}", elapsed=elapsed)
+        links = say("communication.links", key=keys_label(BY_ID["tab_communication"]))
+        note = GAP.join([scope_note(now), total, links])
         return Table(tuple(say(f"communication.{key}") for key in _COLUMNS), rows, note)
 
 
@@ -66,6 +85,8 @@ def _row(trace: Trace, each: Collective, offset: int, places: Ranked) -> Row:
     start = int(trace.slices.start[each.item]) + offset
     name, group = brief(trace.name_of(each.item)), brief(trace.lanes[int(trace.slices.lane[each.item])].name)
     times = (timing.wait, timing.transit, timing.synchronization) if timing else (None, None, None)
+    moved = timing.synchronization + timing.transit if timing else 0
+    ratio = timing.synchronization / moved if timing and moved else None
     longest = "" if each.longest_wait is None else duration_text(each.longest_wait)
     if each.peer is not None:
         longest = say("communication.peer", wait=longest, rank=each.peer)
@@ -75,6 +96,7 @@ def _row(trace: Trace, each: Collective, offset: int, places: Ranked) -> Row:
         exact_text(start),
         duration_text(each.elapsed),
         *("" if value is None else duration_text(value) for value in times),
+        "" if ratio is None else share_text(ratio),
         "" if size is None else say("communication.megabytes", size=size / _MB),
         "" if bandwidth is None else say("communication.gigabytes", speed=bandwidth),
         longest,
@@ -86,6 +108,7 @@ def _row(trace: Trace, each: Collective, offset: int, places: Ranked) -> Row:
         start,
         each.elapsed,
         *times,
+        ratio,
         size,
         bandwidth,
         each.longest_wait,

@@ -1,0 +1,181 @@
+"""The figures of a profile held against the files that the profiler wrote beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.overlap.steps import Step, StepSums
+from npu_tui.analysis.work.apis import ApiSum
+from npu_tui.analysis.work.communication import Collective
+from npu_tui.analysis.work.cross_check import Check, Figures, Key, cross_check
+from npu_tui.analysis.work.kernel_groups import kernel_groups
+from npu_tui.analysis.work.kernels import KernelTable
+from npu_tui.ingest.companions.communication import communication_times
+from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.companions.schemas import API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
+from npu_tui.ingest.errors import InputError
+from npu_tui.trace.model import Trace
+
+_PER_CALL = 1
+"""The writers round every slice to a nanosecond."""
+_SUMS, _SPANS = 60, 300
+"""ns; stage and preparing are of times since 1970 in float64, a grid of 250 ns."""
+_COLLECTIVES = ("HCCL", "COMMUNICATION")
+
+
+class Measured(Protocol):
+    """What is asked of the part of a profile."""
+
+    @property
+    def trace(self) -> Trace:
+        """The whole trace."""
+        ...
+
+    @property
+    def devices(self) -> Sequence[DeviceSlices]:
+        """What keeps each device busy."""
+        ...
+
+    @property
+    def kernel_table(self) -> KernelTable:
+        """Every kernel."""
+        ...
+
+    @property
+    def apis(self) -> Sequence[ApiSum]:
+        """Calls of CANN by level and name."""
+        ...
+
+    @property
+    def step_sums(self) -> Sequence[tuple[Step, list[StepSums]]]:
+        """The steps with the sums of every device."""
+        ...
+
+    @property
+    def collectives(self) -> Sequence[Collective]:
+        """The collectives; raises ``InputError`` if the file is gone."""
+        ...
+
+
+def checks_of(part: Measured, companions: Companions | None) -> list[Check]:
+    """A check for every file that lies beside the trace of ``part`` and that the trace has the figures for."""
+    if companions is None or not len(part.trace.slices):
+        return []
+    found = [
+        _operators(part, companions),
+        _apis(part, companions),
+        _steps(part, companions),
+        _kernels(part, companions),
+    ]
+    found.append(_collectives(part, companions))
+    return [check for check in found if check is not None and check.rows]
+
+
+def _rows(frame: Any, keys: tuple[str, ...], figures: tuple[str, ...]) -> dict[Key, Figures]:
+    """The rows of ``frame`` by key; those of one key are added up."""
+    found: dict[Key, dict[str, int | None]] = {}
+    for row in frame.select(*keys, *figures).iter_rows():
+        key = tuple("" if cell is None or cell == "N/A" else str(cell) for cell in row[: len(keys)])
+        own = found.setdefault(key, dict.fromkeys(figures, None))
+        for name, value in zip(figures, row[len(keys) :], strict=True):
+            if value is not None:
+                own[name] = (own[name] or 0) + int(value)
+    return dict(found)
+
+
+def _operators(part: Measured, companions: Companions) -> Check | None:
+    table = part.kernel_table
+    theirs = _rows(companions.read(OPERATOR_TYPES).frame, ("type", "core"), ("count", "total"))
+    theirs = {key: row for key, row in theirs.items() if key[1] not in _COLLECTIVES}
+    if not len(table):
+        return None
+    ours: dict[Key, Figures] = {
+        (each.type, each.core or ""): {"count": each.count, "total": each.total}
+        for each in kernel_groups(table, "type")
+    }
+    most = max((each.get("count") or 0 for each in theirs.values()), default=0)
+    return cross_check("op_statistic.csv", ours, theirs, {"total": 10 + _PER_CALL * most})
+
+
+def _apis(part: Measured, companions: Companions) -> Check | None:
+    theirs = _rows(companions.read(API_CALLS).frame, ("level", "name"), ("count", "total", "least", "most"))
+    ours: dict[Key, Figures] = {
+        (each.level, each.name): {
+            "count": each.count, "total": each.total, "least": each.shortest, "most": each.longest,
+        }
+        for each in part.apis
+    }  # fmt: skip
+    levels = {level for level, _ in ours}
+    theirs = {key: row for key, row in theirs.items() if key[0] in levels}  # the trace may leave a level out
+    return cross_check("api_statistic.csv", ours, theirs, {"total": 10, "least": 1, "most": 1})
+
+
+def _steps(part: Measured, companions: Companions) -> Check | None:
+    names = ("computing", "exposed", "overlapped", "communication", "free", "bubble", "stage", "preparing")
+    theirs = _rows(companions.read(STEPS).frame, ("step",), names)
+    ours: dict[Key, Figures] = {}
+    for step, sums in part.step_sums:
+        if len(sums) == 1:
+            overlap = sums[0].overlap
+            ours["" if step.number is None else str(step.number),] = {
+                "computing": overlap.computing,
+                "exposed": overlap.not_overlapped,
+                "overlapped": overlap.communication - overlap.not_overlapped,
+                "communication": overlap.communication,
+                "free": overlap.free,
+                "bubble": sums[0].bubble,
+                "stage": sums[0].stage,
+                "preparing": sums[0].preparing,
+            }
+    if not ours:
+        return None
+    limits = {**dict.fromkeys(names, _SUMS), "stage": _SPANS, "preparing": _SPANS}
+    return cross_check("step_trace_time.csv", ours, theirs, limits)
+
+
+def _kernels(part: Measured, companions: Companions) -> Check | None:
+    """Every row by name and start; the writer may put a start one nanosecond away."""
+    trace, frame = part.trace, companions.read(KERNELS).frame
+    device = part.devices
+    busy = [each.compute | each.collective for each in device]
+    items = np.flatnonzero(np.logical_or.reduce(busy)) if busy else np.zeros(0, np.int64)
+    own: dict[tuple[str, int], int] = {}
+    for item in items.tolist():
+        own[trace.name_of(item), int(trace.slices.start[item])] = item
+    ours: dict[Key, Figures] = {}
+    theirs: dict[Key, Figures] = {}
+    for row, (name, start, duration) in enumerate(frame.select("name", "start", "duration").iter_rows()):
+        if name is None or start is None:
+            continue
+        key = name, str(row)
+        theirs[key] = {"duration": duration}
+        at = start - trace.start_ns
+        item = next((own[name, at + away] for away in (0, -1, 1) if (name, at + away) in own), None)
+        if item is not None:
+            ours[key] = {"duration": int(trace.slices.end[item] - trace.slices.start[item])}
+    return cross_check("kernel_details.csv", ours, theirs, {"duration": 2 * _PER_CALL}) if len(items) else None
+
+
+def _collectives(part: Measured, companions: Companions) -> Check | None:
+    names = ("elapsed", "wait", "transit", "synchronization", "idle")
+    frame = communication_times(companions.document_state("communication.json")).frame
+    theirs = _rows(frame, ("name",), names)
+    try:
+        found = part.collectives
+    except InputError:
+        return None
+    ours: dict[Key, Figures] = {}
+    for each in found:
+        timing = each.timing
+        ours[part.trace.name_of(each.item),] = {
+            "elapsed": each.elapsed,
+            "wait": timing.wait if timing else None,
+            "transit": timing.transit if timing else None,
+            "synchronization": timing.synchronization if timing else None,
+            "idle": timing.idle if timing else None,
+        }
+    return cross_check("communication.json", ours, theirs, dict.fromkeys(names, 20)) if ours else None

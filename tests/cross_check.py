@@ -1,0 +1,31 @@
+"""Prints, for every profile named, how many rows of the profiler's own files our figures reproduce.
+
+python tests/cross_check.py PROFILE...
+"""
+
+from __future__ import annotations
+
+import sys
+
+from npu_tui.ingest.opening import opening_of
+from npu_tui.profile.profile import Profile
+
+
+def main(paths: list[str]) -> int:
+    """Print a line per file; the exit code says whether anything differs."""
+    differing = 0
+    for path in paths:
+        opening = opening_of(path, False)
+        profile = Profile(opening.trace(), opening.source)
+        print(path)
+        for check in profile.whole.checks:
+            differing += check.differing
+            line = f"  {check.file:<22} {check.rows:>6} rows {check.matched:>6} matched {check.compared:>6} figures"
+            print(f"{line} {check.differing:>4} rows differ {check.ours_only:>4} ours only")
+            for each in check.differences[:3]:
+                print(f"    {' '.join(each.key)} {each.name}: ours {each.ours}, file {each.theirs}")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
