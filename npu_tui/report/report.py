@@ -13,6 +13,7 @@ from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import Selection
 from npu_tui.report.device_part import communication_part, dispatch_part, operator_part, overlap_part
+from npu_tui.report.files_part import cross_check_part, kernel_group_part, memory_part
 from npu_tui.report.findings_part import findings_part
 from npu_tui.report.not_checked import not_checked
 from npu_tui.report.schema import (
@@ -53,6 +54,9 @@ def report(part: ProfilePart) -> Report:
         links=_links(trace, selection),
         dispatch=dispatch_part(part.facts),
         operators=operator_part(part.operators),
+        kernel_groups=kernel_group_part(part.kernel_table),
+        memory=memory_part(profile.memory),
+        cross_check=cross_check_part(part.checks),
         communication=communication_part(trace, part.collectives),
         apis=_apis(part),
         host_operators=_host_operators(trace, selection, part.hosts),

@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from npu_tui.report.finding_words import class_word, line_place, severity_word
-from npu_tui.report.schema import CodeLineRow, CollectiveRow, FindingRow, OperatorRow, Report, StepRow
+from npu_tui.report.schema import (
+    CodeLineRow,
+    CollectiveRow,
+    CrossCheckRow,
+    FindingRow,
+    MemoryPeakRow,
+    OperatorRow,
+    Report,
+    StepRow,
+)
 from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, speed_text, time_text
 from npu_tui.strings import say
+from npu_tui.trace.units import memory_text
 
 T = TypeVar("T")
 
@@ -78,6 +88,8 @@ def data_tables(report: Report) -> list[Table]:
         _table("lines", _rows(_line, lines)),
         _table("steps", _rows(_step, steps)),
         _table("operators", _rows(_operator, report.operators)),
+        _table("memory", _rows(_peak, report.memory.peaks if report.memory is not None else [])),
+        _table("cross_check", _rows(_check, report.cross_check)),
         _table("communication", _rows(_collective, longest)),
     ]
     return [table for table in tables if table.rows]
@@ -94,9 +106,24 @@ _COLUMNS = {
     "lines": ("lost", "launches", "place"),
     "steps": ("step", "length", "computing", "exposed", "free", "stage"),
     "operators": ("type", "core", "count", "total", "share", "average", "longest"),
+    "memory": ("component", "amount", "peak", "at"),
+    "cross_check": ("file", "rows", "matched", "figures", "differing"),
     "communication": ("name", "elapsed", "waited", "peer", "size", "bandwidth"),
 }
-_WORDS = {"part", "severity", "class", "finding", "place", "step", "type", "core", "name"}
+_WORDS = {
+    "part",
+    "severity",
+    "class",
+    "finding",
+    "place",
+    "step",
+    "type",
+    "core",
+    "name",
+    "component",
+    "amount",
+    "file",
+}
 """Columns that hold no numbers."""
 
 
@@ -159,6 +186,20 @@ def _operator(each: OperatorRow) -> list[Cell]:
         _time(each.avg_us),
         _time(each.max_us),
     ]
+
+
+def _peak(each: MemoryPeakRow) -> list[Cell]:
+    return [
+        _name(each.component),
+        Cell(each.amount),
+        Cell(memory_text(each.peak_bytes), each.peak_bytes),
+        _time(each.at_us),
+    ]
+
+
+def _check(each: CrossCheckRow) -> list[Cell]:
+    counts = (each.rows, each.matched, each.figures, each.differing)
+    return [Cell(each.file), *map(_count, counts)]
 
 
 def _collective(each: CollectiveRow) -> list[Cell]:

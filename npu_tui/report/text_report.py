@@ -7,8 +7,10 @@ from npu_tui.report.findings_part import verdict_lines
 from npu_tui.report.schema import (
     CodeLineRow,
     CollectiveRow,
+    CrossCheckRow,
     DispatchPart,
     HealthPart,
+    MemoryPart,
     NotChecked,
     OperatorRow,
     OverlapPart,
@@ -37,6 +39,8 @@ def text_report(report: Report) -> str:
         lines += _section("ranges", _rows("ranges.row", [_range(each) for each in found.ranges]))
         lines += _section("lines", _rows("lines.row", [_line(each) for each in found.code_lines]))
     lines += _section("operators", _rows("operators.row", [_operator(each) for each in report.operators]))
+    lines += _section("memory", _memory(report.memory))
+    lines += _section("cross_check", _rows("cross_check.row", [_cross_check(each) for each in report.cross_check]))
     longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
     lines += _section("communication", _rows("communication.row", [_collective(each) for each in longest]))
     lines += _section("not_checked", _not_checked(report.not_checked))
@@ -189,6 +193,33 @@ def _range(each: RangeRow) -> dict[str, object]:
 def _line(each: CodeLineRow) -> dict[str, object]:
     place = line_place(each)
     return {"lost": time_text(each.lost_us), "launches": each.launches, "place": place}
+
+
+def _memory(memory: MemoryPart | None) -> list[str]:
+    if memory is None:
+        return []
+    lines = [
+        say(
+            "report.memory.peak",
+            component=each.component,
+            amount=each.amount,
+            size=each.peak_bytes,
+            at=each.at_us * 1000,
+        )
+        for each in memory.peaks[:_LONGEST_LIST]
+    ]
+    if memory.gap_bytes is not None and memory.gap_at_us is not None:
+        lines.append(say("report.memory.gap", size=memory.gap_bytes, at=memory.gap_at_us * 1000))
+    if memory.allocations:
+        lines.append(say("report.memory.kept", count=memory.never_released, size=memory.never_released_bytes))
+    return lines
+
+
+def _cross_check(each: CrossCheckRow) -> dict[str, object]:
+    return {
+        "file": each.file, "rows": each.rows, "matched": each.matched, "figures": each.figures,
+        "differing": each.differing,
+    }  # fmt: skip
 
 
 def _operator(each: OperatorRow) -> dict[str, object]:
