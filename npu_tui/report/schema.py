@@ -401,9 +401,9 @@ class Report(Struct, frozen=True, kw_only=True):
     links: list[LinkRow]
     dispatch: DispatchPart | list[DispatchPart]
     operators: list[OperatorRow]
-    kernel_groups: list[KernelGroupRow]
-    memory: MemoryPart | None
-    cross_check: list[CrossCheckRow]
+    kernel_groups: list[KernelGroupRow] = []
+    memory: MemoryPart | None = None
+    cross_check: list[CrossCheckRow] = []
     communication: list[CollectiveRow]
     apis: list[ApiRow]
     host_operators: list[HostOperatorRow]
