@@ -6,12 +6,14 @@ from typing import Any
 
 from textual import on
 from textual.await_complete import AwaitComplete
-from textual.command import CommandInput, CommandList, CommandPalette
+from textual.command import CommandInput, CommandList
 from textual.containers import Horizontal
 from textual.css.query import NoMatches
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Input, LoadingIndicator
+
+from npu_tui.tui.terminal.internals import SteadyPalette
 
 
 class Modal(ModalScreen[ScreenResultType]):
@@ -22,7 +24,7 @@ class Modal(ModalScreen[ScreenResultType]):
         return super().dismiss(result) if self.is_current else AwaitComplete()
 
 
-class Palette(CommandPalette):
+class Palette(SteadyPalette):
     """The list of all commands, flags and lanes; of keys that come in one burst the first Enter counts."""
 
     def __init__(self) -> None:
