@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from npu_tui.trace.model import Trace
 from npu_tui.trace.rows import Rows
+from npu_tui.view.roles import Role, roles
 from npu_tui.view.viewport import Viewport
 
 I64 = npt.NDArray[np.int64]
@@ -102,7 +103,7 @@ class ScreenRow:
     lane. ``leaf``: a folded lane, the deepest active slice at every instant. ``counter``: one series. ``chart``: one
     of the trace's charts. ``hidden``: stands for the hidden rows of a layer. ``row`` is the row of ``rows`` that holds
     its slices (-1 without). ``opener`` marks the first row of a lane or layer, which carries its name and fold mark,
-    ``pinned`` those on top.
+    ``pinned`` those on top. ``lanes`` are those that a folded layer or a row of workers stands for.
     """
 
     kind: RowKind
@@ -119,6 +120,7 @@ class ScreenRow:
     folded: bool = False
     chart: int = -1
     pinned: bool = False
+    lanes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,8 @@ class Scene:
 
     Everything that belongs to a trace is told in its own time. ``offsets`` are the ns that the scene's clock is ahead
     of that of each trace; unless they are given, the first trace has 0 and the others lie where they were recorded.
-    ``lengths`` are the ends of their last slices, of their last counter samples where there is no slice.
+    ``lengths`` are the ends of their last slices, of their last counter samples where there is no slice; ``roles`` say
+    what their lanes are there for.
     """
 
     traces: list[Trace]
@@ -196,6 +199,7 @@ class Scene:
     findings: list[list[FindingMark]] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     lengths: list[int] = field(init=False)
+    roles: list[list[Role]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.charts = self.charts or [[] for _ in self.traces]
@@ -204,6 +208,7 @@ class Scene:
         self.lengths = [
             trace.end or (int(trace.counters.time.max()) if len(trace.counters) else 0) for trace in self.traces
         ]
+        self.roles = [roles(trace) for trace in self.traces]
         self.offsets = self.offsets or true_offsets(self.traces, self.lengths)
 
     @property

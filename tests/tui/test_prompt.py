@@ -181,7 +181,7 @@ async def test_a_time_outside_the_trace_goes_to_its_end(session):
 async def test_a_lane(session):
     async with opened(session) as driver:
         await driver.press(":", *"stream 3", "enter")
-        assert driver.explorer.focused.name == "Stream 3"
+        assert driver.explorer.focused.name == "copy s3"
 
 
 async def test_nonsense_says_so(session):

@@ -65,7 +65,7 @@ async def test_the_palette_finds_commands_and_lanes(session):
         await driver.press("enter")
         await until(lambda: isinstance(driver.app.screen, MainScreen))
         await driver.idle()
-        assert driver.explorer.focused.name == "Stream 3"
+        assert driver.explorer.focused.name == "copy s3"
 
 
 async def test_the_palette_offers_the_commands_of_the_registry_only(session):

@@ -128,7 +128,7 @@ async def test_slice_names_and_lanes_are_completed_behind_the_colon(session):
         await driver.press(":", *"stream 2")
         assert "→ lane Ascend Hardware / Stream 2" in answer(driver)
         await driver.press("enter")
-        assert driver.explorer.focused.name == "Stream 2"
+        assert driver.explorer.focused.name == "compute s2"
         await driver.press(":", *"gelu gelu")
         assert "→ slice" in answer(driver)
         first = answer(driver)

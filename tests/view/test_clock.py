@@ -11,10 +11,10 @@ import pytest
 from builders import bars, make_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from npu_tui.report.scene import make_scene
+from measured import profile_of
 
-from npu_tui.analysis.launches.dispatch import dispatch
 from npu_tui.ingest.load import load
+from npu_tui.profile.scene import make_scene
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 from npu_tui.view.cells.grid import SPACE
 from npu_tui.view.frame.painter import Frame, Painter
@@ -36,7 +36,7 @@ def ranks() -> tuple[Trace, Trace]:
 
 
 def scene_of(*traces: Trace, offsets: list[int] | None = None) -> Scene:
-    scene = make_scene([*traces], [dispatch(trace) for trace in traces])
+    scene = make_scene([profile_of(trace) for trace in traces])
     if offsets is not None:
         scene.offsets = offsets
     scene.findings = [[FindingMark(trace.end // 4, trace.end // 2, "1", "high")] for trace in traces]

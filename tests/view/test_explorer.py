@@ -95,7 +95,7 @@ def walk(walk_trace) -> Explorer:
 def test_opens_on_the_first_step_with_the_cursor_in_its_middle(walk):
     assert window(walk) == (0, 10_000)
     assert walk.state.cursor == 5_000
-    assert walk.focused.name == "Thread 1"
+    assert walk.focused.name == "main"
 
 
 def test_opens_on_the_whole_trace_where_there_are_no_steps(make_trace):
@@ -250,7 +250,7 @@ def test_moving_to_a_row_selects_what_is_under_the_cursor(walk):
     walk.state.cursor = 3_300
     walk.move_row(-1)
     walk.move_row(1)
-    assert (walk.focused.name, selected_name(walk)) == ("Thread 1", "ProfilerStep#1")
+    assert (walk.focused.name, selected_name(walk)) == ("main", "ProfilerStep#1")
     walk.move_row(1)
     assert selected_name(walk) == "mul"
     walk.move_row(1)
@@ -258,7 +258,7 @@ def test_moving_to_a_row_selects_what_is_under_the_cursor(walk):
 
 
 def test_a_row_without_a_slice_under_the_cursor_keeps_the_selection(walk):
-    go(walk, "Thread 1", 1, 3_300)
+    go(walk, "main", 1, 3_300)
     walk.select_under_cursor()
     walk.state.cursor = 5_500
     walk.move_row(1)
@@ -286,7 +286,7 @@ def test_layers(walk):
 
 
 def test_previous_layer_goes_to_the_head_of_this_one_first(walk):
-    go(walk, "Stream 2")
+    go(walk, "compute s2")
     walk.move_layer(-1)
     assert (walk.focused.kind, walk.focused.name) == ("layer", "Ascend Hardware")
 
@@ -310,7 +310,7 @@ def test_scrolling_takes_the_cursors_row_along(walk_trace):
 
 
 def test_slices_of_a_row_one_by_one(walk):
-    go(walk, "Thread 1", 1, 0)
+    go(walk, "main", 1, 0)
     names = []
     while walk.move_slice(1):
         names.append((selected_name(walk), walk.state.cursor))
@@ -337,7 +337,7 @@ def test_no_piece_of_a_leaf_row_is_jumped_over(make_trace):
 
 def test_a_slice_that_is_off_screen_comes_in_at_three_tenths(walk):
     walk.show(0, 2_000)
-    go(walk, "Thread 1", 1, 1_500)
+    go(walk, "main", 1, 1_500)
     walk.move_slice(1)
     assert walk.state.cursor == 3_000
     assert cursor_column(walk) == 30
@@ -347,7 +347,7 @@ def test_a_leaf_row_walks_along_its_pieces(walk):
     walk.list.keep_folds()
     walk.folds.lanes.add((0, 0))
     walk.resize(WIDTH, HEIGHT, False)
-    go(walk, "Thread 1", 0, 2_999)
+    go(walk, "main", 0, 2_999)
     seen = []
     for _ in range(4):
         walk.move_slice(1)
@@ -372,19 +372,19 @@ def test_next_in_time(when, direction, found):
 
 
 def test_fold_a_lane_and_open_it_again(walk):
-    go(walk, "Thread 1", 2)
+    go(walk, "main", 2)
     assert walk.toggle_fold()
-    assert (walk.focused.kind, walk.focused.name) == ("leaf", "Thread 1")
+    assert (walk.focused.kind, walk.focused.name) == ("leaf", "main")
     assert walk.toggle_fold()
     assert (walk.focused.kind, walk.focused.depth) == ("slices", 0)
 
 
 def test_a_lane_without_depth_folds_its_layer(walk):
-    go(walk, "Stream 2")
+    go(walk, "compute s2")
     walk.toggle_fold()
     assert (walk.focused.kind, walk.focused.name, walk.focused.folded) == ("layer", "Ascend Hardware", True)
     walk.toggle_fold()
-    assert "Stream 2" in [row.name for row in walk.rows]
+    assert "compute s2" in [row.name for row in walk.rows]
 
 
 def test_the_steps_cannot_be_folded(walk):
@@ -414,15 +414,15 @@ def test_select_brings_cursor_row_and_view_along(walk):
     kernel = named(walk, "kernel", 1)
     walk.select(kernel)
     assert walk.state.selection == kernel
-    assert (walk.state.cursor, walk.focused.name) == (14_000, "Stream 2")
+    assert (walk.state.cursor, walk.focused.name) == (14_000, "compute s2")
     assert walk.state.viewport.start <= 14_000 < walk.state.viewport.end
 
 
 def test_select_opens_a_folded_layer(walk):
-    go(walk, "Stream 2")
+    go(walk, "compute s2")
     walk.toggle_fold()
     walk.select(named(walk, "kernel"))
-    assert (walk.focused.kind, walk.focused.name) == ("slices", "Stream 2")
+    assert (walk.focused.kind, walk.focused.name) == ("slices", "compute s2")
 
 
 def test_select_opens_the_group_of_a_plane(walk):
@@ -432,15 +432,15 @@ def test_select_opens_the_group_of_a_plane(walk):
 
 
 def test_select_in_a_folded_lane_goes_to_its_one_row(walk):
-    go(walk, "Thread 1")
+    go(walk, "main")
     walk.toggle_fold()
     walk.select(named(walk, "inner"))
-    assert (walk.focused.kind, walk.focused.name) == ("leaf", "Thread 1")
+    assert (walk.focused.kind, walk.focused.name) == ("leaf", "main")
 
 
 def test_select_goes_to_the_depth_of_the_slice(walk):
     walk.select(named(walk, "inner"))
-    assert (walk.focused.name, walk.focused.depth) == ("Thread 1", 2)
+    assert (walk.focused.name, walk.focused.depth) == ("main", 2)
 
 
 # --- fit
@@ -494,7 +494,7 @@ def test_the_selection_becomes_the_range_and_is_cleared_by_the_same_key(walk):
 
 
 def test_marks_snap_to_slice_edges_nearby(walk):
-    go(walk, "Stream 2", 0, 4_850)
+    go(walk, "compute s2", 0, 4_850)
     walk.mark()
     assert (walk.anchor, walk.state.range) == (5_000, (5_000, 5_000))
     walk.state.cursor = 9_150
@@ -503,13 +503,13 @@ def test_marks_snap_to_slice_edges_nearby(walk):
 
 
 def test_marks_stay_where_no_edge_is_near(walk):
-    go(walk, "Stream 2", 0, 2_000)
+    go(walk, "compute s2", 0, 2_000)
     walk.mark()
     assert walk.anchor == 2_000
 
 
 def test_the_range_under_way_follows_the_cursor(walk):
-    go(walk, "Stream 2", 0, 5_000)
+    go(walk, "compute s2", 0, 5_000)
     walk.mark()
     walk.move_cursor(5)
     assert walk.state.range == (5_000, 5_500)
@@ -582,7 +582,7 @@ def test_undo_finds_the_row_after_folding(walk_trace):
     explorer.folds.lanes.add((0, 0))
     explorer.resize(WIDTH, HEIGHT, False)
     explorer.undo()
-    assert explorer.focused.name == "Thread 1"
+    assert explorer.focused.name == "main"
 
 
 def test_undo_after_a_resize_shows_the_same_times(walk_trace):

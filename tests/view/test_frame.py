@@ -99,7 +99,7 @@ def test_the_gutter_tells_name_depth_and_share() -> None:
     trace = make_trace({"Stream 12345678": bars((0, 1000), (500, 900), (3000, 4000))})
     frame = draw(trace)
     left = [frame.grid.text(y)[: frame.gutter] for y in range(frame.lanes_top, frame.lanes_top + 3)]
-    assert left == ["▎  St…5678  50% ", "▎  │            ", " " * 16]
+    assert left == ["▎  St…45678 50% ", "▎  │            ", " " * 16]
     assert frame.utilisation == [0.5, None, None, None, None]
 
 

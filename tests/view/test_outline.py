@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from npu_tui.trace.model import Trace
-from npu_tui.view.rows.leaf import leaf_row
+from npu_tui.view.rows.leaf import flat_rows, leaf_row
 from npu_tui.view.rows.outline import DEEP, Folds, default_folds, outline, series_name
 from npu_tui.view.scene import LinkClasses, Scene, ScreenRow
 
@@ -13,8 +13,8 @@ def scene_of(*traces: Trace) -> Scene:
 
 
 def shown(scene: Scene, folds: Folds | None = None, heads: bool = True) -> list[ScreenRow]:
-    def leaf(trace: int, lane: int):
-        return leaf_row(scene.traces[trace], scene.traces[trace].lanes[lane])
+    def leaf(trace: int, lanes: tuple[int, ...]):
+        return flat_rows([leaf_row(scene.traces[trace], scene.traces[trace].lanes[lane]) for lane in lanes])
 
     return outline(scene, Folds() if folds is None else folds, leaf, heads)
 
@@ -107,7 +107,7 @@ def test_planes_outside_the_communication_layer_are_lanes_like_others(make_trace
     scene = scene_of(
         make_trace([("Ascend Hardware", "Stream 1", "a", 0, 9), ("Ascend Hardware", "Plane 0", "b", 0, 9)])
     )
-    assert names(shown(scene, default_folds(scene))) == ["Ascend Hardware", "Stream 1", "Plane 0"]
+    assert names(shown(scene, default_folds(scene))) == ["Ascend Hardware", "compute s1", "Plane 0"]
 
 
 def test_a_layer_with_one_curve_is_that_curve(make_trace):

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "lane.main": "main",
+    "lane.backward": "backward",
+    "lane.queue": "task queue",
+    "lane.compute": "compute s{number}",
+    "lane.communication": "comm s{number}",
+    "lane.copy": "copy s{number}",
+    "lane.workers": "{count} HCCL workers",
     "rows.hidden": "{count} hidden",
     "rows.pinned": "{name} stays on top; {press[pin]} puts it back",
     "rows.unpinned": "{name} is back in its place",

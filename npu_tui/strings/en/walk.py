@@ -16,6 +16,7 @@ TEXTS: dict[str, str] = {
     "step.none": "no ProfilerStep in this trace",
     "step.last": "this is the last step",
     "step.first": "this is the first step",
+    "chain.left": "all rows again",
     "align.one_rank": "there is only one rank to align",
     "align.no_base": "select a slice and mark it with :base first",
     "align.no_slice": "select a slice of another rank first",

@@ -52,7 +52,14 @@ class LinkActions(Base):
         found = chain_of(self._session.scene.traces[selected.trace], selected.item)
         if found is None:
             return self._no_link("chain.none")
-        self._explorer.select(Selected(selected.trace, found.kernel))
+        kernel = Selected(selected.trace, found.kernel)
+        if self._explorer.list.only is not None and found.holds(selected.item):
+            self._explorer.list.show_only(None)
+            self._explorer.select(kernel)
+            return say("chain.left")
+        self._explorer.select(kernel)
+        stages = {stage.item for stage in found.stages if stage.item >= 0} | {found.kernel}
+        self._explorer.show_alone(Selected(selected.trace, item) for item in stages)
         start, end = (self._session.scene.to_scene(selected.trace, when) for when in (found.start, found.end))
         self._explorer.show(start, end, 0.05)
         self._contents.open_tab("details")

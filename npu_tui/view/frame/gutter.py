@@ -17,14 +17,24 @@ _LEAST_LANES = 4
 _STRIP, _FOLDED, _OPEN, _GUIDE = "▎", "▸", "▾", "│"
 _SHORT = (
     ("Communication(Not Overlapped)", "Comm not overlapped"),
+    ("Comm not overlapped", "Exposed"),
     ("Communication", "Comm"),
+    (" Comm", ""),
+    ("Computing", "Compute"),
+    ("compute ", "comp "),
+    ("task queue", "queue"),
+    ("CANN ", "C:"),
+    ("C:backward", "C:bwd"),
+    ("Queue depth", "Depth"),
+    ("Ascend Hardware", "Hardware"),
+    ("Overlap Analysis", "Overlap"),
     ("Thread ", "T"),
     ("Stream ", "Str "),
     ("Group ", "Grp "),
 )
 _PIN = "^"
 _GUIDE_EVERY = 5
-_VALUE = 4
+_VALUE = 3
 _IDLE = "·"
 
 

@@ -227,7 +227,7 @@ class _Drawing:
         mask[:, columns] = painted.free[:, columns] & quiet[:, None]
         self.lanes.char[mask], self.lanes.fg[mask] = _GRID_LINE, Ink.GRID
         for y, row in enumerate(self.rows):
-            if row is not None and row.kind in ("trace", "layer", "hidden"):
+            if row is not None and row.kind in ("trace", "layer", "hidden") and row.rows is None:
                 free = painted.free[y]
                 self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
 
@@ -278,7 +278,7 @@ class _Drawing:
                 value = "" if current is None else value_text(current)
             elif row.kind == "chart":
                 value = chart_value(self.cache.chart(row.trace, row.chart), cursor)
-            elif row.opener and row.lane >= 0:
+            elif row.opener and row.rows is not None:
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
                 value = share_text(share)

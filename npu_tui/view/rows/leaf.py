@@ -1,4 +1,4 @@
-"""A folded lane as one row: at every instant the deepest slice that is active there."""
+"""Folded lanes and layers as one row: at every instant the deepest slice of a lane, of the first lane that is busy."""
 
 from __future__ import annotations
 
@@ -28,13 +28,28 @@ def leaf_row(trace: Trace, lane: Lane) -> Rows:
     start, end, item = rows.start[low:high], rows.end[low:high], rows.item[low:high]
     depth = np.repeat(np.arange(lane.rows), np.diff(bounds))
     level = np.where(trace.slices.op_class[item] == OpClass.STEP, depth, depth + lane.rows)
+    return _flat(start, end, item, depth, level, lane.rows)
 
+
+def flat_rows(parts: list[Rows]) -> Rows:
+    """One row made of single rows: at every instant the slice of the first of ``parts`` that has one there."""
+    parts = [part for part in parts if len(part.item)][::-1]
+    empty = np.zeros(0, np.int64)
+    if not parts:
+        return make_rows(np.zeros(2, np.int64), empty.astype(np.int32), empty, empty)
+    start, end = np.concatenate([part.start for part in parts]), np.concatenate([part.end for part in parts])
+    depth = np.repeat(np.arange(len(parts)), [len(part.item) for part in parts])
+    return _flat(start, end, np.concatenate([part.item for part in parts]), depth, depth, len(parts))
+
+
+def _flat(start: I64, end: I64, item: npt.NDArray[np.int32], depth: I64, level: I64, rows: int) -> Rows:
+    """The slices of the highest ``level`` at every instant; ``depth`` is it modulo ``rows`` and ascends."""
     # Sorting by hand: numpy's unique goes through a hash table, which takes four times as long here.
     times = np.sort(np.concatenate([start, end]))
     times = times[np.append(True, times[1:] != times[:-1])]
     deepest = _deepest(times, start, end, level)
     piece = np.flatnonzero(deepest >= 0)
-    owner = _started_last(times[piece], deepest[piece] % lane.rows, start, end, depth)
+    owner = _started_last(times[piece], deepest[piece] % rows, start, end, depth)
 
     who, begin, stop = owner, times[piece], times[np.minimum(piece + 1, len(times) - 1)]
     point = np.flatnonzero(start == end)

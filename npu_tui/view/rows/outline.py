@@ -14,8 +14,8 @@ from npu_tui.view.scene import Chart, Scene, ScreenRow
 DEEP = 8
 """Lanes with more rows than this start folded."""
 
-LeafRows = Callable[[int, int], Rows]
-"""Gives the leaf row of (trace, lane)."""
+LeafRows = Callable[[int, tuple[int, ...]], Rows]
+"""Gives the one row that stands for some lanes of a trace."""
 
 
 LaneKey = tuple[int, int, int, int, int]
@@ -26,10 +26,11 @@ LaneKey = tuple[int, int, int, int, int]
 class Folds:
     """Which traces, layers and lanes are folded, the latter as (trace, index); which lanes are pinned or hidden.
 
-    ``charts`` are the layers, as (trace, index), whose charts of memory are all shown.
+    ``workers`` are the layers, as (trace, index), whose worker threads are shown one by one.
     """
 
     traces: set[int] = field(default_factory=set)
+    workers: set[tuple[int, int]] = field(default_factory=set)
     layers: set[tuple[int, int]] = field(default_factory=set)
     lanes: set[tuple[int, int]] = field(default_factory=set)
     pinned: list[LaneKey] = field(default_factory=list)
@@ -75,9 +76,11 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
             continue
         for lane in trace.lanes:
             if lane.derived and (index, lane.layer, lane.index, -1, -1) not in away:
-                rows += _lane_rows(index, trace, lane, folds, leaf_rows)
-        for layer in sorted(trace.layers, key=lambda layer: not layer.lanes):
-            own = _layer_rows(index, trace, layer, folds, leaf_rows, heads)
+                rows += _lane_rows(scene, index, lane, folds, leaf_rows)
+        for layer in trace.layers:
+            if not layer.lanes:
+                continue
+            own = _layer_rows(scene, index, layer, folds, leaf_rows, heads)
             rows += own
             if not own:
                 rows += _hidden_row(index, layer, folds)
@@ -85,6 +88,11 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
                 charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
                 rows += [row for row in charts if lane_key(row) not in away]
                 rows += _hidden_row(index, layer, folds)
+    # Curves tell least: those of all traces stand below everything that ran.
+    for index, trace in enumerate(scene.traces):
+        for layer in trace.layers:
+            if not layer.lanes and index not in folds.traces:
+                rows += _layer_rows(scene, index, layer, folds, leaf_rows, heads) or _hidden_row(index, layer, folds)
     return rows
 
 
@@ -104,7 +112,7 @@ def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) 
     index, _, lane, series, chart = key
     trace = scene.traces[index]
     if lane >= 0:
-        rows = _lane_rows(index, trace, trace.lanes[lane], folds, leaf_rows)
+        rows = _lane_rows(scene, index, trace.lanes[lane], folds, leaf_rows)
     elif chart >= 0:
         rows = [
             row for row in _chart_rows(index, scene.charts[index], trace.layers[key[1]], True) if row.chart == chart
@@ -114,9 +122,22 @@ def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) 
     return [replace(row, pinned=True) for row in rows]
 
 
+def ordered_lanes(scene: Scene, index: int, layer: Layer) -> list[int]:
+    """The lanes of a layer as they stand on screen: by role, the workers last."""
+    roles = scene.roles[index]
+    return sorted(layer.lanes, key=lambda lane: roles[lane].order)
+
+
+def workers_of(scene: Scene, index: int, layer: Layer) -> list[int]:
+    """The worker threads of a layer that share a row; none where there is only one."""
+    found = [lane for lane in layer.lanes if scene.roles[index][lane].kind == "worker"]
+    return found if len(found) > 1 else []
+
+
 def _layer_rows(
-    index: int, trace: Trace, layer: Layer, folds: Folds, leaf_rows: LeafRows, heads: bool
+    scene: Scene, index: int, layer: Layer, folds: Folds, leaf_rows: LeafRows, heads: bool
 ) -> list[ScreenRow]:
+    trace = scene.traces[index]
     if not layer.lanes and not layer.series:
         return []
     folded = (index, layer.index) in folds.layers
@@ -129,18 +150,33 @@ def _layer_rows(
         return [ScreenRow("counter", index, layer.index, series=first, name=layer.name, foldable=many, folded=many)]
     rows = []
     if heads or folded or not layer.lanes:
-        rows.append(ScreenRow("layer", index, layer.index, name=layer.name, foldable=True, folded=folded))
+        row = ScreenRow("layer", index, layer.index, name=layer.name, foldable=True, folded=folded)
+        if folded and layer.lanes:
+            order = tuple(ordered_lanes(scene, index, layer))
+            row = replace(row, rows=leaf_rows(index, order), row=0, lanes=order)
+        rows.append(row)
     if folded:
         return rows
     away = {*folds.pinned, *folds.hidden}
+    workers = workers_of(scene, index, layer)
+    together = [] if (index, layer.index) in folds.workers else workers
     covered = False
-    for lane in layer.lanes:
+    for lane in ordered_lanes(scene, index, layer):
         if not is_plane(trace, trace.lanes[lane]):
             covered = (index, lane) in folds.lanes
         elif covered:
             continue
-        if (index, layer.index, lane, -1, -1) not in away:
-            rows += _lane_rows(index, trace, trace.lanes[lane], folds, leaf_rows)
+        if (index, layer.index, lane, -1, -1) in away:
+            continue
+        if lane not in together:
+            own = _lane_rows(scene, index, trace.lanes[lane], folds, leaf_rows)
+            if layer.kind == "cann" and not heads:  # its threads are those of Python, and called like them
+                own = [replace(row, name=f"{layer.name} {row.name}") for row in own]
+            rows += [replace(own[0], foldable=True), *own[1:]] if workers and lane == workers[0] else own
+        elif lane == together[0]:
+            row = ScreenRow("leaf", index, layer.index, lane, name=say("lane.workers", count=len(workers)))
+            shared = leaf_rows(index, tuple(workers))
+            rows.append(replace(row, rows=shared, row=0, foldable=True, folded=True, lanes=tuple(workers)))
     for series in layer.series:
         if (index, layer.index, -1, series, -1) not in away:
             rows.append(_counter_row(index, trace, layer.index, series))
@@ -185,12 +221,13 @@ def series_name(name: str, instance: str) -> str:
     return f"{name} {instance}" if instance else name
 
 
-def _lane_rows(index: int, trace: Trace, lane: Lane, folds: Folds, leaf_rows: LeafRows) -> list[ScreenRow]:
+def _lane_rows(scene: Scene, index: int, lane: Lane, folds: Folds, leaf_rows: LeafRows) -> list[ScreenRow]:
+    trace, name = scene.traces[index], scene.roles[index][lane.index].name
     folded = (index, lane.index) in folds.lanes
     foldable = lane.rows > 1 or bool(_planes(trace, lane))
     if folded and lane.rows > 1:
-        rows = leaf_rows(index, lane.index)
-        return [ScreenRow("leaf", index, lane.layer, lane.index, 0, -1, rows, 0, lane.name, True, True, True)]
+        rows = leaf_rows(index, (lane.index,))
+        return [ScreenRow("leaf", index, lane.layer, lane.index, 0, -1, rows, 0, name, True, True, True)]
     return [
         ScreenRow(
             kind="slices",
@@ -200,7 +237,7 @@ def _lane_rows(index: int, trace: Trace, lane: Lane, folds: Folds, leaf_rows: Le
             depth=depth,
             rows=trace.rows,
             row=lane.first_row + depth,
-            name=lane.name,
+            name=name,
             opener=depth == 0,
             foldable=foldable,
             folded=folded,

@@ -17,12 +17,16 @@ class RowIndex:
         # One entry more than lanes: it is looked at for ends without a lane where there is none at all.
         self._head = np.full(int(self._base[-1]) + 1, -1, np.int64)
         self._deep = max((row.depth for row in outline), default=0) + 2
+        self._stands = np.arange(int(self._base[-1]) + 1)
+        """The lane in whose row a lane is shown: workers share one."""
         heads: dict[tuple[int, int], int] = {}
         keys: list[tuple[int, int]] = []
         for index, row in enumerate(outline):
             if row.kind in ("trace", "layer"):
                 heads[row.trace, row.layer] = index
             elif row.lane >= 0:
+                if row.lanes:
+                    self._stands[np.array(row.lanes) + self._base[row.trace]] = row.lane + self._base[row.trace]
                 keys.append(((int(self._base[row.trace]) + row.lane) * self._deep + row.depth, index))
         keys.sort()
         self._key = np.array([key for key, _ in keys], np.int64)
@@ -46,7 +50,7 @@ class RowIndex:
         known = lanes >= 0
         if not len(self._head):
             return np.full(len(lanes), -1, np.int64)
-        lane = np.where(known, lanes, 0) + self._base[trace]
+        lane = self._stands[np.where(known, lanes, 0) + self._base[trace]]
         if not len(self._key):
             return np.where(known, self._head[lane], -1)
         wanted = lane * self._deep + np.minimum(np.maximum(depths, 0), self._deep - 1)

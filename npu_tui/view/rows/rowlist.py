@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
-from npu_tui.trace.model import Lane, LayerKind
+from npu_tui.trace.model import Lane
 from npu_tui.trace.rows import Rows
-from npu_tui.view.rows.leaf import leaf_row
-from npu_tui.view.rows.outline import Folds, default_folds, is_plane, lane_key, outline
+from npu_tui.view.rows.fit import fold_to_fit
+from npu_tui.view.rows.leaf import flat_rows, leaf_row
+from npu_tui.view.rows.outline import Folds, default_folds, is_plane, lane_key, outline, workers_of
 from npu_tui.view.scene import Scene, ScreenRow, ViewState
+from npu_tui.view.viewport import Viewport
 
-_FIRST_FOLDED: tuple[LayerKind, ...] = ("other", "python", "cann", "hardware", "communication")
-"""The layers that are folded where several traces do not fit, in this order: what the device did tells most."""
 _MARGIN = 2
 """Rows kept visible above and below the cursor's row."""
 
@@ -24,7 +26,8 @@ RowKey = tuple[int, int, int, int, int, int]
 class RowList:
     """The outline of ``scene``; ``state.focus`` and ``state.top`` index its rows, ``height`` of which fit on screen.
 
-    With ``idle_away`` the inner rows of a lane that have nothing in view are left out.
+    With ``idle_away`` rows and lanes that have nothing in view are left out; ``only`` some (trace, lane, depth) are
+    shown unless it is None.
     """
 
     def __init__(self, scene: Scene, state: ViewState, height: int) -> None:
@@ -33,6 +36,7 @@ class RowList:
         self._own_folds = True
         self.rows: list[ScreenRow] = []
         self.idle_away = False
+        self.only: frozenset[tuple[int, int, int]] | None = None
         self._all: list[ScreenRow] = []
         self._scene = scene
         self._state = state
@@ -40,12 +44,14 @@ class RowList:
         self._leaf = lru_cache(maxsize=None)(self._make_leaf)
         self._rebuild(None)
 
-    def _make_leaf(self, trace: int, lane: int) -> Rows:
-        return leaf_row(self._scene.traces[trace], self._scene.traces[trace].lanes[lane])
+    def _make_leaf(self, trace: int, lanes: tuple[int, ...]) -> Rows:
+        if len(lanes) > 1:
+            return flat_rows([self._leaf(trace, (lane,)) for lane in lanes])
+        return leaf_row(self._scene.traces[trace], self._scene.traces[trace].lanes[lanes[0]])
 
-    def _unmade(self, trace: int, lane: int) -> Rows:
+    def _unmade(self, trace: int, lanes: tuple[int, ...]) -> Rows:
         """Stands for a leaf row where rows are only counted."""
-        del lane
+        del lanes
         return self._scene.traces[trace].rows
 
     @property
@@ -77,42 +83,17 @@ class RowList:
         self._own_folds = False
 
     def _fold_to_fit(self) -> None:
-        """Fold the deepest lanes until all of them fit on screen, unless the user has taken over."""
+        """Fold the deepest lanes, then layers, until what ran fits on screen, unless the user has taken over."""
         keep = self.focused
         if self._own_folds:
             self.folds = default_folds(self._scene)
-            count = len(outline(self._scene, self.folds, self._unmade, self.heads))
-            deepest = sorted(
-                (-lane.rows, index, lane.index)
-                for index, trace in enumerate(self._scene.traces)
-                for lane in trace.lanes
-                if lane.rows > 1 and not lane.derived and (index, lane.index) not in self.folds.lanes
-            )
-            for depth, index, lane in deepest:
-                if count <= self._height:
-                    break
-                self.folds.lanes.add((index, lane))
-                count += depth + 1
-            if len(self._scene.traces) > 1:
-                self._fold_layers()
+            fold_to_fit(self._scene, self.folds, self._height, self.heads, self._unmade)
         self._rebuild(keep)
-
-    def _fold_layers(self) -> None:
-        """Fold layers, the same in all traces, until every trace is on screen."""
-        for kind in _FIRST_FOLDED:
-            if len(outline(self._scene, self.folds, self._unmade, self.heads)) <= self._height:
-                return
-            self.folds.layers |= {
-                (index, layer.index)
-                for index, trace in enumerate(self._scene.traces)
-                for layer in trace.layers
-                if layer.kind == kind and layer.lanes
-            }
 
     def toggle_fold(self) -> bool:
         """Fold or open the lane under the cursor, or its layer where the lane has nothing to fold."""
         row = self.focused
-        if row is None:
+        if row is None or self.only is not None:
             return False
         self.keep_folds()
         if row.kind == "trace":
@@ -120,8 +101,8 @@ class RowList:
         elif row.kind == "hidden":
             self.show_hidden((row.trace, row.layer))
             return True
-        elif row.kind == "chart" and row.foldable:
-            self.folds.charts ^= {(row.trace, row.layer)}
+        elif row.kind in ("slices", "leaf") and self._is_worker(row):
+            self.folds.workers ^= {(row.trace, row.layer)}
         elif row.kind in ("slices", "leaf") and (row.foldable or row.depth):
             self.folds.lanes ^= {(row.trace, row.lane)}
         elif self._layer_folds(row):
@@ -130,6 +111,10 @@ class RowList:
             return False
         self._rebuild(row)
         return True
+
+    def _is_worker(self, row: ScreenRow) -> bool:
+        """Whether a row is that of the workers of a layer, or of one of them."""
+        return row.lane in workers_of(self._scene, row.trace, self._scene.traces[row.trace].layers[row.layer])
 
     def refold(self) -> None:
         """Make the rows again after ``folds`` was changed."""
@@ -143,8 +128,22 @@ class RowList:
         return row.kind == "chart" or row.foldable or len(trace.layers[row.layer].series) > 1
 
     def _rebuild(self, keep: ScreenRow | None) -> None:
-        self._all = outline(self._scene, self.folds, self._leaf, self.heads)
+        self._all = outline(self._scene, self.folds, self._leaf, self.heads) if self.only is None else self._chosen()
         self._choose(None if keep is None else _key(keep))
+
+    def _chosen(self) -> list[ScreenRow]:
+        """The rows of ``only``, whatever is folded, each with the name of its lane."""
+        rows = outline(self._scene, Folds(), self._leaf, False)
+        return [
+            replace(row, opener=True, foldable=False)
+            for row in rows
+            if (row.trace, row.lane, row.depth) in (self.only or ())
+        ]
+
+    def show_only(self, rows: Iterable[tuple[int, int, int]] | None) -> None:
+        """Show nothing but some (trace, lane, depth), or again what is not folded."""
+        self.only = None if rows is None else frozenset(rows)
+        self._rebuild(self.focused)
 
     def _choose(self, keep: RowKey | None) -> None:
         """Take the rows that are to be shown, with the cursor on the one that shows ``keep``."""
@@ -156,10 +155,18 @@ class RowList:
         self.reveal()
 
     def _in_use(self, row: ScreenRow) -> bool:
-        if row.opener or row.rows is None:
+        if row.rows is None:
             return True
         view, rows = self._state.viewport.shifted(-self._scene.offsets[row.trace]), row.rows
-        low, high = int(rows.offset[row.row]), int(rows.offset[row.row + 1])
+        # The first row of a lane stays as long as there is something below it.
+        last = row.row
+        if row.opener and row.kind == "slices":
+            last += self._scene.traces[row.trace].lanes[row.lane].rows - 1
+        return any(self._is_busy(rows, each, view) for each in range(row.row, last + 1))
+
+    @staticmethod
+    def _is_busy(rows: Rows, row: int, view: Viewport) -> bool:
+        low, high = int(rows.offset[row]), int(rows.offset[row + 1])
         begun = int(np.searchsorted(rows.start[low:high], view.end))
         return begun > int(np.searchsorted(rows.end[low:high], view.start))
 
@@ -169,7 +176,7 @@ class RowList:
             self._choose(self.key)
 
     def toggle_idle(self) -> bool:
-        """Leave out the inner rows without a slice in view, or show them again; returns whether they are left out."""
+        """Leave out the rows without a slice in view, or show them again; returns whether they are left out."""
         self.idle_away = not self.idle_away
         self._choose(self.key)
         return self.idle_away
@@ -263,6 +270,11 @@ class RowList:
             last = min(state.top + self._height - state.pinned, max(len(self.rows), 1)) - 1
             state.focus = min(max(state.focus, state.top), last)
 
+    def to_top(self) -> None:
+        """Scroll until the cursor's row is the first one, or as far as there are rows below it."""
+        if self._state.focus >= self._state.pinned:
+            self.scroll(self._state.focus - self._state.top)
+
     def move(self, rows: int) -> None:
         """Move the cursor by ``rows`` rows."""
         self._state.focus = min(max(self._state.focus + rows, 0), max(len(self.rows) - 1, 0))
@@ -277,7 +289,9 @@ class RowList:
         return next((i for i in reversed(firsts) if i < focus), 0)
 
     def open(self, index: int, lane: Lane) -> None:
-        """Open the layer and the group that hide ``lane`` of trace ``index``."""
+        """Open the layer and the group that hide ``lane`` of trace ``index``; rows shown alone give way to all."""
+        if self.only is not None and not any((index, lane.index) == each[:2] for each in self.only):
+            self.show_only(None)
         trace = self._scene.traces[index]
         key = (index, lane.layer, lane.index, -1, -1)
         folded = index in self.folds.traces or (index, lane.layer) in self.folds.layers
@@ -298,7 +312,11 @@ class RowList:
 
     def show_item(self, index: int, lane: Lane, item: int) -> None:
         """Open ``lane`` of trace ``index`` where it is folded and its leaf row does not show slice ``item``."""
-        if (index, lane.index) in self.folds.lanes and lane.rows > 1 and item not in self._leaf(index, lane.index).item:
+        depth = int(self._scene.traces[index].slices.depth[item])
+        if self.only is not None and (index, lane.index, depth) not in self.only:
+            self.show_only(None)
+        folded = (index, lane.index) in self.folds.lanes and lane.rows > 1
+        if folded and item not in self._leaf(index, (lane.index,)).item:
             self.keep_folds()
             self.folds.lanes.discard((index, lane.index))
             self._rebuild(self.focused)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from npu_tui.view.rows.outline import Folds
@@ -282,8 +282,9 @@ class Explorer:
         self.select_under_cursor()
 
     def move_layer(self, direction: int) -> None:
-        """Move to the first row of the next (1) or this or the previous (-1) layer."""
+        """Move to the first row of the next (1) or this or the previous (-1) layer, and that to the top."""
         self.move_row(self.list.layer_start(direction) - self.state.focus)
+        self.list.to_top()
 
     def select_under_cursor(self) -> bool:
         """Select the slice of the cursor's row that is under the cursor, or nearest within its column."""
@@ -322,6 +323,14 @@ class Explorer:
         self.bring(self.state.cursor)
         self._put_cursor(self.state.cursor)
 
+    def show_alone(self, chosen: Iterable[Selected]) -> None:
+        """Show the rows of some slices and no others."""
+        rows = []
+        for each in chosen:
+            slices = self.scene.traces[each.trace].slices
+            rows.append((each.trace, int(slices.lane[each.item]), int(slices.depth[each.item])))
+        self.list.show_only(rows)
+
     def fit(self, ends: tuple[int, int] | None) -> bool:
         """Fit the selection; when that is shown already, ``ends``: the span of its links."""
         selected = self.state.selection
@@ -335,7 +344,7 @@ class Explorer:
         return True
 
     def deselect(self) -> bool:
-        """Drop, one per call, the range under way, the range, the hits, the selection."""
+        """Drop, one per call, the range under way, the range, the hits, rows shown alone, the selection."""
         state = self.state
         if self.anchor is not None:
             self.anchor = None
@@ -344,6 +353,8 @@ class Explorer:
             state.range = None
         elif len(state.hits):
             state.hits, state.hit_masks = state.hits[:0], []
+        elif self.list.only is not None:
+            self.list.show_only(None)
         elif state.selection is not None:
             state.selection = None
         else:
