@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "lane.main": "主线程",
+    "lane.backward": "反向",
+    "lane.queue": "任务队列",
+    "lane.compute": "计算 s{number}",
+    "lane.communication": "通信 s{number}",
+    "lane.copy": "拷贝 s{number}",
+    "lane.workers": "{count} 个 HCCL 线程",
     "rows.hidden": "隐藏 {count} 行",
     "rows.pinned": "{name} 已置顶；按 {press[pin]} 放回原处",
     "rows.unpinned": "{name} 已放回原处",

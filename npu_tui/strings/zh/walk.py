@@ -16,6 +16,7 @@ TEXTS: dict[str, str] = {
     "step.none": "这个 trace 中没有 ProfilerStep",
     "step.last": "这是最后一个 step",
     "step.first": "这是第一个 step",
+    "chain.left": "已恢复显示所有行",
     "align.one_rank": "只有一张卡，无需对齐",
     "align.no_base": "请先选中片段，并用 :base 设为基准",
     "align.no_slice": "请先选中另一张卡的片段",
