@@ -15,6 +15,9 @@ from textual.widgets import Input, LoadingIndicator
 
 from npu_tui.tui.terminal.internals import SteadyPalette
 
+_LONGEST = 200
+"""Characters that commands are looked for with; all of them are measured with every key."""
+
 
 class Modal(ModalScreen[ScreenResultType]):
     """A screen that closes once, however often it is told to before it is gone."""
@@ -31,6 +34,10 @@ class Palette(SteadyPalette):
         super().__init__()
         kinds = (CommandList, CommandInput, LoadingIndicator)
         self._stand_ins: dict[object, Widget] = {kind: kind() for kind in kinds} | {"#--input": Horizontal()}
+
+    def on_mount(self) -> None:
+        """Take no more than a line can have."""
+        self.query_one(CommandInput).max_length = _LONGEST
 
     def dismiss(self, result: None = None) -> AwaitComplete:
         """Close, unless it is on its way out already."""

@@ -19,6 +19,8 @@ from npu_tui.trace.text import brief
 Kind = Literal["search", "command", "flag", "filter", "whatif"]
 Wish = Literal["next", "previous", "take"]
 
+_LONGEST = 1000
+"""Characters of a line: all of it is measured with every key."""
 _LEAST_CELLS = 6
 """What the typed text and the answer keep on the narrowest of screens."""
 
@@ -88,7 +90,7 @@ class Prompt(Horizontal):
         self.kind: Kind = "search"
         self._answer = ""
         self._ask = Label(id="ask", markup=False)
-        self._field = Field(compact=True)
+        self._field = Field(compact=True, max_length=_LONGEST)
         self._beside = Label(id="answer", markup=False)
 
     def compose(self) -> ComposeResult:
