@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from npu_tui.commands.language import choose_language
 from npu_tui.commands.streams import DEBUG, DONE, INTERNAL, INTERRUPTED, UNREADABLE, USAGE, drop_output, refuse
-from npu_tui.strings import say, speak
+from npu_tui.strings import language, say, speak, speaking
 
 _COMMANDS = {
     "demo": "demo:run",
@@ -32,8 +32,8 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     # NumPy starts a thread per core for matrices, of which there are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    words, language = choose_language(words)
-    speak(language)
+    words, chosen = choose_language(words)
+    speak(chosen)
     command = words[0] if words and words[0] in _COMMANDS else ""
     if sys.stdout is None:  # the shell has closed it
         return refuse(say("cli.no_stdout"))
@@ -81,4 +81,5 @@ def _refusal(error: Exception) -> tuple[Exception | str, int]:
 
 def _run(command: str, words: list[str]) -> int:
     module, _, function = _COMMANDS.get(command, "explore:run").partition(":")
-    return int(getattr(importlib.import_module(f"npu_tui.commands.{module}"), function)(words))
+    with speaking(language()):  # JSON is English, what goes wrong with it is told in the language of the user
+        return int(getattr(importlib.import_module(f"npu_tui.commands.{module}"), function)(words))

@@ -9,7 +9,7 @@ from pathlib import Path
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import add_profile, part_of
 from npu_tui.commands.streams import drop_output, write
-from npu_tui.strings import say
+from npu_tui.strings import ENGLISH, say, speak, speaking
 
 PASSED, FAILED = 0, 1
 
@@ -22,6 +22,8 @@ def run(words: list[str]) -> int:
     """
     parser = _parser()
     options = parser.parse_args(words)
+    if options.format == "json":
+        speak(ENGLISH)
     from npu_tui.gate.limits import LIMITS, SHARED, parse_limit
 
     limits = []
@@ -63,7 +65,8 @@ def run(words: list[str]) -> int:
     answer = Answer(options.path, checks, notes, options.allow_unmeasured)
     if options.write_baseline:
         if answer.passed:
-            write_baseline(Path(options.write_baseline), baseline(found, measured, tolerances))
+            with speaking(ENGLISH):
+                write_baseline(Path(options.write_baseline), baseline(found, measured, tolerances))
         notes.append(say("gate.wrote" if answer.passed else "gate.kept", path=options.write_baseline))
     if options.format == "json":
         import orjson

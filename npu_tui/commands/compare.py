@@ -11,7 +11,7 @@ from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import refuse_terminal
 from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import DONE, FAILED, write
-from npu_tui.strings import say
+from npu_tui.strings import ENGLISH, say, speak
 
 if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison, Tolerance
@@ -29,6 +29,8 @@ def run(words: list[str]) -> int:
     """
     parser = _parser()
     options = parser.parse_args(words)
+    if options.format == "json":
+        speak(ENGLISH)
     failing = _failing(parser, options.fail_on)
     tolerance = _tolerance(parser, options.tolerance)
     ignored = _ignored(parser, options.ignore)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import add_profile, part_of
 from npu_tui.commands.streams import DONE, write
-from npu_tui.strings import say
+from npu_tui.strings import ENGLISH, say, speak
 
 
 def run(words: list[str]) -> int:
@@ -19,6 +19,8 @@ def run(words: list[str]) -> int:
         "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
     )
     options = parser.parse_args(words)
+    if options.format == "json":
+        speak(ENGLISH)
     from npu_tui.report.report import report
 
     part = part_of(parser, options)

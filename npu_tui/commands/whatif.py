@@ -6,7 +6,7 @@ from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import opened_profile, refuse_terminal
 from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import DONE, UNREADABLE, refuse, write
-from npu_tui.strings import say, words
+from npu_tui.strings import ENGLISH, say, speak, words
 
 
 def run(arguments: list[str]) -> int:
@@ -21,6 +21,8 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
     options = parser.parse_args(arguments)
+    if options.format == "json":
+        speak(ENGLISH)
     refuse_terminal(parser, options.path)
     from npu_tui.analysis.replay.asked import UnknownChangeError
     from npu_tui.report.whatif import NoReplayError, whatif, whatif_text

@@ -8,7 +8,7 @@ from typing import Any
 from npu_tui.gate.checks import Check
 from npu_tui.report.wording import share_text, time_text
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import padded, printable
 
 SCHEMA_VERSION = 1
 
@@ -64,10 +64,10 @@ def answer_object(answer: Answer) -> dict[str, Any]:
 def answer_text(answer: Answer) -> str:
     """The lines of an answer: the verdict, then what failed, what was not measured, and what passed."""
     failed = sum(map(answer.fails, answer.checks))
-    key = "gate.passed" if answer.passed else "gate.failed"
+    key = "gate.failed" if not answer.passed else "gate.passed" if answer.checks else "gate.unchecked"
     lines = [say(key, path=answer.path, failed=failed, count=len(answer.checks))]
     order = sorted(answer.checks, key=lambda each: _ORDER.index(each.status))
-    lines += [f"  {say(f'gate.status.{each.status}'):<14}{_line(each)}" for each in order]
+    lines += [f"  {padded(say(f'gate.status.{each.status}'), 14)}{_line(each)}" for each in order]
     lines += [say("gate.note", note=note) for note in answer.notes]
     return "\n".join(map(printable, lines)) + "\n"
 

@@ -14,7 +14,7 @@ from npu_tui.report.schema import EvidenceRow, Report
 from npu_tui.report.tables import SEVERITY_ORDER, Cell, Table, data_tables, findings_table, overlap_table
 from npu_tui.report.timeline_picture import timeline_pictures
 from npu_tui.report.wording import share_text
-from npu_tui.strings import say
+from npu_tui.strings import language, say
 from npu_tui.trace.text import brief, printable
 
 _ROWS = 500
@@ -27,7 +27,7 @@ def html_report(report: Report, part: ProfilePart) -> str:
     title = _text(f"npu-tui: {report.source.path}")
     parts = [
         "<!DOCTYPE html>",
-        '<html lang="en">',
+        f'<html lang="{language()}">',
         "<head>",
         '<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">',

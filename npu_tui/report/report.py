@@ -32,13 +32,8 @@ from npu_tui.report.schema import (
     TracePart,
 )  # fmt: skip
 from npu_tui.report.values import text, us
-from npu_tui.strings import words
+from npu_tui.strings import say, words
 from npu_tui.trace.model import Trace
-
-_DISAGREES = (
-    "the {lane} lane of Overlap Analysis is {excess:+.3f} us off what the slices of the device give: the lane counts"
-)
-_FAR = "{far} slices lie {hours:.1f} h apart from the others"
 
 
 def report(part: ProfilePart) -> Report:
@@ -221,9 +216,11 @@ def _health(profile: Profile) -> HealthPart:
     health, trace = profile.health, profile.trace
     links = trace.links
     warnings = [words(warning) for warning in health.warnings]
-    warnings += [_DISAGREES.format(lane=lane, excess=excess / 1000) for lane, excess in profile.lane_excess]
+    warnings += [
+        say("report.health.disagrees", lane=lane, excess=excess / 1000) for lane, excess in profile.lane_excess
+    ]
     if health.far:
-        warnings.append(_FAR.format(far=health.far, hours=health.far_gap / 3.6e12))
+        warnings.append(say("report.health.far", far=health.far, hours=health.far_gap / 3.6e12))
     return HealthPart(
         events=health.events,
         skipped=[SkippedRow(reason=text(words(reason)), count=count) for reason, count in health.skipped],

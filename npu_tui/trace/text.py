@@ -80,18 +80,19 @@ def cell_count(text: str) -> int:
     return len(text) if text.isascii() else sum(map(char_cells, text))
 
 
-def shortened(text: str, cells: int, end: str = "…") -> str:
-    """As much of a ``drawable`` text as ``cells`` cells hold, with ``end`` where something is left out."""
+def shortened(text: str, cells: int, ahead: bool = False) -> str:
+    """As much of a ``drawable`` text as ``cells`` cells hold, its beginning or with ``ahead`` its end, and ``…``."""
     if cell_count(text) <= cells:
         return text
-    room = cells - cell_count(end)
-    if room < 0:
+    kept, room = [], cells - 1
+    for char in reversed(text) if ahead else text:
+        room -= char_cells(char)
+        if room < 0:
+            break
+        kept.append(char)
+    if cells < 1:
         return ""
-    at = used = 0
-    while at < len(text) and used + char_cells(text[at]) <= room:
-        used += char_cells(text[at])
-        at += 1
-    return text[:at] + end
+    return "…" + "".join(reversed(kept)) if ahead else "".join(kept) + "…"
 
 
 def padded(text: str, cells: int, right: bool = False) -> str:

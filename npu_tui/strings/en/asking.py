@@ -4,10 +4,10 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "ask.hint": "a command, a time such as 12.3ms, a lane or the name of a slice",
-    "ask.nothing": "nothing is called that",
+    "ask.nothing": "nothing has that name",
     "ask.found": "→ {kind} {text}",
-    "ask.found_of": "→ {kind} {text} ({n} of {count}, ↑ ↓ choose, Tab takes it)",
-    "ask.guess": "nothing is called that; ↓ chooses {kind} {text}",
+    "ask.found_of": "→ {kind} {text} ({n} of {count}, ↑ ↓ choose, Tab accepts)",
+    "ask.guess": "nothing has that name; ↓ chooses {kind} {text}",
     "kind.command": "command",
     "kind.time": "time",
     "kind.flag": "flag",

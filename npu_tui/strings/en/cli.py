@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "cli.description": "The trace explorer for Ascend NPUs that lives in the terminal.",
+    "cli.description": "A trace explorer for Ascend NPUs in the terminal.",
     "cli.epilog": (
         "Without a terminal on stdout, PATH and demo print the report. "
         "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable or output not writable, "
@@ -21,7 +21,7 @@ TEXTS: dict[str, str] = {
     "cli.bad_range": "a range is two times, such as 12ms..14ms",
     "cli.no_step": "no ProfilerStep#{step} that launched anything",
     "cli.trace": "trace_view.json or a *_ascend_pt directory, - for a pipe",
-    "cli.bad_output": "-o wants the name of an .svg file",
+    "cli.bad_output": "-o needs the name of an .svg file",
     "cli.paths": "trace_view.json or a *_ascend_pt directory, - for a pipe; several stand one below the other on one "
     "clock; without it, the current directory",
     "cli.traces": "trace_view.json or a *_ascend_pt directory, - for a pipe; several stand one below the other on one clock",
@@ -32,19 +32,19 @@ TEXTS: dict[str, str] = {
     "cli.explain_id": "which finding, such as DISPATCH.VERTICAL; without it, all are listed",
     "cli.screenshot": "write the screen as an SVG picture, without a terminal",
     "cli.settings": "print a complete settings file with every default, or check the one in use",
-    "cli.settings.check": "only say whether the settings file is right",
-    "cli.settings.good": "{path}: every setting is known",
-    "cli.settings.none": "{path}: there is no such file, so the defaults count",
-    "cli.config": "a settings file in place of the one in the config directory",
+    "cli.settings.check": "only check whether the settings file is valid",
+    "cli.settings.good": "{path}: every setting is valid",
+    "cli.settings.none": "{path}: no such file, so the defaults apply",
+    "cli.config": "a settings file instead of the one in the config directory",
     "cli.lang": "language: auto (as the locale), en, zh",
     "cli.output": "where the picture goes",
     "cli.theme": "colours: auto (as the terminal's background), dark, light, colour-blind, colour-blind-light",
     "cli.glyphs": "characters to draw with: auto (asks the terminal), blocks, safe (where blocks take two cells), ascii",
     "cli.size": "columns x rows of the screen",
-    "cli.keys": "keys to press first, separated by blanks, such as x Enter Ctrl+R PgDn",
-    "cli.bad_keys": "no key is called {keys}; use characters and names such as Space, Enter, left, Shift+left",
-    "cli.bad_size": "--size wants COLUMNSxROWS from 20x6 to 1000x500, such as 120x40",
-    "cli.no_demo": "there is no demo called {name}; there are {names}",
+    "cli.keys": "keys to press first, separated by spaces, such as x Enter Ctrl+R PgDn",
+    "cli.bad_keys": "there is no key {keys}; use characters and names such as Space, Enter, left, Shift+left",
+    "cli.bad_size": "--size needs COLUMNSxROWS from 20x6 to 1000x500, such as 120x40",
+    "cli.no_demo": "there is no demo {name}; there are {names}",
     "cli.key_table": "print every key and what it does",
     "cli.place": "where to open; Y in the explorer copies a command with all of this",
     "cli.place.at": "put the cursor at this time, such as 12.3ms",
@@ -59,7 +59,7 @@ TEXTS: dict[str, str] = {
     "cli.place.notes": "keep the flags in this text file instead of the user's data directory",
     "cli.place.offsets": "how far each of several traces is shifted, one time per PATH with commas between, as Y writes it",
     "cli.bad_offsets": "--offsets needs one time per PATH, such as 0ms,1.25ms, not {text}",
-    "cli.bad_span": "{option} wants two times, such as 12ms..14ms, not {text}",
-    "cli.bad_time": "--at wants a time, such as 12.3ms or 40us, not {text}",
+    "cli.bad_span": "{option} needs two times, such as 12ms..14ms, not {text}",
+    "cli.bad_time": "--at needs a time, such as 12.3ms or 40us, not {text}",
     "cli.bad_tab": "there is no tab {text}; there are {tabs}",
 }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "explain.list": "Findings, by class (npu-tui explain ID says more):",
+    "explain.list": "Findings by class (npu-tui explain ID shows one in full):",
     "explain.row": "  {id:<19} {first}",
-    "explain.unknown": "no finding is called {id}; did you mean {near}?",
-    "explain.unknown_all": "no finding is called {id}; there are {ids}",
+    "explain.unknown": "there is no finding {id}; did you mean {near}?",
+    "explain.unknown_all": "there is no finding {id}; there are {ids}",
     "explain.head": "{id} · {cls}",
     "explain.inputs": "Needs: {inputs}",
     "explain.thresholds": "Thresholds:",
@@ -34,52 +34,57 @@ TEXTS: dict[str, str] = {
         "was ready until the launch reached it."
     ),
     "explain.DISPATCH.FREE": (
-        "The device does nothing for too much of its time. Free is what Overlap Analysis leaves of computing and communication; "
-        "it includes copies and event waits. Each piece is split by the launch that ends it: before that launch was made the "
-        "host is late, behind it the device is slow to start. Host advice is given only where the host is late."
+        "The device does nothing for too much of its time. Free is what Overlap Analysis leaves of computing "
+        "and communication; it includes copies and event waits. Each piece is split at the launch that ends "
+        "it: before that launch the host is late, after it the device is slow to start. Host advice is given "
+        "only where the host is late."
     ),
     "explain.DISPATCH.STAGE": (
-        "Which stage of the host is slow. Level 1 is Python, which fills the task queue; level 2 is the dequeue thread, which "
-        "calls CANN. Where the dequeue thread has nothing to do for half of the host-late time or more, Python is slow; else "
-        "CANN is, and its calls are named."
+        "Which stage of the host is slow. The Python stage fills the task queue; in the CANN stage the dequeue "
+        "thread calls CANN. Where the dequeue thread has nothing to do for half of the host-late time or more, "
+        "Python is slow; otherwise CANN is, and its calls are named."
     ),
     "explain.DISPATCH.INTERRUPT": (
-        "The pipeline between host and device breaks: no launch is in flight for 100 µs or more. Each pause has its first cause "
-        "that applies: a wait of the host, a long collective, a copy, an AI CPU kernel, compiling, memory, garbage collection, "
-        "a batch, else Python. Pauses out of a filled queue are counted apart: there a running pipeline was cut."
+        "The pipeline between host and device breaks: no launch is in flight for 100 µs or more. Each pause "
+        "gets the first cause that applies: a host sync, a long collective, a copy, an AI CPU kernel, operator "
+        "compilation, memory allocation, garbage collection, fetching a batch, otherwise Python. Pauses that "
+        "cut off a filled queue are counted separately: there a running pipeline was interrupted."
     ),
     "explain.SYNC.HOST": (
-        "The host waits for the device (item(), nonzero(), synchronize, blocking copies), and the device afterwards for the "
-        "host. A wait alone costs nothing while the device has work; what counts is the lost time behind it, and of the lines "
-        "of the training loop with such waits below them. A wait right behind most launches means ASCEND_LAUNCH_BLOCKING=1."
+        "The host waits for the device (item(), nonzero(), synchronize, blocking copies), and then the device "
+        "waits for the host. A wait alone costs nothing while the device has work; what counts is the lost "
+        "time after it, and that of the lines of the training loop that contain such waits. A wait right after "
+        "most launches means ASCEND_LAUNCH_BLOCKING=1."
     ),
     "explain.OP.COMPILE": (
         "Operators are compiled while the job runs (aclopCompileAndExecute). The calls are counted and their time is summed; "
         "the gain is only the part in which the idle device waited for them."
     ),
     "explain.STEP.START": (
-        "The time from ProfilerStep#N to the first kernel or collective behind it, as far as the device is idle (the Preparing "
-        "column of step_trace_time.csv). It lies outside Free. Fetching and copying the batch are the usual contents."
+        "The time from ProfilerStep#N to the first kernel or collective after it, as far as the device is idle "
+        "(the Preparing column of step_trace_time.csv). It is not part of Free. It is usually spent on "
+        "fetching and copying the batch."
     ),
     "explain.OP.SMALL": (
         "Most kernels are so short that the host cannot launch them as fast as the device runs them, and the device waits for "
         "such launches."
     ),
     "explain.OPT.FUSED": (
-        "The optimizer has a fused form in torch_npu. It matters where the device waits for launches; else it is only mentioned."
+        "The optimizer has a fused form in torch_npu. It matters where the device waits for launches; "
+        "otherwise it is only mentioned."
     ),
     "explain.COMM.STRAGGLER": (
-        "Everybody waits for one rank. The first Notify_Wait for each peer tells when that peer came to a collective; what counts "
-        "is how long the last one came behind the last but one, as far as no computing hides it. The longest wait must be half "
-        "of its collective and a millisecond or more."
+        "Every rank waits for one. The first Notify_Wait for each peer tells when that peer reached a "
+        "collective; what counts is how much later the last one came than the last but one, as far as "
+        "computing does not hide it. The longest wait must be half of its collective and a millisecond or more."
     ),
     "explain.COMM.EXPOSED": (
-        "Communication with nothing to compute beside it. Where half of it is waiting for a late rank, overlap is no advice and "
-        "that rank comes first; the gain is what remains without it."
+        "Communication with no computing at the same time. Where half of it is waiting for a late rank, "
+        "overlap does not help and that rank comes first; the saving is what remains without it."
     ),
     "explain.COMM.LONGOP": (
-        "One collective takes far longer than others of its type and size, or a large part of the device's time. Waiting and "
-        "moving data are told apart: if the data move quickly, the bandwidth is not the problem."
+        "One collective takes far longer than others of its type and size, or a large part of the device time. "
+        "Waiting and moving data are told apart: if the data move quickly, bandwidth is not the problem."
     ),
     "explain.COMM.LINK": (
         "The links are used badly: sizes off the 512-byte grid, many small packets, slow SDMA while a matrix product runs, or "
@@ -99,7 +104,9 @@ TEXTS: dict[str, str] = {
     "explain.DTYPE": "Most matrix work reads 32-bit floating point: mixed precision halves it.",
     "explain.MEM.BW": "A part of the kernel time reads memory nearly all the time (MTE2 ratio): fusion and tiling help, more cores do not.",
     "explain.UTIL": "How much of its time the device computes and how much it does anything. Always info.",
-    "explain.VERDICT": "What binds the job: the largest of host-late Free, communication that nothing hides, and computing. Always info.",
+    "explain.VERDICT": (
+        "What the job is bound by: the largest of host-late Free, exposed communication, and computing. Always info."
+    ),
     "explain.OP.AFFINITY_API": (
         "Runs of top-level operations on one thread that a torch_npu API does at once. A conversion of type may stand between "
         "two members. Info below affinity_share, and where a replacement is an approximation."
@@ -112,11 +119,13 @@ TEXTS: dict[str, str] = {
         "Fetching a batch keeps the device idle: the outermost dataloader slice is slow, or the device is free over such slices."
     ),
     "explain.DATA.COPY": "Copies between host and device take too much time in which nothing else runs.",
-    "explain.MEM.ALLOC": "Device memory is taken or given back while the job runs (aclMallocMemInner, aclrtFreePhysical, aclrtFree).",
+    "explain.MEM.ALLOC": (
+        "Device memory is allocated or freed while the job runs (aclMallocMemInner, aclrtFreePhysical, aclrtFree)."
+    ),
     "explain.MEM.PRESSURE": "The allocator holds much more memory than the tensors need, in a job that needs much of it.",
     "explain.PY.GC": (
-        "Python's garbage collector stops the host. Without recorded collections, Free of more than gc_suspect_ms in which the "
-        "host calls nothing is suspected, with low confidence."
+        "Python garbage collection stops the host. Where collections are not recorded, Free of more than "
+        "gc_suspect_ms in which the host calls nothing is suspected, with low confidence."
     ),
     "explain.OP.OUTLIER": (
         "Calls of a kernel that take more than outlier_factor times the median of the calls of the same name. Names with "
@@ -127,9 +136,10 @@ TEXTS: dict[str, str] = {
         "pause_share of the host-late time."
     ),
     "explain.FREQ": "The AI cores run below their full clock while kernels run. Full is the highest clock that is recorded; a constant clock is not judged.",
-    "explain.ENV/STARTUP": "Variables of the environment in profiler_metadata.json that cost time, and a task queue that is off.",
+    "explain.ENV/STARTUP": "Environment variables in profiler_metadata.json that cost time, and a task queue that is off.",
     "explain.PROFILER.OVERHEAD": (
-        "Kernels that had been launched in time start a fixed pause behind the one before, in a tight cluster with nothing below: "
-        "likely the profiler's own work. It is no step of the ladder: without the profiler it is not there."
+        "Kernels that had been launched on time start a fixed pause after the one before, in a tight cluster "
+        "with nothing below it: likely the work of the profiler itself. It is not a step of the what-if order: "
+        "without the profiler it is not there."
     ),
 }

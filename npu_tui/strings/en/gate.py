@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "gate.description": "hold a profile against limits, findings and a baseline, and say what fails and by how much",
+    "gate.description": "check a profile against limits, findings and a baseline, and say what fails and by how much",
     "gate.epilog": (
-        "Exit codes: 0 everything is kept, 1 something is not, 2 wrong usage, 3 an input is not readable or a file not writable. "
-        "What a limit asks for and the profile does not tell fails too, because a gate that cannot see must not pass."
+        "Exit codes: 0 all checks pass, 1 a check fails, 2 wrong usage, 3 an input is not readable or a file "
+        "not writable. A limit that the profile cannot answer fails too, because a gate that cannot see must "
+        "not pass."
     ),
     "gate.format": "text (the default) or json",
     "gate.max_free": "the most Free, as a share of the device time (10%%) or as a time (5ms)",
@@ -14,25 +15,25 @@ TEXTS: dict[str, str] = {
     "gate.max_lost": "the most lost time: how long the idle device waited for launches, 5%% or 5ms",
     "gate.max_exposed_communication": "the most Communication(Not Overlapped): 20%% or 5ms",
     "gate.max_step": "the longest step (99th percentile of ProfilerStep): 200ms",
-    "gate.fail_on": "fail on findings of this severity or a graver one: high, medium or low",
-    "gate.only": "only these findings, by id, with commas between",
-    "gate.ignore": "not these findings, by id, with commas between",
+    "gate.fail_on": "fail on findings of this severity or higher: high, medium or low",
+    "gate.only": "only these findings, by id, separated by commas",
+    "gate.ignore": "not these findings, by id, separated by commas",
     "gate.baseline_option": "fail where a measure is longer than in FILE by more than its tolerance",
     "gate.write_baseline": "write the measures to FILE; not if the check fails",
     "gate.tolerance": "how much longer than the baseline is no regression: 5%% for all, or free=20%% for one; again for more",
     "gate.allow_unmeasured": "what could not be measured does not fail",
-    "gate.bad_share": "{option} wants a share such as 10% or a time with its unit such as 5ms, not {text}",
-    "gate.bad_time": "{option} wants a time with its unit such as 200ms, not {text}",
-    "gate.bad_tolerance": "--tolerance wants a share such as 5%, or one measure such as free=20%, not {text}",
+    "gate.bad_share": "{option} needs a share such as 10% or a time with its unit such as 5ms, not {text}",
+    "gate.bad_time": "{option} needs a time with its unit such as 200ms, not {text}",
+    "gate.bad_tolerance": "--tolerance needs a share such as 5%, or one measure such as free=20%, not {text}",
     "gate.bad_measure": "there is no measure {name}; there are {names}",
-    "gate.bad_finding": "no finding is called {name}",
+    "gate.bad_finding": "there is no finding {name}",
     "gate.useless": "{option} changes nothing without {other}",
     "gate.only_ignored": "--ignore names every finding of --only: nothing is left to fail on",
     "gate.nothing": "nothing to check: give a limit such as --max-free 10%, --fail-on high or --baseline FILE",
     "gate.refused": "{path}: {why}",
     "gate.unreadable": "{words}",
-    "gate.no_json": "no JSON, so no baseline ({words})",
-    "gate.no_baseline": "no baseline; npu-tui check PATH --write-baseline FILE writes one",
+    "gate.no_json": "not JSON, so not a baseline ({words})",
+    "gate.no_baseline": "not a baseline; npu-tui check PATH --write-baseline FILE writes one",
     "gate.other_schema": "a baseline of schema {version}, this program knows {known}: write it again",
     "gate.bad_table": "a damaged baseline: {table} does not hold what it should; write it again",
     "gate.incomplete.slices": "some slices could not be read: the health lines of npu-tui report count them",
@@ -47,18 +48,18 @@ TEXTS: dict[str, str] = {
     "gate.status.not_measured": "NOT MEASURED",
     "gate.limit": "{name}: {value}, allowed {most}: {distance}",
     "gate.limit.share": "{name}: {share} ({value}), allowed {limit} ({most}): {distance}",
-    "gate.above": "{over} too much",
-    "gate.below": "{over} below",
+    "gate.above": "{over} too long",
+    "gate.below": "{over} to spare",
     "gate.baseline": "{name}: {value}, baseline {base}: {change}, allowed +{tolerance} ({most}): {distance}",
     "gate.new": "nothing before",
     "gate.unknown": "{name}: there is a limit on it, but {why}",
     "gate.unknown.baseline": "{name}: the baseline has it, but {why}",
     "gate.finding": "{id} ({severity}): {title}{gain}",
-    "gate.finding.gain": "; would gain {gain}",
+    "gate.finding.gain": "; saves up to {gain}",
     "gate.finding.without": "{id}: {why}",
     "gate.finding.absent": "not found",
     "gate.note": "note: {note}",
-    "gate.wrote": "wrote the baseline {path}",
+    "gate.wrote": "baseline written to {path}",
     "gate.kept": "the baseline {path} stays as it was, because the check fails",
     "gate.not_checked": "{count} rules could not be applied to this profile; npu-tui report lists them",
     "gate.measure.step_p50": "step, median",
@@ -85,4 +86,5 @@ TEXTS: dict[str, str] = {
         "a measure regresses if it exceeds its value here by more than this share of it, "
         "and by more than 0.1 % of the device time here; edit them as you like"
     ),
+    "gate.unchecked": "nothing checked: {path}",
 }

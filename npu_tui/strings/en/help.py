@@ -22,12 +22,12 @@ TEXTS: dict[str, str] = {
     "help.table.move": "row up, row down",
     "help.table.sort": "sort by the column beside",
     "help.table.go": "go to the row's place; again: its next one",
-    "help.table.tell": "all there is to say about the row",
+    "help.table.tell": "show everything about the row",
     "help.table.leave": "back to the lanes; letters drive them from here too",
-    "help.prompt.enter": "take it",
-    "help.prompt.leave": "give up",
-    "help.prompt.choose": "another candidate behind :",
-    "help.prompt.take": "write out the candidate behind :",
+    "help.prompt.enter": "accept",
+    "help.prompt.leave": "cancel",
+    "help.prompt.choose": "another candidate after :",
+    "help.prompt.take": "complete the candidate after :",
     "help.mouse.drag": "drag",
     "help.mouse.mark": "mark a range",
     "help.mouse.right": "right-drag, Alt-drag",
@@ -41,10 +41,10 @@ TEXTS: dict[str, str] = {
     "help.mouse.gutter": "click in the gutter",
     "help.mouse.fold": "fold or open",
     "help.words": (
-        "┃ near-vertical: the device started as soon as the host had launched. ╲ queued: it waited behind others.\n"
-        "Red is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost time.\n"
-        "Lead: how far the host is ahead of the device, hanging from the top where it is behind. Queue depth: launches "
-        "in flight.\n"
-        "Bars: · before the first kernel █ compute ▒ communication that nothing covers ╱ free."
+        "┃ near-vertical: the device started as soon as the host had launched. ╲ queued: it waited after "
+        "others.\nRed is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost "
+        "time.\nLead: how far the host is ahead of the device; it hangs from the top where the host is late. "
+        "Queue depth: launches in flight.\nBars: · before the first kernel █ compute ▒ exposed communication ╱ "
+        "free."
     ),
 }

@@ -9,8 +9,8 @@ TEXTS: dict[str, str] = {
     ),
     "page.head": "{severity} · {cls} · {title}",
     "page.gain": "saves up to {gain}",
-    "page.hidden": "[hidden: the device computes too little for it to count]",
-    "page.brief": "Also true, but not where to begin:",
+    "page.hidden": "[hidden: the device computes too little for this to matter]",
+    "page.brief": "Also true, but not the place to start:",
     "page.do": "What to do:",
     "page.sources": "sources: {sources}",
     "page.confidence": "confidence {confidence}",
@@ -76,8 +76,8 @@ TEXTS: dict[str, str] = {
     ),
     "again.few": "With at least 3 active steps after the warm-up, not {steps}: how much steps vary says what is chance.",
     "again.overhead": (
-        "Once more with as little as possible (Level0, no stacks, no l2_cache): a profile inflates host times, "
-        "and what disappears then was the profiler."
+        "Once more with as little as possible (Level0, no stacks, no l2_cache): profiling inflates host times, "
+        "and what disappears was the profiler."
     ),
     "again.compare": "npu-tui check PATH --write-baseline FILE before a change and --baseline FILE after it say whether it helped.",
     "severity.high": "high",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "header.rank": "rank {rank}",
-    "header.no_rank": "rank ?",
+    "header.no_rank": "single device",
     "header.database": "database",
     "header.text": "text",
     "header.device": "device {device}",
     "header.near": "{near} of {links} launches near-vertical",
-    "header.lost": "{starved} starved, lost {lost}",
+    "header.lost": "{starved} starved, {lost:time} lost",
     "header.loading": "still loading",
     "header.no_dispatch": "no HostToDevice links",
     "header.compute": "compute {share}",
@@ -26,8 +26,8 @@ TEXTS: dict[str, str] = {
     "category.async_task_queue": "queue",
     "category.fwdbwd": "fwd→bwd",
     "details.none": (
-        "Nothing is selected: {press[slice_previous]} {press[slice_next]} walk along a row, {press[go]} selects under the "
-        "cursor, {press[starved_next]} finds starved ones."
+        "Nothing is selected: {press[slice_previous]} {press[slice_next]} move along a row, {press[go]} "
+        "selects under the cursor, {press[starved_next]} finds starved launches."
     ),
     "details.legend": "classes",
     "details.lines": "lines",
@@ -79,8 +79,8 @@ TEXTS: dict[str, str] = {
     "links.lost": "lost",
     "links.unbound": "no slice there",
     "range.none": (
-        "No range: {press[range_mark]} marks one by keyboard, {press[range_selection]} takes the selected slice, a drag "
-        "with the mouse marks one."
+        "No range: {press[range_mark]} marks one by keyboard, {press[range_selection]} takes the selected "
+        "slice, or drag with the mouse."
     ),
     "range.length": "Δt {length}   {start} … {end}",
     "range.counts": "{count} slices, {rows} {by}",
@@ -90,13 +90,13 @@ TEXTS: dict[str, str] = {
     "range.by_layer": "layers",
     "range.again": "{key}: {by}",
     "range.everything": "everything",
-    "range.cut": "{cut} are cut: busy, sum inside it, others whole",
+    "range.cut": "{cut} cross the edge: busy and sum clipped",
     "range.copy": "{csv} {text}",
     "range.marked": "range of {length}, from {start} to {end}",
     "range.marked_between": "range of {length} between {first} and {second}",
-    "range.no_gap": "nothing but this slice is in its row",
+    "range.no_gap": "this slice is alone in its row",
     "range.no_gap_before": "no gap: {name} ends where this begins",
-    "range.no_gap_behind": "no gap: {name} begins where this ends",
+    "range.no_gap_behind": "no gap: {name} starts where this ends",
     "range.overlap": "compute {computing}, exposed comm {exposed}, overlapped {overlapped}, free {free} ({free_time})",
     "range.launches": "lost {lost} for {starved} starved; {near} near-vertical, {shallow} shallow, {queued} queued",
     "range.layer": "layer",
@@ -116,7 +116,7 @@ TEXTS: dict[str, str] = {
     "chain.first": "the first of several kernels launched from here",
     "chain.none": "no kernel is launched from here",
     "select.none": "no slice under the cursor",
-    "slice.last": "no further slice in this row",
+    "slice.last": "no more slices in this row",
     "fit.none": "nothing is selected",
     "range.zoom_none": "no range: {press[range_mark]} marks one",
     "undo.none": "nothing to undo",

@@ -18,7 +18,10 @@ TEXTS: dict[str, str] = {
     "findings.none": "no finding to go to",
     "findings.of": "{n} of {count}: {title}",
     "findings.place": "{name}: {note}",
-    "findings.note": "{press[focus_next]} into the table: Enter goes to the evidence, Space tells all, {press[yank]} copies   {unchecked} not checked",
+    "findings.note": (
+        "{press[focus_next]} enters the table: Enter goes to the evidence, Space shows all, "
+        "{press[yank]} copies   {unchecked} not checked"
+    ),
     "told.findings": "Finding {number}",
     "told.operators": "Operator {number}",
     "spread.title": "{count:call|calls} of {name}",
@@ -38,11 +41,12 @@ TEXTS: dict[str, str] = {
     "tab.search": "Search",
     "tab.search.short": "Search",
     "chart.lead.words": (
-        "Lead: how long before the device was ready the next launch reached it. Below zero the idle device waited: "
-        "that is lost time."
+        "Lead: how long before the device was ready its next launch arrived. Below zero the idle device "
+        "waited: that is lost time."
     ),
     "chart.depth.words": (
-        "Queue depth: launches that have reached the device and have not ended. At zero nothing is left to do."
+        "Queue depth: launches that have reached the device and have not finished. At zero the device has "
+        "nothing to do."
     ),
     "chart.memory.words": "Memory of the device; where many records share a column the highest is drawn.",
     "chart.memory.scale": "height: up to {size:memory}",
@@ -80,7 +84,7 @@ TEXTS: dict[str, str] = {
     "lines.unknown": "no call stack",
     "lines.total": "{lost} lost",
     "lines.none": "No launch lost time here.",
-    "lines.no_dispatch": "No HostToDevice links: nothing tells which code launched.",
+    "lines.no_dispatch": "No HostToDevice links: it is unknown which code launched what.",
     "operators.total": "{count} kernels, {total}",
     "operators.lead": "{key} Enter: its slowest, the next; Space: all",
     "operators.by": "by {by}   {key}: by {then}",
@@ -124,7 +128,7 @@ TEXTS: dict[str, str] = {
     "kernel.in": "in",
     "kernel.out": "out",
     "list.tensors": "   ",
-    "operators.none": "No compute slice of a device here; {press[range_clear]} clears a range.",
+    "operators.none": "No compute slice of a device here; {press[range_clear]} clears the range.",
     "tab.memory": "Memory",
     "tab.memory.short": "Mem",
     "command.tab_memory": "Memory: what holds it, and when",
@@ -267,9 +271,10 @@ TEXTS: dict[str, str] = {
     "bars.exposed.short": "comm {share}",
     "bars.free": "free {share}",
     "bars.free.short": "f {share}",
-    "bars.before": "+ {time} before the first kernel, outside free",
+    "bars.before": "+ {time} before the first kernel, not in free",
     "code.none": "no code line here: a launch or an operation with a call stack has one",
-    "code.copied": "{place} is copied: the file is not on this machine",
-    "code.opened": "{place} was opened",
-    "code.failed": "{place} is copied: the editor could not be started ({why})",
+    "code.copied": "{place} copied: the file is not on this machine",
+    "code.opened": "{place} opened",
+    "code.failed": "{place} copied: the editor could not be started ({why})",
+    "bars.whole": "{name} {time:time}:",
 }

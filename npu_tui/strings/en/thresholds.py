@@ -21,7 +21,9 @@ TEXTS: dict[str, str] = {
     "threshold.interruptions_fewest": "fewest times a filled queue ran empty (own choice)",
     "threshold.sync_share": "share of the device's time from which waits or losses count (own choice: 1 %)",
     "threshold.sync_unproven": "share of the device's time from which waits count that only the replay shows, as one that is well placed at the end of a step (own choice: 10 %)",
-    "threshold.sync_blocking": "share of launches with a wait right behind them (msprof-analyze advisor: synchronize stream)",
+    "threshold.sync_blocking": (
+        "share of launches immediately followed by a wait (msprof-analyze advisor: synchronize stream)"
+    ),
     "threshold.sync_long_us": "a wait of the host is long from here on, us (own choice; measured gap between short and long)",
     "threshold.compile_calls": "calls of aclopCompileAndExecute (msprof-analyze advisor and MindStudio Insight: 20)",
     "threshold.compile_share": "their share of the device's time (own choice: fewer and longer calls count too)",
@@ -30,7 +32,7 @@ TEXTS: dict[str, str] = {
     "threshold.small_kernel_gap": "share of the time the device waits for small kernels (as severity_medium)",
     "threshold.step_start_share": "share of a step before its first kernel (as severity_high)",
     "threshold.step_start_share_high": "the same where it is high (own choice: twice)",
-    "threshold.exposed_share": "share of communication that nothing hides (own choice: 10 %)",
+    "threshold.exposed_share": "share of exposed communication (own choice: 10 %)",
     "threshold.exposed_share_high": "the same where it is high (own choice: 30 %)",
     "threshold.late_peer_share": "share of it spent on a late rank from which overlap is no advice (own choice: half)",
     "threshold.long_op_factor": "times the median of its type and size (own choice)",
@@ -42,7 +44,7 @@ TEXTS: dict[str, str] = {
     "threshold.small_packet_rdma_mb": "an RDMA packet is small below this, MB (msprof-analyze advisor: 1 MB)",
     "threshold.contention_gb_s": "SDMA bandwidth below which a matrix product may be in the way, GB/s (msprof-analyze advisor: 0.8 of 18)",
     "threshold.alignment_bytes": "grid of transfer sizes, bytes (msprof-analyze advisor: byte alignment, 512)",
-    "threshold.retransmission_ms": "time in RDMA that only sending again explains, ms (msprof-analyze advisor: 4 s)",
+    "threshold.retransmission_ms": "time in RDMA that only retransmission explains, ms (msprof-analyze advisor: 4 s)",
     "threshold.utilization_fine": "share of computing above which there is little left (20-step tuning checklist: 80 %)",
     "threshold.utilization_poor": "share of computing below which most is unused (20-step tuning checklist: 50 %)",
     "threshold.compute_hidden": "share of computing below which findings about computing are hidden (own choice: 20 %)",
@@ -62,7 +64,7 @@ TEXTS: dict[str, str] = {
     "threshold.loader_ms": "a fetch is slow from here on, ms (msprof-analyze advisor: 10 ms)",
     "threshold.loader_least_ms": "fetches below this never count, ms (own choice: the iterator's own work)",
     "threshold.loader_free_share": "share of the time the device is idle over fetches (own choice: 1 %)",
-    "threshold.copy_share": "share of copies that nothing hides (20-step tuning checklist: 5 %)",
+    "threshold.copy_share": "share of copies with no other work (20-step tuning checklist: 5 %)",
     "threshold.copy_share_high": "the same where it is high (20-step tuning checklist: 20 %)",
     "threshold.allocation_ms": "time in one kind of memory call, ms (msprof-analyze advisor: 10 ms)",
     "threshold.pressure_gb": "reserved memory below which fragments do not matter, GB (own choice)",
@@ -74,7 +76,9 @@ TEXTS: dict[str, str] = {
     "threshold.fragmentation": "reserved over allocated memory (own choice)",
     "threshold.gc_ms": "a collection counts from here on, ms (msprof-analyze advisor: 1 ms)",
     "threshold.gc_suspect_ms": "Free without any call that suggests a collection, ms (msprof-analyze advisor: 200 ms)",
-    "threshold.profiler_gap_low_us": "pauses behind finished kernels cluster from here, us (measured with l2_cache on: 80)",
+    "threshold.profiler_gap_low_us": (
+        "pauses after finished kernels cluster from here, us (measured with l2_cache on: 80)"
+    ),
     "threshold.profiler_gap_high_us": "to here, us (measured with l2_cache on: 115)",
     "threshold.profiler_share": "their share of the device's time (as severity_medium)",
 }

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "same.of": "{n} of {count} {name}: {length}, median {median}, longer than or as long as {percentile} % of them",
-    "same.last": "no further {name}; there are {count}",
+    "same.of": "{n} of {count} {name}: {length}, median {median}, at or above {percentile} % of them",
+    "same.last": "no more {name}; there are {count}",
     "bubble.of": "bubble {n} of {count}: free for {length}",
     "bubble.none": "no Free lane in this trace",
-    "bubble.last": "no further bubble",
-    "bubble.first": "no bubble before this",
+    "bubble.last": "no more bubbles",
+    "bubble.first": "no bubble before this one",
     "sibling.of": "{n} of {count} launched together: {name}",
     "sibling.none": "nothing else was launched together with this",
-    "sibling.last": "no further one of the {count} that were launched together",
+    "sibling.last": "no more of the {count} launched together",
     "step.of": "{name}, {n} of {count}: {length}",
     "step.none": "no ProfilerStep in this trace",
     "step.last": "this is the last step",

@@ -104,8 +104,13 @@ TEXTS: dict[str, str] = {
         "Python 的垃圾回收让 Host 停顿。如果没有采集垃圾回收，则把超过 gc_suspect_ms 且 Host 没有任何调用的 "
         "Free 列为疑似，置信度低。"
     ),
-    "explain.OP.OUTLIER": "同名算子的某些调用耗时超过中位数的 outlier_factor 倍。调用少于 8 次，或慢调用超过十分之一的名称不作判断：其 shape 可能不同。",
-    "explain.HOST.PAUSE": "少数几段较长的时间里设备在等待下发，而 Host 没有任何事件开始；它们至少占 Host 下发慢时间的 pause_share。",
+    "explain.OP.OUTLIER": (
+        "同名算子的某些调用耗时超过中位数的 outlier_factor 倍。调用少于 8 次，或慢调用超过十分之一的名称不作"
+        "判断：其 shape 可能不同。"
+    ),
+    "explain.HOST.PAUSE": (
+        "少数几段较长的时间里设备在等待下发，而 Host 没有任何事件开始；它们至少占 Host 下发慢时间的 pause_share。"
+    ),
     "explain.FREQ": "kernel 执行期间 AI Core 低于满频。满频取记录中的最高频率；恒定不变的频率不作判断。",
     "explain.ENV/STARTUP": "profiler_metadata.json 中影响性能的环境变量，以及未开启的任务队列。",
     "explain.PROFILER.OVERHEAD": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "finding.between": "在 {start:time} 到 {end:time} 之间",
-    "finding.place": "{place}（{function}()）",
+    "finding.place": "{place} {function}()",
     "finding.lines": "{file}:{lines:and}",
     "finding.timed": "{name} {time:time}",
     "finding.counted": "{name} {count:count}",
@@ -102,7 +102,9 @@ TEXTS: dict[str, str] = {
         "设备等待下发的 {late:time} 中，Dequeue 线程只有 {idle:share} 空闲：时间花在它自己的调用上。"
     ),
     "finding.stage.title.both": "Python 和 CANN 两级下发都跟不上设备：{time:time}",
-    "finding.stage.detail.both": "设备等待下发的 {late:time} 中，dequeue 线程有 {idle:share} 的时间空闲，约各占一半，两级都在耗时。",
+    "finding.stage.detail.both": (
+        "设备等待下发的 {late:time} 中，dequeue 线程有 {idle:share} 的时间空闲，约各占一半，两级都在耗时。"
+    ),
     "finding.stage.place": "{time:time} 没有下发",
     "finding.interrupt.title": "设备断流 {count:count} 次，共 {time:time}",
     "finding.interrupt.detail": (
@@ -166,15 +168,16 @@ TEXTS: dict[str, str] = {
         "每次迟到的卡不同（rank {ranks:and}），本卡在等：最多节省 {gain:time}，共 {total:time}（{share:share}）"
     ),
     "finding.straggler.title.ring": (
-        "本卡在等相邻的 rank {ranks:and}：最多节省 {gain:time}，共 {total:time}（{share:share}）；从本卡看不到真正的慢卡"
+        "本卡在等相邻的 rank {ranks:and}：最多节省 {gain:time}，共 {total:time}（{share:share}）；从本卡看不"
+        "到真正的慢卡"
     ),
-    "finding.straggler.each": "等待：{rows:and}。",
-    "finding.straggler.of_rank": "rank {rank} {time:time}（{count:count} 次集合通信）",
-    "finding.straggler.ring": "RING 只能看到相邻的卡：环上任何一张卡迟到，相邻的卡也会迟到。",
     "finding.straggler.worst": (
         "在 {name} 中，{others} 在 {there:moment} 前已到；rank {rank} 晚到 {excess:time}（Notify_Wait {wait:time}）。"
     ),
     "finding.straggler.case": "{name}（{excess:change}）",
+    "finding.straggler.each": "等待：{rows:and}。",
+    "finding.straggler.of_rank": "rank {rank} {time:time}（{count:count} 次集合通信）",
+    "finding.straggler.ring": "RING 只能看到相邻的卡：环上任何一张卡迟到，相邻的卡也会迟到。",
     "finding.straggler.again": "在 {cases:and} 中也是最后到达。",
     "finding.straggler.transfers": (
         "最后一张卡到达后，传输耗时 {time:time}（{speed}），因此调整 bucket 大小、掩盖和 HCCL 参数都没有用。"
@@ -204,10 +207,10 @@ TEXTS: dict[str, str] = {
     "finding.exposed.more": "通信（{communication:time}）多于计算（{computing:time}）。",
     "finding.exposed.late": "其中 {waited:time} 是等待 rank {ranks:and}：先解决它，做掩盖没有用。",
     "finding.exposed.waited": "其中 {waited:time} 是等待：这些集合通信比同样大小的其他通信长得多。",
-    "finding.exposed.verdict_waited": "通信：{time:time}（{share:share}）是在等 Level0 未指明的卡。",
     "finding.exposed.unknown": "没有 Plane 任务（Level1 或以上），无法区分等待慢卡与传输。",
     "finding.exposed.place": "其中 {time:time} 未掩盖",
     "finding.exposed.verdict_rest": "通信：另有 {time:time}（{share:share}）未掩盖。",
+    "finding.exposed.verdict_waited": "通信：{time:time}（{share:share}）是在等 Level0 未指明的卡。",
     "finding.exposed.verdict": "通信：{time:time}（{share:share}）未掩盖。",
     "finding.long.title": "{name} 耗时 {time:time}（{share:share}）",
     "finding.long.detail": "{name} 耗时 {time:time}，占设备时间的 {share:share}。",
@@ -251,7 +254,10 @@ TEXTS: dict[str, str] = {
     "finding.outlier.place": "该算子的中位数为 {median:time}",
     "finding.pause.title": "Host 有 {count:count} 次无记录的停顿：{time:time}",
     "finding.pause.verdict": "下发：Host 有 {count:count} 次无记录的停顿，损失 {time:time}",
-    "finding.pause.detail": "{count:count} 次停顿占设备等待 Host 时间的 {share:share}，期间没有任何算子、调用或 Python 帧开始。绑核和下发参数对此无效。",
+    "finding.pause.detail": (
+        "{count:count} 次停顿占设备等待 Host 时间的 {share:share}，期间没有任何算子、调用或 Python 帧开始。绑"
+        "核和下发参数对此无效。"
+    ),
     "finding.pause.place": "{time:time} 内无记录",
     "finding.dtype.title": "{share:share} 的矩阵计算是 32 位浮点",
     "finding.dtype.detail": "{time:time} 的矩阵计算中有 {share:share} 读取 FLOAT：{names:and}。",

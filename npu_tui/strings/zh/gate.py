@@ -86,4 +86,5 @@ TEXTS: dict[str, str] = {
     "gate.definition.tolerances": (
         "指标超过此处的值且超出比例大于该容差，并且超出部分大于此处设备时间的 0.1 % 时，判为劣化；可自行修改"
     ),
+    "gate.unchecked": "没有做检查：{path}",
 }

@@ -28,7 +28,7 @@ TEXTS: dict[str, str] = {
     "report.overlap.exposed": "未掩盖通信",
     "report.overlap.free": "空闲",
     "report.free.late": "  Host 下发晚",
-    "report.free.side": "  设备启动慢",
+    "report.free.side": "  Device 侧间隙（下发及时）",
     "report.free.unlinked": "  没有对应的下发",
     "report.steps": "Step",
     "report.steps.row": "{name}：计算 {computing}，未掩盖通信 {exposed}，空闲 {free}，阶段 {stage}",
@@ -92,4 +92,6 @@ TEXTS: dict[str, str] = {
     "not_checked.source.rank": "trace 旁边没有 profiler_info_<rank>.json：rank 未知",
     "not_checked.source.device": "设备未知，或有多个设备",
     "not_checked.source.profiler_level": "没有带 level 的 profiler_info_<rank>.json：profiler level 未知",
+    "report.health.disagrees": "Overlap Analysis 的 {lane} 泳道与由设备片段算出的相差 {excess:+.3f} us：以该泳道为准",
+    "report.health.far": "{far} 个片段与其他片段相隔 {hours:.1f} 小时",
 }

@@ -9,7 +9,7 @@ TEXTS: dict[str, str] = {
     "header.text": "文本",
     "header.device": "设备 {device}",
     "header.near": "{links} 次下发中 {near} 次近垂直",
-    "header.lost": "{starved} 次饥饿，损失 {lost}",
+    "header.lost": "{starved} 次饥饿，损失 {lost:time}",
     "header.loading": "加载中",
     "header.no_dispatch": "没有 HostToDevice 连线",
     "header.compute": "计算 {share}",

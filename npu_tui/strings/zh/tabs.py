@@ -103,6 +103,14 @@ TEXTS: dict[str, str] = {
     "operators.name": "名称",
     "operators.shapes": "形状",
     "operators.dtypes": "数据类型",
+    "operators.sum": "总计",
+    "operators.share": "占比",
+    "operators.count": "次数",
+    "operators.min": "最短",
+    "operators.avg": "平均",
+    "operators.max": "最长",
+    "operators.core": "核",
+    "operators.type": "类型",
     "kernel.type": "类型",
     "kernel.core": "核",
     "kernel.block": "block dim",
@@ -113,21 +121,13 @@ TEXTS: dict[str, str] = {
     "kernel.in": "输入",
     "kernel.out": "输出",
     "list.tensors": "   ",
-    "operators.sum": "总计",
-    "operators.share": "占比",
-    "operators.count": "次数",
-    "operators.min": "最短",
-    "operators.avg": "平均",
-    "operators.max": "最长",
-    "operators.core": "核",
-    "operators.type": "类型",
     "operators.none": "这里没有设备上的计算片段；{press[range_clear]} 清除区间。",
     "tab.memory": "内存",
     "tab.memory.short": "内存",
     "command.tab_memory": "内存：谁在何时占用",
     "memory.none": (
-        "trace 旁没有内存文件：profile_memory=True 会写出 memory_record.csv 和 operator_memory.csv，"
-        "sys_io 或 Level1 写出 npu_module_mem.csv。"
+        "trace 旁没有内存文件：profile_memory=True 会写出 memory_record.csv 和 operator_memory.csv，sys_io 或"
+        " Level1 写出 npu_module_mem.csv。"
     ),
     "memory.size": "大小",
     "memory.share": "占比",
@@ -267,4 +267,5 @@ TEXTS: dict[str, str] = {
     "code.copied": "已复制 {place}：该文件不在这台机器上",
     "code.opened": "已打开 {place}",
     "code.failed": "已复制 {place}：无法启动编辑器（{why}）",
+    "bars.whole": "{name} {time:time}：",
 }

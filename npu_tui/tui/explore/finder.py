@@ -126,7 +126,7 @@ class Finder:
 
     def words(self) -> str:
         """How many hits there are, or what is wrong; empty without a search."""
-        count, text = f"{len(self.hits):,}", self._text
+        count, text = len(self.hits), self._text
         if self.error or not text:
             return self.error
         if self.running:
@@ -137,7 +137,7 @@ class Finder:
 
     def answer(self) -> str:
         """The same, where the text itself is in sight."""
-        count = f"{len(self.hits):,}"
+        count = len(self.hits)
         if self.error or not self._text:
             return self.error
         if self.running:

@@ -9,6 +9,7 @@ from typing import Literal
 from rich.text import Text
 
 from npu_tui.strings import say
+from npu_tui.trace.text import cell_count
 from npu_tui.tui.keys.commands import BY_ID
 from npu_tui.tui.keys.key_names import key_label
 
@@ -83,8 +84,8 @@ def led(leads: Iterable[str], width: int) -> Text:
     """How to get help and out, then the first of ``leads`` that fits into ``width`` columns, else the last one."""
     line = _joined(_ALWAYS, width)
     gap = "   " if line.plain else ""
-    room, words = width - len(line.plain) - len(gap), list(leads)
-    line.append(gap + next((lead for lead in words if len(lead) <= room), words[-1]), style="bold")
+    room, words = width - line.cell_len - len(gap), list(leads)
+    line.append(gap + next((lead for lead in words if cell_count(lead) <= room), words[-1]), style="bold")
     return line
 
 
@@ -96,7 +97,7 @@ def _joined(hints: Iterable[Hint], width: int) -> Text:
             continue
         part = Text.assemble((" ".join(labels), "bold"), f" {say(f'footer.{hint.word}')}")
         gap = "  " if line.plain else ""
-        if len(line.plain) + len(gap) + len(part.plain) > width:
+        if line.cell_len + len(gap) + part.cell_len > width:
             break
         line.append(gap)
         line.append_text(part)

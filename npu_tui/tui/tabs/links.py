@@ -99,5 +99,5 @@ def shape_text(shape: LinkShape, starved: bool) -> Text:
     """Glyph and word of a link's line; red only if it starved."""
     word = say(f"shape.{shape.name.lower()}")
     if starved:
-        return Text(f"{SHAPE_GLYPHS[shape]} {word}, {say('shape.starved')}", style="bold " + ALERT)
+        return Text(f"{SHAPE_GLYPHS[shape]} {word}{say('list.comma')}{say('shape.starved')}", style="bold " + ALERT)
     return Text(f"{SHAPE_GLYPHS[shape]} {word}")

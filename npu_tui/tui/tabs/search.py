@@ -34,7 +34,7 @@ class SearchTab(Tab):
             return say("search.none")
         shown = _shown(now)
         rows = [_row(now, hits.at(index)) for index in shown]
-        count = f"{len(hits):,}"
+        count = len(hits)
         note = say("search.title", count=count, text=hits.text)
         if len(rows) < len(hits):
             note = say("search.more", count=count, shown=_SHOWN_ROWS)

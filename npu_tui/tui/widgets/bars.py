@@ -13,7 +13,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief
+from npu_tui.trace.text import brief, cell_count
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.terminal.theme import class_colour
 
@@ -91,8 +91,9 @@ def _segment(key: str, share: float, cells: int) -> Text:
     """A part of the bar: its fill, behind as much of its label as there is room for."""
     style = class_colour(_CLASSES[key])
     for label in (say(f"bars.{key}", share=f"{share:.1%}"), say(f"bars.{key}.short", share=f"{share:.1%}")):
-        if len(label) + 3 <= cells:
-            return Text.assemble((f" {label} ", "bold"), (_FILLS[key] * (cells - len(label) - 2), style), end="")
+        if cell_count(label) + 3 <= cells:
+            fill = _FILLS[key] * (cells - cell_count(label) - 2)
+            return Text.assemble((f" {label} ", "bold"), (fill, style), end="")
     return Text(_FILLS[key] * max(cells, 0), style=style, end="")
 
 
@@ -106,11 +107,11 @@ def device_line(times: Times, step: int, device: int) -> Text | None:
     if len(times.devices) > 1 and shown.device is not None:
         name = say("bars.device.number", device=shown.device)
     line = Text(no_wrap=True, end="")
-    line.append(f"{name} {duration_text(overlap.total)}: ", style="bold")
+    line.append(say("bars.whole", name=name, time=overlap.total), style="bold")
     for key, part in (("compute", overlap.computing), ("exposed", overlap.not_overlapped), ("free", overlap.free)):
-        line.append(f"{say(f'bars.{key}', share=f'{overlap.ratio(part):.1%}')}   ")
+        line.append(f"  {say(f'bars.{key}', share=f'{overlap.ratio(part):.1%}')} ")
     if preparing is not None and preparing > 0:
-        line.append(say("bars.before", time=duration_text(preparing)), style="dim")
+        line.append(f"  {say('bars.before', time=duration_text(preparing))}", style="dim")
     return line
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual.widgets import Static
 
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.ingest.source.find import Source
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import cell_count, printable, shortened
 from npu_tui.tui.keys.footer import Place, footer, led
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.theme import ALERT
@@ -56,9 +54,9 @@ def _dispatch(device: Dispatch, named: bool, end: int) -> list[Text]:
     lost = float(device.lost.sum())
     prefix = say("header.device", device=device.device) + " " if named else ""
     near = say("header.near", near=int(device.near_vertical.sum()), links=len(device.link))
-    cost = say("header.lost", starved=int(device.starved.sum()), lost=duration_text(lost, 3))
+    cost = say("header.lost", starved=int(device.starved.sum()), lost=lost)
     alert = f"bold {ALERT}" if lost >= _ALERT_SHARE * end else ""
-    return [Text.assemble(f"{prefix}{near}, ", (cost, alert)), Text.assemble(prefix, (cost, alert))]
+    return [Text.assemble(f"{prefix}{near}{say('list.comma')}", (cost, alert)), Text.assemble(prefix, (cost, alert))]
 
 
 def profile_name(path: str) -> str:
@@ -86,17 +84,17 @@ class Headline(Static):
         parts = headline(session, trace, shares)
         for forms in parts[:-1]:
             gap = _GAP if line.plain else ""
-            room = width - 2 - len(line.plain) - len(gap)
-            part = next((form for form in forms if len(form.plain) <= room), None)
+            room = width - 2 - line.cell_len - len(gap)
+            part = next((form for form in forms if form.cell_len <= room), None)
             if part is None:
                 continue
             line.append(gap, style="dim")
             line.append_text(part)
-        room = width - 2 - len(line.plain) - len(_GAP)
+        room = width - 2 - line.cell_len - len(_GAP)
         path = parts[-1][0].plain
         if room >= 12:
             line.append(_GAP, style="dim")
-            line.append(path if len(path) <= room else f"…{path[1 - room :]}", style="dim")
+            line.append(shortened(path, room, ahead=True), style="dim")
         if line != self._line:
             self._line = line
             self.update(line, layout=False)
@@ -154,7 +152,7 @@ class StatusLine(Static):
 
     def holds(self, words: str) -> bool:
         """Whether there is room for ``words``."""
-        return cell_len(printable(words)) + 2 <= self.app.size.width
+        return cell_count(printable(words)) + 2 <= self.app.size.width
 
     def say(self, words: str) -> None:
         """Show ``words`` for a while."""

@@ -69,13 +69,13 @@ class TabLine(Static):
         # Names get shorter before the room between them gets narrower.
         for form, room in (("", 3), (".short", 3), (".short", 2), (".short", 1)):
             labels = self._labels(form, counts)
-            if sum(len(label) + room for label in labels) < width:
+            if sum(cell_len(label) + room for label in labels) < width:
                 break
         before, behind = " " * (room > 2), " " * (room > 1)
         for tab, label in zip(TABS, labels, strict=True):
             line.append(f"{before}{label}{behind}", style="reverse bold" if tab.id == current else "dim")
             line.append(" ")
-            self._ends.append((len(line.plain), tab.id))
+            self._ends.append((line.cell_len, tab.id))
         self.update(line, layout=False)
 
     @staticmethod

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from npu_tui.strings import knows, say
-from npu_tui.trace.text import drawable
+from npu_tui.trace.text import cell_count, drawable
 from npu_tui.trace.units import duration_text
 from npu_tui.view.cells.bars import Look, Painted, draw_bars
 from npu_tui.view.cells.grid import Attr, Grid
@@ -347,7 +347,7 @@ class _Drawing:
         if self.findings:
             title = say("frame.findings")
         if lost is None or lost[0] != _MINIMAP:
-            left.write(_MINIMAP, 1, points(title if len(title) < left.width else whole), Ink.BRIGHT)
+            left.write(_MINIMAP, 1, points(title if cell_count(title) < left.width else whole), Ink.BRIGHT)
         if lost is not None:
             x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
             ink = Ink.ALERT if lost[2] else Ink.TEXT
