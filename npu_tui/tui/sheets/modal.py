@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from textual import on
 from textual.await_complete import AwaitComplete
-from textual.command import CommandInput, CommandList, CommandPalette
+from textual.command import CommandInput, CommandList
+from textual.containers import Horizontal
 from textual.css.query import NoMatches
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
-from textual.widgets import Input
+from textual.widgets import Input, LoadingIndicator
+
+from npu_tui.tui.terminal.internals import SteadyPalette
 
 _LONGEST = 200
 """Characters that commands are looked for with; all of them are measured with every key."""
@@ -25,18 +27,13 @@ class Modal(ModalScreen[ScreenResultType]):
         return super().dismiss(result) if self.is_current else AwaitComplete()
 
 
-class Palette(CommandPalette):
+class Palette(SteadyPalette):
     """The list of all commands, flags and lanes; of keys that come in one burst the first Enter counts."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._parts: dict[Any, Widget] = {}
-
-    def on_mount(self) -> None:
-        """Know the parts from the start."""
-        with suppress(NoMatches):  # closed while it was mounted
-            for part in (CommandList, CommandInput):
-                self._parts[part] = super().query_one(part)
+        kinds = (CommandList, CommandInput, LoadingIndicator)
+        self._stand_ins: dict[object, Widget] = {kind: kind() for kind in kinds} | {"#--input": Horizontal()}
 
     def on_mount(self) -> None:
         """Take no more than a line can have."""
@@ -47,15 +44,13 @@ class Palette(CommandPalette):
         return super().dismiss(result) if self.is_current else AwaitComplete()
 
     def query_one(self, selector: Any, expect_type: Any = None) -> Any:
-        """As Textual has it, but that a part which is gone is still found by what was under way when it went."""
+        """As Textual has it, but that what was under way when its parts went finds others to work on in vain."""
         try:
-            found = super().query_one(selector, expect_type) if expect_type else super().query_one(selector)
+            return super().query_one(selector, expect_type) if expect_type else super().query_one(selector)
         except NoMatches:
-            if selector not in self._parts:
+            if selector not in self._stand_ins:
                 raise
-            return self._parts[selector]
-        self._parts[selector] = found
-        return found
+            return self._stand_ins[selector]
 
     @on(Input.Submitted)
     def take_no_more(self, event: Input.Submitted) -> None:

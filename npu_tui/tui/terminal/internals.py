@@ -17,6 +17,7 @@ from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.cache import FIFOCache
+from textual.command import CommandPalette
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 from textual.screen import Screen
@@ -24,6 +25,7 @@ from textual.strip import Strip
 from textual.widgets import DataTable
 
 from npu_tui.tui.terminal.sequences import Cutter, Piece, within
+from npu_tui.tui.terminal.terminal import Guard
 
 Result = TypeVar("Result")
 
@@ -44,6 +46,7 @@ USED: tuple[tuple[type, tuple[str, ...]], ...] = (
     (Strip, ("_cell_count", "_cell_length", "_link_ids", "_render_cache", "_segments")),
     (DataTable, ("_clear_caches",)),
     (LinuxDriver, ("_get_terminal_size",)),
+    (CommandPalette, ("_action_command_list",)),
 )
 """The private attributes used below, by the class that has them."""
 
@@ -103,6 +106,16 @@ class SteadyDriver(LinuxDriver):
 
     class Strange(Message):
         """The terminal sends bytes that are no UTF-8."""
+
+    def start_application_mode(self) -> None:
+        """Take the terminal over."""
+        Guard.taken = True
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """Give back what was taken, once all of it is written."""
+        super().close()
+        Guard.taken = False
 
     def _get_terminal_size(self) -> tuple[int, int]:
         for number in (self.fileno, 2, 1):
@@ -208,6 +221,14 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
             self._return_code = words[1]
             self._close_messages_no_wait()
         return words is not None
+
+
+class SteadyPalette(CommandPalette):
+    """Textual's palette, but that a list without any row on screen has no pages to turn."""
+
+    def _action_command_list(self, action: str) -> None:
+        with suppress(KeyError):
+            super()._action_command_list(action)
 
 
 def bind(screen: Screen[Any], bindings: Iterable[BindingType]) -> None:

@@ -19,7 +19,7 @@ import tty
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from npu_tui.trace.text import cell_count
 from npu_tui.view.cells.ansi import Depth
@@ -187,8 +187,11 @@ class Guard:
     """Leaves the terminal as it was, whatever ends the body of the ``with``.
 
     SIGINT, SIGTERM, SIGHUP and SIGQUIT end the program with their exit code. Once it draws they call ``stop`` in its
-    event loop; if that is stuck, the process ends all the same.
+    event loop; if that is stuck, the process ends all the same. ``taken`` tells whether the program has the alternate
+    screen and a keyboard mode of its own, which must be given back once.
     """
+
+    taken: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._before: list[Any] | None = None
@@ -204,22 +207,22 @@ class Guard:
         self._previous = {number: signal.signal(number, self._signalled) for number in _ENDING}
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._restore(kind is None)
+    def __exit__(self, *_: object) -> None:
+        self._restore()
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
-    def _restore(self, in_order: bool) -> None:
+    def _restore(self) -> None:
         if self._stop is not None:  # else nothing was drawn, and these would move the cursor
             with suppress(OSError):
-                _tell(_QUIET if in_order else _LEAVE + _QUIET)
+                _tell(_LEAVE + _QUIET if Guard.taken else _QUIET)
         if self._before is not None:
             with suppress(termios.error):
                 # What the terminal still answers is for nobody.
                 termios.tcsetattr(0, termios.TCSANOW if self._stop is not None else termios.TCSAFLUSH, self._before)
 
     def _end(self, code: int) -> None:
-        self._restore(False)
+        self._restore()
         os._exit(code)
 
     def _signalled(self, number: int, _: object) -> None:
