@@ -36,6 +36,9 @@ class RowList:
         self._own_folds = True
         self.rows: list[ScreenRow] = []
         self.idle_away = False
+        self._restored: tuple[int | None, RowKey | None] | None = None
+        """What was to be shown when the list had another height: it is shown again until the user moves."""
+        self._left: RowKey | None = None
         self.only: frozenset[tuple[int, int, int]] | None = None
         self._all: list[ScreenRow] = []
         self._scene = scene
@@ -68,10 +71,14 @@ class RowList:
     def resize(self, height: int, heads: bool) -> None:
         """Fit ``height`` rows; with ``heads`` layers have rows of their own."""
         self._height = max(height, 1)
+        if self.key != self._left:
+            self._restored = None
         if heads != self.heads or self._own_folds:
             self.heads = heads
             self._fold_to_fit()
         self.reveal()
+        if self._restored is not None:
+            self._put(*self._restored)
 
     @property
     def own_folds(self) -> bool:
@@ -96,6 +103,7 @@ class RowList:
         if row is None or self.only is not None:
             return False
         self.keep_folds()
+        self._restored = None
         if row.kind == "trace":
             self.folds.traces ^= {row.trace}
         elif row.kind == "hidden":
@@ -214,11 +222,16 @@ class RowList:
     def restore(self, top: int | None, focus: RowKey | None) -> None:
         """Build the rows after ``folds`` changed, with the cursor on the row of ``focus`` and ``top`` the first one."""
         self._rebuild(self.focused)
+        self._restored = top, focus
+        self._put(top, focus)
+
+    def _put(self, top: int | None, focus: RowKey | None) -> None:
         if focus is not None:
             self.focus_on(focus)
         self.reveal()
         if top is not None:
-            self.scroll(top - self._state.top)
+            self._scroll(top - self._state.top)
+        self._left = self.key
 
     def show_hidden(self, layer: tuple[int, int] | None = None) -> int:
         """Show the hidden lanes of (trace, layer) again, of all layers if None; returns how many there were."""
@@ -263,6 +276,10 @@ class RowList:
 
     def scroll(self, rows: int) -> None:
         """Move the visible rows down by ``rows``; the cursor's row stays on screen."""
+        self._restored = None
+        self._scroll(rows)
+
+    def _scroll(self, rows: int) -> None:
         state = self._state
         state.top += rows
         self._keep_top()
@@ -277,6 +294,7 @@ class RowList:
 
     def move(self, rows: int) -> None:
         """Move the cursor by ``rows`` rows."""
+        self._restored = None
         self._state.focus = min(max(self._state.focus + rows, 0), max(len(self.rows) - 1, 0))
         self.reveal()
 
@@ -290,6 +308,7 @@ class RowList:
 
     def open(self, index: int, lane: Lane) -> None:
         """Open the layer and the group that hide ``lane`` of trace ``index``; rows shown alone give way to all."""
+        self._restored = None
         if self.only is not None and not any((index, lane.index) == each[:2] for each in self.only):
             self.show_only(None)
         trace = self._scene.traces[index]

@@ -17,7 +17,7 @@ BETWEEN = ".."
 NO_TAB = "none"
 """Stands for a panel that is hidden."""
 _TOKEN = re.compile(
-    r"(?P<kind>[phn][lcg]|al|ar|[fFxitr])(?:(?P<trace>\d{1,9}):)?(?P<index>\d{1,9})?(?:\.(?P<depth>\d{1,9}))?"
+    r"(?P<kind>[phn][lcg]|al|ar|ol|[fFxitr])(?:(?P<trace>\d{1,9}):)?(?P<index>\d{1,9})?(?:\.(?P<depth>\d{1,9}))?"
 )
 _JUMP_BEFORE, _JUMP_BEHIND = 9, 10
 """What MindStudio Insight shows around a slice it jumps to, in lengths of the slice."""
@@ -143,8 +143,8 @@ def rows_text(explorer: Explorer) -> str:
 
     Tokens of letters and a number: after ``x`` only the traces ``r``, layers ``F`` and lanes ``f`` are folded; ``pl``
     ``pc`` ``pg`` pin a lane, curve or chart, ``hl`` ``hc`` ``hg`` hide it; ``i`` leaves out idle rows; ``nl`` ``nc``
-    ``ng`` are the cursor's lane and depth, curve or chart, ``al`` is its layer's head, ``ar`` its trace's; ``t`` the
-    first row below the pinned ones.
+    ``ng`` are the cursor's lane and depth, curve or chart, ``al`` is its layer's head, ``ar`` its trace's; ``ol``
+    a lane and depth that are shown alone; ``t`` the first row below the pinned ones.
     """
     folds, tokens = explorer.folds, []
     if not explorer.list.own_folds:
@@ -154,6 +154,8 @@ def rows_text(explorer: Explorer) -> str:
     tokens += [_lane_token("p", key) for key in folds.pinned]
     tokens += [_lane_token("h", key) for key in sorted(folds.hidden)]
     tokens += ["i"] * explorer.list.idle_away
+    alone = sorted(explorer.list.only or ())
+    tokens += [_token("ol", trace, lane) + (f".{depth}" if depth else "") for trace, lane, depth in alone]
     row = explorer.focused
     if row is not None and row.layer < 0:
         tokens.append(_token("ar", row.trace, 0))
@@ -182,6 +184,7 @@ def apply_rows(explorer: Explorer, text: str) -> bool:
         explorer.list.keep_folds()
     top: int | None = None
     focus: RowKey | None = None
+    alone: list[tuple[int, int, int]] = []
     for word in text.split(","):
         match = _TOKEN.fullmatch(word)
         if match is None:
@@ -213,12 +216,16 @@ def apply_rows(explorer: Explorer, text: str) -> bool:
                 return False
             if kind == "f":
                 folds.lanes.add((trace, index))
+            elif kind[0] == "o":
+                alone.append((trace, index, int(match["depth"] or 0)))
             elif kind[0] == "n":
                 focus = (*key[:3], int(match["depth"] or 0), *key[3:])
             elif kind[0] == "p":
                 folds.pinned.append(key)
             else:
                 folds.hidden.add(key)
+    if alone:
+        explorer.list.show_only(alone)
     explorer.list.restore(top, focus)
     return True
 
