@@ -90,7 +90,7 @@ async def test_the_user_s_own_keys_are_told(session):
 async def test_what_can_do_nothing_says_why(session):
     async with opened(session) as driver:
         await driver.press("?", *"next hit")
-        assert "no hits: / searches" in driver.text()
+        assert "no hits yet: / searches" in driver.text()
         assert isinstance(driver.app.screen, HelpSheet)
         await driver.press("?")
         assert isinstance(driver.app.screen, MainScreen)

@@ -9,7 +9,7 @@ import pytest
 from driving import opened
 from measured import session_of
 
-from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.launches.code_lines import CodeLine, line_of
 from npu_tui.ingest.load import load
 from npu_tui.tui.explore import editor
 from npu_tui.tui.widgets.bars import Bars
@@ -172,7 +172,7 @@ async def test_the_bars_tell_the_step_and_the_device(session):
 def an_op(session) -> tuple[Selected, CodeLine]:
     trace = session.scene.traces[0]
     for item in range(len(trace.slices)):
-        line = editor.line_of(trace, item) if trace.slices.stack[item] >= 0 else None
+        line = line_of(trace, item) if trace.slices.stack[item] >= 0 else None
         if line is not None:
             return Selected(0, item), line
     raise AssertionError("no slice has a call stack")
