@@ -81,10 +81,10 @@ def test_a_baseline_that_cannot_be_written_is_one_line(profiles, tmp_path, capsy
     [
         ([], "nothing to check"),
         (["--max-free", "10"], "not 10"),
-        (["--max-step", "10%"], "wants a time"),
+        (["--max-step", "10%"], "needs a time"),
         (["--only", "OP.SMALL"], "--fail-on"),
         (["--tolerance", "5%", "--max-free", "9%"], "--baseline"),
-        (["--baseline", "b", "--tolerance", "5"], "wants a share"),
+        (["--baseline", "b", "--tolerance", "5"], "needs a share"),
         (["--baseline", "b", "--tolerance", "fre=5%"], "did you mean free?"),
         (["--fail-on", "huge"], "huge"),
         (["--max-fre", "5%"], "--max-fre"),

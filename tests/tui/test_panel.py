@@ -206,7 +206,7 @@ async def test_the_range_tab_tells_what_happens_and_its_key_again_adds_up_by_typ
         assert set(table.headings) >= {"busy", "of range", "count", "sum", "min", "avg", "max", "p90"}
         assert "names (5: types)" in table.note
         assert ":copy_csv" in table.note
-        assert "are cut" not in table.note
+        assert "cross the edge" not in table.note
         [device] = session.profiles[0].dispatch
         assert f"for {int(device.starved.sum())} starved" in table.note
         assert f"{int(device.near_vertical.sum())} near-vertical" in table.note
@@ -234,7 +234,7 @@ async def test_the_range_tab_says_what_the_range_cuts(session):
         inside = (slices.start < end) & (slices.end > start)
         cut = int((inside & ((slices.start < start) | (slices.end > end))).sum())
         assert cut
-        assert f"{cut} are cut: busy, sum inside it, others whole" in driver.panel.content.note
+        assert f"{cut} cross the edge: busy and sum clipped" in driver.panel.content.note
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
@@ -243,7 +243,7 @@ async def test_the_facts_of_the_range_are_whole_on_every_screen(session, size):
         await driver.press("x", "V", "5")
         await driver.settle()
         text = driver.text()
-        for part in ("Δt ", "(5: types)", "compute ", "starved; ", " queued", "are cut", ":copy_csv"):
+        for part in ("Δt ", "(5: types)", "compute ", "starved; ", " queued", "cross the edge", ":copy_csv"):
             assert part in text
         assert driver.table.size.height >= 2
 

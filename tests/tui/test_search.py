@@ -36,32 +36,32 @@ async def test_fields_are_counted_while_they_are_typed(session):
 async def test_what_is_wrong_with_a_search_is_said_while_it_is_typed_and_when_it_is_entered(session):
     async with opened(session) as driver:
         await driver.press("/", *"dur>soon")
-        assert answer(driver).startswith("dur wants")
+        assert answer(driver).startswith("dur needs")
         await driver.press("enter")
-        assert status(driver).startswith("dur wants")
+        assert status(driver).startswith("dur needs")
         await driver.press("/", *"class:slow", "enter")
         assert "near-vertical" in status(driver)
         await driver.press("/", *"clas:starved", "enter")
-        assert status(driver) == "no slice matches clas:starved; the field is class"
+        assert status(driver) == "no match for clas:starved; the field is class"
         await driver.press("/", *"Gelu zzz:1", "enter")
         assert "the fields are name dur" in status(driver)
         await driver.press("/", *"aten::nothing", "enter")
-        assert status(driver) == "no slice matches aten::nothing"
+        assert status(driver) == "no match for aten::nothing"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 15), (200, 50)])
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("dur>soon", "dur wants a sign"),
+        ("dur>soon", "dur needs a sign"),
         ("class:stuck", "no class stuck"),
-        ("clas:starved", "no hits; the field is class"),
-        ("/(unclosed/", "no regular expr"),
+        ("clas:starved", "no match; the field is class"),
+        ("/(unclosed/", "not a valid reg"),
         ("lane:Strem 2", "no lane has Strem"),
         ("layer:canm", "no layer has canm in its name;"),
-        ("arg:", "arg wants a text"),
+        ("arg:", "arg needs a text"),
         ("/(?=a)b/", "patterns cannot look"),
-        ("a long text that leaves no more room than it must", "no h"),
+        ("a long text that leaves no more room than it must", "no m"),
     ],
 )
 async def test_what_is_wrong_leaves_what_is_typed_in_sight(session, size, text, told):
@@ -101,12 +101,12 @@ async def test_the_newest_search_wins(session):
 async def test_only_hits_keep_their_colour_on_demand(session):
     async with opened(session) as driver:
         await driver.press("*")
-        assert status(driver) == "no hits: / searches"
+        assert status(driver) == "no hits yet: / searches"
         await driver.press("*", "/", *"class:starved", "enter", "0", "0")
         before = driver.timeline.frame.grid.fg.copy()
         await driver.press("*")
         after = driver.timeline.frame.grid.fg
-        assert status(driver) == "only hits are in colour"
+        assert status(driver) == "only hits are coloured"
         assert (after != before).sum() > 50
         assert (after == Ink.RULE).sum() > (before == Ink.RULE).sum()
         await driver.press("escape")
@@ -137,6 +137,6 @@ async def test_slice_names_and_lanes_are_completed_behind_the_colon(session):
         await driver.press("up", "enter")
         assert "gelu" in driver.selected.lower()
         await driver.press(":", *"zqxj", "enter")
-        assert "no command, lane or slice is called zqxj" in status(driver)
+        assert "no command, lane or slice has the name zqxj" in status(driver)
         await driver.press(":", *"links of", "tab")
         assert driver.prompt.text.lower().startswith("links of")

@@ -163,7 +163,7 @@ async def test_the_bars_tell_the_step_and_the_device(session):
         head = driver.rows()[:6]
         at = next(y for y, row in enumerate(head) if row.startswith(" ProfilerStep#20 8.548 ms"))
         assert head[at + 1].startswith(" device ")
-        assert "before the first kernel, outside free" in head[at + 1]
+        assert "before the first kernel, not in free" in head[at + 1]
     async with opened(session, (80, 24)) as driver:
         assert not driver.main.query_one(Bars).display
 
@@ -183,7 +183,7 @@ async def test_o_copies_a_line_that_is_not_here(session, an_op):
         driver.explorer.select(an_op[0])
         await driver.press("3", "o")
         assert driver.app.clipboard == f"{an_op[1].file}:{an_op[1].line}"
-        assert "is copied" in driver.text()
+        assert "copied" in driver.text()
 
 
 async def test_o_opens_the_editor_at_a_line_that_is_here(session, an_op, tmp_path, monkeypatch):
@@ -194,7 +194,7 @@ async def test_o_opens_the_editor_at_a_line_that_is_here(session, an_op, tmp_pat
     monkeypatch.setenv("VISUAL", "my-editor --wait")
     async with opened(session) as driver:
         monkeypatch.setattr(driver.app, "suspend", nullcontext)
-        assert "was opened" in editor.open_line(driver.app, CodeLine(str(file), 7, "f"))
+        assert "opened" in editor.open_line(driver.app, CodeLine(str(file), 7, "f"))
         monkeypatch.setattr(editor.subprocess, "run", lambda command, check: (_ for _ in ()).throw(OSError("missing")))
         assert "missing" in editor.open_line(driver.app, CodeLine(str(file), 7, "f"))
         assert driver.app.clipboard == f"{file}:7"

@@ -45,7 +45,7 @@ async def test_namesakes_come_in_the_order_of_time_with_their_place_among_them(s
         assert f"{found.percentile:.0f} %" in words
         await driver.press("{", "{", "{", "{")
         assert driver.state.selection.item == found.items[0]
-        assert "no further" in status(driver)
+        assert "no more" in status(driver)
 
 
 def test_the_percentile_is_the_share_that_lasts_no_longer(session):
@@ -115,13 +115,13 @@ async def test_siblings_are_what_one_launch_led_to(groups, call, kernels):
             assert (driver.selected, status(driver)) == (name, f"{n} of {count} launched together: {name}")
         await driver.send(")")
         assert driver.selected == names[-1]
-        assert status(driver) == f"no further one of the {count} that were launched together"
+        assert status(driver) == f"no more of the {count} launched together"
         for n, name in reversed(list(enumerate(names[:-1], 1))):
             await driver.send("(")
             assert (driver.selected, status(driver)) == (name, f"{n} of {count} launched together: {name}")
         await driver.send("(")
         assert driver.selected == names[0]
-        assert status(driver) == f"no further one of the {count} that were launched together"
+        assert status(driver) == f"no more of the {count} launched together"
         driver.explorer.select(slice_called(groups, call))
         await driver.send("(")
         assert driver.selected == names[-1]
@@ -167,7 +167,7 @@ async def test_pinned_lanes_stay_on_top_while_the_others_scroll(session):
         await driver.press("x", "p")
         pinned = lane_key(driver.explorer.focused)
         assert driver.explorer.rows[0].pinned
-        assert "stays on top" in status(driver)
+        assert "is pinned on top" in status(driver)
         await driver.press("G")
         shown = [driver.explorer.rows[index] for index in driver.timeline.frame.lane_rows if index >= 0]
         assert lane_key(shown[0]) == pinned
@@ -234,7 +234,7 @@ async def test_disabled_commands_give_their_reason_in_the_help(session):
     async with opened(session, (140, 60)) as driver:
         reasons = driver.main.why_not()
         assert reasons["align_start"] == "there is only one rank to align"
-        assert reasons["hit_next"] == "no hits: / searches"
+        assert reasons["hit_next"] == "no hits yet: / searches"
         assert "starved_next" not in reasons
         await driver.press("?", *"align")
         assert "there is only one rank" in " ".join(driver.text().split())
