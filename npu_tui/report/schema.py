@@ -350,7 +350,7 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     gain_us: float | None
     step_after_us: float | None
     part_of: str | None
-    steps: list[int]
+    steps: list[int] = field(default_factory=list)
     hidden: bool
     confidence: Confidence
     code_lines: list[PlaceRow]

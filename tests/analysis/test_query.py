@@ -63,19 +63,19 @@ READ = {
 }
 
 REFUSED = {
-    "dur>": "dur wants",
-    "dur:1ms": "dur wants",
+    "dur>": "dur needs",
+    "dur:1ms": "dur needs",
     "dur>soon": "dur>40us",
     "class:": "class:starved",
     "class:slow": "near-vertical",
     "layer:": "layer:cann",
-    "layer>3": "layer takes a colon",
+    "layer>3": "layer needs a colon",
     "step:x": "step:50",
     "line:": "line:main.py:354",
-    "arg:": "arg wants",
-    "arg>3": "arg wants",
-    "arg:size>big": "arg wants",
-    "/(/": "no regular expression",
+    "arg:": "arg needs",
+    "arg>3": "arg needs",
+    "arg:size>big": "arg needs",
+    "/(/": "not a valid regular expression",
 }
 
 

@@ -81,10 +81,10 @@ def test_the_answer_names_what_failed_first_and_by_how_much():
     answer = Answer("trace.json", checks, ["rank 1"])
     lines = answer_text(answer).splitlines()
     assert lines[0] == "FAILED, 4 of 8 checks: trace.json"
-    assert lines[1] == "  FAIL          free: 20.0% (2.000 ms), allowed 10.0% (1.000 ms): 1.000 ms too much"
+    assert lines[1] == "  FAIL          free: 20.0% (2.000 ms), allowed 10.0% (1.000 ms): 1.000 ms too long"
     assert lines[2] == (
         "  FAIL          step, 99th percentile: 106.0 µs, baseline 100.0 µs: +6.0%, allowed +5.0% (105.0 µs): "
-        "1.000 µs too much"
+        "1.000 µs too long"
     )
     assert lines[3].split(maxsplit=1) == ["FAIL", "DISPATCH.FREE (high): title of DISPATCH.FREE; would gain 2.500 ms"]
     assert "NOT MEASURED" in lines[4]

@@ -282,7 +282,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["index", str(path)]) == 0
     assert "50 events" in capsys.readouterr().out
     assert main(["index", str(path)]) == 0
-    assert "there already" in capsys.readouterr().out
+    assert "already there" in capsys.readouterr().out
     assert main(["cache", "list"]) == 0
     listed = capsys.readouterr().out
     assert str(path) in listed

@@ -20,7 +20,7 @@ def found(driver) -> Findings:
 
 async def test_the_opening_screen_is_the_verdict(session):
     async with opened(session) as driver:
-        verdict = found(driver).verdict
+        verdict = [words(line) for line in found(driver).verdict]
         rows = driver.rows()
         assert rows[1].startswith(f" 1 {verdict[0][:60]}")
         assert rows[2].startswith(f" 2 {verdict[1][:60]}")

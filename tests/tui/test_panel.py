@@ -13,7 +13,7 @@ from npu_tui.view.scene import Selected
 
 def select(driver, number: int = 3) -> None:
     launch = driver.main.session.profiles[0].starved[number]
-    driver.explorer.select(Selected(launch.trace, launch.item))
+    driver.explorer.select(Selected(0, launch.item))
     driver.timeline.changed()
 
 
