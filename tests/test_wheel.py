@@ -69,7 +69,7 @@ def test_package_comes_from_the_wheel(bin_folder: Path, tmp_path: Path) -> None:
 def test_demo_without_a_terminal_prints_the_report(bin_folder: Path, tmp_path: Path, words: list[str]) -> None:
     done = run(bin_folder / "npu-tui", *words, cwd=tmp_path)
     example = words[1] if len(words) > 1 else "dispatch_bound"
-    assert f"npu_tui/fixtures/{example}: profile_directory" in done.stdout
+    assert f"npu_tui/fixtures/{example}: PyTorch profile" in done.stdout
     for word in ("Verdict", "ProfilerStep#", "near-vertical", "lost", "Overlap"):
         assert word in done.stdout
     assert not done.stderr

@@ -16,6 +16,8 @@ RoleKind = Literal["main", "backward", "queue", "compute", "communication", "cop
 
 _ORDER: tuple[RoleKind, ...] = ("main", "backward", "queue", "compute", "communication", "copy", "plain", "worker")
 _STREAM = re.compile(r"(?:^|\b)stream (?P<number>\d+)$", re.IGNORECASE)
+_NUMBERED = re.compile(r"(?:thread )?\d+(?!\w)", re.IGNORECASE)
+"""What profilers call a thread that has no name of its own."""
 _WORKER = re.compile(r"(?:Hccl|Communication)@")
 _COLLECTIVE = re.compile(r"notify|sdma|rdma|reduce_inline|hcom|hccl|write[_ ]value", re.IGNORECASE)
 _COPY = re.compile(r"memcpy", re.IGNORECASE)
@@ -63,7 +65,7 @@ def roles(trace: Trace) -> list[Role]:
 
 
 def _name(lane: Lane, role: RoleKind) -> str:
-    if role in ("main", "backward", "queue"):
+    if role in ("main", "backward", "queue") and _NUMBERED.match(lane.name):
         return say(f"lane.{role}")
     stream = _STREAM.search(lane.name)
     if role in ("compute", "communication", "copy") and stream is not None:

@@ -86,7 +86,7 @@ def test_the_answer_names_what_failed_first_and_by_how_much():
         "  FAIL          step, 99th percentile: 106.0 µs, baseline 100.0 µs: +6.0%, allowed +5.0% (105.0 µs): "
         "1.000 µs too long"
     )
-    assert lines[3].split(maxsplit=1) == ["FAIL", "DISPATCH.FREE (high): title of DISPATCH.FREE; would gain 2.500 ms"]
+    assert lines[3].split(maxsplit=1) == ["FAIL", "DISPATCH.FREE (high): title of DISPATCH.FREE; saves up to 2.500 ms"]
     assert "NOT MEASURED" in lines[4]
     assert "no links" in lines[4]
     assert [line.split()[0] for line in lines[5:9]] == ["ok"] * 4

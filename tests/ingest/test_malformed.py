@@ -36,6 +36,8 @@ SAID = {
     "no events": ("no complete event", "is empty", "without content", "expected a JSON array"),
     "bound": ("on no slice",),
     "negative": ("end before they begin",),
+    "cross": ("overlap another slice",),
+    "far": ("away from all others",),
 }
 """The program's words for the topics of the table."""
 

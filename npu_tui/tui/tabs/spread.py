@@ -8,6 +8,7 @@ from rich.text import Text
 
 from npu_tui.analysis.work.histogram import histogram
 from npu_tui.strings import say
+from npu_tui.trace.text import printable, shortened
 from npu_tui.trace.units import duration_text
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
@@ -40,7 +41,7 @@ def spread(durations: npt.NDArray[np.int64]) -> str:
 def spread_picture(title: str, durations: npt.NDArray[np.int64], width: int, height: int) -> Text:
     """The histogram of ``durations`` (ns) as bars below ``title``, one line per bin."""
     found = histogram(durations, max(height - 1, 1))
-    picture = Text(title[:width], style="dim", no_wrap=True)
+    picture = Text(shortened(printable(title), width), style="dim", no_wrap=True)
     most = int(found.count.max())
     for low, count in zip(found.edges.tolist(), found.count.tolist(), strict=False):
         label = say("spread.from", low=duration_text(low, 3))
