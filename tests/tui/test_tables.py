@@ -119,14 +119,14 @@ async def test_collectives_tell_who_was_last_and_lead_to_the_next_of_their_type(
         await driver.press("enter")
         second = driver.state.selection.item
         assert trace.slices.start[second] in starts[1:]
-        assert any(str(row.cells[10]).startswith("r") for row in rows)
+        assert any(str(row.cells[11]).startswith("r") for row in rows)
         elapsed = [int(trace.slices.end[place.item] - trace.slices.start[place.item]) for place in (rows[0].places[0],)]
         assert elapsed == [rows[0].values[3]]
 
 
 async def test_every_device_has_its_charts_and_its_line():
     two = session_of(load(Path("fixtures") / "msprof_two_devices"))
-    async with opened(two, (120, 40)) as driver:
+    async with opened(two, (120, 80)) as driver:
         charts = [(row.layer, row.name) for row in driver.explorer.rows if row.kind == "chart"]
         assert len({layer for layer, _ in charts}) == 2
         layers = two.scene.traces[0].layers

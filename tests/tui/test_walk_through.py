@@ -14,7 +14,7 @@ from npu_tui.trace.units import duration_text
 from npu_tui.tui.widgets.header import StatusLine
 
 WALK = {
-    "the longest kernel": ("6", "tab", "right", "right", "right", "enter"),
+    "the longest kernel": ("6", "tab", "right", "right", "right", "right", "enter"),
     "the code line that launched it": ("3",),
     "the next starved launch": ("x",),
     "the bubble before it": ("V",),

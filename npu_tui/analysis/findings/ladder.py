@@ -24,6 +24,8 @@ _PART_BELOW = 0.2
 _SHOWS = 0.1
 """Share of the most that a step holds of a finding, below which the finding is not about that step."""
 _NAMED_STEPS = 6
+_AS_MUCH = 0.98
+"""Gains this close are alike: a run counts as reproduced within 2 %. The one nearer to the cause goes first."""
 _CAUSE_COVERS = 0.8
 _NEARER_COVERS = 0.5
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
@@ -133,7 +135,9 @@ def _ladder(candidates: list[Candidate], scale: Scale) -> list[Rung]:
         fresh = [each for each in left if rest[id(each)] > 0]
         if not fresh:
             break
-        best = max(fresh, key=lambda each: (rest[id(each)], _NEARNESS[each.rule.reach]))
+        top = max(rest[id(each)] for each in fresh)
+        alike = [each for each in fresh if rest[id(each)] >= _AS_MUCH * top]
+        best = max(alike, key=lambda each: (_NEARNESS[each.rule.reach], rest[id(each)]))
         best = next((each for each in fresh if each.draft.first), None) or _nearer(best, fresh, rest, above, scale)
         total += rest[id(best)]
         taken.append(best)

@@ -75,11 +75,11 @@ class OperatorsTab(ComputedTab):
         notes = [
             scope_note(now),
             say("operators.total", count=f"{len(table):,}", total=duration_text(int(table.duration.sum()))),
+            say("operators.lead", key=keys_label(BY_ID["focus_next"])),
             say("operators.by", by=say(f"operators.by_{by}"), key=keys_label(BY_ID["tab_operators"]), then=then),
         ]
         if len(found) > len(rows):
             notes.append(say("operators.cut", shown=len(rows), count=len(found)))
-        notes.append(say("operators.lead", key=keys_label(BY_ID["focus_next"])))
         return Table(tuple(say(f"operators.{key}") for key in columns), rows, GAP.join(notes))
 
 
