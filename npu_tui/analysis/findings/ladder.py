@@ -24,8 +24,8 @@ _PART_BELOW = 0.2
 _SHOWS = 0.1
 """Share of the most that a step holds of a finding, below which the finding is not about that step."""
 _NAMED_STEPS = 6
-_AS_MUCH = 0.98
-"""Gains this close are alike: a run counts as reproduced within 2 %. The one nearer to the cause goes first."""
+_AS_MUCH = 0.9
+"""Gains this close are alike, as a predicted one holds within a tenth. The one nearer to the cause goes first."""
 _CAUSE_COVERS = 0.8
 _NEARER_COVERS = 0.5
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
