@@ -24,12 +24,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from shapes import SHAPES
-
-os.environ["NPU_TUI_DEBUG"] = "1"  # what is wrong is raised, not said
 
 from npu_tui.cli import main as program
 
@@ -222,7 +221,7 @@ def problem(texts: list[str], companions: dict[str, bytes], folder: Path, drawn:
     )
     if drawn:
         commands.append(["screenshot", str(path), "-o", str(folder / "a.svg"), "--size", "100x30"])
-    with watched():
+    with watched(), patch.dict(os.environ, {"NPU_TUI_DEBUG": "1"}):  # the traceback says where it went wrong
         for words in commands:
             found = _answer(words)
             if found:
@@ -245,7 +244,7 @@ def _answer(words: list[str]) -> str:
         return f"{type(error).__name__} at {where}: {error!s:.120}"
     said = errors.getvalue()
     if code not in (0, 1, 3) or (code == 1 and words[0] != "check"):
-        return f"exit code {code}: {said:.120}"
+        return f"exit code {code}: {said[-240:]}"
     if code == 3 and said.count("\n") != 1:
         return f"refused in {said.count(chr(10))} lines: {said:.120}"
     out.flush()

@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from npu_tui.ingest.copy.container import read_container, write_container
+from npu_tui.ingest.copy.container import Container, write_container
 from npu_tui.ingest.json.workers import Workers
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
-from npu_tui.ingest.source.find import PIPED
+from npu_tui.ingest.source.find import PIPED, find_source
 from npu_tui.trace.model import Trace
 
 READERS = (1, 2, 4)
@@ -45,4 +45,4 @@ def _again(trace: Trace, path: Path) -> Trace:
         assert write_container(trace, out, 0, lambda: True)
         out.flush()
         os.utime(out.name, ns=(0, 0))
-        return read_container(out.fileno(), str(path), (path,), trace.rank)
+        return Container(out.fileno(), find_source(path)).proven()
