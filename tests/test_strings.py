@@ -10,9 +10,9 @@ from typing import get_args
 
 import pytest
 
-from npu_tui.analysis.findings.config import ENVIRONMENT
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import SEVERITIES, Confidence, FindingClass
+from npu_tui.analysis.findings.rules.config import ENVIRONMENT
 from npu_tui.analysis.launches.drains import Cause
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.gate.baseline import PLACES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_tui.analysis.findings.facts import Beside
+from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.ingest.companions.files import Companions
 
 _KERNEL_COLUMNS = (

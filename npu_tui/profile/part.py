@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.findings.facts import Beside, Facts
+from npu_tui.analysis.findings.facts.beside import Beside
+from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.find import find
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.analysis.overlap.steps import Step, StepSums

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import DeviceSlices, device_slices
-from npu_tui.analysis.findings.facts import Beside
+from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.analysis.health import TraceHealth, trace_health
 from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
 from npu_tui.analysis.overlap.lanes import OverlapLanes, disagreement, overlap_lanes

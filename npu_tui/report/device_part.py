@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
-from npu_tui.analysis.findings.facts import Facts
+from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.analysis.parts import DevicePart

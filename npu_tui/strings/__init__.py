@@ -36,6 +36,7 @@ LANGUAGES = (ENGLISH, "zh")
 """The languages with tables of their own."""
 
 ROOMS = (
+    "advice",
     "argparse",
     "asking",
     "cli",
@@ -43,6 +44,8 @@ ROOMS = (
     "compare",
     "explain",
     "findings",
+    "findings_device",
+    "findings_host",
     "gate",
     "help",
     "ingest",

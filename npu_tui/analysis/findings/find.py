@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npu_tui.analysis.findings import affinity, communication, compute, config, data, dispatch, host, outliers
-from npu_tui.analysis.findings import hardware_links as links
-from npu_tui.analysis.findings.facts import Facts, Input
+from npu_tui.analysis.findings.facts.beside import Input
+from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.ladder import SUMMING_UP, Candidate, climb
 from npu_tui.analysis.findings.model import SEVERITIES, Finding, Findings
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
+from npu_tui.analysis.findings.rules import config
+from npu_tui.analysis.findings.rules.device import affinity, communication, compute, hardware_links, outliers
+from npu_tui.analysis.findings.rules.host import data, dispatch, launching, pauses, vertical, waits
 from npu_tui.trace.message import Message, message
 
 RULES: tuple[Rule, ...] = (
+    *vertical.RULES,
     *dispatch.RULES,
-    *host.RULES,
+    *waits.RULES,
+    *launching.RULES,
     *communication.RULES,
-    *links.RULES,
+    *hardware_links.RULES,
     *compute.RULES,
     *affinity.RULES,
     *outliers.RULES,
+    *pauses.RULES,
     *data.RULES,
     *config.RULES,
 )

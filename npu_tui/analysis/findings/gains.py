@@ -10,7 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts import I64, Facts, Span, length_of, together
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.spans import I64, Span, length_of, together
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay.run import Replay

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, length_of
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.spans import NOTHING, Span, length_of
 from npu_tui.analysis.findings.gains import Scale, scale_of
 from npu_tui.analysis.findings.model import SEVERITIES, Finding
 from npu_tui.analysis.findings.phrases import sentences

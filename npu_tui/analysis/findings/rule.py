@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from npu_tui.analysis.findings.facts import Facts, Input, Span
+from npu_tui.analysis.findings.facts.beside import Input
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.spans import Span
 from npu_tui.analysis.findings.model import Confidence, Evidence, FindingClass, Severity
 from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.analysis.replay.change import Change
@@ -63,3 +65,9 @@ class Rule:
     sources: tuple[str, ...] = field(default=())
     reach: Reach = "broad"
     of_profiler: bool = False
+
+
+def severity_of(facts: Facts, share: float) -> Severity:
+    """The severity of something that takes ``share`` of the device's time, as msprof-analyze's advisor has it."""
+    limits = facts.limits
+    return "high" if share >= limits.severity_high else "medium" if share >= limits.severity_medium else "low"

@@ -13,7 +13,8 @@ from measured import profile_at
 from situations import Situation
 from troubled import TROUBLED
 
-from npu_tui.analysis.findings.facts import Beside, Facts, Shared
+from npu_tui.analysis.findings.facts.beside import Beside, Shared
+from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped

@@ -6,8 +6,8 @@ import pytest
 from causes import CAUSES, outcome
 from jobs import facts_of, job
 
-from npu_tui.analysis.findings.blame import launch_blocking
-from npu_tui.analysis.findings.facts import Beside
+from npu_tui.analysis.findings.facts.beside import Beside
+from npu_tui.analysis.findings.facts.blame import launch_blocking
 from npu_tui.strings import words
 
 #: One of each kind; ``python tests/causes.py`` tries all of them with many seeds.

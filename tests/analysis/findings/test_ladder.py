@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.analysis.findings.facts import length_of, together
+from npu_tui.analysis.findings.facts.spans import length_of, together
 from npu_tui.analysis.findings.gains import Intervals
 from npu_tui.analysis.findings.ladder import Candidate, _ladder
 from npu_tui.analysis.findings.rule import Draft, Reach, Rule

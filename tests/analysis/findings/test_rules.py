@@ -12,7 +12,7 @@ from measured import findings_of
 from situations import SITUATIONS
 from troubled import TROUBLED
 
-from npu_tui.analysis.findings.facts import Beside
+from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.rule import Draft, Skipped
 from npu_tui.analysis.thresholds import Thresholds

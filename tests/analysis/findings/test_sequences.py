@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npu_tui.analysis.findings.sequences import (
-    ATEN,
-    BETWEEN_ATEN,
-    BETWEEN_KERNELS,
-    KERNEL,
-    Run,
-    matches,
-)
+from npu_tui.analysis.findings.rules.device.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, Run, matches
 
 
 def found(words: str, runs: tuple[Run, ...] = KERNEL, between: frozenset[str] = BETWEEN_KERNELS) -> list[str]:

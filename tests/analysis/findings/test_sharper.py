@@ -11,7 +11,7 @@ from jobs import by_id, check, facts_of, job, measured
 from launcher import Launcher
 from troubled import TROUBLED
 
-from npu_tui.analysis.findings.facts import Beside
+from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.analysis.findings.ladder import steps_of
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.thresholds import Thresholds

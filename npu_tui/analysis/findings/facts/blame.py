@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, length_of, together, without
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of, together, without
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.trace.intervals import covered_before

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from npu_tui.analysis.findings.facts.beside import Beside, Input, Shared
+from npu_tui.analysis.findings.facts.spans import I64, NOTHING, Bools, Span
+from npu_tui.analysis.findings.facts.warm_up import warm_up
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.launches.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.launches.dispatch import Dispatch
@@ -20,110 +20,20 @@ from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.change import Change
 from npu_tui.analysis.replay.run import Replay
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.communication import Collective, PlaneArgs
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.trace.classes import step_number
-from npu_tui.trace.intervals import clipped, covered, difference, intersection, union
+from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Said
-from npu_tui.trace.model import LayerKind, Trace
+from npu_tui.trace.model import LayerKind
 from npu_tui.trace.once import once
 from npu_tui.trace.text import brief
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Cells = dict[str, str | None]
-Span = tuple[I64, I64]
-"""Starts and ends (ns) of intervals."""
-
 GARBAGE_COLLECTION = "GC"
+
 """The frame that torch_npu's profiler records for a collection (gc_detect_threshold)."""
-_FEWEST_STEPS = 3
-_WARM_UP_FACTOR = 1.2
-_WARM_UP_SPREADS = 5.0
-
-NOTHING: Span = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-
-Input = Literal[
-    "device", "links", "overlap", "cann", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
-    "metadata", "memory",
-]  # fmt: skip
-"""What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What stands beside the trace: settings of the profiler, environment of the job, tables of the same profile.
-
-    None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``kernels`` the
-    rows of kernel_details.csv, ``memory`` those of memory_record.csv, ``ranks`` those whose profiles lie in the same
-    folder, ``groups`` the ranks of the job in every group by its name.
-    """
-
-    settings: Mapping[str, object] = field(default_factory=dict)
-    environment: Mapping[str, str] | None = None
-    kernels: Sequence[Cells] = ()
-    memory: Sequence[Cells] = ()
-    ranks: tuple[int, ...] = ()
-    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-
-
-class Shared(Protocol):
-    """What the facts of all devices of a profile share: a part of it, each value computed when it is asked for.
-
-    ``planes`` and ``collectives`` raise ``InputError`` if the file is gone.
-    """
-
-    @property
-    def trace(self) -> Trace:
-        """The whole trace."""
-        ...
-
-    @property
-    def window(self) -> Window:
-        """The part that is asked about, ns."""
-        ...
-
-    @property
-    def step(self) -> int | None:
-        """The number of the step that the part is."""
-        ...
-
-    @property
-    def thresholds(self) -> Thresholds:
-        """What the rules compare with."""
-        ...
-
-    @property
-    def beside(self) -> Beside:
-        """What stands beside the trace."""
-        ...
-
-    @property
-    def steps(self) -> Sequence[Step]:
-        """All steps."""
-        ...
-
-    @property
-    def planes(self) -> PlaneArgs:
-        """Args of the tasks of all collectives."""
-        ...
-
-    @property
-    def collectives(self) -> Sequence[Collective]:
-        """The collectives of all devices that start in the window."""
-        ...
-
-    @property
-    def hosts(self) -> HostOperators:
-        """The operations of the framework, of the whole trace."""
-        ...
-
-    def replay_of(self, device: DevicePart) -> Replay | None:
-        """The model of the whole run of a device and its host, None where no launch leads to it."""
-        ...
 
 
 class Facts:
@@ -484,42 +394,3 @@ class Facts:
         chosen = np.sort(items[np.argsort(-self.length(items), kind="stable")[:most]])
         chosen = chosen[np.argsort(self.trace.slices.start[chosen], kind="stable")]
         return tuple(self.place(item, note(item)) for item in chosen.tolist())
-
-
-def warm_up(trace: Trace, steps: Sequence[Step]) -> Step | None:
-    """The first of at least three ``steps`` if it takes far longer than the others, as compiling and first use do."""
-    numbered = [each for each in steps if each.number is not None and each.window is not None]
-    if len(numbered) < _FEWEST_STEPS:
-        return None
-    items = np.array([each.item for each in numbered])
-    wall = (trace.slices.end[items] - trace.slices.start[items]).astype(np.float64)
-    usual = float(np.median(wall[1:]))
-    spread = float(np.median(np.abs(wall[1:] - usual)))
-    return numbered[0] if wall[0] > max(_WARM_UP_FACTOR * usual, usual + _WARM_UP_SPREADS * spread) else None
-
-
-def length_of(span: Span) -> int:
-    """How long ``span`` is, without counting anything twice, ns."""
-    return covered(*span)
-
-
-def without(span: Span, cut: Span) -> Span:
-    """``span`` less ``cut``."""
-    return difference(*span, *cut)
-
-
-def both(span: Span, other: Span) -> Span:
-    """What two spans share."""
-    return intersection(*span, *other)
-
-
-def together(*spans: Span) -> Span:
-    """All of ``spans`` as one."""
-    return union(np.concatenate([each[0] for each in spans]), np.concatenate([each[1] for each in spans]))
-
-
-def largest(span: Span, most: int = 10) -> list[tuple[int, int]]:
-    """The longest intervals of a disjoint ``span``, in order of time."""
-    start, end = span
-    chosen = np.sort(np.argsort(start - end, kind="stable")[:most])
-    return list(zip(start[chosen].tolist(), end[chosen].tolist(), strict=True))

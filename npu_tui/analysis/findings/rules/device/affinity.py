@@ -6,11 +6,12 @@ import re
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts import I64, Bools, Facts, both, length_of
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.spans import I64, Bools, both, length_of
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import line_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.findings.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, matches
+from npu_tui.analysis.findings.rules.device.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, matches
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.analysis.work.host_operators import HostOperators

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts import I64, NOTHING, Facts, both, length_of, without
-from npu_tui.analysis.findings.late import late
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.late import late
+from npu_tui.analysis.findings.facts.spans import I64, NOTHING, both, length_of, without
 from npu_tui.analysis.findings.model import SEVERITIES, Severity
 from npu_tui.analysis.findings.phrases import sentences
 from npu_tui.analysis.findings.rule import Draft, Rule

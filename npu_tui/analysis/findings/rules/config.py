@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import I64, Facts, largest, length_of
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.spans import I64, largest, length_of
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise, sentences
-from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
+from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, severity_of
 from npu_tui.analysis.launches.origin import queue_slices
 from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.intervals import union

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.findings.blame import fetches, memory_calls, starving
-from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import GARBAGE_COLLECTION, Facts, Span, both, largest, length_of, together, without
+from npu_tui.analysis.findings.facts.blame import fetches, memory_calls, starving
+from npu_tui.analysis.findings.facts.facts import GARBAGE_COLLECTION, Facts
+from npu_tui.analysis.findings.facts.spans import Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.gains import without_calls
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise
-from npu_tui.analysis.findings.rule import Draft, Rule
+from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.message import message
 

@@ -12,11 +12,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import I64, Cells, Facts, Span, length_of, without
+from npu_tui.analysis.findings.facts.beside import Cells
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.spans import I64, Span, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, counted, sentences, timed
-from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
+from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, severity_of
 from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, length_of
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of
 from npu_tui.analysis.replay.peers import late_arrivals, late_ranks, unknown_waits
 from npu_tui.analysis.work.communication import Collective
 

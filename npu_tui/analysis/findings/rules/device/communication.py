@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.findings.dispatch import severity_of
-from npu_tui.analysis.findings.facts import NOTHING, Facts, Span, both, largest, length_of, without
-from npu_tui.analysis.findings.late import Case, Late, late, unknown_span
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.late import Case, Late, late, unknown_span
+from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, largest, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, runs_of, sentences
-from npu_tui.analysis.findings.rule import Draft, Rule
+from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.analysis.replay.peers import UNKNOWN
 from npu_tui.analysis.work.communication import Collective

@@ -1,0 +1,1 @@
+"""What the rules read of a device and of the host behind it."""

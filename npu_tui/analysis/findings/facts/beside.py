@@ -1,0 +1,98 @@
+"""What facts are made from: files beside the trace, and what the devices of a profile share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from npu_tui.analysis.overlap.steps import Step
+from npu_tui.analysis.parts import DevicePart
+from npu_tui.analysis.replay.run import Replay
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.window import Window
+from npu_tui.analysis.work.communication import Collective, PlaneArgs
+from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.trace.model import Trace
+
+Cells = dict[str, str | None]
+
+Input = Literal[
+    "device", "links", "overlap", "cann", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
+    "metadata", "memory",
+]  # fmt: skip
+
+"""What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What stands beside the trace: settings of the profiler, environment of the job, tables of the same profile.
+
+    None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``kernels`` the
+    rows of kernel_details.csv, ``memory`` those of memory_record.csv, ``ranks`` those whose profiles lie in the same
+    folder, ``groups`` the ranks of the job in every group by its name.
+    """
+
+    settings: Mapping[str, object] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
+    kernels: Sequence[Cells] = ()
+    memory: Sequence[Cells] = ()
+    ranks: tuple[int, ...] = ()
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+class Shared(Protocol):
+    """What the facts of all devices of a profile share: a part of it, each value computed when it is asked for.
+
+    ``planes`` and ``collectives`` raise ``InputError`` if the file is gone.
+    """
+
+    @property
+    def trace(self) -> Trace:
+        """The whole trace."""
+        ...
+
+    @property
+    def window(self) -> Window:
+        """The part that is asked about, ns."""
+        ...
+
+    @property
+    def step(self) -> int | None:
+        """The number of the step that the part is."""
+        ...
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """What the rules compare with."""
+        ...
+
+    @property
+    def beside(self) -> Beside:
+        """What stands beside the trace."""
+        ...
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """All steps."""
+        ...
+
+    @property
+    def planes(self) -> PlaneArgs:
+        """Args of the tasks of all collectives."""
+        ...
+
+    @property
+    def collectives(self) -> Sequence[Collective]:
+        """The collectives of all devices that start in the window."""
+        ...
+
+    @property
+    def hosts(self) -> HostOperators:
+        """The operations of the framework, of the whole trace."""
+        ...
+
+    def replay_of(self, device: DevicePart) -> Replay | None:
+        """The model of the whole run of a device and its host, None where no launch leads to it."""
+        ...

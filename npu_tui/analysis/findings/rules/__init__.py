@@ -1,0 +1,1 @@
+"""The rules, each from facts to a draft of a finding."""

@@ -1,0 +1,50 @@
+"""Which stage of the host is slow, in words, and what to change there."""
+
+from __future__ import annotations
+
+from npu_tui.analysis.findings.facts.blame import (
+    launch_blocking,
+)
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.phrases import advise
+from npu_tui.analysis.overlap.stage import slow_stage
+from npu_tui.trace.message import Message, Said, message
+
+_EVEN = 0.1
+
+"""How near to a half the idle share of the dequeue thread is where both stages are slow."""
+
+
+def blamed_stage(facts: Facts) -> str | None:
+    """``python`` or ``cann``, ``both`` where neither is clearly slower, None where it cannot be told."""
+    idle = facts.dequeue_idle
+    if idle is not None and abs(idle - 0.5) < _EVEN:
+        return "both"
+    return slow_stage(idle)
+
+
+def stage_name(facts: Facts) -> Message:
+    """The slow stage of the host in words."""
+    return message(f"finding.stage.{blamed_stage(facts) or 'host'}")
+
+
+def stage_advice(facts: Facts) -> tuple[Message, ...]:
+    """What to change on the slow stage of the host."""
+    if launch_blocking(facts) > facts.limits.sync_blocking:
+        return advise("launch_blocking", "fewer_operators")
+    stage = blamed_stage(facts)
+    if stage == "cann":
+        return advise("cann_cache", "jit_compile", "binding")
+    if stage == "python":
+        return advise("task_queue", "binding", "fewer_operators")
+    return advise("binding", "task_queue", "fewer_operators")
+
+
+def caveat(facts: Facts) -> Said:
+    """That the profiler itself slows the host down, where its settings say that it does."""
+    settings = facts.beside.settings
+    inflating = [name for name in ("with_stack", "profile_memory", "_l2_cache") if settings.get(name)]
+    if inflating:
+        return message("finding.caveat.profiled", settings=[name.lstrip("_") for name in inflating])
+    stacks = bool((facts.trace.slices.stack >= 0).any())
+    return message("finding.caveat.profiled", settings=["with_stack"]) if stacks else ""
