@@ -7,7 +7,6 @@ imports none of those rooms.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from npu_tui.settings_path import settings_named, settings_path
 from npu_tui.strings import LANGUAGES, say
 from npu_tui.trace.text import brief, printable
 
@@ -24,11 +24,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-ENVIRONMENT = "NPU_TUI_CONFIG"
 _LARGEST = 1e300
 """No threshold means anything beyond it; infinity and whole numbers that no float holds lie there."""
 
-FILE_NAME = "settings.toml"
 GLYPHS = ("auto", "blocks", "safe", "ascii")
 KEYS, SCREEN, THRESHOLDS = TABLES = ("keys", "screen", "thresholds")
 SCREEN_NAMES = ("language", "glyphs", "theme")
@@ -73,16 +71,6 @@ class Settings:
     key_lines: Mapping[str, int] = field(default_factory=dict)
 
 
-def settings_path(option: str | Path | None = None) -> Path:
-    """The settings file: ``option``, else what ``NPU_TUI_CONFIG`` names, else that of the user's config directory."""
-    named = option or os.environ.get(ENVIRONMENT)
-    if named:
-        return Path(named).expanduser()
-    from platformdirs import user_config_path
-
-    return user_config_path("npu-tui", appauthor=False) / FILE_NAME
-
-
 def load_settings(option: str | Path | None = None, known: Known | None = None) -> Settings:
     """The settings of ``settings_path(option)``; empty ones where nobody named a file and there is none.
 
@@ -92,7 +80,7 @@ def load_settings(option: str | Path | None = None, known: Known | None = None) 
     try:
         raw = path.read_bytes()
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and not (option or os.environ.get(ENVIRONMENT)):
+        if isinstance(error, FileNotFoundError) and not settings_named(option):
             return Settings()
         raise SettingsError(f"{printable(str(path))}: {error.strerror}") from None
     return parse_settings(raw, path, known)

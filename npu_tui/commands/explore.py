@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -61,6 +62,7 @@ def explore(
 
     from npu_tui.tui.terminal.terminal import Guard, find_terminal
 
+    gc.disable()  # until the trace is there: a collection during imports walks what stays
     with Guard() as guard:
         openings[0].start()  # before Textual is imported, which takes as long as they need
         try:

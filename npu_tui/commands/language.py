@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from npu_tui.settings_path import settings_path
 from npu_tui.strings import ENGLISH, LANGUAGES
 
 _AUTO = "auto"
@@ -49,6 +50,8 @@ def _value(words: list[str], option: str) -> str | None:
 
 def _of_settings(config: str | None) -> str | None:
     """What the settings file says; whatever is wrong with it the command itself tells."""
+    if not settings_path(config).is_file():  # reading one takes imports that only a file is worth
+        return None
     from npu_tui.settings import SettingsError, load_settings
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from npu_tui.strings import ENGLISH, LANGUAGES, language, say, table
+from npu_tui.strings import ENGLISH, LANGUAGES, language, room, say
 from npu_tui.trace.text import wrapped
 
 AUTO = "auto"
@@ -15,7 +15,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, description: str, epilog: str | None = None, usage: str | None = None) -> None:
         # What argparse says itself it asks gettext for, by its English text.
-        said = {table(ENGLISH)[key]: text for key, text in table(language()).items() if key.startswith("argparse.")}
+        said = {text: room("argparse", language())[key] for key, text in room("argparse", ENGLISH).items()}
         argparse._ = lambda text: said.get(text, text)  # type: ignore[attr-defined]
         super().__init__(
             prog=prog,

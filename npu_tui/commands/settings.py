@@ -12,7 +12,8 @@ from npu_tui.trace.text import printable
 
 def run(words: list[str]) -> int:
     """Print a settings file with every default, or check the one in use."""
-    from npu_tui.settings import SettingsError, load_settings, settings_path, settings_text
+    from npu_tui.settings import SettingsError, load_settings, settings_text
+    from npu_tui.settings_path import settings_path
 
     parser = Parser(prog="npu-tui settings", description=say("cli.settings"))
     parser.add_argument("--check", action="store_true", help=say("cli.settings.check"))

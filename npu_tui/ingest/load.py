@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from npu_tui.ingest.build.trace import build_trace
-from npu_tui.ingest.database.load import load_database
 from npu_tui.ingest.errors import Cancelled, InputError, WorkerError
 from npu_tui.ingest.json.chunks import BOM, CHUNK, LONGEST, ChunkReader, TooLongError, array_start
 from npu_tui.ingest.json.columns import Columns
@@ -67,6 +66,8 @@ def load(
             if source.kind == "companions":
                 return _without_events(source)
             if source.kind == "database":
+                from npu_tui.ingest.database.load import load_database  # most traces are JSON
+
                 return load_database(source.path, source.rank, progress or _silent, early)
             return _Reading(source, progress or _silent, chunk_size, range_bytes, workers, early).trace()
         except UnknownValuesError:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.find import find
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.analysis.overlap.steps import Step, StepSums
 from npu_tui.analysis.parts import DevicePart
@@ -25,7 +24,6 @@ from npu_tui.analysis.work.groups import with_own_args, with_ranks_of_job
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.analysis.work.operators import OperatorSum, kernel_types, operators
-from npu_tui.profile.checks import checks_of
 from npu_tui.profile.selection import Selection
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -128,6 +126,8 @@ class ProfilePart:
     @once
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``planes`` does."""
+        from npu_tui.analysis.findings.find import find  # no rule is needed for the first picture
+
         return find([each for each in self.facts if each.has("overlap")])
 
     @once
@@ -176,6 +176,8 @@ class ProfilePart:
     @once
     def checks(self) -> list[Check]:
         """Our figures of the selection against the profiler's files, which are about everything."""
+        from npu_tui.profile.checks import checks_of  # not needed for the first picture
+
         return checks_of(self, self.profile.companions) if self.window == EVERYTHING else []
 
     @once

@@ -30,7 +30,6 @@ from npu_tui.analysis.work.link_matrix import PairSum, pair_sums
 from npu_tui.analysis.work.memory import Memory
 from npu_tui.ingest.companions.communication import communication_matrix
 from npu_tui.ingest.companions.files import Companions
-from npu_tui.ingest.database.beside import DatabaseCompanions
 from npu_tui.ingest.source.find import Source
 from npu_tui.profile.beside import beside_of
 from npu_tui.profile.kernels import kernels_of
@@ -118,6 +117,8 @@ class Profile:
         if self.source is None or self.source.folder is None:
             return None
         if self.source.kind == "database":
+            from npu_tui.ingest.database.beside import DatabaseCompanions  # most traces are JSON
+
             return DatabaseCompanions(self.source.folder, self.source.path)
         return Companions(self.source.folder)
 

@@ -1,6 +1,6 @@
 """Every text a user can see: one package per language, in it one table per room, all with the same keys.
 
-A table is read when the first text of its language is asked for.
+A table is read when one of its texts is asked for.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from npu_tui.trace.message import Message
 from npu_tui.trace.text import padded
 from npu_tui.trace.units import (
     about_text,
@@ -29,6 +29,9 @@ from npu_tui.trace.units import (
     speed_text,
 )
 
+if TYPE_CHECKING:
+    from npu_tui.trace.message import Message
+
 ENGLISH = "en"
 """The language of JSON and of files that programs read."""
 
@@ -36,10 +39,10 @@ LANGUAGES = (ENGLISH, "zh")
 """The languages with tables of their own."""
 
 ROOMS = (
+    "cli",
     "advice",
     "argparse",
     "asking",
-    "cli",
     "commands",
     "compare",
     "explain",
@@ -64,16 +67,36 @@ ROOMS = (
     "walk",
     "whatif",
 )
-"""The modules of a language; each has a table ``TEXTS``, and no key is in two of them."""
+"""The modules of a language; each has a table ``TEXTS``, and no key is in two of them. What any command says is first."""
 
 
-@cache
+def room(name: str, language: str) -> dict[str, str]:
+    """The texts of the room ``name`` of ``ROOMS`` in ``language``, by key."""
+    texts: dict[str, str] = import_module(f"npu_tui.strings.{language}.{name}").TEXTS
+    return texts
+
+
 def table(language: str) -> dict[str, str]:
     """Every text of ``language`` by key."""
-    texts: dict[str, str] = {}
-    for room in ROOMS:
-        texts |= import_module(f"npu_tui.strings.{language}.{room}").TEXTS
-    return texts
+    return {key: text for name in ROOMS for key, text in room(name, language).items()}
+
+
+class _Texts(dict[str, str]):
+    """The texts of ``language`` by key; a room is read when a key is in none of those before it."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+
+    def __missing__(self, key: str) -> str:
+        for name in ROOMS:
+            texts = room(name, self._language)
+            self.update(texts)
+            if key in texts:
+                return texts[key]
+        raise KeyError(key)
+
+
+_texts = cache(_Texts)
 
 
 class _Press:
@@ -120,7 +143,11 @@ def speaking(language: str) -> Iterator[None]:
 
 def knows(key: str) -> bool:
     """Whether there is a text for ``key``."""
-    return key in table(_SPOKEN.language)
+    try:
+        _texts(_SPOKEN.language)[key]
+    except KeyError:
+        return False
+    return True
 
 
 def name_keys(key_of: Callable[[str], str]) -> None:
@@ -133,7 +160,7 @@ def say(key: str, /, **values: object) -> str:
 
     A placeholder may name the kind of its value, such as ``{lost:time}`` (``KINDS``). A value may be a ``Message`` itself.
     """
-    return table(_SPOKEN.language)[key].format(press=_PRESS, **{name: _Value(each) for name, each in values.items()})
+    return _texts(_SPOKEN.language)[key].format(press=_PRESS, **{name: _Value(each) for name, each in values.items()})
 
 
 def words(message: Message | str) -> str:
@@ -190,6 +217,10 @@ class _Value:
         self.value = value
 
     def __str__(self) -> str:
+        if isinstance(self.value, (str, int, float)):
+            return str(self.value)
+        from npu_tui.trace.message import Message  # which costs more than all of --help
+
         return words(self.value) if isinstance(self.value, Message) else str(self.value)
 
     def __format__(self, spec: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from decimal import ROUND_HALF_UP, Decimal
 
 from npu_tui.trace.whole import whole_number
 
@@ -18,6 +17,8 @@ def parse_duration(text: str) -> int | None:
     match = _TIME.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         return None
+    from decimal import ROUND_HALF_UP, Decimal  # only times that are typed are worth its import
+
     return whole_number((Decimal(match[1]) * _UNITS[match[2].lower()]).to_integral_value(ROUND_HALF_UP))
 
 

@@ -22,7 +22,6 @@ from pathlib import Path
 from npu_tui import __version__
 from npu_tui.ingest.copy.container import Container, DamagedError, container_bytes, opened_path, write_container
 from npu_tui.ingest.copy.proof import Progress
-from npu_tui.ingest.database.connect import is_whole
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import plain_bytes
 from npu_tui.trace.message import Message, message
@@ -56,8 +55,11 @@ def directory() -> Path:
 
 def key_of(source: Source) -> str | None:
     """What the copy of ``source`` is called; None if it is not worth one or cannot be read."""
-    if source.kind == "database" and not is_whole(source.path):
-        return None
+    if source.kind == "database":
+        from npu_tui.ingest.database.connect import is_whole  # most traces are JSON
+
+        if not is_whole(source.path):
+            return None
     digest = hashlib.blake2b(f"{FORMAT} {__version__} {sys.byteorder}".encode(), digest_size=16)
     total = 0
     try:

@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.ingest.copy.proof import BLOCK, Progress, checksums, codes_hold, proven
-from npu_tui.ingest.database.args import DatabaseArgs
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import Unpacking
 from npu_tui.trace.args import ArgReader
@@ -231,6 +230,8 @@ class Container:
         held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
         args: ArgReader = JsonArgs(self._path, self._files, held["chunks"], sum(head.events.values()))
         if self._kind == "database":
+            from npu_tui.ingest.database.args import DatabaseArgs  # most traces are JSON
+
             args = DatabaseArgs(self._path, self._files[0], held["chunks"])
         return Trace(
             path=self._path,

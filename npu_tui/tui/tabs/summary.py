@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import version
 
 import numpy as np
 from rich.text import Text
 
+from npu_tui import __version__
 from npu_tui.analysis.overlap.step_spread import step_spread
 from npu_tui.analysis.work.cross_check import Check, Difference
 from npu_tui.profile.part import ProfilePart
@@ -134,7 +134,7 @@ def _settings(profile: Profile) -> list[Row]:
     info = {} if profile.companions is None else profile.companions.profiler_info
     for name in sorted(key for key in info if "version" in key):
         rows.append(_line("version", name, brief(str(info[name]), _LONGEST)))
-    rows.append(_line("version", "npu-tui", version("npu-tui")))
+    rows.append(_line("version", "npu-tui", __version__))
     environment = profile.beside.environment or {}
     unset = [name for name, value in environment.items() if not value]
     rows += [_line("variable", name, brief(value, _LONGEST)) for name, value in environment.items() if value]
