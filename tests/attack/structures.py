@@ -24,16 +24,21 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import Any
-from unittest.mock import patch
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from shapes import SHAPES
 
 from npu_tui.cli import main as program
+from npu_tui.commands import profile_options
+from npu_tui.commands.profile_options import opened_profile
+from npu_tui.profile.profile import Profile
 
 PATIENCE = 5.0
 """Seconds of processor time that the commands on one small trace may take together."""
+FRESH = 20
+"""Of so many cases one is read anew by every command; in the others all look at what the first of them has read."""
 KINDS = ("links", "waits", "steps", "crossing", "begun", "calls", "odd_counters", "processes", "devices", "nested_args")
 NUMBERS = (
     "0",
@@ -205,7 +210,21 @@ def watched() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def problem(texts: list[str], companions: dict[str, bytes], folder: Path, drawn: bool) -> str:
+@contextlib.contextmanager
+def read_once() -> Iterator[None]:
+    """Within the body a profile is read and analysed by the first command that asks for it."""
+    held: dict[str, Profile] = {}
+
+    def opened(path: str, *rest: Any) -> Profile:
+        if path not in held:
+            held[path] = opened_profile(path, *rest)
+        return held[path]
+
+    with mock.patch.object(profile_options, "opened_profile", opened):
+        yield
+
+
+def problem(texts: list[str], companions: dict[str, bytes], folder: Path, drawn: bool, fresh: bool = False) -> str:
     """What goes wrong with the trace of ``texts``; empty if nothing does."""
     profile = folder / "p" / "ASCEND_PROFILER_OUTPUT"
     profile.mkdir(parents=True, exist_ok=True)
@@ -221,7 +240,9 @@ def problem(texts: list[str], companions: dict[str, bytes], folder: Path, drawn:
     )
     if drawn:
         commands.append(["screenshot", str(path), "-o", str(folder / "a.svg"), "--size", "100x30"])
-    with watched(), patch.dict(os.environ, {"NPU_TUI_DEBUG": "1"}):  # the traceback says where it went wrong
+    reading = contextlib.nullcontext() if fresh else read_once()
+    traceback_said = mock.patch.dict(os.environ, {"NPU_TUI_DEBUG": "1"})
+    with watched(), reading, traceback_said:
         for words in commands:
             found = _answer(words)
             if found:
@@ -244,7 +265,8 @@ def _answer(words: list[str]) -> str:
         return f"{type(error).__name__} at {where}: {error!s:.120}"
     said = errors.getvalue()
     if code not in (0, 1, 3) or (code == 1 and words[0] != "check"):
-        return f"exit code {code}: {said[-240:]}"
+        error, where = said.strip().splitlines()[-2:][0], said.rpartition('File "')[2].split(", in")[0].strip()
+        return f"exit code {code}, {Path(where).name}: {error:.160}"
     if code == 3 and said.count("\n") != 1:
         return f"refused in {said.count(chr(10))} lines: {said:.120}"
     out.flush()
@@ -258,17 +280,17 @@ def shrunk(
     texts: list[str], companions: dict[str, bytes], folder: Path, drawn: bool
 ) -> tuple[list[str], dict[str, bytes]]:
     """As few events and companions as go wrong in the same place."""
-    same = problem(texts, companions, folder, drawn).partition(": ")[2][:40]
+    same = problem(texts, companions, folder, drawn).partition(": ")[2][:80]
     for name in list(companions):
         fewer = {kept: content for kept, content in companions.items() if kept != name}
-        if problem(texts, fewer, folder, drawn).partition(": ")[2][:40] == same:
+        if problem(texts, fewer, folder, drawn).partition(": ")[2][:80] == same:
             companions = fewer
     size = max(len(texts) // 2, 1)
     while True:
         at = 0
         while at < len(texts):
             fewer_texts = texts[:at] + texts[at + size :]
-            if fewer_texts and problem(fewer_texts, companions, folder, drawn).partition(": ")[2][:40] == same:
+            if fewer_texts and problem(fewer_texts, companions, folder, drawn).partition(": ")[2][:80] == same:
                 texts = fewer_texts
             else:
                 at += size
@@ -286,7 +308,7 @@ def run_mutants(seed: int, numbers: range, drawn: int = 25, kept: Path | None = 
         for number in numbers:
             texts, companions = mutant(seed, number)
             picture = number % drawn == 0
-            found = problem(texts, companions, folder, picture)
+            found = problem(texts, companions, folder, picture, number % FRESH == 0)
             ended["failed" if found else "withstood"] += 1
             if not found:
                 continue
