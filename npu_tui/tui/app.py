@@ -46,6 +46,7 @@ _COLOUR_SYSTEMS: dict[str, Literal["truecolor", "256", "standard"]] = {
     "256": "256",
     "16": "standard",
 }
+_OVERTAKEN = (events.InputEvent, events.Paste, events.Resize)
 UNREADABLE, INTERNAL, INTERRUPTED = 3, 70, 130
 
 
@@ -127,7 +128,9 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             self.push_screen(self._loading)
 
     async def on_event(self, event: events.Event) -> None:
-        """Keys that come before what they are for is there are kept until it is."""
+        """Keys that come before what they are for is there are kept until it is; Ctrl+C overtakes all of them."""
+        if self.interrupted and isinstance(event, _OVERTAKEN) and getattr(event, "key", "") != "ctrl+c":
+            return
         typed = isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded
         if typed and (self._early or not self._takes_keys) and getattr(event, "key", "") != "ctrl+c":
             if not self._early:

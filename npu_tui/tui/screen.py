@@ -241,7 +241,8 @@ class MainScreen(KeyScreen):
 
     def _work(self, job: Callable[[], None], group: str) -> None:
         """Run ``job`` in a thread; it replaces the one of its ``group``."""
-        self.run_worker(job, thread=True, exclusive=True, group=group)
+        # Without a description Textual would write down all columns that the job looks at.
+        self.run_worker(job, thread=True, exclusive=True, group=group, description=group)
 
     # --- commands
 

@@ -25,7 +25,7 @@ import tempfile
 import termios
 import time
 import traceback
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -47,18 +47,21 @@ from npu_tui.tui.terminal.terminal import Guard, find_terminal  # noqa: E402
 TRACES = ["dispatch_bound", "communication_bound", "two_ranks/rank0_ascend_pt", "broken", "large"]
 PATIENCE = 5.0
 _WALL = 120.0
+_LOOK, _QUIET_LOOKS, _IDLE = 0.1, 3, 0.015
+"""Seconds between looks at the processor time of the program, looks in a row and seconds less than which are rest."""
 QUESTION = b"\x1b[6n"
 ANSWER = b"\x1b[3;3R"
 KEYS = [
-    *"wsadWSADhjklgGxXeEbBcfnNtvmMzZpHiKoyYLRuUq<>{}[]().,0 12345678?/:",
+    *"wsadWSADhjklgGxXeEbBcfnNtvmMzZpHiKoyYLRuU<>{}[]().,0 12345678?/:",
     *("\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H", "\x1b[F", "\x1b[1;2C", "\x1b[1;2D"),
     *("\r", "\x1b", "\t", "\x7f", "\x10", "\x0c", "\x12", "\x1b[Z", "\x1bOP", "\x1b[97;5u", "\x1b[120;1;120u"),
 ]
 BURSTS = [
     "\x10zoom\r\r", "\x10\r\r\r", "\x10copy\x1b\x1b", "/Gelu\rnnN", "/arg:~1\r", ":3ms\r", ":aten::mm\r",
     ":99999999999s\r",
-    "K\r", "Kname\r", ":flags\r", ":flags\rdddd", ":health\r\x1b", "?zoom\x1b\x1b", "qqqq", "1122334455667788",
-    ":copy_csv\r", "xxxxceee", "gg" * 5, "wwww0000", "vdddv", "5q5q", ":filter\rab\r", "2\t\r\r ", "xo", "\x10" * 4,
+    "K\r", "Kname\r", ":flags\r", ":flags\rdddd", ":health\r\x1b", "?zoom\x1b\x1b", "1122334455667788",
+    ":copy_csv\r", "xxxxceee", "gg" * 5, "wwww0000", "vdddv", "5\x1b5\x1b", ":filter\rab\r", "2\t\r\r ",
+    "xo", "\x10" * 4,
     "/\x1b/\x1b/\x1b", ":" * 40, "/step:99999999999999999999\r", "/line:" + "9" * 400 + "\r", "\x1b\x1b\x1b\x1b",
 ]  # fmt: skip
 ANSWERS = [
@@ -77,6 +80,8 @@ BROKEN = [
     b"\x1b[<64;5;5M" * 9,
     b"\xe4\xbd", b"\x1b", b"\x1b[", b"\x1b[<0;3", b"\x1b[[A", b"\x1bOw", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
 ]  # fmt: skip
+_LEAVING = ["q", "qqqq", "5q5q", "\x10quit\r", "q\x1bq", "\x1b[113u", "qn", "qy"]
+"""They stand at the end only: what follows is not seen by anybody."""
 KINDS = ("keys", "burst", "burst", "mouse", "resize", "answer", "broken", "paste", "wait")
 WEIGHTS = (40, 8, 8, 14, 3, 8, 8, 2, 9)
 
@@ -86,7 +91,8 @@ class Storm:
     """What is done to the explorer on the trace called ``trace`` in a terminal of ``size``.
 
     ``answers`` is what the terminal does with questions: ``prompt``, ``late`` (1.2 s), ``twice`` or ``silent``. An
-    event is bytes in hexadecimals, ``size COLUMNS ROWS`` or ``wait SECONDS``.
+    event is bytes in hexadecimals, ``size COLUMNS ROWS`` or ``wait SECONDS``. Ctrl+C comes when all is done where
+    ``settled`` says so, else while the program is still at it.
     """
 
     seed: int
@@ -94,6 +100,7 @@ class Storm:
     size: tuple[int, int]
     answers: str
     events: list[str] = field(default_factory=list)
+    settled: bool = True
 
 
 def storm(seed: int, count: int, traces: list[str]) -> Storm:
@@ -103,6 +110,9 @@ def storm(seed: int, count: int, traces: list[str]) -> Storm:
     made = Storm(seed, draw.choice(traces), size, draw.choice(["prompt", "late", "twice", "silent"]))
     for kind in draw.choices(KINDS, WEIGHTS, k=count):
         made.events.append(_event(kind, draw))
+    made.settled = draw.random() < 0.8
+    if draw.random() < 0.2:
+        made.events[-5:] = [each.encode().hex() for each in draw.sample(_LEAVING, 5)]
     return made
 
 
@@ -182,7 +192,7 @@ def run(made: Storm, traces: Traces) -> Outcome:
         for event in made.events:
             if not terminal.do(event):
                 break
-        fault = terminal.end()
+        fault = (made.settled and terminal.settle()) or terminal.end()
     finally:
         terminal.close()
     return Outcome(fault, time.monotonic() - begun, terminal.output[-20_000:])
@@ -280,6 +290,17 @@ class _Terminal:
                 self._code, self._cpu = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
         return self._code is not None
 
+    def settle(self) -> str:
+        """Wait until the program has done what it was told; returns what is wrong, empty if nothing is."""
+        begun, used, quiet = time.monotonic(), _cpu_of(self.pid), 0
+        while not self._ended() and quiet < _QUIET_LOOKS:
+            self.read(_LOOK)
+            now = _cpu_of(self.pid)
+            quiet, used = quiet + 1 if now - used < _IDLE else 0, now
+            if time.monotonic() - begun > _WALL:
+                return f"never rests: {now:.1f} s of its own"
+        return ""
+
     def end(self) -> str:
         """Press Ctrl+C; returns what is wrong, empty if nothing is."""
         begun, used, asked = time.monotonic(), _cpu_of(self.pid), -1.0
@@ -341,18 +362,25 @@ def smaller(made: Storm, traces: Traces, tries: int = 60) -> Storm:
         while at < len(events) and tries:
             fewer = events[:at] + events[at + size :]
             tries -= 1
-            if run(Storm(made.seed, made.trace, made.size, made.answers, fewer), traces).fault:
+            if run(replace(made, events=fewer), traces).fault:
                 events = fewer
             else:
                 at += size
         size //= 2
-    return Storm(made.seed, made.trace, made.size, made.answers, events)
+    return replace(made, events=events)
 
 
 def read_storm(path: Path) -> Storm:
     """A storm from a file."""
     found = json.loads(path.read_text())
-    return Storm(found["seed"], found["trace"], tuple(found["size"]), found["answers"], found["events"])
+    return Storm(
+        found["seed"],
+        found["trace"],
+        tuple(found["size"]),
+        found["answers"],
+        found["events"],
+        found.get("settled", True),
+    )
 
 
 def main() -> int:

@@ -123,6 +123,30 @@ async def test_a_time_that_is_far_off_stops_nothing(tmp_path):
         assert driver.window[0] <= driver.state.cursor < driver.window[1]
 
 
+async def test_ctrl_c_overtakes_what_was_typed_before_it():
+    async with opened(session_of(load(FIXTURE))) as driver:
+        window = driver.window
+        driver.app.interrupted = True  # as soon as it has been read
+        for event in keys_of("wwddd\x03"):
+            driver.app.post_message(event)
+        await until(lambda: driver.app._exit)
+        assert driver.window == window
+    assert driver.app.return_code == 130
+
+
+async def test_what_runs_beside_is_not_written_down(monkeypatch):
+    workers = []
+
+    def changed(screen, event):
+        workers.append(event.worker)
+
+    monkeypatch.setattr(MainScreen, "on_worker_state_changed", changed, raising=False)
+    async with opened(session_of(load(FIXTURE))) as driver:
+        await driver.press("2", "4")
+    assert workers
+    assert all(len(worker.description) < 100 for worker in workers)
+
+
 # --- loading
 
 

@@ -107,6 +107,10 @@ class SteadyDriver(LinuxDriver):
     class Strange(Message):
         """The terminal sends bytes that are no UTF-8."""
 
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        super().__init__(app, **options)
+        self._for = app
+
     def start_application_mode(self) -> None:
         """Take the terminal over."""
         Guard.taken = True
@@ -138,6 +142,8 @@ class SteadyDriver(LinuxDriver):
                 os.kill(os.getpid(), signal.SIGHUP)
                 return
             for message in reader.read(data) if data else reader.rest():
+                if isinstance(message, events.Key) and message.key == "ctrl+c" and isinstance(self._for, PlainApp):
+                    self._for.interrupted = True  # whatever was typed before it need not be done any more
                 self.process_message(message)
             if reader.strange and not told:
                 told = True
@@ -184,6 +190,9 @@ class BareStrip(Strip):
 
 class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
     """An application that ends after an error in words of its own."""
+
+    interrupted = False
+    """Whether Ctrl+C has been read; it may still be behind other keys in the queue."""
 
     def bind_first(self, bindings: Iterable[Binding]) -> None:
         """Add ``bindings`` behind those that the class declares."""
