@@ -20,7 +20,6 @@ def joined(path: Path) -> list[tuple[str, int, int]]:
     trace = load(source)
     profile = Profile(trace, source)
     tables = profile.tables
-    assert tables is not None
     rows, cache = tables.kernel_rows, tables.cache_rows
     kernels, caches = tables.table("kernel_details").frame, tables.table("l2_cache").frame
     hosted = kernels["core"].fill_null("").is_in(["HCCL", "COMMUNICATION"])

@@ -7,15 +7,9 @@ from typing import Any
 from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.ingest.companions.files import Companions
 
-_KERNEL_COLUMNS = (
-    "Name", "Type", "OP State", "Accelerator Core", "Duration(us)", "Input Data Types", "Output Shapes",
-    "aic_mte2_ratio", "aiv_mte2_ratio", "mte2_ratio",
-)  # fmt: skip
-_MEMORY_COLUMNS = ("Component", "Total Allocated(MB)", "Total Reserved(MB)")
-
 
 def beside_of(companions: Companions | None) -> Beside:
-    """Settings, environment and tables in ``companions``."""
+    """Settings and environment in ``companions``."""
     if companions is None:
         return Beside()
     settings: dict[str, object] = {}
@@ -23,18 +17,7 @@ def beside_of(companions: Companions | None) -> Beside:
     for group in ("common_config", "experimental_config"):
         values = config.get(group) if isinstance(config, dict) else None
         settings.update(values if isinstance(values, dict) else {})
-    header = companions.columns("kernel_details.csv")
-    columns = [column for column in _KERNEL_COLUMNS if column in header]
-    kernels = (
-        [dict(zip(columns, cells, strict=True)) for cells in companions.rows("kernel_details.csv", *columns)]
-        if columns
-        else []
-    )
-    memory = [
-        dict(zip(_MEMORY_COLUMNS, cells, strict=True))
-        for cells in companions.rows("memory_record.csv", *_MEMORY_COLUMNS)
-    ]
-    return Beside(settings, _environment(companions), kernels, memory, companions.ranks, _groups(companions))
+    return Beside(settings, _environment(companions), companions.ranks, _groups(companions))
 
 
 def _groups(companions: Companions) -> dict[str, tuple[int, ...]]:

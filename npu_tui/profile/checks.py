@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.overlap.steps import Step, StepSums
 from npu_tui.analysis.work.apis import ApiSum
@@ -14,10 +12,9 @@ from npu_tui.analysis.work.communication import Collective
 from npu_tui.analysis.work.cross_check import Check, Figures, Key, cross_check
 from npu_tui.analysis.work.kernel_groups import kernel_groups
 from npu_tui.analysis.work.kernels import KernelTable
-from npu_tui.ingest.companions.communication import communication_times
-from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.schemas import API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
 from npu_tui.ingest.errors import InputError
+from npu_tui.profile.tables import Tables
 from npu_tui.trace.model import Trace
 
 _PER_CALL = 1
@@ -61,17 +58,16 @@ class Measured(Protocol):
         ...
 
 
-def checks_of(part: Measured, companions: Companions | None) -> list[Check]:
+def checks_of(part: Measured, tables: Tables) -> list[Check]:
     """A check for every file that lies beside the trace of ``part`` and that the trace has the figures for."""
-    if companions is None or not len(part.trace.slices):
+    if not len(part.trace.slices):
         return []
-    found = [
-        _operators(part, companions),
-        _apis(part, companions),
-        _steps(part, companions),
-        _kernels(part, companions),
-    ]
-    found.append(_collectives(part, companions))
+    makers = {
+        OPERATOR_TYPES.stem: _operators, API_CALLS.stem: _apis, STEPS.stem: _steps, KERNELS.stem: _kernels,
+    }  # fmt: skip
+    found = [check(part, tables) for stem, check in makers.items() if tables.has(stem)]
+    if tables.communication.state != "missing":
+        found.append(_collectives(part, tables))
     return [check for check in found if check is not None and check.rows]
 
 
@@ -87,9 +83,9 @@ def _rows(frame: Any, keys: tuple[str, ...], figures: tuple[str, ...]) -> dict[K
     return dict(found)
 
 
-def _operators(part: Measured, companions: Companions) -> Check | None:
+def _operators(part: Measured, tables: Tables) -> Check | None:
     table = part.kernel_table
-    theirs = _rows(companions.read(OPERATOR_TYPES).frame, ("type", "core"), ("count", "total"))
+    theirs = _rows(tables.table(OPERATOR_TYPES.stem).frame, ("type", "core"), ("count", "total"))
     theirs = {key: row for key, row in theirs.items() if key[1] not in _COLLECTIVES}
     if not len(table):
         return None
@@ -101,8 +97,8 @@ def _operators(part: Measured, companions: Companions) -> Check | None:
     return cross_check("op_statistic.csv", ours, theirs, {"total": 10 + _PER_CALL * most})
 
 
-def _apis(part: Measured, companions: Companions) -> Check | None:
-    theirs = _rows(companions.read(API_CALLS).frame, ("level", "name"), ("count", "total", "least", "most"))
+def _apis(part: Measured, tables: Tables) -> Check | None:
+    theirs = _rows(tables.table(API_CALLS.stem).frame, ("level", "name"), ("count", "total", "least", "most"))
     ours: dict[Key, Figures] = {
         (each.level, each.name): {
             "count": each.count, "total": each.total, "least": each.shortest, "most": each.longest,
@@ -114,9 +110,9 @@ def _apis(part: Measured, companions: Companions) -> Check | None:
     return cross_check("api_statistic.csv", ours, theirs, {"total": 10, "least": 1, "most": 1})
 
 
-def _steps(part: Measured, companions: Companions) -> Check | None:
+def _steps(part: Measured, tables: Tables) -> Check | None:
     names = ("computing", "exposed", "overlapped", "communication", "free", "bubble", "stage", "preparing")
-    theirs = _rows(companions.read(STEPS).frame, ("step",), names)
+    theirs = _rows(tables.table(STEPS.stem).frame, ("step",), names)
     ours: dict[Key, Figures] = {}
     for step, sums in part.step_sums:
         if len(sums) == 1:
@@ -137,32 +133,27 @@ def _steps(part: Measured, companions: Companions) -> Check | None:
     return cross_check("step_trace_time.csv", ours, theirs, limits)
 
 
-def _kernels(part: Measured, companions: Companions) -> Check | None:
-    """Every row by name and start; the writer may put a start one nanosecond away."""
-    trace, frame = part.trace, companions.read(KERNELS).frame
-    device = part.devices
-    busy = [each.compute | each.collective for each in device]
-    items = np.flatnonzero(np.logical_or.reduce(busy)) if busy else np.zeros(0, np.int64)
-    own: dict[tuple[str, int], int] = {}
-    for item in items.tolist():
-        own[trace.name_of(item), int(trace.slices.start[item])] = item
+def _kernels(part: Measured, tables: Tables) -> Check | None:
+    """Every row with the slice that it is joined to."""
+    length = tables.durations
     ours: dict[Key, Figures] = {}
     theirs: dict[Key, Figures] = {}
-    for row, (name, start, duration) in enumerate(frame.select("name", "start", "duration").iter_rows()):
+    for row, (name, start, duration) in enumerate(
+        tables.table(KERNELS.stem).frame.select("name", "start", "duration").iter_rows()
+    ):
         if name is None or start is None:
             continue
         key = name, str(row)
         theirs[key] = {"duration": duration}
-        at = start - trace.start_ns
-        item = next((own[name, at + away] for away in (0, -1, 1) if (name, at + away) in own), None)
-        if item is not None:
-            ours[key] = {"duration": int(trace.slices.end[item] - trace.slices.start[item])}
-    return cross_check("kernel_details.csv", ours, theirs, {"duration": 2 * _PER_CALL}) if len(items) else None
+        if row in length:
+            ours[key] = {"duration": length[row]}
+    busy = any(each.busy.any() for each in part.devices)
+    return cross_check("kernel_details.csv", ours, theirs, {"duration": 2 * _PER_CALL}) if busy else None
 
 
-def _collectives(part: Measured, companions: Companions) -> Check | None:
+def _collectives(part: Measured, tables: Tables) -> Check | None:
     names = ("elapsed", "wait", "transit", "synchronization", "idle")
-    frame = communication_times(companions.document_state("communication.json")).frame
+    frame = tables.communication.frame
     theirs = _rows(frame, ("name",), names)
     try:
         found = part.collectives

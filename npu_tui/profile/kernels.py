@@ -1,37 +1,50 @@
-"""The kernels of a profile joined with their rows of kernel_details.csv and l2_cache.csv."""
+"""The kernels of a profile with their rows of kernel_details and l2_cache, each read and joined once by ``Tables``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.work.kernels import Coded, KernelTable, from_trace, waits, with_details
+from npu_tui.analysis.work.kernels import RATIOS, Coded, KernelTable, from_trace, waits, with_details
 from npu_tui.analysis.work.operators import kernel_types
-from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.schemas import KERNELS, L2_CACHE
+from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.times import INVALID
+from npu_tui.profile.tables import Tables
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 
 _NONE = np.zeros(0, np.int64)
 _COLLECTIVES = ("HCCL", "COMMUNICATION")
 
 
-def kernels_of(trace: Trace, devices: list[DeviceSlices], companions: Companions | None) -> KernelTable:
-    """All kernels of ``devices`` by start; those of kernel_details.csv where the trace has none."""
+def kernels_of(trace: Trace, devices: list[DeviceSlices], tables: Tables) -> KernelTable:
+    """All kernels of ``devices`` by start; those of kernel_details where the trace has none."""
     items = np.flatnonzero(np.logical_or.reduce([each.compute for each in devices])) if devices else _NONE
-    table = _Table(companions)
     if not len(items):
-        return _from_rows(trace, table)
+        return _from_rows(trace, _Cells(tables))
     found = from_trace(trace, items, kernel_types(trace, items), _waits(trace, devices, items))
-    if not table.columns:
-        return found
-    row = table.rows_of(trace, found)
-    return with_details(found, row, table.columns, table.cells, table.hits(companions, row))
+    place = np.searchsorted(items, found.item)
+    if tables.has(KERNELS.stem):
+        cells = _Cells(tables)
+        found = with_details(found, tables.kernel_rows[place], cells.columns, cells.cells)
+    return replace(found, hit_rate=_hits(tables)[place]) if tables.has(L2_CACHE.stem) else found
+
+
+def _hits(tables: Tables) -> F64:
+    """The hit rate of L2 of every compute slice, not-a-number without one."""
+    try:
+        row = tables.cache_rows
+    except InputError:  # the ids of the tasks stand in a file that is gone
+        return np.full(len(tables.kernel_rows), np.nan)
+    rate = tables.table(L2_CACHE.stem).frame["hit_rate"].fill_null(np.nan).to_numpy()
+    return np.append(rate, np.nan)[row]
 
 
 def _waits(trace: Trace, devices: list[DeviceSlices], items: I64) -> I64:
@@ -44,11 +57,11 @@ def _waits(trace: Trace, devices: list[DeviceSlices], items: I64) -> I64:
     return found[items]
 
 
-class _Table:
-    """kernel_details.csv by the columns of its schema."""
+class _Cells:
+    """kernel_details by the columns of its schema."""
 
-    def __init__(self, companions: Companions | None) -> None:
-        reading = None if companions is None else companions.read(KERNELS)
+    def __init__(self, tables: Tables) -> None:
+        reading = tables.table(KERNELS.stem) if tables.has(KERNELS.stem) else None
         self._frame = None if reading is None or not len(reading.frame) else reading.frame
         self.columns: list[str] = [] if reading is None or self._frame is None else list(reading.headings)
 
@@ -64,39 +77,8 @@ class _Table:
             return np.zeros(0, np.int64)
         return self._frame[column].fill_null(INVALID).to_numpy().astype(np.int64)
 
-    def rows_of(self, trace: Trace, kernels: KernelTable) -> I64:
-        """The row of each kernel by name and start, which may differ by one nanosecond; -1 without one."""
-        starts = (self.whole("start") - trace.start_ns).tolist()
-        own = {key: row for row, key in enumerate(zip(self.cells("name") or [], starts, strict=False))}
-        names = [kernels.name.values[code] for code in kernels.name.code.tolist()]
-        found = np.full(len(kernels), -1, np.int64)
-        for k, (name, start) in enumerate(zip(names, kernels.start.tolist(), strict=True)):
-            for away in (0, -1, 1):
-                row = own.get((name, start + away))
-                if row is not None:
-                    found[k] = row
-                    break
-        return found
 
-    def hits(self, companions: Companions | None, row: I64) -> npt.NDArray[np.float64]:
-        """The hit rate of L2 of the kernels at ``row``, by stream, task and name."""
-        found = np.full(len(row), np.nan)
-        frame = None if companions is None else companions.read(L2_CACHE).frame
-        if frame is None or not len(frame):
-            return found
-        keys = zip(*(frame[column].to_list() for column in ("stream", "task", "name")), strict=True)
-        rates = dict(zip(keys, frame["hit_rate"].to_list(), strict=True))
-        streams, tasks, names = self.whole("stream"), self.whole("task"), self.cells("name")
-        if not len(streams) or not len(tasks) or names is None:
-            return found
-        for k in np.flatnonzero(row >= 0).tolist():
-            at = int(row[k])
-            rate = rates.get((int(streams[at]), int(tasks[at]), names[at]))
-            found[k] = np.nan if rate is None else rate
-        return found
-
-
-def _from_rows(trace: Trace, table: _Table) -> KernelTable:
+def _from_rows(trace: Trace, table: _Cells) -> KernelTable:
     """The kernels of kernel_details.csv alone, for a profile whose trace has none."""
     start, length = table.whole("start"), table.whole("duration")
     cores = table.cells("core") or [None] * len(start)
@@ -110,6 +92,6 @@ def _from_rows(trace: Trace, table: _Table) -> KernelTable:
     gap = waits(begin[own], begin[own] + length[own], begin[others], begin[others] + length[others])
     bare = KernelTable(
         np.full(len(own), -1, np.int64), begin[own], length[own], gap, names.taken(own), nothing, nothing, nothing,
-        nothing, nothing, nothing, unknown, unknown, {}, unknown,
+        nothing, nothing, nothing, unknown, unknown, dict.fromkeys(RATIOS, unknown), unknown,
     )  # fmt: skip
     return with_details(bare, own, table.columns, table.cells) if len(own) else bare

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from npu_tui.analysis.work.kernels import Coded
 from npu_tui.analysis.work.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, Memory, MemoryCurve, memory_curve
-from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.schemas import ALLOCATIONS, MEMORY, MODULES
+from npu_tui.profile.tables import Tables
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:
@@ -22,17 +22,16 @@ _MEGABYTE, _KILOBYTE = 2**20, 2**10
 _NOTHING = Allocations(Coded([], np.zeros(0, np.int64)), *(np.zeros(0, np.int64) for _ in range(3)))
 
 
-def memory_of(trace: Trace, companions: Companions | None) -> Memory:
+def memory_of(trace: Trace, tables: Tables) -> Memory:
     """What the files beside ``trace`` say of memory; empty where they are not there."""
-    if companions is None:
-        return Memory((), _NOTHING, ())
-    records, modules = companions.read(MEMORY).frame, companions.read(MODULES).frame
-    curves = [each for amount in AMOUNTS for each in _curves(records, amount, trace.start_ns)]
-    return Memory(
-        tuple(curves),
-        _allocations(companions.read(ALLOCATIONS).frame, trace.start_ns),
-        tuple(_curves(modules, "reserved", trace.start_ns)),
-    )
+    start = trace.start_ns
+    curves: list[MemoryCurve] = []
+    if tables.has(MEMORY.stem):
+        curves = [each for amount in AMOUNTS for each in _curves(tables.table(MEMORY.stem).frame, amount, start)]
+    modules = _curves(tables.table(MODULES.stem).frame, "reserved", start) if tables.has(MODULES.stem) else []
+    has = tables.has(ALLOCATIONS.stem)
+    allocations = _allocations(tables.table(ALLOCATIONS.stem).frame, start) if has else _NOTHING
+    return Memory(tuple(curves), allocations, tuple(modules))
 
 
 def _curves(frame: pl.DataFrame, amount: Amount, origin: int) -> list[MemoryCurve]:

@@ -23,7 +23,8 @@ from npu_tui.analysis.work.cross_check import Check
 from npu_tui.analysis.work.groups import with_own_args, with_ranks_of_job
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.kernels import KernelTable
-from npu_tui.analysis.work.operators import OperatorSum, kernel_types, operators
+from npu_tui.analysis.work.memory import Memory
+from npu_tui.analysis.work.operators import OperatorSum, operators
 from npu_tui.profile.selection import Selection
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -150,16 +151,10 @@ class ProfilePart:
     @once
     def kernels(self) -> Kernels:
         """The compute slices that start in the selection."""
-        order = [np.argsort(facts.kernels, kind="stable") for facts in self.facts]
-        if len(self.facts) == 1:
-            item = self.facts[0].kernels[order[0]]
-            types, code = self.facts[0].kernel_types
-            code = code[order[0]]
-        else:
-            item = np.sort(np.concatenate([facts.kernels for facts in self.facts] or [np.zeros(0, np.int64)]))
-            types, code = kernel_types(self.trace, item)
-        cores = self.profile.kernel_cores
-        return Kernels(item, types, code, None if cores is None else [cores.get(each) for each in item.tolist()])
+        item = np.sort(np.concatenate([facts.kernels for facts in self.facts] or [np.zeros(0, np.int64)]))
+        table, cores = self.profile.kernel_table.of_slices(item), self.profile.kernel_cores
+        own = None if cores is None else [cores[each] for each in item.tolist()]
+        return Kernels(item, table.type.values, table.type.code, own)
 
     @once
     def operators(self) -> list[OperatorSum]:
@@ -173,12 +168,22 @@ class ProfilePart:
         table = self.profile.kernel_table
         return table if self.window == EVERYTHING else table.taken(np.flatnonzero(self.window.holds(table.start)))
 
+    @property
+    def all_kernels(self) -> KernelTable:
+        """Every kernel of the trace with what its row of kernel_details.csv says."""
+        return self.profile.kernel_table
+
+    @property
+    def memory(self) -> Memory:
+        """Memory of the device over all the time, as the files beside the trace tell."""
+        return self.profile.memory
+
     @once
     def checks(self) -> list[Check]:
         """Our figures of the selection against the profiler's files, which are about everything."""
         from npu_tui.profile.checks import checks_of  # not needed for the first picture
 
-        return checks_of(self, self.profile.companions) if self.window == EVERYTHING else []
+        return checks_of(self, self.profile.tables) if self.window == EVERYTHING else []
 
     @once
     def apis(self) -> list[ApiSum]:

@@ -28,8 +28,8 @@ from npu_tui.analysis.work.host_operators import HostOperators, host_operators
 from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.analysis.work.link_matrix import PairSum, pair_sums
 from npu_tui.analysis.work.memory import Memory
-from npu_tui.ingest.companions.communication import communication_matrix
 from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.companions.schemas import KERNELS
 from npu_tui.ingest.source.find import Source
 from npu_tui.profile.beside import beside_of
 from npu_tui.profile.kernels import kernels_of
@@ -123,9 +123,12 @@ class Profile:
         return Companions(self.source.folder)
 
     @once
-    def tables(self) -> Tables | None:
-        """The tables beside the trace and their rows joined to its slices, None where there is nothing beside it."""
-        return None if self.companions is None else Tables(self.companions, self.trace, np.flatnonzero(self.compute))
+    def tables(self) -> Tables:
+        """The tables beside the trace, all of them read and joined to its slices here and nowhere else."""
+        collective = np.zeros(len(self.trace.slices), np.bool_)
+        for device in self.device_slices:
+            collective |= device.collective
+        return Tables(self.companions, self.trace, np.flatnonzero(self.compute), np.flatnonzero(collective))
 
     @once
     def beside(self) -> Beside:
@@ -135,29 +138,26 @@ class Profile:
     @once
     def kernel_cores(self) -> dict[int, str | None] | None:
         """The Accelerator Core of every compute slice, as kernel_details.csv has it; None without that file."""
-        items = np.flatnonzero(self.compute)
-        found = None if self.companions is None else self.companions.kernel_cores(self.trace, items)
-        return None if found is None else dict(zip(items.tolist(), found, strict=True))
+        if not self.tables.has(KERNELS.stem) or not len(self.tables.table(KERNELS.stem).frame):
+            return None
+        table = self.kernel_table
+        return {item: table.core.at(k) for k, item in enumerate(table.item.tolist()) if item >= 0}
 
     @once
     def memory(self) -> Memory:
         """Memory of the device over time and what was allocated, as the files beside the trace tell."""
-        return memory_of(self.trace, self.companions)
+        return memory_of(self.trace, self.tables)
 
     @once
     def link_matrix(self) -> list[PairSum]:
         """What went from rank to rank, by communication_matrix.json; empty without it."""
-        if self.companions is None:
-            return []
-        frame = communication_matrix(self.companions.document_state("communication_matrix.json")).frame
-        return pair_sums(
-            frame.select("name", "group", "source", "target", "transport", "size_mb", "transit").iter_rows()
-        )
+        columns = ("name", "group", "source", "target", "transport", "size_mb", "transit")
+        return pair_sums(self.tables.matrix.frame.select(*columns).iter_rows())
 
     @once
     def kernel_table(self) -> KernelTable:
         """Every kernel with what its row of kernel_details.csv says."""
-        return kernels_of(self.trace, self.device_slices, self.companions)
+        return kernels_of(self.trace, self.device_slices, self.tables)
 
     @once
     def profiler_level(self) -> int | None:

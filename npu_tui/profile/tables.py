@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.device import is_group_lane
 from npu_tui.analysis.work.joins import (
     kernels_allocated_for,
     operations_at,
@@ -25,6 +25,7 @@ from npu_tui.ingest.companions.communication import (
 from npu_tui.ingest.companions.documents import Document
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.reading import Reading
+from npu_tui.ingest.companions.schema import Schema
 from npu_tui.ingest.companions.schemas import ALLOCATIONS, KERNELS, L2_CACHE, SCHEMAS
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -36,26 +37,39 @@ I64 = npt.NDArray[np.int64]
 
 
 class Tables:
-    """What ``companions`` hold beside ``trace``, whose compute slices are ``kernels``, ascending.
+    """What ``companions`` (None where there is no folder to look into) hold beside ``trace``.
 
-    Joins raise ``InputError`` where they need args and the file of the trace is gone.
+    ``kernels`` are the compute slices of the trace and ``collectives`` those of its group lanes, both ascending. Joins
+    raise ``InputError`` where they need args and the file of the trace is gone.
     """
 
-    def __init__(self, companions: Companions, trace: Trace, kernels: I64) -> None:
+    def __init__(self, companions: Companions | None, trace: Trace, kernels: I64, collectives: I64) -> None:
         self._companions = companions
         self._trace = trace
         self._kernels = kernels
+        self._collectives = collectives
         self._read: dict[str, Reading] = {}
+        self._lock = Lock()
 
     def table(self, stem: str) -> Reading:
         """The table ``stem``, one of ``SCHEMAS``, such as ``kernel_details``."""
-        if stem not in self._read:
-            self._read[stem] = self._companions.read(SCHEMAS[stem])
-        return self._read[stem]
+        with self._lock:
+            if stem not in self._read:
+                self._read[stem] = (
+                    self._companions.read(SCHEMAS[stem]) if self._companions is not None else absent(SCHEMAS[stem])
+                )
+            return self._read[stem]
+
+    def has(self, stem: str) -> bool:
+        """Whether there is a table ``stem``, whatever is in it; nothing is read for the answer."""
+        return self._companions is not None and self._companions.has(SCHEMAS[stem])
+
+    def _document(self, name: str) -> Document:
+        return self._companions.document_state(name) if self._companions is not None else Document("missing")
 
     @once
     def _communication(self) -> Document:
-        return self._companions.document_state("communication.json")
+        return self._document("communication.json")
 
     @once
     def communication(self) -> Reading:
@@ -75,23 +89,37 @@ class Tables:
     @once
     def matrix(self) -> Reading:
         """What went between every pair of ranks."""
-        return communication_matrix(self._companions.document_state("communication_matrix.json"))
+        return communication_matrix(self._document("communication_matrix.json"))
 
     @once
     def kernel_rows(self) -> I64:
         """For every compute slice its row of kernel_details, -1 without one."""
+        return self._rows_of(self._kernels)
+
+    @once
+    def collective_rows(self) -> I64:
+        """For every collective its row of kernel_details, -1 without one."""
+        return self._rows_of(self._collectives)
+
+    def _rows_of(self, items: I64) -> I64:
+        if not self.has(KERNELS.stem):
+            return np.full(len(items), -1, np.int64)
         frame = self.table(KERNELS.stem).frame
-        return rows_of_kernels(self._trace, self._kernels, frame["name"].to_list(), _whole(frame, "start"))
+        return rows_of_kernels(self._trace, items, frame["name"].to_list(), _whole(frame, "start"))
+
+    @once
+    def durations(self) -> dict[int, int]:
+        """The length (ns) of the slice that each row of kernel_details is joined to, by row."""
+        items = np.concatenate([self._kernels, self._collectives])
+        rows = np.concatenate([self.kernel_rows, self.collective_rows])
+        length = self._trace.slices.end[items] - self._trace.slices.start[items]
+        return {row: time for row, time in zip(rows.tolist(), length.tolist(), strict=True) if row >= 0}
 
     @once
     def collective_slices(self) -> I64:
         """For every row of ``communication`` its slice on a group lane, -1 without one."""
-        layers = [layer for layer in self._trace.layers if layer.kind == "communication"]
-        lanes = [self._trace.lanes[lane] for layer in layers for lane in layer.lanes]
-        found = [np.arange(lane.first, lane.last, dtype=np.int64) for lane in lanes if is_group_lane(lane.name)]
-        items = np.concatenate(found) if found else np.zeros(0, np.int64)
         frame = self.communication.frame
-        return slices_of_collectives(self._trace, items, frame["name"].to_list(), _whole(frame, "start"))
+        return slices_of_collectives(self._trace, self._collectives, frame["name"].to_list(), _whole(frame, "start"))
 
     @once
     def allocating_slices(self) -> I64:
@@ -103,17 +131,31 @@ class Tables:
 
     @once
     def cache_rows(self) -> I64:
-        """For every compute slice its row of l2_cache, by stream and task; -1 without one."""
-        cache, kernels = self.table(L2_CACHE.stem).frame, self.table(KERNELS.stem)
-        if not len(cache):
+        """For every compute slice its row of l2_cache, by stream, task and name; -1 without one."""
+        if not self.has(L2_CACHE.stem) or not len(self.table(L2_CACHE.stem).frame):
             return np.full(len(self._kernels), -1, np.int64)
+        cache, kernels = self.table(L2_CACHE.stem).frame, self.table(KERNELS.stem)
         if "task" in kernels.headings:
             row = self.kernel_rows
             task = np.where(row >= 0, np.append(_whole(kernels.frame, "task"), -1)[row], -1)
             stream = np.where(row >= 0, np.append(_whole(kernels.frame, "stream"), -1)[row], -1)
         else:
             task, stream = task_ids(self._trace, self._kernels), self._trace.slices.stream[self._kernels]
-        return rows_of_tasks(stream, task, _whole(cache, "stream"), _whole(cache, "task"))
+        order = np.argsort(self._trace.slices.start[self._kernels], kind="stable")
+        names = [self._trace.name_of(item) for item in self._kernels[order].tolist()]
+        found = np.full(len(self._kernels), -1, np.int64)
+        found[order] = rows_of_tasks(
+            (stream[order], task[order], names),
+            (_whole(cache, "stream"), _whole(cache, "task"), cache["name"].to_list()),
+        )
+        return found
+
+
+def absent(schema: Schema) -> Reading:
+    """The reading of a table that is not there."""
+    from npu_tui.ingest.companions.csv_table import empty_frame
+
+    return Reading(f"{schema.stem}.csv", "missing", empty_frame(schema))
 
 
 def _whole(frame: pl.DataFrame, column: str) -> I64:

@@ -33,8 +33,18 @@ def test_kernels_by_name_and_start() -> None:
 
 
 def test_tasks_and_kernels_of_cann() -> None:
-    pairs = (np.array([1, 1, 2]), np.array([5, 6, 5]))
-    assert rows_of_tasks(np.array([2, 1, 9]), np.array([5, 6, 5]), *pairs).tolist() == [2, 1, -1]
+    rows = np.array([1, 1, 2, 3]), np.array([5, 6, 5, 5]), ["a", "b", "c", None]
+    tasks = np.array([2, 1, 9, 2, 3]), np.array([5, 6, 5, 5, 5]), ["c", "b", "c", "other", "any"]
+    assert rows_of_tasks(tasks, rows).tolist() == [2, 1, -1, -1, 3]
+
+
+def test_ids_that_come_again() -> None:
+    rows = np.array([1, 1, 2, 4, 4]), np.array([5, 5, 5, 5, 5]), ["a", "a", "c", "d", "d"]
+    tasks = np.array([1, 2, 2, 1, 4, 4, 4]), np.full(7, 5), ["a", "c", "c", "a", "d", "d", "d"]
+    assert rows_of_tasks(tasks, rows).tolist() == [0, 2, 2, 1, -1, -1, -1]
+
+
+def test_kernels_of_cann() -> None:
     trace = load(HEALTHY)
     item = len(trace.slices) - 1
     names = [f"cann::{trace.name_of(item)}_in_1", trace.name_of(item), None, "cann::nothing"]
@@ -48,7 +58,6 @@ def test_every_row_of_a_real_profile_is_joined(path: str) -> None:
     source = find_source(REAL / f"{path}_ascend_pt")
     profile = Profile(load(source), source)
     tables = profile.tables
-    assert tables is not None
     assert len(tables.kernel_rows) == 187
     assert (tables.kernel_rows >= 0).all()
     frame = tables.table("kernel_details").frame
@@ -77,6 +86,5 @@ def test_a_folder_without_a_trace_opens(tmp_path: Path) -> None:
         assert profile.kind == "profile_directory"
         assert [each.code for each in profile.trace.health.warnings] == ["odd.no_trace"]
         assert len(profile.trace.slices) == 0
-        assert profile.tables is not None
         assert profile.tables.table("op_statistic").frame["total"].to_list() == [5500]
         assert len(profile.tables.kernel_rows) == 0

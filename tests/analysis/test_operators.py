@@ -44,9 +44,10 @@ def test_op_statistic(level1: Sample) -> None:
     trace = level1.trace
     (device,) = device_slices(trace)
     items = np.flatnonzero(device.compute)
-    companions = profile_of(trace).companions
-    assert companions is not None
-    found = {(row.type, row.core): row for row in operators(trace, items, companions.kernel_cores(trace, items))}
+    cores = profile_of(trace).kernel_cores
+    assert cores is not None
+    own = [cores[item] for item in items.tolist()]
+    found = {(row.type, row.core): row for row in operators(trace, items, own)}
     rows = {(row["OP Type"], row["Core Type"]): row for row in rows_of(level1.file.with_name("op_statistic.csv"))}
     assert len(rows) == 33
     assert found.keys() == rows.keys()
@@ -84,15 +85,14 @@ def test_every_kernel_has_its_row(profile: Sample) -> None:
     trace = profile.trace
     (device,) = device_slices(trace)
     items = np.flatnonzero(device.compute)
-    companions = profile_of(trace).companions
-    assert companions is not None
     expected = {
         (row["Name"], row["Start Time(us)"]): row["Accelerator Core"]
         for row in rows_of(profile.file.with_name("kernel_details.csv"))
     }
-    cores = companions.kernel_cores(trace, items)
+    cores = profile_of(trace).kernel_cores
     assert cores is not None
-    for item, core in zip(items.tolist(), cores, strict=True):
+    for item in items.tolist():
+        core = cores[item]
         start = int(trace.slices.start[item]) + trace.start_ns
         keys = [(trace.name_of(item), f"{near // 1000}.{near % 1000:03d}") for near in (start, start - 1, start + 1)]
         row = next(expected[key] for key in keys if key in expected)

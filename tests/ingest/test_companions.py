@@ -76,10 +76,11 @@ def test_cores_by_name_and_start(tmp_path: Path) -> None:
         lines.append(f"20,{trace.name_of(item)},T,{core},{start // 1000}.{start % 1000:03d}\t,5")
     (output / "kernel_details.csv").write_text("\r\n".join(lines) + "\r\n")
     for path in (file, tmp_path / "profile", output / "trace_view.json.gz"):
-        found = profile_at(path).companions
-        assert found is not None
-        assert found.profiler_level == 1
-        assert found.kernel_cores(trace, items) == ["AI_CORE", "MIX_AIC", None, None]
+        profile = profile_at(path)
+        cores = profile.kernel_cores
+        assert profile.profiler_level == 1
+        assert cores is not None
+        assert [cores[item] for item in items.tolist()] == ["AI_CORE", "MIX_AIC", None, None]
 
 
 def test_args_of_many_events_are_those_of_each(tmp_path: Path) -> None:

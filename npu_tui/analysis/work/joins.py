@@ -129,11 +129,30 @@ def kernels_allocated_for(trace: Trace, kernels: I64, names: Sequence[str | None
     return found
 
 
-def rows_of_tasks(stream: I64, task: I64, of_stream: I64, of_task: I64) -> I64:
-    """For each (stream, task) the row of the table with the same two, the last one where ids came again; -1 without."""
-    known = {pair: row for row, pair in enumerate(zip(of_stream.tolist(), of_task.tolist(), strict=True))}
-    pairs = zip(stream.tolist(), task.tolist(), strict=True)
-    return np.array([known.get(pair, -1) for pair in pairs], np.int64)
+Tasks = tuple[I64, I64, Sequence[str | None]]
+"""Stream, task and name of each of them."""
+
+
+def rows_of_tasks(tasks: Tasks, rows: Tasks) -> I64:
+    """For each of ``tasks``, by start, its row of a table, -1 without one; (tasks,).
+
+    A row without a name is that of any. Ids come again in a long run: as many rows as tasks of the same ids and name
+    belong to each other in turn, one row to all of them, and of any other number nobody knows which.
+    """
+    known: dict[tuple[int, int, str | None], list[int]] = {}
+    for row, (stream, task, name) in enumerate(zip(rows[0].tolist(), rows[1].tolist(), rows[2], strict=True)):
+        known.setdefault((stream, task, name), []).append(row)
+    alike: dict[tuple[int, int, str | None], list[int]] = {}
+    for place, (stream, task, name) in enumerate(zip(tasks[0].tolist(), tasks[1].tolist(), tasks[2], strict=True)):
+        key = (stream, task, name) if (stream, task, name) in known else (stream, task, None)
+        if key in known:
+            alike.setdefault(key, []).append(place)
+    found = np.full(len(tasks[0]), -1, np.int64)
+    for key, places in alike.items():
+        own = known[key]
+        if len(own) in (1, len(places)):
+            found[places] = own
+    return found
 
 
 def task_ids(trace: Trace, items: I64) -> I64:

@@ -45,6 +45,11 @@ class Coded:
         code = int(self.code[index])
         return None if code < 0 else self.values[code]
 
+    def where(self, rule: Callable[[str], bool]) -> Bools:
+        """Which kernels have a text that fulfils ``rule``; (n,)."""
+        found = np.array([rule(value) for value in self.values] + [False], np.bool_)
+        return found[self.code]
+
     def taken(self, index: I64) -> Coded:
         """The texts of the kernels at ``index``."""
         return Coded(self.values, self.code[index])
@@ -91,6 +96,11 @@ class KernelTable:
         found: F64 = np.divide(self.bytes, self.duration, out=np.full(len(self), np.nan), where=self.duration > 0)
         return found
 
+    def of_slices(self, items: I64) -> KernelTable:
+        """The kernels that the slices ``items`` are, in their order; each of them is one of the table."""
+        order = np.argsort(self.item, kind="stable")
+        return self.taken(order[np.searchsorted(self.item[order], items)])
+
     def taken(self, index: I64) -> KernelTable:
         """The kernels at ``index``."""
         return KernelTable(
@@ -100,6 +110,12 @@ class KernelTable:
             {name: values[index] for name, values in self.ratios.items()}, self.hit_rate[index],
             {name: coded.taken(index) for name, coded in self.details.items()},
         )  # fmt: skip
+
+    def measured(self, column: str) -> F64:
+        """The numbers in ``column`` of kernel_details.csv, not-a-number where there is none; (n,)."""
+        if column not in self.details:
+            return np.full(len(self), np.nan)
+        return _numbers(self.details[column])
 
     def outliers(self) -> Bools:
         """Which kernels took far longer than others of their type and shapes; (n,).
@@ -166,8 +182,8 @@ def waits(start: I64, end: I64, other_start: I64, other_end: I64) -> I64:
     return gap[: len(start)]
 
 
-def clean_shapes(text: str | None) -> str | None:
-    """Shapes as they are read: without the quotes that protect them from spreadsheets."""
+def unquoted(text: str | None) -> str | None:
+    """Shapes and types as they are read: without the quotes that protect them from spreadsheets."""
     if text is None:
         return None
     return text.replace('"', "").strip() or None
@@ -235,13 +251,8 @@ Cells = Callable[[str], Sequence[str | None] | None]
 """Gives the cells of a column by its name, None where the file has no such column."""
 
 
-def with_details(
-    kernels: KernelTable, row: I64, columns: Sequence[str], cells: Cells, hits: F64 | None = None
-) -> KernelTable:
-    """``kernels`` with what their rows of kernel_details.csv say; ``row`` is that of each, -1 without one; (n,).
-
-    ``hits`` are the hit rates of L2 where l2_cache.csv has them.
-    """
+def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: Cells) -> KernelTable:
+    """``kernels`` with what their rows of kernel_details.csv say; ``row`` is that of each, -1 without one; (n,)."""
     known = row >= 0
     coded: dict[str, Coded] = {}
 
@@ -256,12 +267,10 @@ def with_details(
         return coded[column]
 
     def number(column: str) -> F64:
-        found = text(column)
-        values = np.array([_number(value) for value in found.values] + [np.nan])
-        return np.asarray(values[found.code], np.float64)
+        return _numbers(text(column))
 
-    shapes, outputs = text("input_shapes", clean_shapes), text("output_shapes", clean_shapes)
-    dtypes, kinds = text("input_types"), text("output_types")
+    shapes, outputs = text("input_shapes", unquoted), text("output_shapes", unquoted)
+    dtypes, kinds = text("input_types", unquoted), text("output_types", unquoted)
     ratios = {}
     for name, choices in RATIOS.items():
         found = [number(column) for column in choices if column in columns]
@@ -279,12 +288,12 @@ def with_details(
         core,
         shapes,
         dtypes,
-        text("input_formats"),
+        text("input_formats", unquoted),
         outputs,
         number("block_dim"),
         _bytes(shapes, dtypes) + _bytes(outputs, kinds),
         ratios,
-        np.full(len(row), np.nan) if hits is None else hits,
+        kernels.hit_rate,
         details,
     )
 
@@ -308,6 +317,11 @@ def _bytes(shapes: Coded, dtypes: Coded) -> F64:
         for value in distinct.tolist()
     ]
     return np.array(found, np.float64)[of] if len(found) else np.zeros(0)
+
+
+def _numbers(texts: Coded) -> F64:
+    values = np.array([_number(value) for value in texts.values] + [np.nan])
+    return np.asarray(values[texts.code], np.float64)
 
 
 def _number(text: str) -> float:

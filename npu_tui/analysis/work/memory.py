@@ -80,6 +80,19 @@ class Memory:
         """Whether any file told anything."""
         return bool(self.curves or self.modules or len(self.allocations))
 
+    def all(self, amount: Amount) -> list[MemoryCurve]:
+        """The curves of ``amount``, of every component and of the process."""
+        return [each for each in self.curves if each.amount == amount]
+
+    def fullest(self) -> tuple[int, int, int] | None:
+        """When the allocator had reserved the most, ns, how much, and the most that was allocated of it then."""
+        reserved, allocated = self.curve("reserved"), self.curve("allocated")
+        if reserved is None or allocated is None:
+            return None
+        at = reserved.time[reserved.value == reserved.peak[1]]
+        held = _held(allocated, at[at >= allocated.time[0]])
+        return reserved.peak[0], reserved.peak[1], int(held.max(initial=0))
+
     def curve(self, amount: Amount) -> MemoryCurve | None:
         """The curve of the framework's allocator, the largest component that is not the process itself."""
         own = [each for each in self.curves if each.amount == amount and each.component != APP]

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import orjson
 
 from npu_tui.ingest.companions.documents import Document, read_document
-from npu_tui.ingest.companions.reading import Reading
+from npu_tui.ingest.companions.reading import Reading, find_file
 from npu_tui.ingest.companions.schema import Schema
-from npu_tui.ingest.times import INVALID, parse_times
-from npu_tui.trace.model import Trace
 
 _INFO = re.compile(r"profiler_info(?:_(\d{1,5}))?\.json")
 _LEVEL = re.compile(r"Level(\d)")
@@ -62,6 +58,13 @@ class Companions:
                 return [cell.strip() for cell in next(csv.reader(lines), [])]
         except (OSError, csv.Error):
             return []
+
+    def has(self, schema: Schema) -> bool:
+        """Whether there is a table of ``schema``, readable or not."""
+        try:
+            return find_file(self.folder, schema.stem).exists()
+        except OSError:
+            return False
 
     def read(self, schema: Schema) -> Reading:
         """The table of ``schema`` in typed columns, read again each time; what is wrong with it is told with it."""
@@ -113,33 +116,6 @@ class Companions:
             settings = settings.get(key) if isinstance(settings, dict) else None
         match = _LEVEL.fullmatch(settings.rpartition(".")[2]) if isinstance(settings, str) else None
         return int(match[1]) if match else None
-
-    def kernel_cores(self, trace: Trace, items: npt.NDArray[np.int64]) -> list[str | None] | None:
-        """The ``Accelerator Core`` of the kernels ``items`` in kernel_details.csv; None without that file.
-
-        Rows belong to slices by name and start, which may differ by one nanosecond; a kernel without a row has None.
-        """
-        rows = list(self.rows("kernel_details.csv", "Name", "Start Time(us)", "Accelerator Core"))
-        if not rows:
-            return None
-        starts = parse_times([start or "" for _, start, _ in rows])
-        cores = {
-            (name, start): core
-            for (name, _, core), start in zip(rows, starts.tolist(), strict=True)
-            if start != INVALID
-        }
-        names = [trace.names[code] for code in trace.slices.name[items].tolist()]
-        return _joined(cores, names, (trace.slices.start[items] + trace.start_ns).tolist())
-
-
-def _joined(
-    cores: dict[tuple[str | None, int], str | None], names: Sequence[str], starts: Sequence[int]
-) -> list[str | None]:
-    found: list[str | None] = []
-    for name, start in zip(names, starts, strict=True):
-        keys = ((name, start), (name, start - 1), (name, start + 1))
-        found.append(next((cores[key] for key in keys if key in cores), None))
-    return found
 
 
 def _cell(cells: list[str], at: int) -> str | None:

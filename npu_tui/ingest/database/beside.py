@@ -25,6 +25,7 @@ from npu_tui.ingest.database.rows import Tables, as_text
 from npu_tui.ingest.errors import InputError
 
 _ANALYSIS = "analysis.db"
+_STEP_TABLE = "step_trace_time"
 _ENVIRONMENT = "ENV_VARIABLES"
 _MISSING = ("", "N/A")
 
@@ -80,6 +81,15 @@ class DatabaseCompanions(Companions):
             return Companions.columns(self, name)
         return list(dict.fromkeys(column for cells in held for column in cells))
 
+    def has(self, schema: Schema) -> bool:
+        """Whether a database or the folder has a table of ``schema``."""
+        wanted, rows = _FILES.get(f"{schema.stem}.csv", ((), None))
+        if rows is not None and _with_tables(self.path, lambda tables: tables.find(*wanted) is not None):
+            return True
+        return (schema.stem == _STEP_TABLE and self._rows_of(f"{_STEP_TABLE}.csv") is not None) or Companions.has(
+            self, schema
+        )
+
     def read(self, schema: Schema) -> Reading:
         """The table of ``schema``, of the databases where they have one."""
         held = self._rows_of(f"{schema.stem}.csv")
@@ -110,7 +120,7 @@ class DatabaseCompanions(Companions):
         """The rows of ``name`` where a database has a table for them, read once."""
         if name not in self._held:
             found: list[Cells] | None = None
-            if name == "step_trace_time.csv":
+            if name == f"{_STEP_TABLE}.csv":
                 found = _with_tables(self.folder / _ANALYSIS, _step_rows)
             elif name in _FILES:
                 wanted, rows = _FILES[name]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
+import numpy as np
 from generate import build
 from measured import profile_at
 from situations import Situation
@@ -19,8 +21,19 @@ from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.ingest.build.trace import build_trace
+from npu_tui.ingest.companions.csv_table import table_of
+from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.companions.reading import Reading
+from npu_tui.ingest.companions.schema import Schema
+from npu_tui.ingest.companions.schemas import KERNELS, MEMORY
+from npu_tui.ingest.json.whole_columns import Gathered
+from npu_tui.profile.kernels import kernels_of
+from npu_tui.profile.memory import memory_of
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
+from npu_tui.profile.tables import Tables
+from npu_tui.trace.model import Health
 
 
 def measured(
@@ -61,19 +74,57 @@ def check(wanted: str, facts: Facts) -> Draft | Skipped | None:
     return rule(wanted).check(facts)
 
 
-def facts_of(found: ProfilePart, beside: Beside | None = None, thresholds: Thresholds | None = None) -> Facts:
-    """The facts of the only device, with other files beside the trace or other thresholds."""
+Cells = dict[str, "str | None"]
+
+
+def facts_of(
+    found: ProfilePart,
+    beside: Beside | None = None,
+    thresholds: Thresholds | None = None,
+    kernels: Sequence[Cells] | None = None,
+    memory: Sequence[Cells] | None = None,
+) -> Facts:
+    """The facts of the only device, with other files beside the trace or other thresholds.
+
+    ``kernels`` and ``memory`` are rows of kernel_details.csv and memory_record.csv by their headings.
+    """
     (device,) = found.profile.devices
-    return Facts(device, cast(Shared, _Other(found, beside or found.beside, thresholds or found.thresholds)))
+    values: dict[str, object] = {
+        "beside": beside or found.beside, "thresholds": thresholds or found.thresholds,
+    }  # fmt: skip
+    bare = build_trace(Gathered(), "rows", (), None, Health())
+    if kernels is not None:
+        rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]
+        values["all_kernels"] = kernels_of(bare, [], Tables(_Rows(KERNELS, rows), bare, NONE, NONE))
+    if memory is not None:
+        rows = [{"Timestamp(us)": f"{k + 1}.000", **row} for k, row in enumerate(memory)]
+        values["memory"] = memory_of(bare, Tables(_Rows(MEMORY, rows), bare, NONE, NONE))
+    return Facts(device, cast(Shared, _Other(found, values)))
+
+
+NONE = np.zeros(0, np.int64)
+
+
+class _Rows(Companions):
+    """A folder with one table."""
+
+    def __init__(self, schema: Schema, rows: Sequence[Cells]) -> None:
+        super().__init__(Path())
+        object.__setattr__(self, "table_of_rows", (schema, rows))
+
+    def has(self, schema: Schema) -> bool:
+        return schema is self.table_of_rows[0]
+
+    def read(self, schema: Schema) -> Reading:
+        return table_of(*self.table_of_rows)
 
 
 class _Other:
-    """What ``found`` has, but for what lies beside it and its thresholds."""
+    """What ``found`` has, but for ``values``."""
 
-    def __init__(self, found: ProfilePart, beside: Beside, thresholds: Thresholds) -> None:
+    def __init__(self, found: ProfilePart, values: dict[str, object]) -> None:
         self._found = found
-        self.beside = beside
-        self.thresholds = thresholds
+        self.__dict__.update(values)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._found, name)

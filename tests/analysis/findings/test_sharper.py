@@ -11,7 +11,7 @@ from jobs import by_id, check, facts_of, job, measured
 from launcher import Launcher
 from troubled import TROUBLED
 
-from npu_tui.analysis.findings.facts.beside import Beside
+from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.ladder import steps_of
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.thresholds import Thresholds
@@ -38,28 +38,27 @@ def test_kernels_at_the_idle_clock_are_slow() -> None:
     assert draft.title.args["drop"] > 0.5
 
 
-def memory(**reserved: str) -> Beside:
-    return Beside(
-        memory=[
-            {"Component": name, "Total Reserved(MB)": value, "Total Allocated(MB)": value}
-            for name, value in reserved.items()
-        ]
-    )
+def filled(**reserved: str) -> Facts:
+    rows: list[dict[str, str | None]] = [
+        {"Component": name, "Total Reserved(MB)": value, "Total Allocated(MB)": value}
+        for name, value in reserved.items()
+    ]
+    return facts_of(job("healthy"), memory=rows)
 
 
 def test_memory_that_is_nearly_full() -> None:
-    full = check("MEM.PRESSURE", facts_of(job("healthy"), memory(PTA="61440")))
+    full = check("MEM.PRESSURE", filled(PTA="61440"))
     assert isinstance(full, Draft)
     assert (full.severity, full.title.args["capacity"]) == ("medium", 64.0)
-    assert check("MEM.PRESSURE", facts_of(job("healthy"), memory(PTA="50000"))) is None
-    small = check("MEM.PRESSURE", facts_of(job("healthy"), memory(PTA="100", APP="30000")))
+    assert check("MEM.PRESSURE", filled(PTA="50000")) is None
+    small = check("MEM.PRESSURE", filled(PTA="100", APP="30000"))
     assert isinstance(small, Draft)
     assert small.severity == "info"  # a small device that is full, or a large one that is half full
 
 
 def test_the_mte2_ratio_of_older_chips_has_no_prefix() -> None:
     row = {"Name": "k", "Type": "Add", "Accelerator Core": "AI_CORE", "Duration(us)": "100", "mte2_ratio": "0.9"}
-    draft = check("MEM.BW", facts_of(job("healthy"), Beside(kernels=[row])))
+    draft = check("MEM.BW", facts_of(job("healthy"), kernels=[row]))
     assert isinstance(draft, Draft)
 
 

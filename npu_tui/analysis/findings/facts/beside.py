@@ -13,31 +13,27 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import Window
 from npu_tui.analysis.work.communication import Collective, PlaneArgs
 from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.analysis.work.kernels import KernelTable
+from npu_tui.analysis.work.memory import Memory
 from npu_tui.trace.model import Trace
-
-Cells = dict[str, str | None]
 
 Input = Literal[
     "device", "links", "overlap", "cann", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
     "metadata", "memory",
 ]  # fmt: skip
-
 """What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """What stands beside the trace: settings of the profiler, environment of the job, tables of the same profile.
+    """What stands beside the trace: settings of the profiler and environment of the job.
 
-    None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``kernels`` the
-    rows of kernel_details.csv, ``memory`` those of memory_record.csv, ``ranks`` those whose profiles lie in the same
-    folder, ``groups`` the ranks of the job in every group by its name.
+    None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``ranks`` those
+    whose profiles lie in the same folder, ``groups`` the ranks of the job in every group by its name.
     """
 
     settings: Mapping[str, object] = field(default_factory=dict)
     environment: Mapping[str, str] | None = None
-    kernels: Sequence[Cells] = ()
-    memory: Sequence[Cells] = ()
     ranks: tuple[int, ...] = ()
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -91,6 +87,16 @@ class Shared(Protocol):
     @property
     def hosts(self) -> HostOperators:
         """The operations of the framework, of the whole trace."""
+        ...
+
+    @property
+    def all_kernels(self) -> KernelTable:
+        """The kernels of the whole trace with their rows of kernel_details.csv."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """Memory of the device over all the time."""
         ...
 
     def replay_of(self, device: DevicePart) -> Replay | None:

@@ -23,6 +23,8 @@ from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.communication import Collective, PlaneArgs
 from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.analysis.work.kernels import KernelTable
+from npu_tui.analysis.work.memory import Memory
 from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import clipped, union
@@ -110,10 +112,10 @@ class Facts:
             "planes": bool(len(self.planes.item)),
             "steps": bool(self.steps),
             "frequency": any(each.name == "AI Core Freq" for each in series),
-            "kernel_details": bool(self.beside.kernels),
-            "pmu": any("aic_mte2_ratio" in row or "mte2_ratio" in row for row in self.beside.kernels[:1]),
+            "kernel_details": bool(self.kernel_table.details),
+            "pmu": bool(np.isfinite(self.kernel_table.ratios["mte2"]).any()),
             "metadata": self.beside.environment is not None,
-            "memory": any(row.get("Component") == "PTA" for row in self.beside.memory),
+            "memory": self.memory.curve("reserved") is not None,
         }
 
     # Lengths.
@@ -306,8 +308,23 @@ class Facts:
 
     @once
     def kernel_types(self) -> tuple[list[str], I64]:
-        """The distinct types of ``kernels`` and which one each has."""
-        return kernel_types(self.trace, self.kernels)
+        """The distinct types of ``kernels`` and which one each has, by their rows, else by their names."""
+        types = self.kernel_table.type if len(self.kernel_table) == len(self.kernels) else None
+        if types is None:
+            return kernel_types(self.trace, self.kernels)
+        distinct, code = np.unique(types.code, return_inverse=True)
+        return [types.values[each] for each in distinct.tolist()], code.astype(np.int64)
+
+    @once
+    def kernel_table(self) -> KernelTable:
+        """``kernels`` with their rows of kernel_details.csv; the rows alone where the trace has no kernels."""
+        table = self._shared.all_kernels
+        return table.of_slices(self.kernels) if (table.item >= 0).any() else table
+
+    @property
+    def memory(self) -> Memory:
+        """Memory of the device over all the time."""
+        return self._shared.memory
 
     @once
     def time_by_type(self) -> dict[str, int]:

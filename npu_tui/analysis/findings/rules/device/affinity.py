@@ -150,16 +150,10 @@ def _all_reduces(facts: Facts, found: dict[str, _Found]) -> None:
 
 def _dots(facts: Facts, found: dict[str, _Found]) -> None:
     """Batched multiplications whose results are single numbers: the cube computes a block for each."""
-    wanted = {
-        row.get("Name")
-        for row in facts.beside.kernels
-        if (row.get("Type") or "").startswith("BatchMatMul")
-        and _SINGLE.search((row.get("Output Shapes") or "").strip('"'))
-    }
-    if not wanted:
-        return
-    named = np.array([name in wanted for name in facts.trace.names] + [False])
-    for item in facts.kernels[named[facts.trace.slices.name[facts.kernels]]].tolist():
+    table = facts.kernel_table
+    batched = table.type.where(lambda kind: kind.startswith("BatchMatMul"))
+    single = table.outputs.where(lambda shapes: _SINGLE.search(shapes) is not None)
+    for item in table.item[batched & single & (table.item >= 0)].tolist():
         length = facts.length(np.array([item]))
         _add(found, _DOT, False, np.array([item]), length, "BatchMatMul […,1,1]")
 

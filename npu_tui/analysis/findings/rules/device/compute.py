@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts.beside import Cells
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, Span, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
@@ -166,14 +165,15 @@ def bound(facts: Facts) -> Draft | None:
     items = facts.kernels[on_cpu[slices.task_type[facts.kernels]]]
     least = limits.ai_cpu_us * 1000
     slow = items[facts.length(items) >= least]
-    states = Counter(row.get("OP State") for row in facts.beside.kernels if row.get("OP State"))
-    dynamic = bool(states) and not states.get("static")
+    state = facts.kernel_table.details.get("state")
+    count = int(np.count_nonzero(state.code >= 0)) if state is not None else 0
+    dynamic = state is not None and count > 0 and not state.where(lambda word: word == "static").any()
     if not len(slow) and not dynamic:
         return None
     details = []
     removes: Span | None = None
     severity: Severity = "info"
-    title = message("finding.bound.dynamic_title", count=sum(states.values()))
+    title = message("finding.bound.dynamic_title", count=count)
     advice = []
     if len(slow):
         others = facts.part.slices
@@ -200,7 +200,7 @@ def bound(facts: Facts) -> Draft | None:
         )
         advice += [message("finding.advice.ai_cpu"), message("finding.advice.ai_cpu_operators")]
     if dynamic:
-        details.append(message("finding.bound.dynamic", count=sum(states.values())))
+        details.append(message("finding.bound.dynamic", count=count))
         advice.append(message("finding.advice.jit_compile"))
     return Draft(
         severity,
@@ -215,30 +215,23 @@ def bound(facts: Facts) -> Draft | None:
 
 def dtype(facts: Facts) -> Draft | None:
     """Matrix work in 32-bit floating point, and 64-bit work on the AI CPU."""
-    cube = wide = 0.0
-    plain: list[Cells] = []
-    for row in facts.beside.kernels:
-        time = _number(row.get("Duration(us)"))
-        if time is None or not CUBE.search(row.get("Type") or ""):
-            continue
-        cube += time
-        first = (row.get("Input Data Types") or "").strip('"').split(";")[0].strip()
-        if first == "FLOAT":
-            wide += time
-            plain.append(row)
+    table = facts.kernel_table
+    matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
+    plain = matrix & table.dtypes.where(lambda kinds: kinds.split(";")[0].strip() in ("FLOAT", "DT_FLOAT", "FLOAT32"))
+    cube, wide = int(table.duration[matrix].sum()), int(table.duration[plain].sum())
     if not cube or wide < facts.limits.float_share * cube:
         return None
-    names = Counter(row.get("Type") or "" for row in plain)
+    names = Counter(table.type.at(k) or "" for k in np.flatnonzero(plain).tolist())
     return Draft(
         "low",
         message("finding.dtype.title", share=wide / cube),
         message(
             "finding.dtype.detail",
             share=wide / cube,
-            time=cube * 1000,
+            time=cube,
             names=[counted(name, count) for name, count in names.most_common(4)],
         ),
-        _named_rows(facts, plain),
+        _places(facts, table.item[plain]),
         advise("mixed_precision"),
         confidence="medium",
     )
@@ -247,55 +240,35 @@ def dtype(facts: Facts) -> Draft | None:
 def memory_bound(facts: Facts) -> Draft | Skipped | None:
     """Kernels that wait for data more than they compute."""
     limits = facts.limits
-    total = waiting = 0.0
-    rows: list[Cells] = []
-    for row in facts.beside.kernels:
-        time = _number(row.get("Duration(us)"))
-        core = row.get("Accelerator Core") or ""
-        if time is None or not core.startswith(("AI_", "MIX_")) or core == "AI_CPU":
-            continue
-        total += time
-        cube = _number(row.get("aic_mte2_ratio")) or 0.0
-        vector = _number(row.get("aiv_mte2_ratio")) or 0.0
-        plain = _number(row.get("mte2_ratio")) or 0.0  # older chips have one kind of core, and no prefix
-        if CUBE.search(row.get("Type") or ""):
-            cube = max(cube, plain)
-        else:
-            vector = max(vector, plain)
-        if cube >= limits.mte2_cube or vector >= limits.mte2_vector:
-            waiting += time
-            rows.append(row)
+    table = facts.kernel_table
+    cores = table.core.where(lambda core: core.startswith(("AI_", "MIX_")) and core != "AI_CPU")
+    cube, vector = table.measured("aic_mte2_ratio"), table.measured("aiv_mte2_ratio")
+    plain = table.measured("mte2_ratio")  # older chips have one kind of core, and no prefix
+    matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
+    cube, vector = np.fmax(cube, np.where(matrix, plain, np.nan)), np.fmax(vector, np.where(matrix, np.nan, plain))
+    bound = cores & ((cube >= limits.mte2_cube) | (vector >= limits.mte2_vector))
+    total, waiting = int(table.duration[cores].sum()), int(table.duration[bound].sum())
     if not total or waiting < limits.mte2_share * total:
         return None
-    names = Counter(row.get("Type") or "" for row in rows)
+    names = Counter(table.type.at(k) or "" for k in np.flatnonzero(bound).tolist())
     return Draft(
         "low",
         message("finding.bandwidth.title", share=waiting / total),
         message(
             "finding.bandwidth.detail",
-            time=waiting * 1000,
+            time=waiting,
             share=waiting / total,
             names=[counted(name, count) for name, count in names.most_common(4)],
         ),
-        _named_rows(facts, rows),
+        _places(facts, table.item[bound]),
         advise("bandwidth"),
         confidence="medium",
     )
 
 
-def _named_rows(facts: Facts, rows: list[Cells]) -> tuple[Evidence, ...]:
-    names = {row.get("Name") for row in rows}
-    code = {code for code, name in enumerate(facts.trace.names) if name in names}
-    items: I64 = facts.kernels[np.isin(facts.trace.slices.name[facts.kernels], list(code))]
-    return facts.longest(items, lambda item: message("finding.dominant.place"), 5)
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text) if text is not None else None
-    except ValueError:
-        return None
-    return value if value is not None and np.isfinite(value) else None
+def _places(facts: Facts, items: I64) -> tuple[Evidence, ...]:
+    """The longest of the slices ``items``, of which those without one (-1) are left out."""
+    return facts.longest(items[items >= 0], lambda item: message("finding.dominant.place"), 5)
 
 
 RULES = (

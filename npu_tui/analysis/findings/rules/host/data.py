@@ -20,7 +20,8 @@ from npu_tui.trace.message import message
 _CAPACITIES_GB = (32, 64, 96, 128)
 """Memory of the devices on the market; a few GB of it are the driver's own."""
 _COMMON_GB = 64
-_MOST_MB = 1e6
+_MB = 1 << 20
+_MOST = 1_000_000 * _MB
 """More than any device has: a row that is damaged."""
 
 
@@ -136,14 +137,8 @@ def allocation(facts: Facts) -> Draft | None:
 def pressure(facts: Facts) -> Draft | None:
     """Memory that is nearly full, or reserved and not used in a job that needs much of it."""
     limits = facts.limits
-    best, held = (0.0, 0.0), 0.0
-    for row in facts.beside.memory:
-        reserved, allocated = _number(row.get("Total Reserved(MB)")), _number(row.get("Total Allocated(MB)"))
-        if reserved is None or reserved > _MOST_MB:
-            continue
-        held = max(held, reserved)
-        if row.get("Component") == "PTA":
-            best = max(best, (reserved, allocated or 0.0))
+    top = [int(curve.value[curve.value <= _MOST].max(initial=0)) for curve in facts.memory.all("reserved")]
+    held = max(top, default=0) / _MB
     capacity = next((size for size in _CAPACITIES_GB if held <= size * 1024), None)
     if capacity is not None and held >= limits.memory_full * capacity * 1024:
         words = {"reserved": held / 1024, "capacity": float(capacity)}
@@ -156,7 +151,10 @@ def pressure(facts: Facts) -> Draft | None:
             advise("checkpointing", "smaller_batch", "expandable"),
             confidence="medium" if capacity >= _COMMON_GB else "low",
         )
-    reserved, allocated = best
+    used = facts.memory.fullest()
+    if used is None:
+        return None
+    reserved, allocated = used[1] / _MB, used[2] / _MB
     if reserved < limits.pressure_gb * 1024 or not allocated or reserved / allocated <= limits.fragmentation:
         return None
     return Draft(
@@ -167,14 +165,6 @@ def pressure(facts: Facts) -> Draft | None:
         advise("expandable", "checkpointing", "smaller_batch"),
         confidence="medium",
     )
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text) if text is not None else None
-    except ValueError:
-        return None
-    return value if value is not None and np.isfinite(value) else None
 
 
 def collector(facts: Facts) -> Draft | None:
