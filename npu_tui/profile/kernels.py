@@ -28,7 +28,7 @@ def kernels_of(trace: Trace, devices: list[DeviceSlices], tables: Tables) -> Ker
     """All kernels of ``devices`` by start; those of kernel_details where the trace has none."""
     items = np.flatnonzero(np.logical_or.reduce([each.compute for each in devices])) if devices else _NONE
     if not len(items):
-        return _from_rows(trace, _Cells(tables))
+        return _from_rows(_Cells(tables), tables.start_ns)
     found = from_trace(trace, items, kernel_types(trace, items), _waits(trace, devices, items))
     place = np.searchsorted(items, found.item)
     if tables.has(KERNELS.stem):
@@ -78,7 +78,7 @@ class _Cells:
         return self._frame[column].fill_null(INVALID).to_numpy().astype(np.int64)
 
 
-def _from_rows(trace: Trace, table: _Cells) -> KernelTable:
+def _from_rows(table: _Cells, origin: int) -> KernelTable:
     """The kernels of kernel_details.csv alone, for a profile whose trace has none."""
     start, length = table.whole("start"), table.whole("duration")
     cores = table.cells("core") or [None] * len(start)
@@ -86,7 +86,7 @@ def _from_rows(trace: Trace, table: _Cells) -> KernelTable:
     own = np.flatnonzero(known & np.array([core not in _COLLECTIVES for core in cores], np.bool_))
     own = own[np.argsort(start[own], kind="stable")]
     others = np.setdiff1d(np.flatnonzero(known), own)
-    begin = start - (trace.start_ns or (int(start[known].min()) if known.any() else 0))
+    begin = start - origin
     names, nothing = Coded.of(table.cells("name") or []), Coded([], np.full(len(own), -1, np.int64))
     unknown = np.full(len(own), np.nan)
     gap = waits(begin[own], begin[own] + length[own], begin[others], begin[others] + length[others])

@@ -11,7 +11,6 @@ from npu_tui.analysis.work.kernels import Coded
 from npu_tui.analysis.work.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, Memory, MemoryCurve, memory_curve
 from npu_tui.ingest.companions.schemas import ALLOCATIONS, MEMORY, MODULES
 from npu_tui.profile.tables import Tables
-from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,9 +21,9 @@ _MEGABYTE, _KILOBYTE = 2**20, 2**10
 _NOTHING = Allocations(Coded([], np.zeros(0, np.int64)), *(np.zeros(0, np.int64) for _ in range(3)))
 
 
-def memory_of(trace: Trace, tables: Tables) -> Memory:
-    """What the files beside ``trace`` say of memory; empty where they are not there."""
-    start = trace.start_ns
+def memory_of(tables: Tables) -> Memory:
+    """What ``tables`` say of memory; empty where they are not there."""
+    start = tables.start_ns
     curves: list[MemoryCurve] = []
     if tables.has(MEMORY.stem):
         curves = [each for amount in AMOUNTS for each in _curves(tables.table(MEMORY.stem).frame, amount, start)]

@@ -146,7 +146,7 @@ class Profile:
     @once
     def memory(self) -> Memory:
         """Memory of the device over time and what was allocated, as the files beside the trace tell."""
-        return memory_of(self.trace, self.tables)
+        return memory_of(self.tables)
 
     @once
     def link_matrix(self) -> list[PairSum]:

@@ -26,7 +26,7 @@ from npu_tui.ingest.companions.documents import Document
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.reading import Reading
 from npu_tui.ingest.companions.schema import Schema
-from npu_tui.ingest.companions.schemas import ALLOCATIONS, KERNELS, L2_CACHE, SCHEMAS
+from npu_tui.ingest.companions.schemas import ALLOCATIONS, KERNELS, L2_CACHE, MEMORY, SCHEMAS
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
@@ -66,6 +66,17 @@ class Tables:
 
     def _document(self, name: str) -> Document:
         return self._companions.document_state(name) if self._companions is not None else Document("missing")
+
+    @once
+    def start_ns(self) -> int:
+        """What times are relative to, ns since 1970: the start of the trace, without one the first of a table."""
+        if len(self._trace.slices):
+            return self._trace.start_ns
+        places = ((KERNELS, "start"), (MEMORY, "time"), (ALLOCATIONS, "allocated_at"))
+        times = [self.table(schema.stem).frame[column].min() for schema, column in places if self.has(schema.stem)]
+        times.append(self.communication.frame["start"].min())
+        known = [time for time in times if isinstance(time, int)]
+        return min(known, default=self._trace.start_ns)
 
     @once
     def _communication(self) -> Document:

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.work.joins import kernels_allocated_for, rows_of_kernels, rows_of_tasks
+from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import find_source
 from npu_tui.profile.profile import Profile
+from npu_tui.strings import words
 
 HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
 REAL = Path(os.environ.get("NPU_TUI_TRACES", "")) / "text"
@@ -72,6 +74,18 @@ def test_every_row_of_a_real_profile_is_joined(path: str) -> None:
     names = cache["name"].to_list()
     own = [(names[row], profile.trace.name_of(int(item))) for row, item in zip(rows, items, strict=True) if row >= 0]
     assert all(a == b for a, b in own)
+
+
+def test_a_parent_of_folders_without_a_trace_names_them(tmp_path: Path) -> None:
+    for rank in range(2):
+        output = tmp_path / f"rank_{rank}_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+        output.mkdir(parents=True)
+        (output / "step_trace_time.csv").write_text("Step,Computing,Free\n1,1,1\n")
+    with pytest.raises(InputError) as caught:
+        find_source(tmp_path)
+    said = words(caught.value.message)
+    assert "2 profiles without a trace" in said
+    assert str(tmp_path / "rank_1_ascend_pt") in said
 
 
 def test_a_folder_without_a_trace_opens(tmp_path: Path) -> None:

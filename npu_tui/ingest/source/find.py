@@ -106,7 +106,18 @@ def find_source(path: Path, form: Form | None = None) -> Source:
     tables = _tables_in(path) if form is None else None
     if tables is not None:
         return Source(path, tables, (), _rank_of(tables / _OUTPUT), "companions")
+    below = _tables_below(path) if form is None else []
+    if below:
+        raise InputError(_several(path, below, "input.tables"))
     raise InputError(_nothing_in(path, form))
+
+
+def _tables_below(path: Path) -> list[Path]:
+    """The profiles in ``path`` that hold tables and no trace."""
+    try:
+        return [child for child in _folders(path) if _tables_in(child) is not None]
+    except OSError:
+        return []
 
 
 def _tables_in(path: Path) -> Path | None:
@@ -238,16 +249,17 @@ def _whole_export(file: Path) -> tuple[Path, ...]:
     return tuple(slices[number] for number in sorted(slices))
 
 
-def _several(path: Path, files: list[Path]) -> Message:
+def _several(path: Path, files: list[Path], code: str = "input.several") -> Message:
     """What names the profiles of ``files``, or the files themselves, to be copied to a command line."""
     shown = []
     for file in files[:_LISTED]:
-        profile = file.parent.parent if file.parent.name in (_OUTPUT, _MSPROF_OUTPUT) else file.parent
+        profile = file if file.is_dir() else file.parent
+        profile = profile.parent if profile.name in (_OUTPUT, _MSPROF_OUTPUT) else profile
         alone = sum(other.is_relative_to(profile) for other in files) == 1
         shown.append(shlex.quote(str(profile if alone else file)))
     rest = len(files) - len(shown)
     args: dict[str, object] = {"path": str(path), "count": len(files), "names": "  ".join(shown)}
-    return Message("input.several_more", args | {"rest": rest}) if rest else Message("input.several", args)
+    return Message(f"{code}_more", args | {"rest": rest}) if rest else Message(code, args)
 
 
 def _nothing_in(path: Path, form: Form | None) -> Message:

@@ -7,6 +7,8 @@ TEXTS: dict[str, str] = {
     "input.missing": "{path}: no such file or directory; give a trace_view.json or a profile directory",
     "input.unreadable_place": "{path}: {why}; give a file or directory that can be read",
     "input.several": "{path}: holds {count} traces; give one of them: {names}",
+    "input.tables": "{path}: holds {count:profile|profiles} without a trace; give one of them: {names}",
+    "input.tables_more": "{path}: holds {count:profile|profiles} without a trace; give one of them: {names}, and {rest} more",
     "input.several_more": "{path}: holds {count} traces; give one of them: {names}, and {rest} more",
     "input.many_folders": "{path}: more than {most} folders below it; give the one of the profile",
     "input.raw": "{path}: raw profiler data that were never parsed; run: {command}",

@@ -7,6 +7,8 @@ TEXTS: dict[str, str] = {
     "input.missing": "{path}：文件或目录不存在；请给出 trace_view.json 或 profile 目录",
     "input.unreadable_place": "{path}：{why}；请给出可读的文件或目录",
     "input.several": "{path}：含有 {count} 个 trace；请给出其中一个：{names}",
+    "input.tables": "{path}：含有 {count:count} 个没有 trace 的 profile；请给出其中一个：{names}",
+    "input.tables_more": "{path}：含有 {count:count} 个没有 trace 的 profile；请给出其中一个：{names}，另有 {rest} 个",
     "input.several_more": "{path}：含有 {count} 个 trace；请给出其中一个：{names}，另有 {rest} 个",
     "input.many_folders": "{path}：其下的目录超过 {most} 个；请给出 profile 所在的目录",
     "input.raw": "{path}：未解析的原始采集数据；请运行：{command}",

@@ -98,7 +98,7 @@ def facts_of(
         values["all_kernels"] = kernels_of(bare, [], Tables(_Rows(KERNELS, rows), bare, NONE, NONE))
     if memory is not None:
         rows = [{"Timestamp(us)": f"{k + 1}.000", **row} for k, row in enumerate(memory)]
-        values["memory"] = memory_of(bare, Tables(_Rows(MEMORY, rows), bare, NONE, NONE))
+        values["memory"] = memory_of(Tables(_Rows(MEMORY, rows), bare, NONE, NONE))
     return Facts(device, cast(Shared, _Other(found, values)))
 
 
