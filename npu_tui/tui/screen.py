@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.message import Message
-from textual.timer import Timer
 
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
 from npu_tui.tui.actions.acts import acts_on
 from npu_tui.tui.explore.asking import Asking
 from npu_tui.tui.explore.completion import Candidate
-from npu_tui.tui.explore.contents import Computed, Contents
+from npu_tui.tui.explore.contents import Contents
 from npu_tui.tui.explore.disabled import why_not
 from npu_tui.tui.explore.examine import Examined, Measured, Remembered, examine
 from npu_tui.tui.explore.finder import Finder, Found
 from npu_tui.tui.explore.first_run import FirstRun
-from npu_tui.tui.explore.head import Head
 from npu_tui.tui.explore.notes import Notes
 from npu_tui.tui.explore.palette import CommandProvider, Entry
 from npu_tui.tui.explore.supposing import Supposed, Supposing
 from npu_tui.tui.flags import Flags
 from npu_tui.tui.hits import Hits
-from npu_tui.tui.key_screen import KeyScreen
 from npu_tui.tui.keys.commands import TAB_COMMAND, TAB_KEYS
 from npu_tui.tui.keys.keymap import words_at_start
+from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheets.flag_sheet import Choice, FlagSheet
 from npu_tui.tui.sheets.help import Focus
@@ -40,19 +36,16 @@ from npu_tui.tui.sheets.help_sheet import HelpSheet
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.tabs.tab import Table
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.tui.widgets.panel import Panel, TabLine
 from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.tui.widgets.tab_line import TabLine
 from npu_tui.tui.widgets.timeline import Timeline
 from npu_tui.view.frame.painter import Painter
 from npu_tui.view.walk.explorer import Explorer
 from npu_tui.view.walk.start import NO_TAB, Start, start_at
 from npu_tui.view.walk.takeover import take_over
 
-_PANEL_SECONDS = 0.08
-"""The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
-
-class MainScreen(KeyScreen):
+class MainScreen(PanelScreen):
     """Explores one session."""
 
     COMMANDS = {CommandProvider}  # noqa: RUF012 - Textual's own declaration
@@ -78,13 +71,10 @@ class MainScreen(KeyScreen):
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20)
         super().__init__(Timeline(self.explorer, Painter(session.scene), terminal), Prompt())
-        self.head = Head()
-        self._panel = Panel()
         self._start = start
         self._notes_file = notes
         self._first_run = FirstRun(seen)
         self._go_to_hit = False
-        self._panel_timer: Timer | None = None
         self._arranged: Size | None = None
         self.notes = Notes(Flags(session.scene.traces[0], None), self.explorer, self._prompt)
         self._explore()
@@ -111,9 +101,11 @@ class MainScreen(KeyScreen):
                 self.whole,
                 self.open_line,
             ),
-            **{f"{TAB_COMMAND}{tab}": partial(self.contents.press_tab, tab) for tab, _ in TAB_KEYS},
+            **{f"{TAB_COMMAND}{tab}": partial(self._press_tab, tab) for tab, _ in TAB_KEYS},
             "flags": self._list_flags,
             "panel": self._toggle_panel,
+            "panel_grow": self._grow_panel,
+            "filter": self._filter,
             "escape": self._escape,
             "focus_next": self._focus_next,
             "command": self.asking.open,
@@ -259,7 +251,10 @@ class MainScreen(KeyScreen):
 
     def _escape(self) -> None:
         """Close what is open, else clear, else deselect; from the panel back to the lanes."""
-        if self.focused is not self._timeline:
+        if self._panel.is_full:
+            self._panel.grow("normal")
+            self.contents.fill()
+        elif self.focused is not self._timeline:
             self._timeline.focus()
         elif self.explorer.deselect():
             if not len(self.explorer.state.hits):
@@ -326,6 +321,8 @@ class MainScreen(KeyScreen):
                 self._show_hits()
         elif event.kind == "command":
             self.asking.complete(event.text)
+        elif event.kind == "filter":
+            self.show_filtered(event.text)
 
     def on_prompt_asked(self, event: Prompt.Asked) -> None:
         """Show another candidate, or take over the one on show."""
@@ -348,7 +345,7 @@ class MainScreen(KeyScreen):
         elif event.kind == "whatif":
             self.supposing.begin(event.text)
         elif event.kind == "filter":
-            self._panel.sort(replace(self._panel.order, wanted=event.text))
+            self.show_filtered(event.text)
             self._panel.table.focus()
         else:
             self.finder.finish(event.text)
@@ -376,30 +373,6 @@ class MainScreen(KeyScreen):
             else:
                 self.tell(finder.words())
 
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Put the prompt away when something else takes the focus; name the keys of what has it."""
-        above, inside = event.widget.ancestors, self._panel in event.widget.ancestors
-        self._line.show_place("lanes" if not inside else "table" if self._panel.table.has_focus else "text")
-        if self._prompt.is_open and self._prompt not in above:
-            self._prompt.close()
-
-    # --- panel
-
-    def _toggle_panel(self) -> None:
-        """Show or hide the panel."""
-        self._panel.toggle()
-        if not self._panel.is_shown:
-            self._timeline.focus()
-        self.contents.fill()
-
-    def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
-        """Open the tab that was clicked."""
-        self.contents.open_tab(event.tab)
-
-    def on_computed(self, event: Computed) -> None:
-        """Show what a thread has made for the panel."""
-        self.contents.take(event)
-
     def on_timeline_pointed(self, event: Timeline.Pointed) -> None:
         """Go to the finding or flag that was clicked above the lanes, else put the cursor there."""
         if event.finding:
@@ -407,29 +380,3 @@ class MainScreen(KeyScreen):
         else:
             self.tell(self.notes.point_at(event.start, event.end))
         self._timeline.changed()
-
-    def on_timeline_moved(self) -> None:
-        """Fill the panel again after a rest."""
-        if self._panel_timer is None:
-            self._panel_timer = self.set_timer(_PANEL_SECONDS, self._rested)
-        else:
-            self._panel_timer.reset()
-
-    def _rested(self) -> None:
-        self._panel_timer = None
-        self._show_head()
-        self.contents.fill()
-
-    def on_data_table_row_selected(self) -> None:
-        """Enter or a click on a row: go there, and again to its next place."""
-        row = self._panel.row_at_cursor()
-        if row is not None:
-            self.tell(self.contents.visit(row))
-            self._timeline.changed()
-
-    def on_rows_asked(self) -> None:
-        """Space: all there is to say about the row."""
-        row = self._panel.row_at_cursor()
-        if row is not None and row.told is not None:
-            title = say(f"told.{self._panel.tab}", number=self._panel.table.cursor_row + 1)
-            self.app.push_screen(Sheet(title, Text(row.told())))

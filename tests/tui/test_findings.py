@@ -27,7 +27,9 @@ async def test_the_opening_screen_is_the_verdict(session):
         assert any(row.startswith(" findings ") and "1━" in row for row in rows)
         panel = driver.main.query_one(Panel)
         assert panel.tab == "findings"
-        assert [row.cells[3].plain for row in panel.rows] == [words(each.title) for each in found(driver).findings]
+        assert [row.cells[4].plain.strip().partition(" (in ")[0] for row in panel.rows] == [
+            words(each.title).partition(" (in ")[0] for each in found(driver).findings
+        ]
         worth = sum(each.severity != "info" and not each.hidden for each in found(driver).findings)
         assert f"1 Findings {worth} " in driver.text()
 

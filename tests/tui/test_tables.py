@@ -111,7 +111,7 @@ async def test_collectives_tell_who_was_last_and_lead_to_the_next_of_their_type(
         await driver.press("7")
         await driver.settle()
         trace, rows = bound.scene.traces[0], driver.panel.rows
-        starts = [row.values[2] for row in rows]
+        starts = [row.values[11] for row in rows]
         assert starts == sorted(starts)
         await driver.press("tab", "enter")
         first = driver.state.selection.item
@@ -119,9 +119,9 @@ async def test_collectives_tell_who_was_last_and_lead_to_the_next_of_their_type(
         await driver.press("enter")
         second = driver.state.selection.item
         assert trace.slices.start[second] in starts[1:]
-        assert any(str(row.cells[11]).startswith("r") for row in rows)
+        assert any(str(row.cells[3]).startswith("r") for row in rows)
         elapsed = [int(trace.slices.end[place.item] - trace.slices.start[place.item]) for place in (rows[0].places[0],)]
-        assert elapsed == [rows[0].values[3]]
+        assert elapsed == [rows[0].values[1]]
 
 
 async def test_every_device_has_its_charts_and_its_line():

@@ -116,4 +116,5 @@ TEXTS: dict[str, str] = {
     "command.prompt": ":",
     "command.unknown": "no command, lane or slice has the name {text}",
     "command.nearest": "; nearest: :{command}",
+    "command.panel_grow": "panel: half, full, as usual",
 }

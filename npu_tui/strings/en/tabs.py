@@ -19,11 +19,9 @@ TEXTS: dict[str, str] = {
     "findings.of": "{n} of {count}: {title}",
     "findings.place": "{name}: {note}",
     "findings.note": (
-        "{press[focus_next]} enters the table: Enter goes to the evidence, Space shows all, "
-        "{press[yank]} copies   {unchecked} not checked"
+        "{press[tab_findings]} enters: Enter goes to the evidence, Space shows all   {unchecked} not checked"
     ),
-    "told.findings": "Finding {number}",
-    "told.operators": "Operator {number}",
+    "findings.part": "{title} (in {number})",
     "spread.title": "{count:call|calls} of {name}",
     "spread.from": "{low:>8}",
     "tab.lines": "Code lines",
@@ -71,7 +69,6 @@ TEXTS: dict[str, str] = {
     "panel.slice": "{length} {name}",
     "panel.everything": "whole trace",
     "panel.range": "{start} … {end}",
-    "panel.order": "← → sort   {press[sort_reverse]} reverse   {press[filter]} filter",
     "panel.filtered": "{shown} of {count} with {text}",
     "panel.no_table": "this tab has no table",
     "filter.prompt": "show rows with: ",
@@ -169,7 +166,6 @@ TEXTS: dict[str, str] = {
     "tab.summary": "Summary",
     "tab.summary.short": "Sum",
     "command.tab_summary": "Summary: steps, settings, files, cross-check",
-    "told.memory": "Memory {number}",
     "summary.head": "rank {rank}, device {device}, level {level}, {kernels:kernel|kernels} in {span:time}",
     "summary.again": "{key}: the next section",
     "summary.section": "section",
@@ -231,6 +227,7 @@ TEXTS: dict[str, str] = {
     "communication.group": "group",
     "communication.start": "start",
     "communication.elapsed": "elapsed",
+    "communication.exposed": "exposed",
     "communication.wait": "wait",
     "communication.transit": "transit",
     "communication.sync": "sync",
@@ -256,7 +253,7 @@ TEXTS: dict[str, str] = {
     "communication.after": "r{rank} +{after}",
     "communication.megabytes": "{size:.3f} MB",
     "communication.gigabytes": "{speed:.2f} GB/s",
-    "communication.total": "{count} collectives, {elapsed} elapsed",
+    "communication.total": "{count} collectives, {elapsed} elapsed, {exposed} of it exposed",
     "communication.none": "No collective here.",
     "communication.gone": "the args of the tasks are not available: {why}",
     "bars.step": "{step} {length}",
@@ -277,4 +274,11 @@ TEXTS: dict[str, str] = {
     "code.opened": "{place} opened",
     "code.failed": "{place} copied: the editor could not be started ({why})",
     "bars.whole": "{name} {time:time}:",
+    "panel.columns": "{count} more: ← →",
+    "panel.normal": "panel as usual",
+    "panel.half": "panel: half of the screen; {press[panel_grow]} all of it",
+    "panel.full": "panel: all of the screen; {press[panel_grow]} as usual",
+    "told.row": "{tab} {number}",
+    "filter.hint": "Enter keeps, Esc gives up",
+    "filter.count": "{shown} of {count}",
 }

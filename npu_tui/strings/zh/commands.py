@@ -116,4 +116,5 @@ TEXTS: dict[str, str] = {
     "command.prompt": ":",
     "command.unknown": "没有名为 {text} 的命令、泳道或片段",
     "command.nearest": "；最接近的是 :{command}",
+    "command.panel_grow": "面板：半屏、全屏、原高",
 }

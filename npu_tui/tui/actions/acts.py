@@ -47,7 +47,7 @@ def acts_on(
         RangeActions(session, explorer, contents),
         SearchActions(session, explorer, finder, prompt),
         NoteActions(session, explorer, notes, finder, panel, copy, whole),
-        PanelActions(session, explorer, panel, prompt, open_line),
+        PanelActions(session, explorer, panel, open_line),
     )
     ids = [command.id for command in COMMANDS]
     return {id_: getattr(group, id_) for group in groups for id_ in ids if hasattr(group, id_)}

@@ -10,7 +10,6 @@ from npu_tui.tui.actions.base import Base
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.tab import Table
 from npu_tui.tui.widgets.panel import Panel
-from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.view.walk.explorer import Explorer
 
 
@@ -22,12 +21,10 @@ class PanelActions(Base):
         session: Session,
         explorer: Explorer,
         panel: Panel,
-        prompt: Prompt,
         open_line: Callable[[CodeLine], str],
     ) -> None:
         super().__init__(session, explorer)
         self._panel = panel
-        self._prompt = prompt
         self._open_line = open_line
 
     def sort_reverse(self) -> str | None:
@@ -35,12 +32,6 @@ class PanelActions(Base):
         if not isinstance(content, Table):
             return say("panel.no_table")
         self._panel.sort(order.by(content, 0 if order.column is None else order.column))
-        return None
-
-    def filter(self) -> str | None:
-        if not isinstance(self._panel.content, Table):
-            return say("panel.no_table")
-        self._prompt.open("filter")
         return None
 
     def open_code(self) -> str:

@@ -65,8 +65,9 @@ class Contents:
 
     def press_tab(self, tab: str) -> None:
         """Open ``tab``; where it is open already, let it show the next thing it can."""
-        if self._panel.press(tab) and self._tabs[tab].again():
+        if self._panel.is_open(tab) and self._tabs[tab].again():
             self._filled = None
+        self._panel.open(tab)
         self.fill()
 
     def fill(self) -> None:
@@ -75,7 +76,8 @@ class Contents:
             self._filled = None
             return
         now, tab = self._now(), self._tabs[self._panel.tab]
-        self._panel.show_tabs({other.id: other.count(now) for other in self._tabs.values()})
+        tabs = self._tabs.values()
+        self._panel.show_tabs({each.id: each.count(now) for each in tabs}, {each.id: each.name() for each in tabs})
         wanted = (self, tab.id, tab.depends_on(now), *now.session.scene.offsets)
         if wanted == self._filled:
             return
@@ -175,7 +177,7 @@ class Contents:
         self._visited = None
         self.visit(row)
         self._panel.point_at(row.cells)
-        return say("findings.of", n=found.index(row) + 1, count=len(found), title=row.cells[3])
+        return say("findings.of", n=found.index(row) + 1, count=len(found), title=str(row.cells[-1]).strip())
 
 
 def _make(tab: Tab, now: Context, wanted: tuple[object, ...], post: Callable[[Message], object]) -> None:

@@ -128,6 +128,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("copy_text", "notes", ()),
     Command("copy_csv", "notes", ()),
     Command("panel", "panel", ("q", "Q")),
+    Command("panel_grow", "panel", ("P",)),
     *(Command(f"{TAB_COMMAND}{tab}", "panel", (key,)) for tab, key in TAB_KEYS),
     Command("sort_reverse", "panel", ("minus",)),
     Command("filter", "panel", ("ampersand",)),

@@ -10,7 +10,9 @@ import numpy.typing as npt
 from npu_tui.analysis.work.communication import Collective
 from npu_tui.analysis.work.operators import collective_type
 from npu_tui.ingest.errors import InputError
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
+from npu_tui.trace.intervals import clipped, covered, difference
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text, exact_text, share_text
@@ -20,7 +22,8 @@ from npu_tui.tui.tabs.scope import ComputedTab, Ranked, scope_note
 from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Table
 
 _COLUMNS = (
-    "name", "group", "start", "elapsed", "wait", "transit", "sync", "ratio", "size", "bandwidth", "longest", "last",
+    "name", "elapsed", "exposed", "last", "wait", "longest", "transit", "sync", "ratio", "size", "bandwidth", "start",
+    "group",
 )  # fmt: skip
 _MB = 1_000_000
 
@@ -62,21 +65,41 @@ class CommunicationTab(ComputedTab):
             turns.append(len(kinds.setdefault(kind, [])))
             kinds[kind].append(each.item)
         rows, offset = [], now.session.scene.offsets[now.trace]
-        for each, kind, turn in zip(found, types, turns, strict=True):
+        alone, together = _exposed(now.profile, [each.item for each in found])
+        for each, kind, turn, exposed in zip(found, types, turns, alone, strict=True):
             own = kinds[kind]
-            rows.append(_row(trace, each, offset, Ranked(now.trace, len(own), partial(_from, own, turn))))
+            rows.append(_row(trace, each, exposed, offset, Ranked(now.trace, len(own), partial(_from, own, turn))))
         elapsed = duration_text(sum(each.elapsed for each in found))
-        total = say("communication.total", count=f"{len(found):,}", elapsed=elapsed)
+        shown = duration_text(together)
+        total = say("communication.total", count=f"{len(found):,}", elapsed=elapsed, exposed=shown)
         links = say("communication.links", key=keys_label(BY_ID["tab_communication"]))
-        note = GAP.join([scope_note(now), total, links])
+        note = GAP.join([total, scope_note(now), links])
         return Table(tuple(say(f"communication.{key}") for key in _COLUMNS), rows, note)
+
+
+def _exposed(profile: Profile, items: list[int]) -> tuple[list[int], int]:
+    """How long (ns) nothing was computed on the device while each of the collectives ran, and while any of them did."""
+    slices, trace = profile.trace.slices, profile.trace
+    together = 0
+    own: dict[int | None, list[int]] = {}
+    for item in items:
+        own.setdefault(trace.layers[trace.lanes[int(slices.lane[item])].layer].device, []).append(item)
+    alone: dict[int, int] = {}
+    for device, members in own.items():
+        lanes = [each for each in profile.overlap_lanes if each.device == device] or profile.overlap_lanes
+        computing = lanes[0].computing if lanes else (slices.start[:0], slices.end[:0])
+        for item in members:
+            start, end = int(slices.start[item]), int(slices.end[item])
+            alone[item] = end - start - covered(*clipped(*computing, start, end))
+        together += covered(*difference(slices.start[members], slices.end[members], *computing))
+    return [alone[item] for item in items], together
 
 
 def _from(items: list[int], turn: int) -> npt.NDArray[np.int64]:
     return np.roll(np.array(items, np.int64), -turn)
 
 
-def _row(trace: Trace, each: Collective, offset: int, places: Ranked) -> Row:
+def _row(trace: Trace, each: Collective, exposed: int, offset: int, places: Ranked) -> Row:
     timing = each.timing
     size = sum(link.size for link in each.traffic) if each.traffic else None
     transfer = sum(link.transfer for link in each.traffic) if each.traffic else None
@@ -90,28 +113,34 @@ def _row(trace: Trace, each: Collective, offset: int, places: Ranked) -> Row:
     longest = "" if each.longest_wait is None else duration_text(each.longest_wait)
     if each.peer is not None:
         longest = say("communication.peer", wait=longest, rank=each.peer)
+    wait, transit, synchronization = ("" if value is None else duration_text(value) for value in times)
     cells = (
         name,
-        group,
-        exact_text(start),
         duration_text(each.elapsed),
-        *("" if value is None else duration_text(value) for value in times),
+        duration_text(exposed),
+        "" if last is None else say("communication.after", rank=last[0], after=duration_text(last[1])),
+        wait,
+        longest,
+        transit,
+        synchronization,
         "" if ratio is None else share_text(ratio),
         "" if size is None else say("communication.megabytes", size=size / _MB),
         "" if bandwidth is None else say("communication.gigabytes", speed=bandwidth),
-        longest,
-        "" if last is None else say("communication.after", rank=last[0], after=duration_text(last[1])),
+        exact_text(start),
+        group,
     )
     values = (
         name,
-        group,
-        start,
         each.elapsed,
-        *times,
+        exposed,
+        None if last is None else last[1],
+        times[0],
+        each.longest_wait,
+        *times[1:],
         ratio,
         size,
         bandwidth,
-        each.longest_wait,
-        None if last is None else last[1],
+        start,
+        group,
     )
     return Row(cells, places, values)

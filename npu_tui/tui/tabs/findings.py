@@ -15,7 +15,7 @@ from npu_tui.trace.units import duration_text
 from npu_tui.tui.tabs.tab import Content, Context, Place, Row, Stretch, Tab, Table
 from npu_tui.tui.terminal.theme import ALERT
 
-_COLUMNS = ("number", "class", "frees", "what", "where")
+_COLUMNS = ("number", "class", "frees", "where", "what")
 
 
 class FindingsTab(Tab):
@@ -38,27 +38,30 @@ class FindingsTab(Tab):
         found = now.session.findings.get(now.trace)
         if found is None:
             return say("findings.examining")
-        rows = [self._row(now, number, each) for number, each in enumerate(found.findings, 1)]
+        numbers = {each.id: number for number, each in reversed([*enumerate(found.findings, 1)])}
+        rows = [self._row(now, number, each, numbers) for number, each in enumerate(found.findings, 1)]
         if not rows:
             return "\n".join(map(words, found.verdict))
         headings = tuple(say(f"findings.{key}") for key in _COLUMNS)
         return Table(headings, rows, say("findings.note", unchecked=len(found.not_checked)))
 
-    def _row(self, now: Context, number: int, finding: Finding) -> Row:
-        quiet = "dim" if _is_minor(finding) else ""
-        mark = {"high": f"bold {ALERT}", "medium": "bold"}.get(finding.severity, quiet)
+    def _row(self, now: Context, number: int, finding: Finding, numbers: dict[str, int]) -> Row:
+        quiet = "dim" if _is_minor(finding) or finding.part_of is not None else ""
+        mark = quiet or {"high": f"bold {ALERT}", "medium": "bold"}.get(finding.severity, "")
         frees = "" if finding.gain_ns is None else duration_text(finding.gain_ns)
         code = next((line for line in finding.code_lines), None)
         where = say("lines.place", file=brief(PurePath(code.file).name), line=code.line) if code is not None else ""
         title = words(finding.title)
+        if finding.part_of is not None:
+            title = "  " + say("findings.part", title=title, number=numbers.get(finding.part_of, ""))
         cells = (
             Text(str(number), mark),
             Text(say(f"finding.class.{finding.cls}"), mark),
             Text(frees, quiet),
-            Text(title, quiet),
             Text(where, quiet),
+            Text(title, quiet),
         )
-        values = (number, SEVERITIES.index(finding.severity), finding.gain_ns, title, where)
+        values = (number, SEVERITIES.index(finding.severity), finding.gain_ns, where, title)
         places = tuple(_place(now.trace, each) for each in finding.evidence)
         told = partial(finding_text, now.profile.trace, finding, number)
         return Row(cells, places, values, code, told, _is_minor(finding))

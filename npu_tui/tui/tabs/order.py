@@ -51,7 +51,6 @@ def arranged(table: Table, order: Order) -> Table:
         rows = [row for row in rows if wanted in _text(row)]
         notes.insert(0, say("panel.filtered", text=order.wanted, shown=len(rows), count=len(table.rows)))
     if sortable(table):
-        notes.append(say("panel.order"))
         column = order.column
         if column is not None and column < len(headings):
             known = [row for row in rows if row.values[column] is not None]

@@ -148,3 +148,7 @@ class Tab(ABC):
         """The number shown behind the tab's name; none if 0."""
         del now
         return 0
+
+    def name(self) -> str:
+        """What the tab is called while it shows something else than its first view; empty for its usual name."""
+        return ""

@@ -21,14 +21,19 @@ def row_cells(cells: tuple[Text | str, ...]) -> list[str]:
     return [printable(cell.plain if isinstance(cell, Text) else cell) for cell in cells]
 
 
+def padded(texts: list[str]) -> list[str]:
+    """``texts``, all as wide as the widest."""
+    width = max(map(cell_len, texts), default=0)
+    return [text + " " * (width - cell_len(text)) for text in texts]
+
+
 def as_text(table: Table | None) -> list[str]:
     """Headings and rows in columns; empty without a table."""
     if table is None:
         return []
     rows = [list(table.headings), *(row_cells(row.cells) for row in table.rows)]
-    widths = [max(cell_len(row[i]) for row in rows) for i in range(len(table.headings))]
-    return ["  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows]  # fmt: skip
+    columns = zip(*(padded(list(column)) for column in zip(*rows, strict=True)), strict=True)
+    return ["  ".join(cells).rstrip() for cells in columns]
 
 
 def _inert(cell: str) -> str:

@@ -2,170 +2,47 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Literal
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
-from npu_tui.tui.keys.commands import BY_ID, TAB_COMMAND
-from npu_tui.tui.keys.key_names import key_label
-from npu_tui.tui.tabs import TABS
+from npu_tui.trace.text import brief, printable
 from npu_tui.tui.tabs.order import Order, arranged
 from npu_tui.tui.tabs.tab import GAP, Content, Row, Table
-from npu_tui.tui.terminal.internals import forget_widths
+from npu_tui.tui.widgets.rows import Rows
+from npu_tui.tui.widgets.tab_line import TabLine
 
 _HEIGHTS = ((45, 10), (36, 8))
 _SHOWN_FROM = 36
 _SMALL = 8
+_TALL = 14
+"""From so many rows on the panel has more than one line above its table."""
 _ASIDE_FROM = 110
 _ASIDE = 0.28
 """From so many columns on, this share of them is for what stands beside a table."""
 
+Growth = Literal["normal", "half", "full"]
+_GROWTHS: tuple[Growth, ...] = ("normal", "half", "full")
 
-def _broken(note: str, width: int) -> list[str]:
-    """The lines of ``note``; where there are several, one that is too long goes on in the next."""
-    lines = note.split("\n")
-    if len(lines) == 1:
-        return lines
+
+def _broken(note: str, width: int, lines: int) -> list[str]:
+    """``note`` in at most so many ``lines`` of ``width`` columns, broken at its gaps; what does not fit is left out."""
+    parts = [part for line in note.split("\n") for part in line.split(GAP) if part]
     found: list[str] = []
-    for line in lines:
-        parts = line.split(GAP)
-        for part in parts:
-            if part is not parts[0] and cell_len(found[-1] + GAP + part) <= width:
-                found[-1] += GAP + part
-            else:
-                found.append(part)
-    return found
-
-
-class TabLine(Static):
-    """The names of the tabs; a click opens one."""
-
-    DEFAULT_CSS = "TabLine { height: 1; background: $panel; }"
-
-    class Chosen(Message):
-        """A tab was clicked."""
-
-        def __init__(self, tab: str) -> None:
-            self.tab = tab
-            super().__init__()
-
-    def __init__(self) -> None:
-        super().__init__("")
-        self._ends: list[tuple[int, str]] = []
-
-    def show(self, current: str, counts: dict[str, int]) -> None:
-        """Mark ``current``; ``counts`` are shown behind the names."""
-        line, width = Text(" "), self.app.size.width
-        self._ends = []
-        # Names get shorter before the room between them gets narrower.
-        for form, room in (("", 3), (".short", 3), (".short", 2), (".short", 1)):
-            labels = self._labels(form, counts)
-            if sum(cell_len(label) + room for label in labels) < width:
-                break
-        before, behind = " " * (room > 2), " " * (room > 1)
-        for tab, label in zip(TABS, labels, strict=True):
-            line.append(f"{before}{label}{behind}", style="reverse bold" if tab.id == current else "dim")
-            line.append(" ")
-            self._ends.append((line.cell_len, tab.id))
-        self.update(line, layout=False)
-
-    @staticmethod
-    def _labels(form: str, counts: dict[str, int]) -> list[str]:
-        """The names of the tabs with their keys and counts."""
-        keys = [BY_ID[f"{TAB_COMMAND}{tab.id}"].keys[:1] for tab in TABS]
-        parts = [
-            (*map(key_label, key), say(f"tab.{tab.id}{form}"), *([str(counts[tab.id])] if counts.get(tab.id) else []))
-            for tab, key in zip(TABS, keys, strict=True)
-        ]
-        return [" ".join(part) for part in parts]
-
-    def on_click(self, event: events.Click) -> None:
-        """Open the tab under the pointer."""
-        for end, tab in self._ends:
-            if event.x < end:
-                self.post_message(self.Chosen(tab))
-                return
-
-
-class Rows(DataTable[Text | str]):
-    """A table whose rows are places on the timeline."""
-
-    DEFAULT_CSS = """
-    Rows { height: 1fr; background: $surface; overflow-x: hidden; }
-    Rows > .datatable--header { background: $surface; color: $text-muted; text-style: none; }
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = [("space", "tell", "")]
-
-    def __init__(self) -> None:
-        super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
-        self._headings: tuple[str, ...] = ()
-
-    class Sorted(Message):
-        """The user wants the table by the column beside the present one (``step``), or by ``column``."""
-
-        def __init__(self, step: int, column: int | None = None) -> None:
-            self.step = step
-            self.column = column
-            super().__init__()
-
-    class Asked(Message):
-        """The user wants to know all about the row."""
-
-    def action_tell(self) -> None:
-        """Tell all about the row under the cursor."""
-        self.post_message(self.Asked())
-
-    def action_cursor_left(self) -> None:
-        """Sort by the column to the left."""
-        self.post_message(self.Sorted(-1))
-
-    def action_cursor_right(self) -> None:
-        """Sort by the column to the right."""
-        self.post_message(self.Sorted(1))
-
-    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """A click on a heading sorts by it."""
-        event.stop()
-        self.post_message(self.Sorted(0, event.column_index))
-
-    def on_click(self, event: events.Click) -> None:
-        """One click goes to the row, wherever the cursor was."""
-        row = event.style.meta.get("row", -1)
-        if row >= 0:
-            event.prevent_default()
-            event.stop()
-            self.move_cursor(row=row, animate=False)
-            self.action_select_cursor()
-
-    def fill(self, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]], at: int | None) -> None:
-        """Show ``rows`` under ``headings`` with the cursor on row ``at``, by default where it was."""
-        at = self.cursor_row if at is None else at
-        if headings != self._headings:
-            self.clear(columns=True)
-            self.add_columns(*headings)
-            self._headings = headings
-            self.call_after_refresh(self._fit_headings)
+    for part in parts:
+        if found and cell_len(found[-1] + GAP + part) <= width:
+            found[-1] += GAP + part
+        elif len(found) == lines:
+            break
         else:
-            self.clear()
-        # A str cell would be read as markup.
-        self.add_rows([[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows])
-        if rows:
-            self.move_cursor(row=min(max(at, 0), len(rows) - 1), animate=False)
-
-    def _fit_headings(self) -> None:
-        """Draw the headings again: they may have been drawn before the widths of the columns were known."""
-        forget_widths(self)
-        self.refresh()
+            found.append(part)
+    return found
 
 
 class Panel(Vertical):
@@ -174,16 +51,21 @@ class Panel(Vertical):
     DEFAULT_CSS = """
     Panel { height: 9; background: $surface; }
     Panel.-hidden { display: none; }
+    Panel.-full { height: 1fr; }
     Panel #scroll { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
     Panel #text { height: auto; width: 100%; }
     Panel #aside { width: 30; height: 1fr; padding: 0 0 0 2; }
     Panel #note { height: 1; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
+    class Fitted(Message):
+        """The panel has another height."""
+
     def __init__(self) -> None:
         super().__init__(classes="-hidden")
         self.tab = "findings"
         self.table = Rows()
+        self.growth: Growth = "normal"
         self._tabs = TabLine()
         self._text = Static(id="text")
         self._scroll = VerticalScroll(self._text, id="scroll")
@@ -191,12 +73,16 @@ class Panel(Vertical):
         self._aside = Static(id="aside")
         self._beside = Horizontal(self.table, self._aside)
         self._wanted: bool | None = None
-        self._pressed = ""
         self._shown = ""
         self._counts: dict[str, int] = {}
+        self._labels: dict[str, str] = {}
         self._lines = 0
-        self._orders: dict[str, Order] = {}
+        self._orders: dict[tuple[object, ...], Order] = {}
         self._content: Content = ""
+        self._terminal = 0
+        self._dragged = 0
+        self._blank = 0
+        self._told = ""
         self.rows: list[Row] = []
 
     def compose(self) -> ComposeResult:
@@ -210,13 +96,57 @@ class Panel(Vertical):
         """Begin with the text."""
         if not self._content:
             self._show_table(False)
-            self._tabs.show(self.tab, self._counts)
+            self._draw_tabs()
+
+    # --- size
 
     def fit(self, height: int) -> None:
         """Take the room that a terminal of ``height`` rows has for it; where that is little, hide unless asked for."""
-        rows = next((rows for least, rows in _HEIGHTS if height >= least), _SMALL)
-        self.styles.height = min(rows, max(height // 2, 3))
+        if height != self._terminal:
+            self._terminal, self._blank = height, 0
+        self._resize()
         self.set_class(not (height >= _SHOWN_FROM if self._wanted is None else self._wanted), "-hidden")
+
+    @property
+    def usual(self) -> int:
+        """The rows it has while it is neither grown nor dragged."""
+        rows = next((rows for least, rows in _HEIGHTS if self._terminal >= least), _SMALL)
+        return min(rows, max(self._terminal // 2, 3))
+
+    def take_blank(self, rows: int) -> None:
+        """Take ``rows`` that the lanes would leave blank, while it is as it comes."""
+        if rows != self._blank:
+            self._blank = rows
+            self._resize()
+
+    def drag(self, rows: int) -> None:
+        """Have ``rows`` from now on, as far as the terminal goes."""
+        self._dragged, self.growth = min(max(rows, 3), max(self._terminal - 6, 3)), "normal"
+        self._resize()
+
+    def grow(self, growth: Growth | None = None) -> None:
+        """Have the next size, normal, half, full, or ``growth``; a hidden panel comes up as it was."""
+        if not self.is_shown:
+            self.toggle()
+        self._dragged = 0
+        self.growth = growth or _GROWTHS[(_GROWTHS.index(self.growth) + 1) % len(_GROWTHS)]
+        self._resize()
+
+    def _resize(self) -> None:
+        self.set_class(self.growth == "full", "-full")
+        if self.is_attached:
+            self.screen.set_class(self.is_full, "-page")
+        if self.growth == "full":
+            self.styles.height = None
+        elif self.growth == "half":
+            self.styles.height = max(self._terminal // 2, self.usual)
+        else:
+            self.styles.height = self._dragged or self.usual + self._blank
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has all of the screen but the head."""
+        return self.is_shown and self.growth == "full"
 
     @property
     def is_shown(self) -> bool:
@@ -227,29 +157,53 @@ class Panel(Vertical):
         """Show or hide the panel, whatever the size of the terminal says."""
         self._wanted = not self.is_shown
         self.set_class(not self._wanted, "-hidden")
+        if not self._wanted:
+            self.growth, self._blank = "normal", 0
+            self._resize()
+
+    # --- tabs and focus
 
     def open(self, tab: str, unfold: bool = True) -> None:
         """Let ``tab`` be the open one; with ``unfold`` the panel is shown, where it is hidden."""
         if unfold and not self.is_shown:
             self.toggle()
-        self.tab, self._pressed = tab, ""
+        self.tab = tab
 
-    def press(self, tab: str) -> bool:
-        """Open ``tab``; True where its key was the last one that opened it, and it is open still."""
-        again = self.is_shown and self.tab == tab and self._pressed == tab
-        self.open(tab)
-        self._pressed = tab
-        return again
+    def is_open(self, tab: str) -> bool:
+        """Whether ``tab`` is what the panel shows."""
+        return self.is_shown and self.tab == tab
 
-    def show_tabs(self, counts: dict[str, int]) -> None:
-        """Show which tab is open, and ``counts`` behind the names of the tabs."""
-        self._counts = counts
-        self._tabs.show(self.tab, counts)
+    def focus_content(self) -> None:
+        """Give the table or the text the focus."""
+        (self.table if self._beside.display else self._scroll).focus()
+
+    def on_descendant_focus(self) -> None:
+        """The line of tabs says that the keys go here."""
+        self._draw_tabs()
+
+    def on_descendant_blur(self) -> None:
+        """The line of tabs says that the keys go elsewhere."""
+        self.call_after_refresh(self._draw_tabs)
+
+    def show_tabs(self, counts: dict[str, int], labels: dict[str, str]) -> None:
+        """Show which tab is open; ``counts`` stand behind the names of the tabs, ``labels`` in place of some."""
+        self._counts, self._labels = counts, labels
+        self._draw_tabs()
+
+    def _draw_tabs(self) -> None:
+        self._tabs.show(self.tab, self._counts, self._labels, self.has_focus_within)
+
+    # --- order
 
     @property
     def order(self) -> Order:
         """How the open tab is sorted and filtered."""
-        return self._orders.get(self.tab, Order())
+        return self._orders.get(self._view, Order())
+
+    @property
+    def _view(self) -> tuple[object, ...]:
+        """What is sorted: a tab whose columns change is another table."""
+        return self.tab, self._content.headings if isinstance(self._content, Table) else ()
 
     @property
     def content(self) -> Content:
@@ -258,9 +212,14 @@ class Panel(Vertical):
 
     def sort(self, order: Order) -> None:
         """Sort and filter the open tab."""
-        self._orders[self.tab] = order
+        self._orders[self._view] = order
         self.show(self._content)
         self.table.move_cursor(row=0, animate=False)  # what was sorted to the top is what is wanted
+        self.call_after_refresh(lambda: self.call_after_refresh(self._reach))  # the widths of columns come a turn later
+
+    def _reach(self) -> None:
+        self.table.reach(self.order.column)
+        self._show_note()
 
     def row_at_cursor(self) -> Row | None:
         """The row of the table's cursor."""
@@ -273,12 +232,18 @@ class Panel(Vertical):
         if at is not None:
             self.table.move_cursor(row=at, animate=False)
 
+    # --- contents
+
     def show(self, content: Content) -> None:
         """Show the contents of the open tab, a table in the order that the user gave it."""
         if self.tab != self._shown:
             self.table.move_cursor(row=0, animate=False)
+            self.table.reach(None)
         self._shown, self._content = self.tab, content
+        focused = self.has_focus_within
         self._show_table(isinstance(content, Table))
+        if focused and not (self.table if isinstance(content, Table) else self._scroll).has_focus:
+            self.focus_content()
         if not isinstance(content, Table):
             self.rows = []
             self._text.update(Text(content) if isinstance(content, str) else content)
@@ -286,13 +251,30 @@ class Panel(Vertical):
             return
         table = arranged(content, self.order)
         self.rows = table.rows
-        line = self._note
-        line.display = bool(table.note)
-        notes = _broken(table.note, self.app.size.width - 2)[: max(self.size.height // 2, 1)]
-        line.styles.height = self._lines = len(notes)
-        line.update(Text("\n".join(printable(note) for note in notes)), layout=False)
+        self._told = table.note
         self.table.fill(table.headings, [row.cells for row in table.rows], table.at)
+        self._show_note()
         self._show_aside()
+        self.call_after_refresh(self._show_note)
+
+    def _show_note(self) -> None:
+        """One line about the table, several where the panel has grown; on the right the columns beyond the edge."""
+        if not isinstance(self._content, Table) or not self.is_attached:
+            return
+        left, right = self.table.beyond() if self.table.ordered_columns else (0, 0)
+        beyond = say("panel.columns", count=left + right) if left + right else ""
+        width = self.app.size.width - 2
+        room = width - (cell_len(beyond) + 2 if beyond else 0)
+        most = 1 if self.size.height < _TALL else max(self.size.height // 4, 1)
+        lines = [printable(line) for line in _broken(self._told, room, most)]
+        if beyond:
+            lines = lines or [""]
+            first = brief(lines[0], room)
+            lines[0] = first + " " * (width - cell_len(first) - cell_len(beyond)) + beyond
+        self._note.display = bool(lines)
+        if len(lines) != self._lines:
+            self._note.styles.height = self._lines = max(len(lines), 1)
+        self._note.update(Text("\n".join(lines)), layout=False)
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """Show what stands beside the row that the cursor has come to."""
@@ -300,8 +282,10 @@ class Panel(Vertical):
         self._show_aside()
 
     def on_resize(self) -> None:
-        """What stands beside the table has another size."""
+        """What stands in and beside the table has another size."""
+        self._show_note()
         self._show_aside()
+        self.post_message(self.Fitted())
 
     def _show_aside(self) -> None:
         columns = self.app.size.width

@@ -58,6 +58,11 @@ class RowList:
         return self._scene.traces[trace].rows
 
     @property
+    def height(self) -> int:
+        """How many rows fit on screen."""
+        return self._height
+
+    @property
     def focused(self) -> ScreenRow | None:
         """The row the cursor is on."""
         return self.rows[self._state.focus] if 0 <= self._state.focus < len(self.rows) else None

@@ -1,0 +1,160 @@
+"""A screen with a panel: its tabs, its size, its table, and how it shares the height with the lanes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.text import Text
+from textual import events
+from textual.timer import Timer
+
+from npu_tui.strings import say
+from npu_tui.tui.explore.contents import Computed, Contents
+from npu_tui.tui.explore.head import Head
+from npu_tui.tui.explore.record import record
+from npu_tui.tui.key_screen import KeyScreen
+from npu_tui.tui.sheets.sheet import Sheet
+from npu_tui.tui.tabs.tab import Table
+from npu_tui.tui.widgets.panel import Panel
+from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.tui.widgets.tab_line import TabLine
+from npu_tui.tui.widgets.timeline import Timeline
+
+_PANEL_SECONDS = 0.08
+"""The panel follows the last key after this rest, as filling a table takes longer than a frame."""
+
+
+class PanelScreen(KeyScreen):
+    """The lanes of ``timeline`` below a head, and a panel of ``contents``."""
+
+    DEFAULT_CSS = "PanelScreen.-page Timeline { display: none; }"
+    contents: Contents
+
+    def __init__(self, timeline: Timeline, prompt: Prompt) -> None:
+        super().__init__(timeline, prompt)
+        self.head = Head()
+        self._panel = Panel()
+        self._panel_timer: Timer | None = None
+        self._filter_before = ""
+
+    def _show_head(self) -> None:
+        """Fill what stands above the lanes."""
+        raise NotImplementedError
+
+    # --- size
+
+    def _toggle_panel(self) -> None:
+        """Show or hide the panel."""
+        self._panel.toggle()
+        if not self._panel.is_shown:
+            self._timeline.focus()
+        self.contents.fill()
+
+    def _grow_panel(self) -> str:
+        """Let the panel have half of the screen, all of it, or what it has usually."""
+        was_shown = self._panel.is_shown
+        self._panel.grow()
+        self.contents.fill()
+        if not was_shown or self._panel.growth == "full":
+            self._panel.focus_content()
+        if self._panel.growth != "full" and self.focused is None:
+            self._timeline.focus()
+        return say(f"panel.{self._panel.growth}")
+
+    def on_tab_line_dragged(self, event: TabLine.Dragged) -> None:
+        """The panel begins where its line of tabs was dragged to."""
+        self._panel.drag(self.app.size.height - 1 - event.y)
+
+    def on_panel_fitted(self) -> None:
+        """The lanes have another height now."""
+        self.call_after_refresh(self._share_blank)
+
+    def _share_blank(self) -> None:
+        """The panel takes the rows that the lanes leave blank."""
+        panel, timeline = self._panel, self._timeline
+        if not panel.is_shown or panel.growth != "normal" or not timeline.size.height:
+            return
+        taken = panel.size.height - panel.usual
+        blank = self._timeline.explorer.list.height + taken - len(self._timeline.explorer.rows)
+        panel.take_blank(max(blank, 0))
+
+    # --- tabs
+
+    def _press_tab(self, tab: str) -> None:
+        """Open ``tab``; where it is open, give it the focus; where it has that, let it show the next thing it can."""
+        if self._panel.is_open(tab) and not self._panel.has_focus_within:
+            self._panel.focus_content()
+        else:
+            self.contents.press_tab(tab)
+
+    def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
+        """Open the tab that was clicked."""
+        self._press_tab(event.tab)
+
+    def on_computed(self, event: Computed) -> None:
+        """Show what a thread has made for the panel."""
+        self.contents.take(event)
+
+    def on_timeline_moved(self) -> None:
+        """Fill the panel again after a rest."""
+        if self._panel_timer is None:
+            self._panel_timer = self.set_timer(_PANEL_SECONDS, self._rested)
+        else:
+            self._panel_timer.reset()
+
+    def _rested(self) -> None:
+        self._panel_timer = None
+        self._show_head()
+        self.contents.fill()
+        self._share_blank()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Put the prompt away when something else takes the focus; name the keys of what has it."""
+        above, inside = event.widget.ancestors, self._panel in event.widget.ancestors
+        self._line.show_place("lanes" if not inside else "table" if self._panel.table.has_focus else "text")
+        if self._prompt.is_open and self._prompt not in above:
+            self._prompt.close()
+
+    # --- the table
+
+    def on_data_table_row_selected(self) -> None:
+        """Enter or a click on a row: go there, and again to its next place."""
+        row = self._panel.row_at_cursor()
+        if row is not None:
+            if self._panel.is_full and row.places:
+                self._panel.grow("normal")
+            self.tell(self.contents.visit(row))
+            self._timeline.changed()
+
+    def on_rows_asked(self) -> None:
+        """Space: the whole record of the row."""
+        row, content, panel = self._panel.row_at_cursor(), self._panel.content, self._panel
+        if row is None or not isinstance(content, Table):
+            return
+        title = say("told.row", tab=say(f"tab.{panel.tab}"), number=panel.table.cursor_row + 1)
+        self.app.push_screen(Sheet(title, Text(row.told() if row.told is not None else record(content, row))))
+
+    def _filter(self) -> str | None:
+        """Ask what the rows of the table must contain."""
+        if not isinstance(self._panel.content, Table):
+            return say("panel.no_table")
+        self._filter_before = self._panel.order.wanted
+        self._prompt.open("filter", hint=say("filter.hint"))
+        return None
+
+    def show_filtered(self, text: str) -> None:
+        """Show the rows with ``text``, and how many they are while it is typed."""
+        if text != self._panel.order.wanted:
+            self._panel.sort(replace(self._panel.order, wanted=text))
+        content = self._panel.content
+        if self._prompt.is_open and isinstance(content, Table):
+            shown, count = len(self._panel.rows), len(content.rows)
+            self._prompt.answer(say("filter.count", shown=shown, count=count) if text else say("filter.hint"))
+
+    def on_prompt_closed(self) -> None:
+        """Back to the lanes; a filter that was given up is what it was before."""
+        if self._prompt.kind == "filter":
+            self.show_filtered(self._filter_before)
+            self._panel.table.focus()
+        else:
+            super().on_prompt_closed()

@@ -1,0 +1,105 @@
+"""The table of the panel: rows that lead to places on the timeline."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+from textual.widgets import DataTable
+
+from npu_tui.tui.terminal.internals import forget_widths
+
+
+class Rows(DataTable[Text | str]):
+    """A table whose rows are places on the timeline."""
+
+    DEFAULT_CSS = """
+    Rows { height: 1fr; background: $surface; overflow-x: hidden; }
+    Rows > .datatable--header { background: $surface; color: $text-muted; text-style: none; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [("space", "tell", "")]
+
+    def __init__(self) -> None:
+        super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
+        self._headings: tuple[str, ...] = ()
+
+    class Sorted(Message):
+        """The user wants the table by the column beside the present one (``step``), or by ``column``."""
+
+        def __init__(self, step: int, column: int | None = None) -> None:
+            self.step = step
+            self.column = column
+            super().__init__()
+
+    class Asked(Message):
+        """The user wants to know all about the row."""
+
+    def action_tell(self) -> None:
+        """Tell all about the row under the cursor."""
+        self.post_message(self.Asked())
+
+    def reach(self, column: int | None) -> None:
+        """Bring a whole ``column`` on screen, the first ones where that is None."""
+        if column is None or not self.is_attached:
+            self.scroll_to(x=0, animate=False, force=True, immediate=True)
+            return
+        widths = [each.get_render_width(self) for each in self.ordered_columns]
+        start, end = sum(widths[:column]), sum(widths[: column + 1])
+        room, at = self.scrollable_content_region.width, round(self.scroll_x)
+        if start < at or end > at + room:
+            self.scroll_to(x=min(start, max(end - room, 0)) if end > at + room else start, animate=False, force=True)
+
+    def beyond(self) -> tuple[int, int]:
+        """How many columns are not whole on screen, on the left and on the right."""
+        widths = [each.get_render_width(self) for each in self.ordered_columns]
+        ends = list(accumulate(widths))
+        at = round(self.scroll_x)
+        left = sum(end - width < at for end, width in zip(ends, widths, strict=True))
+        return left, sum(end - self.cell_padding > at + self.scrollable_content_region.width for end in ends)
+
+    def action_cursor_left(self) -> None:
+        """Sort by the column to the left."""
+        self.post_message(self.Sorted(-1))
+
+    def action_cursor_right(self) -> None:
+        """Sort by the column to the right."""
+        self.post_message(self.Sorted(1))
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """A click on a heading sorts by it."""
+        event.stop()
+        self.post_message(self.Sorted(0, event.column_index))
+
+    def on_click(self, event: events.Click) -> None:
+        """One click goes to the row, wherever the cursor was."""
+        row = event.style.meta.get("row", -1)
+        if row >= 0:
+            event.prevent_default()
+            event.stop()
+            self.move_cursor(row=row, animate=False)
+            self.action_select_cursor()
+
+    def fill(self, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]], at: int | None) -> None:
+        """Show ``rows`` under ``headings`` with the cursor on row ``at``, by default where it was."""
+        at = self.cursor_row if at is None else at
+        if headings != self._headings:
+            self.clear(columns=True)
+            self.add_columns(*headings)
+            self._headings = headings
+            self.call_after_refresh(self._fit_headings)
+        else:
+            self.clear()
+        # A str cell would be read as markup.
+        self.add_rows([[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows])
+        if rows:
+            self.move_cursor(row=min(max(at, 0), len(rows) - 1), animate=False)
+
+    def _fit_headings(self) -> None:
+        """Draw the headings again: they may have been drawn before the widths of the columns were known."""
+        forget_widths(self)
+        self.refresh()

@@ -1,0 +1,104 @@
+"""The line of tabs: which is open, whether the keys go to it; a click opens one, a drag moves the line."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.widgets import Static
+
+from npu_tui.strings import say
+from npu_tui.tui.keys.commands import BY_ID, TAB_COMMAND
+from npu_tui.tui.keys.key_names import key_label
+from npu_tui.tui.tabs import TABS
+
+_REST, _RULE, _RULE_FOCUSED = " ", "─", "━"
+
+
+class TabLine(Static):
+    """The names of the tabs, which are never cut: where they do not fit, only the open one has its name."""
+
+    DEFAULT_CSS = "TabLine { height: 1; background: $panel; color: $text-muted; }"
+    ALLOW_SELECT = False
+
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        def __init__(self, tab: str) -> None:
+            self.tab = tab
+            super().__init__()
+
+    class Dragged(Message):
+        """The line was dragged to row ``y`` of the screen."""
+
+        def __init__(self, y: int) -> None:
+            self.y = y
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self._ends: list[tuple[int, str]] = []
+        self._drawn: Text | None = None
+        self._pressed: int | None = None
+        self._moved = False
+
+    def show(self, current: str, counts: dict[str, int], names: dict[str, str], focused: bool) -> None:
+        """Mark ``current``, ``focused`` or not; ``counts`` stand behind the names, ``names`` in place of some."""
+        width = self.app.size.width
+        # Names get shorter before the room between them gets narrower; counts go before names do.
+        for form, room, counted in (
+            ("", 3, True), (".short", 3, True), (".short", 2, True), (".short", 1, True), (".short", 1, False),
+        ):  # fmt: skip
+            labels = self._labels(form, counts if counted else {}, names, None)
+            if sum(cell_len(label) + room for label in labels) < width:
+                break
+        else:
+            labels, room = self._labels(".short", {}, names, current), 1
+        line, accent = Text(no_wrap=True), f"bold {self.app.theme_variables['accent']}"
+        line.append(_RULE_FOCUSED if focused else _REST, accent)
+        before, behind = _REST * (room > 2), _REST * (room > 1)
+        self._ends = []
+        for tab, label in zip(TABS, labels, strict=True):
+            marked = f"reverse {accent}" if focused else "reverse bold"
+            line.append(f"{before}{label}{behind}", style=marked if tab.id == current else "dim")
+            line.append(_REST)
+            self._ends.append((line.cell_len, tab.id))
+        rest = max(width - line.cell_len, 0)
+        line.append((_RULE_FOCUSED if focused else _RULE) * rest, accent if focused else "dim")
+        if line != self._drawn:
+            self._drawn = line
+            self.update(line, layout=False)
+
+    @staticmethod
+    def _labels(form: str, counts: dict[str, int], names: dict[str, str], only: str | None) -> list[str]:
+        """Key, name and count of every tab; with ``only`` the others have nothing but their keys."""
+        found = []
+        for tab in TABS:
+            keys = [key_label(key) for key in BY_ID[f"{TAB_COMMAND}{tab.id}"].keys[:1]]
+            name = names.get(tab.id) or say(f"tab.{tab.id}{form}")
+            count = [str(counts[tab.id])] if counts.get(tab.id) else []
+            found.append(" ".join([*keys, name, *count] if only in (None, tab.id) or not keys else keys))
+        return found
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin a click or a drag."""
+        self.capture_mouse()
+        self._pressed, self._moved = event.screen_y, False
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Move the line with the pointer."""
+        if self._pressed is not None and event.screen_y != self._pressed:
+            self._pressed, self._moved = event.screen_y, True
+            self.post_message(self.Dragged(event.screen_y))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Open the tab under the pointer, unless the line was moved."""
+        self.release_mouse()
+        pressed, self._pressed = self._pressed, None
+        if pressed is None or self._moved:
+            return
+        for end, tab in self._ends:
+            if event.x < end:
+                self.post_message(self.Chosen(tab))
+                return

@@ -1,0 +1,111 @@
+"""The panel grows, takes what lanes leave blank, shows where the keys go, and hides no column and no row."""
+
+from __future__ import annotations
+
+import pytest
+from driving import opened
+from rich.cells import cell_len
+
+from npu_tui.strings import say
+from npu_tui.tui.tabs import TABS
+from npu_tui.tui.widgets.tab_line import TabLine
+
+
+async def test_a_key_lets_the_panel_grow_to_half_and_all_of_the_screen_and_back(session):
+    async with opened(session, (80, 24)) as driver:
+        await driver.press("q")
+        usual = driver.panel.size.height
+        await driver.press("P")
+        assert driver.panel.size.height == 12 > usual
+        await driver.press("P")
+        assert not driver.timeline.display
+        assert driver.panel.size.height >= 20
+        assert driver.panel.has_focus_within
+        await driver.press("escape")
+        assert driver.panel.size.height == usual
+        assert driver.timeline.size.height > 8
+
+
+async def test_enter_leaves_the_page_so_that_the_place_is_seen(session):
+    async with opened(session, (80, 24)) as driver:
+        await driver.press("1", "P", "P", "enter")
+        await driver.settle()
+        assert driver.timeline.display
+        assert driver.state.range is not None
+
+
+async def test_dragging_the_line_of_tabs_moves_it(session):
+    async with opened(session) as driver:
+        line = driver.main.query_one(TabLine)
+        y = line.region.y
+        await driver.pilot.mouse_down(line, offset=(100, 0))
+        await driver.pilot.hover(None, offset=(100, y - 6))
+        await driver.pilot.mouse_up(None, offset=(100, y - 6))
+        await driver.idle()
+        assert line.region.y == y - 6
+
+
+async def test_the_panel_takes_the_rows_that_lanes_leave_blank(sessions):
+    async with opened(sessions["healthy"], (120, 60)) as driver:
+        await driver.settle()
+        assert driver.explorer.list.height == len(driver.explorer.rows)
+        assert driver.panel.size.height > driver.panel.usual
+
+
+async def test_the_digit_of_the_open_tab_focuses_it_and_the_line_says_so(session):
+    async with opened(session) as driver:
+        line = driver.main.query_one(TabLine)
+        assert "━" not in str(line.render())
+        await driver.press("1")
+        assert driver.app.focused is driver.table
+        assert "━" in str(line.render())
+        await driver.press("escape")
+        assert "━" not in str(line.render())
+
+
+@pytest.mark.parametrize("size", [(60, 15), (80, 24), (120, 40)])
+async def test_no_label_of_a_tab_is_cut(session, size):
+    async with opened(session, size) as driver:
+        await driver.press("1")
+        line = str(driver.main.query_one(TabLine).render())
+        assert cell_len(line) == size[0]
+        named = [tab for tab in TABS if f"{tab.key} {say(f'tab.{tab.id}.short')}" in line]
+        assert len(named) == (1 if size[0] == 60 else len(TABS))
+        if size[0] == 80:
+            assert line.rstrip("─━ ").endswith("Sum")
+
+
+async def test_sorting_by_a_column_beyond_the_edge_brings_it_on_screen(session):
+    async with opened(session, (80, 24)) as driver:
+        await driver.press("6", "6")
+        await driver.settle()
+        last = driver.panel.content.headings[-1]
+        assert last not in driver.text()
+        await driver.press("left")
+        await driver.settle()
+        assert f"{last} ▾" in driver.text()
+
+
+async def test_space_shows_the_whole_record_of_a_row_of_any_table(session):
+    async with opened(session, (80, 24)) as driver:
+        await driver.press("2", "2")
+        await driver.settle()
+        await driver.press("space")
+        await driver.settle()
+        shown = driver.text()
+        for heading, cell in zip(driver.panel.content.headings, driver.panel.rows[0].cells, strict=True):
+            assert heading in shown
+            assert str(cell) in shown
+
+
+async def test_a_filter_narrows_while_it_is_typed_and_esc_gives_it_up(session):
+    async with opened(session) as driver:
+        await driver.press("6")
+        await driver.settle()
+        every = len(driver.panel.rows)
+        await driver.send("&mul")
+        shown = len(driver.panel.rows)
+        assert 0 < shown < every
+        assert say("filter.count", shown=shown, count=every) in driver.text()
+        await driver.press("escape")
+        assert len(driver.panel.rows) == every
