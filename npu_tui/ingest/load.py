@@ -18,7 +18,7 @@ from npu_tui.ingest.json.columns import Columns
 from npu_tui.ingest.json.events import decode_events
 from npu_tui.ingest.json.lenient import strict_json
 from npu_tui.ingest.json.parallel import Outcome, read_parallel
-from npu_tui.ingest.json.whole_columns import Gathered, UnknownValuesError
+from npu_tui.ingest.json.whole_columns import UnknownValuesError, WholeColumns
 from npu_tui.ingest.json.workers import Workers, worker_count
 from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.ingest.source.scratch import scratch_folder
@@ -86,7 +86,7 @@ def load(
 def _without_events(source: Source) -> Trace:
     """A trace without slices, for a profile of which only the companion files are there."""
     health = Health(warnings=[message("odd.no_trace", path=str(source.path))])
-    return build_trace(Gathered(), str(source.path), (), source.rank, health)
+    return build_trace(WholeColumns(), str(source.path), (), source.rank, health)
 
 
 def refusal(path: Path, error: OSError) -> Message:
@@ -139,7 +139,7 @@ class _Reading:
         self._early = early
         self._pictured = _Pictured(time.monotonic())
         self._alone = alone
-        self._gathered = Gathered()
+        self._whole = WholeColumns()
         self._columns = Columns()
         self._health = Health()
 
@@ -152,7 +152,7 @@ class _Reading:
                 self._workers.close()
 
     def _trace(self) -> Trace:
-        source, gathered, health = self._source, self._gathered, self._health
+        source, whole, health = self._source, self._whole, self._health
         files: list[EventFile] = []
         reached = 0
         for file in source.files:
@@ -168,11 +168,11 @@ class _Reading:
                 files.append(read)
         if not files:
             raise InputError(health.warnings[0])
-        if gathered.count == gathered.phases[""]:
+        if whole.count == whole.phases[""]:
             raise InputError(message("input.no_event", path=str(source.path), byte=reached))
         size = sum(file.size for file in files)
-        self._report(size, size, gathered.count)
-        return build_trace(gathered, str(source.path), tuple(files), source.rank, health, self._workers)
+        self._report(size, size, whole.count)
+        return build_trace(whole, str(source.path), tuple(files), source.rank, health, self._workers)
 
     def _report(self, done: int, total: int, events: int) -> None:
         if not self._progress(done, total, events):
@@ -181,20 +181,20 @@ class _Reading:
     def _advanced(self, done: int, plain: Plain, number: int, events: int) -> None:
         """Say how far it is, and now and then show what is there."""
         self._report(done, plain.size, events)
-        if self._early is None or number or not self._pictured.is_due(self._gathered.count, done, plain.size):
+        if self._early is None or number or not self._pictured.is_due(self._whole.count, done, plain.size):
             return
         copy = plain.stream if plain.unpacked else None
         files = (EventFile(plain.path, plain.size, copy),)
-        trace = build_trace(self._gathered.so_far(), str(self._source.path), files, self._source.rank, Health())
+        trace = build_trace(self._whole.so_far(), str(self._source.path), files, self._source.rank, Health())
         if len(trace.slices):
             self._early(trace)
-        self._pictured.done(self._gathered.count)
+        self._pictured.done(self._whole.count)
 
     def _read(self, file: Path, number: int) -> tuple[EventFile, int]:
         """Take the events of ``file`` in; returns the offset reached as well."""
-        gathered, health = self._gathered, self._health
-        packed, before = file.stat().st_size, gathered.count
-        plain = open_plain(file, lambda done: self._progress(done, packed, gathered.count))
+        whole, health = self._whole, self._health
+        packed, before = file.stat().st_size, whole.count
+        plain = open_plain(file, lambda done: self._progress(done, packed, whole.count))
         try:
             start = _array_start(file, plain.stream)
             self._start_workers(plain.size)
@@ -204,7 +204,7 @@ class _Reading:
                     start,
                     plain.size,
                     self._workers,
-                    gathered,
+                    whole,
                     number,
                     self._chunk_size,
                     lambda done, events: self._advanced(done, plain, number, before + events),
@@ -217,7 +217,7 @@ class _Reading:
                 plain.stream.close()
         if outcome.too_long is not None:
             where = {"path": str(file), "byte": outcome.too_long, "megabytes": LONGEST >> 20}
-            if gathered.count == before:
+            if whole.count == before:
                 raise InputError(Message("input.too_long", where))
             health.warnings.append(Message("input.too_long_later", where))
         health.truncated = health.truncated or outcome.truncated or plain.cut or outcome.too_long is not None
@@ -240,13 +240,13 @@ class _Reading:
                 self._columns.add(chunk.offset, chunk.length, chunk.events)
                 if reader.offset - reported >= _REPORT_BYTES:
                     reported = reader.offset
-                    self._report(reported, size, self._gathered.count + self._columns.count)
+                    self._report(reported, size, self._whole.count + self._columns.count)
                 if reader.offset - taken >= _PART_BYTES:
                     taken = reader.offset
-                    self._gathered.add(self._columns.take(), file=number)
+                    self._whole.add(self._columns.take(), file=number)
         except TooLongError as error:
             outcome.too_long = error.offset
-        self._gathered.add(self._columns.take(), file=number)
+        self._whole.add(self._columns.take(), file=number)
         outcome.end, outcome.truncated, outcome.malformed = reader.offset, reader.truncated, reader.malformed
         return outcome
 

@@ -13,12 +13,12 @@ from npu_tui.analysis.search.language import (
     LaunchClass,
     Line,
     Place,
-    QueryError,
+    SearchError,
     SliceClass,
     StepNumber,
     Text,
     Time,
-    parse_query,
+    parse_search,
 )
 from npu_tui.trace.args import Arg
 from npu_tui.trace.classes import OpClass
@@ -81,13 +81,13 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "terms"), READ.items(), ids=repr)
 def test_a_query_is_read(text: str, terms: list[object]):
-    assert list(parse_query(text, PLACES).terms) == terms
+    assert list(parse_search(text, PLACES).terms) == terms
 
 
 @pytest.mark.parametrize(("text", "words"), REFUSED.items(), ids=repr)
 def test_what_cannot_be_looked_for_says_in_one_line_what_is_allowed(text: str, words: str):
-    with pytest.raises(QueryError, match=re.escape(words)) as refused:
-        parse_query(text, PLACES)
+    with pytest.raises(SearchError, match=re.escape(words)) as refused:
+        parse_search(text, PLACES)
     assert "\n" not in str(refused.value)
 
 
@@ -101,5 +101,5 @@ def test_case_counts_only_with_a_capital():
 @given(st.text(alphabet='ab /:~<>="\\(1.', max_size=20), st.sampled_from(FIELDS), st.sampled_from(LAUNCHES))
 def test_any_text_is_read_or_refused(text: str, field: str, launch: str):
     for line in (text, f"{field}:{text}", f"{text} class:{launch}"):
-        with suppress(QueryError):
-            assert bool(parse_query(line, PLACES).terms) == bool(line.strip())
+        with suppress(SearchError):
+            assert bool(parse_search(line, PLACES).terms) == bool(line.strip())

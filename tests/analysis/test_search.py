@@ -10,13 +10,13 @@ from measured import profile_of
 from npu_tui.analysis.launches.code_lines import losing_launches
 from npu_tui.analysis.overlap.steps import steps
 from npu_tui.analysis.search import search
-from npu_tui.analysis.search.language import QueryError, parse_query
+from npu_tui.analysis.search.language import SearchError, parse_search
 from npu_tui.trace.model import Trace
 
 
 def find(trace: Trace, text: str) -> list[int]:
     places = [lane.name for lane in trace.lanes] + [layer.name for layer in trace.layers]
-    return np.flatnonzero(profile_of(trace).searchable.find(parse_query(text, places))).tolist()
+    return np.flatnonzero(profile_of(trace).searchable.find(parse_search(text, places))).tolist()
 
 
 def chosen(trace: Trace, wanted: Callable[[int], bool]) -> list[int]:
@@ -87,15 +87,15 @@ def test_plain_patterns_need_no_other_engine(bundled, monkeypatch):
 
 
 def test_what_is_prepared_is_what_would_be_found(bundled):
-    trace, query = bundled.trace, parse_query("line:train.py")
+    trace, search = bundled.trace, parse_search("line:train.py")
     prepared = profile_of(trace).searchable
     prepared.prepare()
-    assert prepared.find(query).any()
-    assert (prepared.find(query) == profile_of(trace).searchable.find(query)).all()
+    assert prepared.find(search).any()
+    assert (prepared.find(search) == profile_of(trace).searchable.find(search)).all()
 
 
 def test_a_pattern_of_another_kind_is_refused(bundled):
-    with pytest.raises(QueryError, match="look around"):
+    with pytest.raises(SearchError, match="look around"):
         find(bundled.trace, "/(?=a)b/")
 
 
@@ -185,9 +185,9 @@ def test_a_step_holds_what_starts_in_it(bundled):
 
 
 def test_lanes_and_classes_that_are_not_there_are_refused_with_the_nearest(bundled):
-    with pytest.raises(QueryError, match="no lane has Steam 2 in its name; did you mean stream 2"):
+    with pytest.raises(SearchError, match="no lane has Steam 2 in its name; did you mean stream 2"):
         find(bundled.trace, 'lane:"Steam 2"')
-    with pytest.raises(QueryError, match="no class starvd; did you mean starved"):
+    with pytest.raises(SearchError, match="no class starvd; did you mean starved"):
         find(bundled.trace, "class:starvd")
 
 

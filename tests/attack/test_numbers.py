@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from shapes import device, link_end, named, slice_event, thread
 
-from npu_tui.analysis.search.language import QueryError, parse_query
+from npu_tui.analysis.search.language import SearchError, parse_search
 from npu_tui.cli import main
 from npu_tui.ingest.load import load
 from npu_tui.trace.units import parse_duration
@@ -81,8 +81,8 @@ def _written(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize("number", ["9" * 5_000, "9" * 40])
 def test_a_number_that_is_typed_is_refused_in_a_line(number: str, tmp_path: Path) -> None:
     assert parse_duration(f"{number}ms") is None
-    with pytest.raises(QueryError):
-        parse_query(f"step:{number}")
+    with pytest.raises(SearchError):
+        parse_search(f"step:{number}")
     for words in (["--size", f"{number}x40"], ["--range", f"0..{number}ms"], ["--at", number]):
         with pytest.raises(SystemExit) as refused:
             main(["screenshot", "fixtures/healthy", "-o", str(tmp_path / "a.svg"), *words])

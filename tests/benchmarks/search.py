@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.search.language import parse_query
+from npu_tui.analysis.search.language import parse_search
 from npu_tui.analysis.search.search import Searchable
 from npu_tui.ingest.opening import Opening
 from npu_tui.profile.profile import Profile
@@ -53,7 +53,7 @@ QUERIES = (
 def measure(trace: Trace, searchable: Searchable, order: I64, text: str) -> tuple[int, float, float]:
     """Hits, seconds to the first of them (to the end where there are none), seconds to the last."""
     begun = time.perf_counter()
-    query = parse_query(text)
+    query = parse_search(text)
     mask = searchable.find(query)
     if not query.args:
         hits = make_hits(text, Scene([trace], []), [mask])

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.json.columns import Columns
-from npu_tui.ingest.json.range_columns import Part, unpacked
+from npu_tui.ingest.json.range_columns import RangeColumns, unpacked
 from npu_tui.ingest.json.worker import Pack, Task, answer
 from npu_tui.ingest.json.workers import Workers
 
@@ -32,7 +32,7 @@ class PretendedWorkers(Workers):
         self._waiting[worker].append((task, b"".join(np.asarray(column).tobytes() for column in columns)))
         self.asked += 1
 
-    def get(self, timeout: float | None = None) -> tuple[int, Part]:
+    def get(self, timeout: float | None = None) -> tuple[int, RangeColumns]:
         worker = self._lot.choice([i for i, waiting in enumerate(self._waiting) if waiting])
         out = io.BytesIO()
         task, columns = self._waiting[worker].pop(0)

@@ -35,7 +35,7 @@ _ESCAPE = re.compile(r"\\.")
 _LINE = re.compile(r"(?P<file>.*?):?(?P<line>\d{1,9})?")
 
 
-class QueryError(ValueError):
+class SearchError(ValueError):
     """The text asks for nothing that can be looked for; the message says in one line what is allowed."""
 
 
@@ -108,7 +108,7 @@ Term = Text | Time | Place | LaunchClass | SliceClass | Line | StepNumber | Arg
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class Search:
     """All ``terms`` must hold; ``args`` are those of them that only the file knows."""
 
     text: str
@@ -120,10 +120,10 @@ class Query:
         return tuple(term for term in self.terms if isinstance(term, Arg))
 
 
-def parse_query(text: str, places: Iterable[str] = ()) -> Query:
-    """The query of ``text``; ``places`` are the names of lanes and layers, which may have blanks in them.
+def parse_search(text: str, places: Iterable[str] = ()) -> Search:
+    """The search of ``text``; ``places`` are the names of lanes and layers, which may have blanks in them.
 
-    Raises ``QueryError`` for a field without a value that it can be compared with.
+    Raises ``SearchError`` for a field without a value that it can be compared with.
     """
     known = [place.lower() for place in places]
     terms: list[Term] = []
@@ -136,7 +136,7 @@ def parse_query(text: str, places: Iterable[str] = ()) -> Query:
             break
         found, at = _field(match["field"].lower(), match["sign"], text, match.end(), known)
         terms.append(found)
-    return Query(text, tuple(terms))
+    return Search(text, tuple(terms))
 
 
 def _plain(text: str) -> list[Term]:
@@ -163,7 +163,7 @@ def _pattern(text: str) -> Text:
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise QueryError(say("query.pattern", why=error)) from None
+        raise SearchError(say("query.pattern", why=error)) from None
     return Text(text, pattern=True)
 
 
@@ -177,21 +177,21 @@ def _field(field: str, sign: str, text: str, at: int, known: Sequence[str]) -> t
     if field in _TIMES:
         return _time(field, sign, value), after
     if sign not in ":=":
-        raise QueryError(say("query.sign", field=field, example=_EXAMPLES[field]))
+        raise SearchError(say("query.sign", field=field, example=_EXAMPLES[field]))
     if not value:
-        raise QueryError(say("query.value", field=field, example=_EXAMPLES[field]))
+        raise SearchError(say("query.value", field=field, example=_EXAMPLES[field]))
     if field == "name":
         return Text(value, whole=sign == "="), after
     if field in ("lane", "layer"):
         if known and not any(value.lower() in place for place in known):
-            raise QueryError(say("query.place", field=field, value=value, near=_near(value, known)))
+            raise SearchError(say("query.place", field=field, value=value, near=_near(value, known)))
         return Place(field, value.lower(), sign == "="), after
     if field == "class":
         return _class(value), after
     if field == "step":
         number = whole_number(value.lstrip("#"))
         if number is None or number < 0:
-            raise QueryError(say("query.value", field=field, example=_EXAMPLES[field]))
+            raise SearchError(say("query.value", field=field, example=_EXAMPLES[field]))
         return StepNumber(number), after
     match = _LINE.fullmatch(value)
     file, line = (match["file"], match["line"]) if match is not None else (value, None)
@@ -225,7 +225,7 @@ def _value(text: str, at: int, known: Sequence[str]) -> tuple[str, int]:
 def _time(field: str, sign: str, value: str) -> Time:
     when = parse_duration(value)
     if sign == ":" or when is None or not value:
-        raise QueryError(say("query.time", field=field))
+        raise SearchError(say("query.time", field=field))
     compare: Compare = sign  # type: ignore[assignment]  # the pattern allows no other
     return Time(field, compare, when)
 
@@ -238,7 +238,7 @@ def _class(value: str) -> LaunchClass | SliceClass:
     if wanted in CLASSES:
         return SliceClass(CLASSES[wanted])
     names = *LAUNCHES, *CLASSES
-    raise QueryError(say("query.class", value=value, near=_near(wanted, names), names=" ".join(names)))
+    raise SearchError(say("query.class", value=value, near=_near(wanted, names), names=" ".join(names)))
 
 
 def _near(value: str, names: Sequence[str]) -> str:
@@ -260,13 +260,13 @@ def unknown_field(text: str) -> str | None:
 def _arg(sign: str, text: str, at: int) -> tuple[Arg, int]:
     """``arg:KEY~TEXT``, ``arg:KEY>8`` or ``arg:TEXT``; the key may have blanks in it."""
     if sign != ":":
-        raise QueryError(say("query.arg"))
+        raise SearchError(say("query.arg"))
     following = _FIELD.search(text, at)
     match = _ARG.match(text, at, len(text) if following is None else following.start())
     key, compare, start = ("", "~", at) if match is None else (match["key"].strip(), match["sign"], match.end())
     value, after = _value(text, start, ())
     if not value and not key:
-        raise QueryError(say("query.arg"))
+        raise SearchError(say("query.arg"))
     if compare not in "~=" and as_number(value) is None:
-        raise QueryError(say("query.arg"))
+        raise SearchError(say("query.arg"))
     return Arg(key.lower(), compare, value.lower()), after  # type: ignore[arg-type]  # as the pattern allows

@@ -1,4 +1,4 @@
-"""Which slices of a trace match a query, as far as the columns tell."""
+"""Which slices of a trace match a search, as far as the columns tell."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from npu_tui.analysis.search.language import (
     LaunchClass,
     Line,
     Place,
-    Query,
-    QueryError,
+    Search,
+    SearchError,
     SliceClass,
     StepNumber,
     Term,
@@ -60,15 +60,15 @@ class Searchable:
         """Compute what ``line:`` and ``step:`` need, which takes longer than a search may."""
         _ = self._stack, self._steps()
 
-    def find(self, query: Query) -> Bools:
-        """Which slices match all terms but those about args; (n,). Raises ``QueryError`` for an unusable pattern."""
+    def find(self, search: Search) -> Bools:
+        """Which slices match all terms but those about args; (n,). Raises ``SearchError`` for an unusable pattern."""
         found: Bools | None = None
-        for term in query.terms:
+        for term in search.terms:
             own = self._matches(term)
             if own is not None:
                 found = own if found is None else found & own
         if found is None:
-            return np.full(len(self.trace.slices), bool(query.terms))
+            return np.full(len(self.trace.slices), bool(search.terms))
         return found
 
     def _matches(self, term: Term) -> Bools | None:
@@ -229,5 +229,5 @@ def _search_beside(names: list[str], term: Text) -> Bools:
     try:
         found = polars.Series(names, dtype=polars.String).str.contains(flags + term.text)
     except polars.exceptions.ComputeError:
-        raise QueryError(say("query.pattern_kind")) from None
+        raise SearchError(say("query.pattern_kind")) from None
     return found.to_numpy().astype(np.bool_)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.json.pairing import link_keys, pair_ends
-from npu_tui.ingest.json.whole_columns import Gathered
+from npu_tui.ingest.json.whole_columns import WholeColumns
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.message import message
@@ -17,7 +17,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def bound_links(
-    gathered: Gathered,
+    whole: WholeColumns,
     lane_of: I32,
     python: set[int],
     bounds: I64,
@@ -31,17 +31,17 @@ def bound_links(
     ``python`` the processes of the Python layers, ``start_ns`` the start of the trace. What is left over is counted in
     ``health``.
     """
-    time = gathered.column("l_time", np.int64)
+    time = whole.column("l_time", np.int64)
     timed = np.flatnonzero(time != INVALID)
     health.skip(message("skip.link_time"), len(time) - len(timed))
-    category = gathered.column("l_category", np.int32)[timed]
-    key = link_keys(category, gathered.column("l_id", np.int64)[timed], gathered.column("l_high", np.int64)[timed])
-    pairs = pair_ends(key, gathered.column("l_phase", np.int8)[timed])
+    category = whole.column("l_category", np.int32)[timed]
+    key = link_keys(category, whole.column("l_id", np.int64)[timed], whole.column("l_high", np.int64)[timed])
+    pairs = pair_ends(key, whole.column("l_phase", np.int8)[timed])
     health.skip(message("skip.lone_source"), pairs.lone_sources)
     health.skip(message("skip.lone_target"), pairs.lone_targets)
     time = time[timed] - start_ns
-    thread = gathered.column("l_thread", np.int32)[timed]
-    event = gathered.column("l_event", np.int64)[timed]
+    thread = whole.column("l_thread", np.int32)[timed]
+    event = whole.column("l_event", np.int64)[timed]
     order = np.argsort(time[pairs.target], kind="stable")
     source, target = pairs.source[order], pairs.target[order]
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
@@ -51,10 +51,10 @@ def bound_links(
     wanted[target_slice >= 0] = slices.connection[target_slice[target_slice >= 0]]
     source_slice = _bind(index, lane[source], time[source], wanted, slices)
     source_lane = lane[source].copy()
-    to_device = gathered.link_categories.get(HOST_TO_DEVICE, -1)
+    to_device = whole.link_categories.get(HOST_TO_DEVICE, -1)
     astray = np.flatnonzero((source_slice < 0) & (category[source] == to_device))
     if len(astray):
-        fallback = _python_lane_of_thread(gathered, lane_of, python)[thread[source[astray]]]
+        fallback = _python_lane_of_thread(whole, lane_of, python)[thread[source[astray]]]
         source_slice[astray] = index.innermost(fallback, time[source[astray]])
         source_lane[astray] = np.where(source_slice[astray] >= 0, fallback, source_lane[astray])
     return Links(
@@ -78,7 +78,7 @@ def _bind(index: LaneIndex, lane: I32, time: I64, connection: I64, slices: Slice
     return found
 
 
-def _python_lane_of_thread(gathered: Gathered, lane_of: I32, python: set[int]) -> I32:
+def _python_lane_of_thread(whole: WholeColumns, lane_of: I32, python: set[int]) -> I32:
     """For every thread code the lane of the same tid on a Python layer, -1 without one."""
-    by_tid = {tid: int(lane_of[code]) for (pid, tid), code in gathered.threads.items() if pid in python}
-    return np.array([by_tid.get(tid, -1) for _, tid in gathered.threads], np.int32)
+    by_tid = {tid: int(lane_of[code]) for (pid, tid), code in whole.threads.items() if pid in python}
+    return np.array([by_tid.get(tid, -1) for _, tid in whole.threads], np.int32)

@@ -12,7 +12,7 @@ from npu_tui.ingest.build.depth import Packing
 from npu_tui.ingest.build.layers import ProcessPlan, plan_layers, thread_label
 from npu_tui.ingest.build.linking import bound_links
 from npu_tui.ingest.json.events import NO_PROCESS
-from npu_tui.ingest.json.whole_columns import Gathered
+from npu_tui.ingest.json.whole_columns import WholeColumns
 from npu_tui.ingest.json.workers import Workers
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.classes import classify, step_number
@@ -35,74 +35,74 @@ _TABLE = 1 << 24
 
 
 def build_trace(
-    gathered: Gathered,
+    whole: WholeColumns,
     path: str,
     files: tuple[EventFile, ...],
     rank: int | None,
     health: Health,
     workers: Workers | None = None,
 ) -> Trace:
-    """The trace of what was ``gathered``, which is used up; what cannot be placed is counted in ``health``.
+    """The trace of what was ``whole``, which is used up; what cannot be placed is counted in ``health``.
 
     ``workers`` without tasks take a part in it. Raises ``WorkerError`` if one of them fails.
     """
-    gathered.close()
-    start, end, usable = _slice_times(gathered)
+    whole.close()
+    start, end, usable = _slice_times(whole)
     kept = None if usable.all() else np.flatnonzero(usable)
     start, end = _of(start, kept), _of(end, kept)
-    start_ns = int(start.min()) if len(start) else _first_sample(gathered)
+    start_ns = int(start.min()) if len(start) else _first_sample(whole)
     start -= start_ns
     end -= start_ns
     thread, category = (
-        _of(gathered.column("x_thread", np.int32), kept),
-        _of(gathered.column("x_category", np.int32), kept),
+        _of(whole.column("x_thread", np.int32), kept),
+        _of(whole.column("x_category", np.int32), kept),
     )
     plans = plan_layers(
-        gathered.metadata,
-        _categories_by_thread(gathered, thread, category),
-        {pid for pid, _, _, _ in gathered.series},
-        _processes_of_links(gathered),
+        whole.metadata,
+        _categories_by_thread(whole, thread, category),
+        {pid for pid, _, _, _ in whole.series},
+        _processes_of_links(whole),
     )
-    lane_of = _lane_codes(plans, gathered.threads)
+    lane_of = _lane_codes(plans, whole.threads)
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     order = sort_slices(lane, start, end)
     kept = order if kept is None else kept[order]
     lane, start, end = lane[order], start[order], end[order]
     packing = Packing(crowds(lane, start, end), workers)
-    slices = _slices(gathered, plans, kept, lane, start, end, category[order])
+    slices = _slices(whole, plans, kept, lane, start, end, category[order])
     bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
     python = {plan.pid for plan in plans if plan.kind == "python"}
-    links = bound_links(gathered, lane_of, python, bounds, slices, start_ns, health)
-    counters = _counters(gathered, plans, start_ns, health)
+    links = bound_links(whole, lane_of, python, bounds, slices, start_ns, health)
+    counters = _counters(whole, plans, start_ns, health)
     slices.depth = packing.depth()
-    rows, lanes = _rows_and_lanes(gathered, plans, slices, bounds, rank)
+    rows, lanes = _rows_and_lanes(whole, plans, slices, bounds, rank)
     layers = _layers(plans, lanes, counters, rank)
-    for reason, count in gathered.skipped.items():
+    for reason, count in whole.skipped.items():
         health.skip(message(reason), count)
-    _skip_unshown(gathered, health)
-    health.warnings += _oddities(gathered, plans, lanes)
-    chunks = gathered.chunks()
+    _skip_unshown(whole, health)
+    health.warnings += _oddities(whole, plans, lanes)
+    chunks = whole.chunks()
     return Trace(
         path=path,
         files=files,
         rank=rank,
         start_ns=start_ns,
         end=int(slices.end.max()) if len(slices) else 0,
-        names=gathered.names.values_in_order,
-        categories=gathered.categories.values_in_order,
-        task_types=gathered.task_types.values_in_order,
-        stacks=gathered.stacks.values_in_order,
+        names=whole.names.values_in_order,
+        categories=whole.categories.values_in_order,
+        task_types=whole.task_types.values_in_order,
+        stacks=whole.stacks.values_in_order,
         layers=layers,
         lanes=lanes,
         slices=slices,
         rows=rows,
         links=links,
-        link_categories=gathered.link_categories.values_in_order,
+        link_categories=whole.link_categories.values_in_order,
         counters=counters,
-        events=dict(gathered.phases),
+        events=dict(whole.phases),
         chunks=chunks,
         health=health,
-        args=JsonArgs(path, files, chunks, gathered.phases.total()),
+        args=JsonArgs(path, files, chunks, whole.phases.total()),
     )
 
 
@@ -110,15 +110,15 @@ def _of(values: Any, kept: I64 | None) -> Any:
     return values if kept is None else values[kept]
 
 
-def _slice_times(gathered: Gathered) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
+def _slice_times(whole: WholeColumns) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
     """Absolute start and end of every slice, ns, and which of them are usable; (n,) each.
 
     Slices without a time or with a negative or endless duration are counted as skipped.
     """
-    start, duration = gathered.column("x_time", np.int64), gathered.column("x_duration", np.int64)
+    start, duration = whole.column("x_time", np.int64), whole.column("x_duration", np.int64)
     timed, lasting = start != INVALID, duration >= 0
-    gathered.skipped["skip.slice_time"] += int(np.count_nonzero(~timed))
-    gathered.skipped["skip.slice_duration"] += int(np.count_nonzero(timed & ~lasting))
+    whole.skipped["skip.slice_time"] += int(np.count_nonzero(~timed))
+    whole.skipped["skip.slice_duration"] += int(np.count_nonzero(timed & ~lasting))
     duration += start
     return start, duration, timed & lasting
 
@@ -132,35 +132,35 @@ def _distinct(code: npt.NDArray[Any], size: int) -> I64:
     return np.flatnonzero(seen)
 
 
-def _processes_of_links(gathered: Gathered) -> set[int]:
-    threads = gathered.threads.values_in_order
-    return {threads[code][0] for code in _distinct(gathered.peek("l_thread", np.int32), len(threads)).tolist()}
+def _processes_of_links(whole: WholeColumns) -> set[int]:
+    threads = whole.threads.values_in_order
+    return {threads[code][0] for code in _distinct(whole.peek("l_thread", np.int32), len(threads)).tolist()}
 
 
-def _skip_unshown(gathered: Gathered, health: Health) -> None:
+def _skip_unshown(whole: WholeColumns, health: Health) -> None:
     """Count the events whose phase has no place on any lane."""
-    instants = sum(gathered.phases[phase] for phase in _INSTANTS)
-    health.skip(message("skip.not_event"), gathered.phases[""])
+    instants = sum(whole.phases[phase] for phase in _INSTANTS)
+    health.skip(message("skip.not_event"), whole.phases[""])
     health.skip(message("skip.instant"), instants)
-    for phase, count in gathered.phases.items():
+    for phase, count in whole.phases.items():
         if phase and phase not in _SHOWN and phase not in _INSTANTS:
             health.skip(message("skip.phase", phase=brief(phase)), count)
 
 
-def _oddities(gathered: Gathered, plans: list[ProcessPlan], lanes: list[Lane]) -> list[Message]:
+def _oddities(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane]) -> list[Message]:
     """What is odd about processes with several names or with none to tell them by."""
-    named = gathered.metadata.process_name
+    named = whole.metadata.process_name
     found = [
         message("odd.process_names", pid=pid, first=brief(named[pid]), other=brief(other))
-        for pid, other in gathered.metadata.other_names.items()
+        for pid, other in whole.metadata.other_names.items()
     ]
     astray = sum(lane.last - lane.first for lane in lanes if plans[lane.layer].pid == NO_PROCESS)
     return found + ([message("odd.no_process", count=astray)] if astray else [])
 
 
-def _categories_by_thread(gathered: Gathered, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
+def _categories_by_thread(whole: WholeColumns, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
     """The (pid, tid) of every thread with slices, and the categories of these."""
-    threads, categories = gathered.threads.values_in_order, gathered.categories.values_in_order
+    threads, categories = whole.threads.values_in_order, whole.categories.values_in_order
     found: dict[tuple[int, int], set[str]] = {}
     key = thread.astype(np.int64) * len(categories) + category
     for code in _distinct(key, len(threads) * len(categories)).tolist():
@@ -168,8 +168,8 @@ def _categories_by_thread(gathered: Gathered, thread: I32, category: I32) -> dic
     return found
 
 
-def _first_sample(gathered: Gathered) -> int:
-    times = gathered.peek("c_time", np.int64)
+def _first_sample(whole: WholeColumns) -> int:
+    times = whole.peek("c_time", np.int64)
     times = times[times != INVALID]
     return int(times.min()) if len(times) else 0
 
@@ -186,12 +186,12 @@ def _lane_codes(plans: list[ProcessPlan], threads: dict[tuple[int, int], int]) -
 
 
 def _slices(
-    gathered: Gathered, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64, category: I32
+    whole: WholeColumns, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64, category: I32
 ) -> Slices:
     """The columns in the order of ``kept``; the depth is still to be found."""
 
     def sorted_column(name: str, dtype: npt.DTypeLike) -> Any:
-        return np.take(gathered.column(f"x_{name}", dtype), kept)
+        return np.take(whole.column(f"x_{name}", dtype), kept)
 
     name = sorted_column("name", np.int32)
     return Slices(
@@ -201,7 +201,7 @@ def _slices(
         depth=np.zeros(0, np.int32),
         name=name,
         category=category,
-        op_class=_classes(gathered, plans, lane, category, name),
+        op_class=_classes(whole, plans, lane, category, name),
         task_type=sorted_column("task_type", np.int32),
         stream=sorted_column("stream", np.int64),
         connection=sorted_column("connection", np.int64),
@@ -211,12 +211,14 @@ def _slices(
     )
 
 
-def _classes(gathered: Gathered, plans: list[ProcessPlan], lane: I32, category: I32, name: I32) -> npt.NDArray[np.int8]:
+def _classes(
+    whole: WholeColumns, plans: list[ProcessPlan], lane: I32, category: I32, name: I32
+) -> npt.NDArray[np.int8]:
     """The class of every slice, decided once per (layer, category, name)."""
     layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
     if not len(lane):
         return np.zeros(0, np.int8)
-    names, categories = gathered.names.values_in_order, gathered.categories.values_in_order
+    names, categories = whole.names.values_in_order, whole.categories.values_in_order
     key = (layer_of_lane[lane] * len(categories) + category) * len(names) + name
     size = len(plans) * len(categories) * len(names)
     distinct = _distinct(key, size)
@@ -233,7 +235,7 @@ def _classes(gathered: Gathered, plans: list[ProcessPlan], lane: I32, category: 
 
 
 def _rows_and_lanes(
-    gathered: Gathered, plans: list[ProcessPlan], slices: Slices, bounds: I64, rank: int | None
+    whole: WholeColumns, plans: list[ProcessPlan], slices: Slices, bounds: I64, rank: int | None
 ) -> tuple[Rows, list[Lane]]:
     """One row per (lane, depth) in lane order, the rows of the derived Steps lane last."""
     height = np.maximum.reduceat(slices.depth, bounds[:-1]).astype(np.int64) + 1 if len(slices) else bounds[:-1]
@@ -242,13 +244,13 @@ def _rows_and_lanes(
     for i, plan in enumerate(plans):
         for tid in plan.threads:
             at = len(lanes)
-            label = thread_label(gathered.metadata, plan.pid, tid)
+            label = thread_label(whole.metadata, plan.pid, tid)
             first, last = int(bounds[at]), int(bounds[at + 1])
             lanes.append(Lane(at, i, tid, label, rank, first, last, int(first_row[at]), int(height[at])))
     row = first_row[slices.lane] + slices.depth
     item = np.argsort(row.astype(np.uint16) if first_row[-1] <= 1 << 16 else row, kind="stable")
     offset = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=int(first_row[-1])))))
-    steps, depths = _steps(gathered, plans, slices)
+    steps, depths = _steps(whole, plans, slices)
     if len(steps):
         kind = next(i for i, plan in enumerate(plans) if plan.kind == "python")
         rows_used = int(depths.max()) + 1
@@ -260,10 +262,10 @@ def _rows_and_lanes(
     return make_rows(offset.astype(np.int64), item.astype(np.int32), slices.start[item], slices.end[item]), lanes
 
 
-def _steps(gathered: Gathered, plans: list[ProcessPlan], slices: Slices) -> tuple[I64, I32]:
+def _steps(whole: WholeColumns, plans: list[ProcessPlan], slices: Slices) -> tuple[I64, I32]:
     """The ``ProfilerStep#N`` slices of the Python layers by start, and their rows in the derived lane."""
     python = [i for i, plan in enumerate(plans) if plan.kind == "python"]
-    codes = [code for name, code in gathered.names.items() if step_number(name) is not None]
+    codes = [code for name, code in whole.names.items() if step_number(name) is not None]
     layer_of_lane = np.array([i for i, plan in enumerate(plans) for _ in plan.threads], np.int64)
     found = np.flatnonzero(np.isin(slices.name, codes)) if codes and python else np.zeros(0, np.int64)
     found = found[np.isin(layer_of_lane[slices.lane[found]], python)]
@@ -294,9 +296,9 @@ def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, ran
     ]
 
 
-def _counters(gathered: Gathered, plans: list[ProcessPlan], start_ns: int, health: Health) -> Counters:
+def _counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int, health: Health) -> Counters:
     layer_of = {plan.pid: i for i, plan in enumerate(plans)}
-    declared = list(gathered.series)
+    declared = list(whole.series)
     rank = sorted(range(len(declared)), key=lambda code: (layer_of[declared[code][0]], code))
     series = [
         Series(i, layer_of[pid], name, key, instance)
@@ -304,8 +306,8 @@ def _counters(gathered: Gathered, plans: list[ProcessPlan], start_ns: int, healt
     ]
     new_code = np.empty(len(declared), np.int32)
     new_code[rank] = np.arange(len(declared))
-    time, value = gathered.column("c_time", np.int64), gathered.column("c_value", np.float64)
-    code = gathered.column("c_series", np.int32)
+    time, value = whole.column("c_time", np.int64), whole.column("c_value", np.float64)
+    code = whole.column("c_series", np.int32)
     timed = time != INVALID
     if not timed.all():
         health.skip(message("skip.sample_time"), int(np.count_nonzero(~timed)))

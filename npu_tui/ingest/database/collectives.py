@@ -141,8 +141,8 @@ def _read_ops(texts: Texts, whole: Whole, lanes: _Lanes, ops: _Placed) -> Collec
     thread = _by_lane(ops, [rows["groupName"]], lanes.group)
     event = whole.events(rows)
     connection = valid_connections(rows["connectionId"])
-    names = texts.codes(rows["opName"], whole.gathered.names)
-    category = whole.gathered.categories[""]
+    names = texts.codes(rows["opName"], whole.columns.names)
+    category = whole.columns.categories[""]
     whole.slices(event, thread, ops.start, ops.end, names, category, connection=connection)
     return Collectives(Ends(thread, ops.start), ops.end, ops.device, connection)
 
@@ -150,8 +150,8 @@ def _read_ops(texts: Texts, whole: Whole, lanes: _Lanes, ops: _Placed) -> Collec
 def _read_parts(texts: Texts, whole: Whole, lanes: _Lanes, parts: _Placed) -> None:
     rows = parts.rows
     thread = _by_lane(parts, [rows["groupName"], rows["planeId"]], lanes.plane)
-    names = texts.codes(rows["taskType"], whole.gathered.names)
-    whole.slices(whole.events(rows), thread, parts.start, parts.end, names, whole.gathered.categories[""])
+    names = texts.codes(rows["taskType"], whole.columns.names)
+    whole.slices(whole.events(rows), thread, parts.start, parts.end, names, whole.columns.categories[""])
 
 
 def _by_lane(placed: _Placed, columns: list[I64], lane: Callable[..., int]) -> I32:

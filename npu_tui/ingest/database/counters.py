@@ -33,7 +33,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class SampleTable:
     """A table of samples: its layer, its curves, the columns that tell rows apart, and those of them that are texts."""
 
     layer: str
@@ -55,9 +55,9 @@ def _port(way: str, columns: str) -> tuple[Curve, ...]:
 
 _NETWORK = (*_port("Rx", "rx"), *_port("Tx", "tx"))
 
-KNOWN: dict[str, Samples] = {
-    "AICORE_FREQ": Samples("AI Core Freq", (Curve("AI Core Freq", "MHz", ("freq",)),)),
-    "NPU_MEM": Samples(
+KNOWN: dict[str, SampleTable] = {
+    "AICORE_FREQ": SampleTable("AI Core Freq", (Curve("AI Core Freq", "MHz", ("freq",)),)),
+    "NPU_MEM": SampleTable(
         "NPU MEM",
         (
             Curve("{type}/DDR", "KB", ("ddr",), _KB),
@@ -67,14 +67,14 @@ KNOWN: dict[str, Samples] = {
         ("type",),
         ("type",),
     ),
-    "HBM": Samples(
+    "HBM": SampleTable(
         "HBM", (Curve("HBM {hbmId}/{type}", "{type}(MB/s)", ("bandwidth",), _MB),), ("hbmId", "type"), ("type",)
     ),
-    "DDR": Samples(
+    "DDR": SampleTable(
         "DDR",
         (Curve("DDR/Read", "Read(MB/s)", ("read",), _MB), Curve("DDR/Write", "Write(MB/s)", ("write",), _MB)),
     ),
-    "LLC": Samples(
+    "LLC": SampleTable(
         "LLC",
         (
             Curve("LLC {llcId} {mode}/Throughput", "Throughput(MB/s)", ("throughput",), _MB),
@@ -83,14 +83,14 @@ KNOWN: dict[str, Samples] = {
         ("llcId", "mode"),
         ("mode",),
     ),
-    "SOC_BANDWIDTH_LEVEL": Samples(
+    "SOC_BANDWIDTH_LEVEL": SampleTable(
         "Stars Soc Info",
         (
             Curve("Mata Bw Level", "Mata Bw Level", ("mataBwLevel",)),
             Curve("L2 Buffer Bw Level", "L2 Buffer Bw Level", ("l2BufferBwLevel",)),
         ),
     ),
-    "ACC_PMU": Samples(
+    "ACC_PMU": SampleTable(
         "Acc PMU",
         (
             Curve("read_bandwidth", "value", ("readBwLevel",), instance="acc_id {accId}"),
@@ -100,17 +100,19 @@ KNOWN: dict[str, Samples] = {
         ),
         ("accId",),
     ),
-    "QOS": Samples("QoS", (Curve("QoS {eventName}", "value", ("bandwidth",), _MB),), ("eventName",), ("eventName",)),
-    "HCCS": Samples(
+    "QOS": SampleTable(
+        "QoS", (Curve("QoS {eventName}", "value", ("bandwidth",), _MB),), ("eventName",), ("eventName",)
+    ),
+    "HCCS": SampleTable(
         "HCCS",
         (Curve("Tx", "Tx(MB/s)", ("txThroughput",), _MB), Curve("Rx", "Rx(MB/s)", ("rxThroughput",), _MB)),
     ),
-    "NIC": Samples("NIC", _NETWORK, ("funcId",)),
-    "ROCE": Samples("RoCE", _NETWORK, ("funcId",)),
-    "CPU_USAGE": Samples("CPU Usage", (Curve("CPU {cpuId}", "Usage(%)", ("usage",)),), ("cpuId",)),
-    "HOST_MEM_USAGE": Samples("Memory Usage", (Curve("Memory Usage", "Usage(%)", ("usage",)),)),
-    "HOST_DISK_USAGE": Samples("Disk Usage", (Curve("Disk Usage", "Usage(%)", ("usage",)),)),
-    "HOST_NETWORK_USAGE": Samples("Network Usage", (Curve("Network Usage", "Usage(%)", ("usage",)),)),
+    "NIC": SampleTable("NIC", _NETWORK, ("funcId",)),
+    "ROCE": SampleTable("RoCE", _NETWORK, ("funcId",)),
+    "CPU_USAGE": SampleTable("CPU Usage", (Curve("CPU {cpuId}", "Usage(%)", ("usage",)),), ("cpuId",)),
+    "HOST_MEM_USAGE": SampleTable("Memory Usage", (Curve("Memory Usage", "Usage(%)", ("usage",)),)),
+    "HOST_DISK_USAGE": SampleTable("Disk Usage", (Curve("Disk Usage", "Usage(%)", ("usage",)),)),
+    "HOST_NETWORK_USAGE": SampleTable("Network Usage", (Curve("Network Usage", "Usage(%)", ("usage",)),)),
 }
 
 _LAYERS = {"PCIE": "PCIe"}
@@ -129,7 +131,7 @@ def read_counters(tables: Tables, texts: Texts, whole: Whole) -> None:
         _read(tables, texts, whole, table, known or _unknown(table))
 
 
-def _unknown(table: Table) -> Samples:
+def _unknown(table: Table) -> SampleTable:
     """Every column is a curve, and every column of an id tells curves apart."""
     apart = [
         name for column, name in table.columns.items() if column.endswith(("id", "type")) and column not in _NO_CURVE
@@ -137,10 +139,10 @@ def _unknown(table: Table) -> Samples:
     own = [name for column, name in table.columns.items() if name not in apart and column not in _NO_CURVE]
     suffix = "".join(f" {{{name}}}" for name in apart)
     curves = tuple(Curve(f"{name}{suffix}", name, (name,)) for name in own)
-    return Samples(_LAYERS.get(table.name, table.name), curves, tuple(apart))
+    return SampleTable(_LAYERS.get(table.name, table.name), curves, tuple(apart))
 
 
-def _read(tables: Tables, texts: Texts, whole: Whole, table: Table, samples: Samples) -> None:
+def _read(tables: Tables, texts: Texts, whole: Whole, table: Table, samples: SampleTable) -> None:
     columns = tuple(dict.fromkeys(column for curve in samples.curves for column in curve.columns))
     there = tuple(column for column in columns if plain(column) in table.columns)
     rows = tables.read(table, (_TIME, "deviceId", *samples.apart), there)

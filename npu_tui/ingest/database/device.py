@@ -76,19 +76,19 @@ def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
     shown = ~_parents(every, connection, kernel.there)
     whole.os_pid = whole.os_pid or int(every["globalPid"].max(initial=0))
     rows = every.where(shown)
-    gathered = whole.gathered
-    name = texts.codes(rows["taskType"], gathered.names)
+    whole_columns = whole.columns
+    name = texts.codes(rows["taskType"], whole_columns.names)
     for known in (scheduled, kernel):
         own = known.there[shown]
-        name[own] = texts.codes(known.columns["name"][shown][own], gathered.names)
+        name[own] = texts.codes(known.columns["name"][shown][own], whole_columns.names)
     task_type = _task_types(tables, texts, whole, rows, [known.where(shown) for known in (scheduled, kernel)])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
     thread = _streams(whole, rows)
     whole.slices(
-        event, thread, start, end, name, gathered.categories[""], task_type, rows["streamId"], connection[shown]
+        event, thread, start, end, name, whole_columns.categories[""], task_type, rows["streamId"], connection[shown]
     )
     computes = kernel.there[shown]
-    named = np.array([word.endswith(_OF_COLLECTIVES) for word in gathered.names.values_in_order], np.bool_)
+    named = np.array([word.endswith(_OF_COLLECTIVES) for word in whole_columns.names.values_in_order], np.bool_)
     return Tasks(
         ends=Ends(thread, start),
         until=end,
@@ -147,7 +147,7 @@ def _parents(rows: Rows, connection: I64, is_kernel: Bools) -> Bools:
 
 def _task_types(tables: Tables, texts: Texts, whole: Whole, rows: Rows, known: list[_Known]) -> I32:
     """The codes of task types in the words of a text trace; (n,)."""
-    codes = whole.gathered.task_types
+    codes = whole.columns.task_types
 
     def of(numbers: I64) -> I32:
         distinct, place = numbered(numbers)

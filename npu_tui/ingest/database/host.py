@@ -76,7 +76,7 @@ def read_host(tables: Tables, texts: Texts, whole: Whole, connections: Connectio
         framework = kind > max(_LEVELS)
         if framework.any():
             own = rows.where(framework) if not framework.all() else rows
-            stacks = stack_codes(tables, texts, whole.gathered.stacks) if stacks is None else stacks
+            stacks = stack_codes(tables, texts, whole.columns.stacks) if stacks is None else stacks
             host.framework.append(_framework(own, kind[framework], texts, whole, connections, stacks, python))
         if not framework.all():
             own = rows.where(~framework) if framework.any() else rows
@@ -129,7 +129,7 @@ def _framework(
     queue = kind == QUEUE
     dequeue = np.zeros(len(rows), np.bool_)
     dequeue[queue] = texts.beginning(rows["name"][queue], "Dequeue")
-    categories = whole.gathered.categories
+    categories = whole.columns.categories
     category = np.full(len(rows), categories[_CATEGORIES[OP]], np.int32)
     for code, word in _CATEGORIES.items():
         if (those := kind == code).any():
@@ -144,7 +144,7 @@ def _framework(
     stack[at >= 0] = texts_of[at[at >= 0]]
     thread = _threads(whole, python, rows["globalTid"], rows["globalTid"][dequeue])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
-    name = texts.codes(rows["name"], whole.gathered.names)
+    name = texts.codes(rows["name"], whole.columns.names)
     whole.slices(event, thread, start, end, name, category, correlation=correlation, stack=stack)
     tid = rows["globalTid"]
     return Calls(Ends(thread, start), end, kind, np.where(queue, correlation, rows["connectionId"]), dequeue, tid)
@@ -156,11 +156,11 @@ def _cann(rows: Rows, kind: I64, texts: Texts, whole: Whole, levels: dict[int, s
     for level in np.unique(kind).tolist():
         those = kind == level
         word = prefixes.get(level) or (f"{levels[level]}@" if level in levels else "")
-        name[those] = texts.codes(rows["name"][those], whole.gathered.names, word)
+        name[those] = texts.codes(rows["name"][those], whole.columns.names, word)
     connection = valid_connections(rows["connectionId"])
     thread = _threads(whole, "CANN", rows["globalTid"])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
-    whole.slices(event, thread, start, end, name, whole.gathered.categories[""], connection=connection)
+    whole.slices(event, thread, start, end, name, whole.columns.categories[""], connection=connection)
     return Calls(Ends(thread, start), end, kind, connection, np.zeros(len(rows), np.bool_), rows["globalTid"])
 
 
@@ -172,9 +172,9 @@ def _marks(tables: Tables, texts: Texts, whole: Whole, host: Host) -> None:
         return
     thread = _threads(whole, "MSTX", rows["globalTid"])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
-    name = texts.codes(rows["message"], whole.gathered.names)
+    name = texts.codes(rows["message"], whole.columns.names)
     connection = valid_connections(rows["connectionId"])
-    whole.slices(event, thread, start, end, name, whole.gathered.categories[""], connection=connection)
+    whole.slices(event, thread, start, end, name, whole.columns.categories[""], connection=connection)
     kind = np.full(len(rows), MARK, np.int64)
     nothing = np.zeros(len(rows), np.bool_)
     host.marks.append(Calls(Ends(thread, start), end, kind, connection, nothing, rows["globalTid"]))
@@ -188,26 +188,26 @@ def _others(tables: Tables, texts: Texts, whole: Whole) -> None:
         if rows is None or not len(rows):
             continue
         thread = _threads(whole, process, rows["globalTid"])
-        gathered = whole.gathered
+        whole_columns = whole.columns
         collector = process == "Python GC"
         names = (
-            np.full(len(rows), gathered.names["GC"], np.int32)
+            np.full(len(rows), whole_columns.names["GC"], np.int32)
             if collector
-            else texts.codes(rows["name"], gathered.names)
+            else texts.codes(rows["name"], whole_columns.names)
         )
-        category = gathered.categories["GC" if collector else ""]
+        category = whole_columns.categories["GC" if collector else ""]
         whole.slices(whole.events(rows), thread, rows.time("startNs"), rows.time("endNs"), names, category)
 
 
 def _steps(tables: Tables, whole: Whole, python: str) -> None:
     """The steps of a profile without the operations that stand for them."""
     table = tables.find("STEP_TIME")
-    if table is None or any(name.startswith(_STEP) for name in whole.gathered.names):
+    if table is None or any(name.startswith(_STEP) for name in whole.columns.names):
         return
     rows = tables.read(table, ("id", "startNs", "endNs"))
     if len(rows):
         code = whole.thread(whole.process(python), 0, "Step Time")
-        names = np.array([whole.gathered.names[f"{_STEP}{step}"] for step in rows["id"].tolist()], np.int32)
+        names = np.array([whole.columns.names[f"{_STEP}{step}"] for step in rows["id"].tolist()], np.int32)
         thread = np.full(len(rows), code, np.int32)
-        category = whole.gathered.categories[_CATEGORIES[OP]]
+        category = whole.columns.categories[_CATEGORIES[OP]]
         whole.slices(whole.events(rows), thread, rows.time("startNs"), rows.time("endNs"), names, category)

@@ -21,7 +21,7 @@ from npu_tui.ingest.database.rows import Tables
 from npu_tui.ingest.database.texts import Texts
 from npu_tui.ingest.database.whole import Whole
 from npu_tui.ingest.errors import Cancelled, InputError
-from npu_tui.ingest.json.whole_columns import Gathered
+from npu_tui.ingest.json.whole_columns import WholeColumns
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
 
@@ -58,15 +58,15 @@ class _Loading:
         self._database = database
         self._progress = progress
         self._early = early
-        self._gathered = Gathered()
+        self._columns = WholeColumns()
         self._tables = Tables(database, self._advanced)
-        self._whole = Whole(self._tables, self._gathered)
+        self._whole = Whole(self._tables, self._columns)
         self._rank = _rank_of(self._tables, path) if rank is None else rank
         self._file = EventFile(str(database.path), database.size, database.copy)
 
     def _advanced(self, share: float) -> None:
         size = self._database.size
-        if not self._progress(int(size * share), size, self._gathered.count):
+        if not self._progress(int(size * share), size, self._columns.count):
             raise Cancelled
 
     def trace(self) -> Trace:
@@ -77,22 +77,22 @@ class _Loading:
         collectives = read_collectives(tables, texts, whole, tasks)
         read_overlap(tables, whole, tasks, collectives)
         read_counters(tables, texts, whole)
-        if self._early is not None and self._database.size >= _WORTH_A_PICTURE and whole.gathered.phases["X"]:
-            self._early(self._built(whole.gathered.so_far(), Health()))
+        if self._early is not None and self._database.size >= _WORTH_A_PICTURE and whole.columns.phases["X"]:
+            self._early(self._built(whole.columns.so_far(), Health()))
         python = "MindSpore" if self._path.name.startswith(_MINDSPORE) else "Python"
         host = read_host(tables, texts, whole, connections, python)
         read_links(whole, host, connections, tasks, collectives)
-        if not whole.gathered.count:
+        if not whole.columns.count:
             raise InputError(_empty(self._path, tables))
         self._advanced(1.0)
         health = Health(truncated=self._database.cut)
         health.warnings += self._database.notes + _losses(tables, texts)
         if self._database.copy is None and self._database.changed():
             health.warnings.append(message("odd.db_written"))
-        return self._built(whole.gathered, health)
+        return self._built(whole.columns, health)
 
-    def _built(self, gathered: Gathered, health: Health) -> Trace:
-        trace = build_trace(gathered, str(self._path), (self._file,), self._rank, health)
+    def _built(self, whole_columns: WholeColumns, health: Health) -> Trace:
+        trace = build_trace(whole_columns, str(self._path), (self._file,), self._rank, health)
         trace.args = DatabaseArgs(trace.path, self._file, trace.chunks)
         return trace
 

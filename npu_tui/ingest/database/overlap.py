@@ -64,7 +64,7 @@ def _computed(whole: Whole, tasks: Tasks | None, collectives: Collectives | None
 def _take(whole: Whole, device: int, lane: int, event: I64, start: I64, end: I64) -> None:
     if not len(start):
         return
-    gathered = whole.gathered
+    whole_columns = whole.columns
     code = whole.thread(whole.process("Overlap Analysis", device), lane, NAMES[lane])
-    names = np.full(len(start), gathered.names[NAMES[lane]], np.int32)
-    whole.slices(event, np.full(len(start), code, np.int32), start, end, names, gathered.categories[""])
+    names = np.full(len(start), whole_columns.names[NAMES[lane]], np.int32)
+    whole.slices(event, np.full(len(start), code, np.int32), start, end, names, whole_columns.categories[""])

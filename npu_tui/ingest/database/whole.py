@@ -14,7 +14,7 @@ import numpy.typing as npt
 from npu_tui.ingest.database.rows import Rows, Tables, plain
 from npu_tui.ingest.database.texts import enumeration
 from npu_tui.ingest.json.pairing import SOURCE, TARGET
-from npu_tui.ingest.json.whole_columns import Gathered
+from npu_tui.ingest.json.whole_columns import WholeColumns
 from npu_tui.ingest.times import INVALID
 
 I8 = npt.NDArray[np.int8]
@@ -97,8 +97,8 @@ _HOST = 31
 class Whole:
     """Takes slices, samples and links and numbers processes and threads as msprof does."""
 
-    def __init__(self, tables: Tables, gathered: Gathered) -> None:
-        self.gathered = gathered
+    def __init__(self, tables: Tables, whole_columns: WholeColumns) -> None:
+        self.columns = whole_columns
         self.os_pid = 0
         self.is_older = enumeration(tables, "ENUM_API_TYPE").get(COLLECTIVE) == "hccl"
         self._sort = {**SORT, **_OLDER_SORT} if self.is_older else SORT
@@ -129,7 +129,7 @@ class Whole:
         place = (offset[: len(first)] & ROW) | np.int64(table << ROW_BITS)
         columns = {"file": np.zeros(len(first), np.int32), "offset": place, "length": length, "first": first}
         for name, values in columns.items():
-            self.gathered.put(f"chunk_{name}", values[: len(first)])
+            self.columns.put(f"chunk_{name}", values[: len(first)])
 
     def process(self, name: str, device: int = -1, os_pid: int = 0, label: str = "") -> int:
         """The id of process ``name`` of a device (-1 for the host), which is named and ordered once."""
@@ -139,7 +139,7 @@ class Whole:
             order = self._sort.get(name, _OTHERS)
             low = device & _HOST if device >= 0 else _HOST
             pid = os_pid if order == 0 else os_pid << 10 | order << 5 | low
-            metadata = self.gathered.metadata
+            metadata = self.columns.metadata
             while metadata.process_name.get(pid, name) != name or pid in self._pids.values():
                 pid += 1 << 52  # two unknown layers, or a device of a high number
             self._pids[key] = pid
@@ -150,10 +150,10 @@ class Whole:
 
     def thread(self, pid: int, tid: int, name: str, order: int | None = None) -> int:
         """The code of a thread, which is named once."""
-        metadata = self.gathered.metadata
+        metadata = self.columns.metadata
         metadata.thread_name.setdefault((pid, tid), name)
         metadata.thread_order.setdefault((pid, tid), tid if order is None else order)
-        return self.gathered.threads[pid, tid]
+        return self.columns.threads[pid, tid]
 
     def slices(
         self,
@@ -171,8 +171,8 @@ class Whole:
     ) -> None:
         """Take slices in, (n,) each; times are in ns since 1970, ``INVALID`` where there is none."""
         count = len(event)
-        self.gathered.phases["X"] += count
-        self.gathered.count += count
+        self.columns.phases["X"] += count
+        self.columns.count += count
         timed = (start != INVALID) & (end != INVALID)
         columns: dict[str, npt.NDArray[Any]] = {
             "time": start,
@@ -188,19 +188,19 @@ class Whole:
             "event": event,
         }
         for key, values in columns.items():
-            self.gathered.put(f"x_{key}", values)
+            self.columns.put(f"x_{key}", values)
 
     def samples(self, pid: int, name: str, key: str, instance: str, time: I64, value: F64) -> None:
         """Take samples of one curve in, (n,) each; a value that is none is left out."""
         there = ~np.isnan(value)
         time, value = time[there], value[there]
         if len(time):
-            series = self.gathered.series[pid, name, key, instance]
-            self.gathered.put("c_series", np.full(len(time), series, np.int32))
-            self.gathered.put("c_time", time)
-            self.gathered.put("c_value", value)
-            self.gathered.phases["C"] += len(time)
-            self.gathered.count += len(time)
+            series = self.columns.series[pid, name, key, instance]
+            self.columns.put("c_series", np.full(len(time), series, np.int32))
+            self.columns.put("c_time", time)
+            self.columns.put("c_value", value)
+            self.columns.phases["C"] += len(time)
+            self.columns.count += len(time)
 
     def links(self, category: str, link: I64, source: Ends, target: Ends) -> None:
         """Take links in: each of the targets belongs to the source of the same number in ``link``; (n,) each.
@@ -212,7 +212,7 @@ class Whole:
         first = np.unique(link, return_index=True)[1]
         for phase, ends, which in ((SOURCE, source, first), (TARGET, target, np.arange(len(link)))):
             columns: dict[str, npt.NDArray[Any]] = {
-                "category": np.full(len(which), self.gathered.link_categories[category], np.int32),
+                "category": np.full(len(which), self.columns.link_categories[category], np.int32),
                 "thread": ends.thread[which],
                 "time": ends.time[which],
                 "event": self.computed(len(which)),
@@ -221,9 +221,9 @@ class Whole:
                 "phase": np.full(len(which), phase, np.int8),
             }
             for key, values in columns.items():
-                self.gathered.put(f"l_{key}", values)
-            self.gathered.phases["s" if phase == SOURCE else "f"] += len(which)
-            self.gathered.count += len(which)
+                self.columns.put(f"l_{key}", values)
+            self.columns.phases["s" if phase == SOURCE else "f"] += len(which)
+            self.columns.count += len(which)
         self._link += int(link.max()) + 1
 
 

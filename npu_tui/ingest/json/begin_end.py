@@ -43,8 +43,8 @@ class _Open:
         return None
 
 
-class Marks:
-    """Marks in file order; ``slices`` pairs them."""
+class BeginEndEvents:
+    """BeginEndEvents in file order; ``slices`` pairs them."""
 
     def __init__(self) -> None:
         self.lane_names: dict[tuple[int, int], str] = {}
@@ -57,7 +57,7 @@ class Marks:
     def slices(self, skipped: Counter[str]) -> list[Numbered]:
         """One ``X`` event per pair with the ordinal of its beginning; marks without a partner are counted.
 
-        Marks are paired in the order of time, at equal times in that of the file.
+        BeginEndEvents are paired in the order of time, at equal times in that of the file.
         """
         times = parse_times([event.ts for _, event in self._marks])
         skipped["skip.mark_time"] += int((times == INVALID).sum())

@@ -1,7 +1,7 @@
 """Decoded events taken apart into packed columns, chunk by chunk.
 
 A ``Columns`` reads ranges of the file one after the other and keeps its dictionaries from one to the next; what it
-found in a range is a ``Part``.
+found in a range is a ``RangeColumns``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from npu_tui.ingest.json.begin_end import PHASES
 from npu_tui.ingest.json.codes import Codes
-from npu_tui.ingest.json.counter_events import Samples, SeriesKey
+from npu_tui.ingest.json.counter_events import CounterEvents, SeriesKey
 from npu_tui.ingest.json.events import Event, decode_slice_args
-from npu_tui.ingest.json.joint_codes import Combined
+from npu_tui.ingest.json.joint_codes import JointCodes
 from npu_tui.ingest.json.link_ends import LinkEnds
 from npu_tui.ingest.json.pairing import SOURCE, STEP, TARGET
-from npu_tui.ingest.json.range_columns import Part
+from npu_tui.ingest.json.range_columns import RangeColumns
 from npu_tui.ingest.times import Times, nanoseconds
 
 _LINK_PHASES = {"s": SOURCE, "t": STEP, "f": TARGET}
@@ -52,8 +52,8 @@ class Columns:
         self.link_texts: Codes[str] = Codes()
         self.count = 0
         self._skipped: Counter[str] = Counter()
-        self._kinds = Combined(self.threads, self.categories, self.task_types, self.stacks)
-        self._samples = Samples(self.series, self._skipped)
+        self._kinds = JointCodes(self.threads, self.categories, self.task_types, self.stacks)
+        self._samples = CounterEvents(self.series, self._skipped)
         self._ends = LinkEnds(self.threads, self.link_categories, self.link_texts, self._skipped)
         self._x_time, self._c_time = Times(), Times()
         self._begin()
@@ -86,7 +86,7 @@ class Columns:
         self._x_ids = {name: array("q") for name in ("stream", "connection", "correlation")}
         self._chunk_offset, self._chunk_length, self._chunk_first = array("q"), array("q"), array("q")
 
-    def take(self) -> Part:
+    def take(self) -> RangeColumns:
         """What the range held; the next one begins."""
         marks = b"".join(self._marks)
         self._phases.update({phase: found for phase in _COMMON if (found := marks.count(phase.encode()))})
@@ -112,7 +112,7 @@ class Columns:
             "chunk_length": np.frombuffer(self._chunk_length, np.int64),
             "chunk_first": np.frombuffer(self._chunk_first, np.int64),
         }
-        part = Part(
+        part = RangeColumns(
             count=self.count,
             phases=dict(self._phases),
             skipped=dict(self._skipped),

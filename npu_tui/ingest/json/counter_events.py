@@ -28,7 +28,7 @@ _samples = msgspec.json.Decoder(list[dict[str, float]]).decode
 _values = dict[str, float].values
 
 
-class Samples:
+class CounterEvents:
     """Counter events of one range of the file.
 
     An event costs one look-up of its shape: process, name, id and the keys of its args. What its values mean is worked

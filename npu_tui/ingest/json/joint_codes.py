@@ -10,7 +10,7 @@ import numpy.typing as npt
 from npu_tui.ingest.json.codes import Codes
 
 
-class Combined:
+class JointCodes:
     """Numbers the combinations of a process, a thread and further values; few differ, however many events there are.
 
     ``threads`` numbers pairs of process and thread, the other ``dictionaries`` one value each.

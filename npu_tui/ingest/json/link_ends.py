@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from npu_tui.ingest.json.codes import Codes
 from npu_tui.ingest.json.events import Event
-from npu_tui.ingest.json.joint_codes import Combined
+from npu_tui.ingest.json.joint_codes import JointCodes
 from npu_tui.ingest.times import Times
 
 _LOW_BITS = 62
@@ -36,7 +36,7 @@ class LinkEnds:
     ) -> None:
         self._texts = texts
         self._skipped = skipped
-        self._places = Combined(threads, categories)
+        self._places = JointCodes(threads, categories)
         self._begin()
 
     def _begin(self) -> None:

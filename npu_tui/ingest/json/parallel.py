@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from npu_tui.ingest.errors import InputError, WorkerError
 from npu_tui.ingest.json.columns import Columns
-from npu_tui.ingest.json.range_columns import Part
+from npu_tui.ingest.json.range_columns import RangeColumns
 from npu_tui.ingest.json.ranges import boundary_from, read_on
-from npu_tui.ingest.json.whole_columns import Gathered
+from npu_tui.ingest.json.whole_columns import WholeColumns
 from npu_tui.ingest.json.worker import Task
 from npu_tui.ingest.json.workers import Workers
 from npu_tui.trace.message import message
@@ -43,7 +43,7 @@ class _Plan:
     """The cuts of a file, the parts that are in, and how far they have been taken over."""
 
     cuts: list[int]
-    parts: dict[int, tuple[int, Part]] = field(default_factory=dict)
+    parts: dict[int, tuple[int, RangeColumns]] = field(default_factory=dict)
     asked: int = 0
     taken: int = 0
 
@@ -68,13 +68,13 @@ def read_parallel(
     start: int,
     size: int,
     workers: Workers,
-    gathered: Gathered,
+    whole: WholeColumns,
     file: int,
     chunk_size: int,
     advance: Advance,
     range_bytes: int = 0,
 ) -> Outcome:
-    """Take the events of ``path`` from the boundary at ``start`` into ``gathered``.
+    """Take the events of ``path`` from the boundary at ``start`` into ``whole``.
 
     ``advance`` is called with (bytes read, events read) several times a second and may raise. Raises ``WorkerError`` if
     a worker fails, ``UnknownValuesError`` if the ranges cannot be put together after all.
@@ -82,7 +82,7 @@ def read_parallel(
     plan = _Plan(range_cuts(start, size, len(workers), range_bytes))
     queues = [0] * len(workers)
     done = events = 0
-    before, outcome = gathered.count, Outcome()
+    before, outcome = whole.count, Outcome()
     while plan.taken < len(plan.cuts):
         for worker, waiting in enumerate(queues):
             for _ in range(_AHEAD - waiting):
@@ -98,8 +98,8 @@ def read_parallel(
         plan.parts[part.number] = (worker, part)
         done += max(part.end - part.start, 0)
         events += part.count
-        _take_over(plan, gathered, file, path, chunk_size, outcome)
-        advance(done, max(events, gathered.count - before))
+        _take_over(plan, whole, file, path, chunk_size, outcome)
+        advance(done, max(events, whole.count - before))
     _drain(workers, queues)
     return outcome
 
@@ -115,7 +115,7 @@ def _ask(plan: _Plan, workers: Workers, worker: int, path: str, chunk_size: int)
     return 1
 
 
-def _take_over(plan: _Plan, gathered: Gathered, file: int, path: str, chunk_size: int, outcome: Outcome) -> None:
+def _take_over(plan: _Plan, whole: WholeColumns, file: int, path: str, chunk_size: int, outcome: Outcome) -> None:
     """Take over the parts whose turn it is. One that does not begin where the one before it ended is read again."""
     while plan.taken < len(plan.cuts) and plan.taken in plan.parts:
         worker, part = plan.parts.pop(plan.taken)
@@ -126,14 +126,14 @@ def _take_over(plan: _Plan, gathered: Gathered, file: int, path: str, chunk_size
             part, skipped = _read_again(plan.cuts[following:], begin, path, chunk_size)
             following += skipped
             reader = f"again {file} {plan.taken}"
-        gathered.add(part, reader, file)
+        whole.add(part, reader, file)
         outcome.end = part.end
         outcome.malformed += part.malformed
         outcome.truncated, outcome.too_long = part.truncated, part.too_long
         plan.taken = following
 
 
-def _read_again(cuts: list[int], begin: int, path: str, chunk_size: int) -> tuple[Part, int]:
+def _read_again(cuts: list[int], begin: int, path: str, chunk_size: int) -> tuple[RangeColumns, int]:
     """What begins at ``begin`` up to the first boundary behind ``cuts`` that holds, and how many of them that takes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -28,7 +28,7 @@ DICTIONARY = {
 
 
 @dataclass(slots=True)
-class Part:
+class RangeColumns:
     """The columns of one range, by name, and what else is to be taken over in file order.
 
     Codes are those of the reader of the range: it knew ``known`` values of each dictionary before, ``news`` are those
@@ -58,7 +58,7 @@ class Part:
 
 
 class _Wire(msgspec.Struct):
-    """A ``Part`` without the bytes of its columns, which follow it: ``arrays`` gives (name, type, length) of each."""
+    """``RangeColumns`` without the bytes of its columns, which follow: ``arrays`` gives (name, type, length) each."""
 
     count: int
     phases: dict[str, int]
@@ -83,7 +83,7 @@ _decode = msgspec.msgpack.Decoder(_Wire).decode
 _TUPLES = frozenset({"threads", "series"})
 
 
-def packed(part: Part) -> Iterator[bytes | memoryview]:
+def packed(part: RangeColumns) -> Iterator[bytes | memoryview]:
     """``part`` as a head and the bytes of its columns."""
     columns = {name: np.ascontiguousarray(_narrow(name, values)) for name, values in part.columns.items()}
     yield _encode(
@@ -119,7 +119,7 @@ def _narrow(name: str, values: Array) -> Array:
     return values
 
 
-def unpacked(head: bytes, fill: Callable[[memoryview], None]) -> Part:
+def unpacked(head: bytes, fill: Callable[[memoryview], None]) -> RangeColumns:
     """The part whose head is ``head``; ``fill`` fills a buffer with the bytes that follow it.
 
     Raises ``msgspec.DecodeError`` if that is no head.
@@ -136,7 +136,7 @@ def unpacked(head: bytes, fill: Callable[[memoryview], None]) -> Part:
         Event(ph=ph, name=name, pid=pid, tid=tid, ts=ts, cat=cat, id=identity, args=msgspec.Raw(args))
         for ph, name, pid, tid, ts, cat, identity, args in wire.replay
     ]
-    return Part(
+    return RangeColumns(
         count=wire.count,
         phases=wire.phases,
         skipped=wire.skipped,

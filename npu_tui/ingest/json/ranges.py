@@ -15,7 +15,7 @@ from npu_tui.ingest.json.chunks import BOUNDARY, Chunk, ChunkReader, TooLongErro
 from npu_tui.ingest.json.columns import Columns
 from npu_tui.ingest.json.events import Event, decode_events, known_names
 from npu_tui.ingest.json.lenient import strict_json
-from npu_tui.ingest.json.range_columns import Part
+from npu_tui.ingest.json.range_columns import RangeColumns
 
 _SEARCHED = 64 * 1024
 _OVERLAP = 256
@@ -67,11 +67,11 @@ class _Window:
         return data
 
 
-def read_range(descriptor: int, start: int, cut: int | None, columns: Columns, chunk_size: int) -> Part:
+def read_range(descriptor: int, start: int, cut: int | None, columns: Columns, chunk_size: int) -> RangeColumns:
     """The events of ``descriptor`` from the boundary at ``start`` to the first one behind ``cut`` (None: all).
 
-    ``Part.complete`` is False, and the part is empty, if what was read does not end at that boundary or holds damage,
-    behind which nothing is proven; the last range is always complete.
+    They are not complete, and empty, if what was read does not end at that boundary or holds damage, after which
+    nothing is proven; the last range is always complete.
     """
     if cut is None:
         return read_on(descriptor, start, [], columns, chunk_size)
@@ -96,7 +96,7 @@ def read_range(descriptor: int, start: int, cut: int | None, columns: Columns, c
     return part
 
 
-def read_on(descriptor: int, start: int, cuts: list[int], columns: Columns, chunk_size: int) -> Part:
+def read_on(descriptor: int, start: int, cuts: list[int], columns: Columns, chunk_size: int) -> RangeColumns:
     """The events from ``start``, where one begins, to the first of the boundaries behind ``cuts`` that is one, or all.
 
     Nothing is cut off while reading: damage is handled as it is in a file that is read in one go.
@@ -140,7 +140,7 @@ def _stop_in(descriptor: int, chunk: Chunk[Event], stops: list[int]) -> tuple[in
     return None
 
 
-def give_up(columns: Columns, start: int) -> Part:
+def give_up(columns: Columns, start: int) -> RangeColumns:
     """An empty part for a range at ``start`` that was not understood."""
     columns.give_up()
     part = columns.take()

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.json.begin_end import PHASES, Marks
+from npu_tui.ingest.json.begin_end import PHASES, BeginEndEvents
 from npu_tui.ingest.json.codes import Codes
 from npu_tui.ingest.json.columns import Columns
 from npu_tui.ingest.json.counter_events import SeriesKey
 from npu_tui.ingest.json.events import learn
 from npu_tui.ingest.json.metadata import Metadata
-from npu_tui.ingest.json.range_columns import DICTIONARY, Part
+from npu_tui.ingest.json.range_columns import DICTIONARY, RangeColumns
 from npu_tui.trace.model import Chunks
 
 I32 = npt.NDArray[np.int32]
@@ -25,7 +25,7 @@ class UnknownValuesError(Exception):
     """A part builds on values of another one that was never taken in."""
 
 
-class Gathered:
+class WholeColumns:
     """Takes parts in file order; ``column`` gives a column of them all.
 
     Dictionaries are numbered by first appearance in the file, whoever read which part.
@@ -46,12 +46,12 @@ class Gathered:
         self.link_texts: Codes[str] = Codes()
         self._columns: dict[str, list[Array]] = {}
         self._tables: dict[tuple[str, str], list[int]] = {}
-        self._marks = Marks()
+        self._marks = BeginEndEvents()
 
     def _dictionary(self, name: str) -> Codes[Any]:
         return getattr(self, name)  # type: ignore[no-any-return]
 
-    def add(self, part: Part, reader: str = "", file: int = 0) -> None:
+    def add(self, part: RangeColumns, reader: str = "", file: int = 0) -> None:
         """Take in the next part, read by ``reader`` from file number ``file``.
 
         Raises ``UnknownValuesError`` if a part that this reader read before was left out.
@@ -100,15 +100,15 @@ class Gathered:
             self.count = count
         for thread, name in self._marks.lane_names.items():
             self.metadata.thread_name.setdefault(thread, name)
-        self._marks = Marks()
+        self._marks = BeginEndEvents()
 
     def put(self, name: str, values: Array) -> None:
         """Append to the column ``name``: its codes and ordinals are those of the whole trace already."""
         self._columns.setdefault(name, []).append(values)
 
-    def so_far(self) -> Gathered:
+    def so_far(self) -> WholeColumns:
         """What was taken in until now, without link ends, to be put together before more comes."""
-        part = Gathered()
+        part = WholeColumns()
         part.count, part.phases, part.metadata = self.count, self.phases, self.metadata
         part.threads, part.names, part.categories = self.threads, self.names, self.categories
         part.task_types, part.stacks, part.series = self.task_types, self.stacks, self.series

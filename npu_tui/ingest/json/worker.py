@@ -1,7 +1,7 @@
 """A process that reads ranges of a file for another one.
 
-Standard input brings one JSON line per task, standard output answers each with a length of eight bytes, a ``Part`` and
-its columns. The process ends with its input; it imports nothing but what reading needs.
+Standard input brings one JSON line per task, standard output answers each with a length of eight bytes, a
+``RangeColumns`` and its columns. The process ends with its input; it imports nothing but what reading needs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from npu_tui.ingest.json.columns import Columns
-from npu_tui.ingest.json.range_columns import Part
+from npu_tui.ingest.json.range_columns import RangeColumns
 from npu_tui.ingest.json.range_columns import packed as packed_part
 from npu_tui.ingest.json.ranges import boundary_from, give_up, read_range
 from npu_tui.trace.depth import packed
@@ -76,7 +76,7 @@ def answer(task: Task | Pack, columns: Columns, source: BinaryIO, out: BinaryIO)
     send(list(packed_part(part)), out)
 
 
-def _read(task: Task, columns: Columns) -> Part:
+def _read(task: Task, columns: Columns) -> RangeColumns:
     """What one range holds."""
     descriptor = os.open(task.path, os.O_RDONLY)
     try:
@@ -91,13 +91,13 @@ def _read(task: Task, columns: Columns) -> Part:
         os.close(descriptor)
 
 
-def _packed(task: Pack, source: BinaryIO) -> Part:
+def _packed(task: Pack, source: BinaryIO) -> RangeColumns:
     """The rows of the slices whose columns come from ``source``."""
     start, until = np.empty(task.count, np.int64), np.empty(task.count, np.int64)
     first = np.empty(task.count, np.bool_)
     for column in (start, until, first):
         source.readinto(column.view(np.uint8).data)  # type: ignore[attr-defined]
-    return Part(0, {}, {}, {}, {}, [], {ROWS: packed(start, until, first)})
+    return RangeColumns(0, {}, {}, {}, {}, [], {ROWS: packed(start, until, first)})
 
 
 def send(pieces: list[bytes | memoryview], out: BinaryIO) -> None:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 import npu_tui
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.json.range_columns import Part, unpacked
+from npu_tui.ingest.json.range_columns import RangeColumns, unpacked
 from npu_tui.ingest.json.worker import Failure, Pack, Task
 from npu_tui.trace.message import Message, message
 
@@ -47,7 +47,7 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         """Start them. Raises ``OSError`` if the system has no room for another process."""
-        self.parts: queue.SimpleQueue[tuple[int, Part | InputError]] = queue.SimpleQueue()
+        self.parts: queue.SimpleQueue[tuple[int, RangeColumns | InputError]] = queue.SimpleQueue()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._closing = False
         package = str(Path(npu_tui.__file__).parent.parent)

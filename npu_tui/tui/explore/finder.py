@@ -12,7 +12,7 @@ import numpy.typing as npt
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from npu_tui.analysis.search.language import FIELDS, Query, QueryError, parse_query, unknown_field
+from npu_tui.analysis.search.language import FIELDS, Search, SearchError, parse_search, unknown_field
 from npu_tui.ingest.errors import InputError
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
@@ -109,19 +109,19 @@ class Finder:
         if text == self._text and not self.running:
             return
         try:
-            query = parse_query(text, self._places)
-        except QueryError as error:
+            search = parse_search(text, self._places)
+        except SearchError as error:
             self._refuse(error)
             return
-        if query.args:
+        if search.args:
             if text != self._text:
                 self.begin(text)
             return
         self.clear()
         self._text = text
         try:
-            self.hits = make_hits(text, self._scene, self._masks(query))
-        except QueryError as error:
+            self.hits = make_hits(text, self._scene, self._masks(search))
+        except SearchError as error:
             self._refuse(error)
 
     def words(self) -> str:
@@ -164,7 +164,7 @@ class Finder:
         self.running = found.hits.share < 1 and not found.error
         return True
 
-    def _refuse(self, error: QueryError) -> None:
+    def _refuse(self, error: SearchError) -> None:
         self.clear()
         self.error = printable(str(error))
 
@@ -175,21 +175,21 @@ class Finder:
             return number == self._number and not worker.is_cancelled
 
         try:
-            query = parse_query(text, self._places)
-            for hits in self._search(query, go_on):
+            search = parse_search(text, self._places)
+            for hits in self._search(search, go_on):
                 self._post(Found(number, hits))
-        except QueryError as error:
+        except SearchError as error:
             self._post(Found(number, NO_HITS, printable(str(error))))
         except InputError as error:
             self._post(Found(number, NO_HITS, words(error.message)))
 
-    def _masks(self, query: Query) -> list[Bools]:
-        return [profile.searchable.find(query) for profile in self._profiles]
+    def _masks(self, search: Search) -> list[Bools]:
+        return [profile.searchable.find(search) for profile in self._profiles]
 
-    def _search(self, query: Query, go_on: Callable[[], bool]) -> Iterator[Hits]:
-        masks = self._masks(query)
-        if not query.args:
-            yield make_hits(query.text, self._scene, masks)
+    def _search(self, search: Search, go_on: Callable[[], bool]) -> Iterator[Hits]:
+        masks = self._masks(search)
+        if not search.args:
+            yield make_hits(search.text, self._scene, masks)
             return
         wanted, masks = masks, [np.zeros(len(mask), np.bool_) for mask in masks]
         shown = time.monotonic()
@@ -197,13 +197,13 @@ class Finder:
         for number, trace in enumerate(self._traces):
             order = self._order(number)
             items = order[wanted[number][order]]
-            for part in trace.args.scan(trace.slices.event[items], query.args, go_on):
+            for part in trace.args.scan(trace.slices.event[items], search.args, go_on):
                 masks[number][items[part.places]] = True
                 now = time.monotonic()
                 # The first hits are shown at once.
                 if now - shown >= _BETWEEN or (none and len(part.places)):
                     shown, none = now, none and not len(part.places)
                     share = min((number + part.share) / len(self._traces), 0.999)
-                    yield make_hits(query.text, self._scene, [mask.copy() for mask in masks], share)
+                    yield make_hits(search.text, self._scene, [mask.copy() for mask in masks], share)
         if go_on():
-            yield make_hits(query.text, self._scene, masks)
+            yield make_hits(search.text, self._scene, masks)
