@@ -79,10 +79,10 @@ class Sample:
 def _real(name: str) -> Sample:
     folder = os.environ.get("NPU_TUI_TRACES")
     if not folder:
-        pytest.skip(WITHOUT_TRACES)
+        pytest.skip(reason=WITHOUT_TRACES)
     path = Path(folder).resolve() / REAL[name]
     if not path.exists():
-        pytest.skip(f"{path} is missing: NPU_TUI_TRACES names another folder")
+        pytest.skip(reason=f"{path} is missing: NPU_TUI_TRACES names another folder")
     return Sample(name, path)
 
 

@@ -68,7 +68,7 @@ def test_who_came_late(level1: Sample) -> None:
 
 def test_arrivals_of_the_first_collective(level1: Sample) -> None:
     if level1.name != "level1/rank0":
-        pytest.skip("the figures are those of rank 0")
+        pytest.skip(reason="the figures are those of rank 0")
     arrivals = dict(collectives_of(level1.trace)[0].arrivals or [])
     assert arrivals[5] / 1000 == pytest.approx(78_777, abs=0.5)
     assert arrivals[1] / 1000 == pytest.approx(5_625, abs=0.5)

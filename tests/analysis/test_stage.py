@@ -49,7 +49,7 @@ def test_idle_ratio_by_its_definition(variation: Simulated) -> None:
 
 def test_ranges_of_level1(level1: Sample) -> None:
     if level1.name != "level1/rank0":
-        pytest.skip("the figures are those of rank 0")
+        pytest.skip(reason="the figures are those of rank 0")
     parts = parts_of(level1.trace)
     first, *_ = dispatch_ranges(level1.trace, parts.device, parts.launches)
     assert (first.start / 1000, first.end / 1000) == (pytest.approx(30058, abs=1), pytest.approx(57851, abs=1))

@@ -113,7 +113,7 @@ def test_counters(sample: Sample) -> None:
 
 def test_dispatch(sample: Sample) -> None:
     if "dispatch" not in sample.truth:
-        pytest.skip("the truth of this writer holds no launches")
+        pytest.skip(reason="the truth of this writer holds no launches")
     known = sample.truth["dispatch"]
     (found,) = dispatch_of(sample.trace)
     assert len(found.link) == known["links"]

@@ -170,7 +170,7 @@ def test_figures_of_the_real_profiles(real: Sample) -> None:
 
 def test_level0(real: Sample) -> None:
     if real.name != "level0/rank0":
-        pytest.skip("the figures are those of one profile")
+        pytest.skip(reason="the figures are those of one profile")
     found = answers(real.trace)
     (sent,) = (each for each in found["links"] if each["category"] == "HostToDevice")
     assert sent["latency_us"]["median"] == pytest.approx(722.0, abs=0.05)

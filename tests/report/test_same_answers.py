@@ -19,7 +19,7 @@ PROFILES = [f"level{level}/rank{rank}" for level in (0, 1) for rank in (0, 1)]
 def test_text_and_database_give_the_same_report(name: str, tmp_path: Path) -> None:
     traces = os.environ.get("NPU_TUI_TRACES")
     if not traces:
-        pytest.skip("NPU_TUI_TRACES is not set: it names the folder of the real profiles")
+        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
     profile = Path(traces) / "text" / f"{name}_ascend_pt"
     text = answers(with_calls_as_sources(profile, tmp_path))
     database = answers(exported(profile, tmp_path, int(name[-1])))

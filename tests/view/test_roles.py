@@ -44,7 +44,7 @@ def test_the_first_screen_shows_something_of_everything_that_ran(path: Path) -> 
     try:
         trace = load(path)
     except InputError as error:
-        pytest.skip(f"no trace: {error}")
+        pytest.skip(reason=f"no trace: {error}")
     rows = visible(explored(trace))
     shown = {trace.layers[row.layer].kind for row in rows if row.rows is not None}
     assert shown >= {layer.kind for layer in trace.layers if layer.lanes} - {"counter"}

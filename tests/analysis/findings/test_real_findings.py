@@ -56,7 +56,7 @@ def test_the_late_rank_leads(level1: Sample) -> None:
 
 def test_the_starving_range(level1: Sample) -> None:
     if level1.name != "level1/rank0":
-        pytest.skip("the figures are those of rank 0")
+        pytest.skip(reason="the figures are those of rank 0")
     found = by_id(findings_of(level1.trace))
     vertical = found["DISPATCH.VERTICAL"]
     assert words(vertical.title) == "Python launches too late: the NPU loses 23.26 ms between 30.06 ms and 57.85 ms"
@@ -100,7 +100,7 @@ def test_the_starving_range(level1: Sample) -> None:
 
 def test_level0_cannot_tell_who_is_late(real: Sample) -> None:
     if not real.name.startswith("level0"):
-        pytest.skip("Level0 only")
+        pytest.skip(reason="Level0 only")
     found = findings_of(real.trace)
     assert found.findings[0].id == "COMM.EXPOSED"
     assert found.findings[0].confidence == "low"
@@ -109,7 +109,7 @@ def test_level0_cannot_tell_who_is_late(real: Sample) -> None:
 
 def test_single_card_is_bound_by_cann(real: Sample) -> None:
     if real.name != "single_card":
-        pytest.skip("single_card only")
+        pytest.skip(reason="single_card only")
     found = findings_of(real.trace)
     first = found.findings[0]
     assert (first.id, first.severity) == ("DISPATCH.VERTICAL", "high")

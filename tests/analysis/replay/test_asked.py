@@ -90,7 +90,7 @@ def test_the_command(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) 
 
 def test_a_run_without_launches(sample: Sample, capfd: pytest.CaptureFixture[str]) -> None:
     if sample.name != "kineto":
-        pytest.skip("the trace of a GPU only")
+        pytest.skip(reason="the trace of a GPU only")
     assert main(["whatif", str(sample.path), "no sync", "--no-cache"]) == 3
     assert "cannot be replayed" in capfd.readouterr().err
 

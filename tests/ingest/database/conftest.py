@@ -20,7 +20,7 @@ def traces() -> Path:
     """The folder of the real profiles."""
     named = os.environ.get("NPU_TUI_TRACES")
     if not named:
-        pytest.skip("NPU_TUI_TRACES is not set: it names the folder of the real profiles")
+        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
     return Path(named)
 
 
