@@ -29,13 +29,13 @@ from types import FrameType
 
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.json.chunks import ChunkReader, array_start
-from npu_tui.ingest.json.events import Event, decode_events
-from npu_tui.ingest.json.lenient import strict_json
+from npu_tui.ingest.json.decoding.chunks import ChunkReader, array_start
+from npu_tui.ingest.json.decoding.events import Event, decode_events
+from npu_tui.ingest.json.decoding.lenient import strict_json
 from npu_tui.ingest.load import load
 from npu_tui.profile.profile import Profile
+from npu_tui.report.pages.text_report import text_report
 from npu_tui.report.report import report
-from npu_tui.report.text_report import text_report
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 

@@ -18,7 +18,7 @@ from npu_tui.ingest.source.find import find_source
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
-from npu_tui.report.json_report import json_report
+from npu_tui.report.pages.json_report import json_report
 from npu_tui.report.report import report
 from npu_tui.report.schema import Report
 from npu_tui.trace.model import Trace

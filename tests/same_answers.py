@@ -27,7 +27,7 @@ from export import export, export_analysis, nanoseconds  # noqa: E402 - its fold
 
 from npu_tui.ingest.opening import opening_of  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
-from npu_tui.report.json_report import json_report  # noqa: E402
+from npu_tui.report.pages.json_report import json_report  # noqa: E402
 from npu_tui.report.report import report  # noqa: E402
 
 SHARE = 0.002

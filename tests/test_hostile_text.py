@@ -28,10 +28,10 @@ from refusals import said  # noqa: E402
 from npu_tui.ingest.errors import InputError  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
-from npu_tui.report.html_report import html_report  # noqa: E402
-from npu_tui.report.markdown_report import markdown_report  # noqa: E402
+from npu_tui.report.pages.html_report import html_report  # noqa: E402
+from npu_tui.report.pages.markdown_report import markdown_report  # noqa: E402
+from npu_tui.report.pages.text_report import text_report  # noqa: E402
 from npu_tui.report.report import report  # noqa: E402
-from npu_tui.report.text_report import text_report  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402
 from npu_tui.tui.tabs import TABS  # noqa: E402

@@ -19,8 +19,8 @@ from npu_tui.gate.baseline import PLACES
 from npu_tui.gate.limits import LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES
 from npu_tui.report.explain import ADVICE
+from npu_tui.report.pages.tables import _COLUMNS
 from npu_tui.report.schema import SourceKind
-from npu_tui.report.tables import _COLUMNS
 from npu_tui.strings import KINDS, LANGUAGES, ROOMS, say, table, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Message

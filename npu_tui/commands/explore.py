@@ -52,8 +52,8 @@ def explore(
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not (sys.stdout.isatty() and _has_keys()):
         from npu_tui.profile.profile import Profile
+        from npu_tui.report.pages.text_report import text_report
         from npu_tui.report.report import report
-        from npu_tui.report.text_report import text_report
 
         thresholds = thresholds_of(None)
         for opening in openings:

@@ -26,19 +26,19 @@ def run(words: list[str]) -> int:
     part = part_of(parser, options)
     found = report(part)
     if options.format == "json":
-        from npu_tui.report.json_report import json_report
+        from npu_tui.report.pages.json_report import json_report
 
         write(json_report(found))
     elif options.format == "markdown":
-        from npu_tui.report.markdown_report import markdown_report
+        from npu_tui.report.pages.markdown_report import markdown_report
 
         write(markdown_report(found))
     elif options.format == "html":
-        from npu_tui.report.html_report import html_report
+        from npu_tui.report.pages.html_report import html_report
 
         write(html_report(found, part))
     else:
-        from npu_tui.report.text_report import text_report
+        from npu_tui.report.pages.text_report import text_report
 
         write(text_report(found))
     return DONE

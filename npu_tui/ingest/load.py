@@ -13,13 +13,13 @@ from typing import BinaryIO
 
 from npu_tui.ingest.build.trace import build_trace
 from npu_tui.ingest.errors import Cancelled, InputError, WorkerError
-from npu_tui.ingest.json.chunks import BOM, CHUNK, LONGEST, ChunkReader, TooLongError, array_start
-from npu_tui.ingest.json.columns import Columns
-from npu_tui.ingest.json.events import decode_events
-from npu_tui.ingest.json.lenient import strict_json
-from npu_tui.ingest.json.parallel import Outcome, read_parallel
-from npu_tui.ingest.json.whole_columns import UnknownValuesError, WholeColumns
-from npu_tui.ingest.json.workers import Workers, worker_count
+from npu_tui.ingest.json.columns.event_columns import Columns
+from npu_tui.ingest.json.columns.whole_columns import UnknownValuesError, WholeColumns
+from npu_tui.ingest.json.decoding.chunks import BOM, CHUNK, LONGEST, ChunkReader, TooLongError, array_start
+from npu_tui.ingest.json.decoding.events import decode_events
+from npu_tui.ingest.json.decoding.lenient import strict_json
+from npu_tui.ingest.json.reading.parallel import Outcome, read_parallel
+from npu_tui.ingest.json.reading.workers import Workers, worker_count
 from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.ingest.source.scratch import scratch_folder
 from npu_tui.ingest.source.unpack import Plain, open_plain

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.json.workers import Workers, worker_count
+from npu_tui.ingest.json.reading.workers import Workers, worker_count
 from npu_tui.ingest.load import Early, Progress, load, refusal
 from npu_tui.ingest.source.find import PIPE, PIPED, Form, Source, find_source, form_of
 from npu_tui.ingest.source.unpack import Unpacking, spooled

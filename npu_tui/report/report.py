@@ -12,10 +12,10 @@ from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import Selection
-from npu_tui.report.device_part import communication_part, dispatch_part, operator_part, overlap_part
-from npu_tui.report.files_part import cross_check_part, kernel_group_part, memory_part
-from npu_tui.report.findings_part import findings_part
-from npu_tui.report.not_checked import not_checked
+from npu_tui.report.parts.device_part import communication_part, dispatch_part, operator_part, overlap_part
+from npu_tui.report.parts.files_part import cross_check_part, kernel_group_part, memory_part
+from npu_tui.report.parts.findings_part import findings_part
+from npu_tui.report.parts.not_checked import not_checked
 from npu_tui.report.schema import (
     ApiRow,
     HealthPart,

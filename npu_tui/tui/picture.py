@@ -12,7 +12,7 @@ from rich.terminal_theme import TerminalTheme
 from textual.keys import Keys
 
 from npu_tui.profile.profile import Profile
-from npu_tui.report.svg import Piece, svg
+from npu_tui.report.pages.svg import Piece, svg
 from npu_tui.trace.text import drawable, printable
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.keys.key_names import find_key

@@ -24,8 +24,8 @@ os.environ["NPU_TUI_CACHE_MB"] = "0"
 from npu_tui.ingest.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.report.report import report
-from npu_tui.report.text_report import text_report
-from npu_tui.report.timeline_picture import timeline_pictures
+from npu_tui.report.pages.text_report import text_report
+from npu_tui.report.pages.timeline_picture import timeline_pictures
 
 def memory():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

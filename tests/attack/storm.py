@@ -37,7 +37,7 @@ from large_trace import write_large_trace  # noqa: E402
 from terminals import modes_left  # noqa: E402
 
 from npu_tui.cli import guarded_main  # noqa: E402
-from npu_tui.ingest.json.workers import Workers  # noqa: E402
+from npu_tui.ingest.json.reading.workers import Workers  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.tui.app import NpuTui  # noqa: E402

@@ -15,7 +15,7 @@ from pathlib import Path
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import find_source
-from npu_tui.report.text_report import text_report
+from npu_tui.report.pages.text_report import text_report
 
 cache.LEAST_BYTES = cache._AT_ONCE = 1
 cache._LEFT_FREE = 0

@@ -9,9 +9,9 @@ from shapes import SHAPES, write_shape
 
 from npu_tui.ingest.load import load
 from npu_tui.profile.profile import Profile
+from npu_tui.report.pages.text_report import text_report
+from npu_tui.report.pages.timeline_picture import timeline_pictures
 from npu_tui.report.report import report
-from npu_tui.report.text_report import text_report
-from npu_tui.report.timeline_picture import timeline_pictures
 
 SIZES = {"crossing": 20_000, "collectives": 20_000, "devices": 200, "nested_args": 500}
 """Shapes that were quadratic once have a size that was felt; the others are small."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from terminal import Terminal, npu_tui
 
-from npu_tui.ingest.json.workers import ALONE_BYTES
+from npu_tui.ingest.json.reading.workers import ALONE_BYTES
 
 PAINT_S, EARLY_S, HELP_S = 0.6, 1.0, 0.1
 RUNS = 10

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.json.columns import Columns
-from npu_tui.ingest.json.range_columns import RangeColumns, unpacked
-from npu_tui.ingest.json.worker import Pack, Task, answer
-from npu_tui.ingest.json.workers import Workers
+from npu_tui.ingest.json.columns.event_columns import Columns
+from npu_tui.ingest.json.columns.range_columns import RangeColumns, unpacked
+from npu_tui.ingest.json.reading.worker import Pack, Task, answer
+from npu_tui.ingest.json.reading.workers import Workers
 
 
 class PretendedWorkers(Workers):

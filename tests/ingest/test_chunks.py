@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from reference import read
 
 from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.json.chunks import Chunk, ChunkReader, array_start, candidate, object_spans
-from npu_tui.ingest.json.events import decode_events
+from npu_tui.ingest.json.decoding.chunks import Chunk, ChunkReader, array_start, candidate, object_spans
+from npu_tui.ingest.json.decoding.events import decode_events
 from npu_tui.ingest.load import load
 from npu_tui.trace.message import message
 

@@ -15,10 +15,10 @@ from refusals import refused
 from npu_tui.ingest.build import depth as packing
 from npu_tui.ingest.build.depth import Packing
 from npu_tui.ingest.errors import InputError, WorkerError
-from npu_tui.ingest.json.codes import Codes
-from npu_tui.ingest.json.columns import Columns
-from npu_tui.ingest.json.events import Event
-from npu_tui.ingest.json.link_ends import LinkEnds
+from npu_tui.ingest.json.columns.codes import Codes
+from npu_tui.ingest.json.columns.event_columns import Columns
+from npu_tui.ingest.json.columns.link_ends import LinkEnds
+from npu_tui.ingest.json.decoding.events import Event
 from npu_tui.trace.depth import crowds, first_fit, sort_slices
 from npu_tui.trace.message import message
 

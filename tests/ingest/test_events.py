@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from refusals import skipped
 
 from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.json.events import decode_events
+from npu_tui.ingest.json.decoding.events import decode_events
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npu_tui.ingest.build import layers
 from npu_tui.ingest.build.layers import thread_label
-from npu_tui.ingest.json.metadata import Metadata
+from npu_tui.ingest.json.columns.metadata import Metadata
 
 OS_PID = 3016828
 

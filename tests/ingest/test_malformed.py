@@ -20,14 +20,14 @@ from small_trace import SLICES, small_trace  # noqa: E402
 
 from npu_tui.ingest.args.json_args import json_args  # noqa: E402
 from npu_tui.ingest.errors import InputError  # noqa: E402
-from npu_tui.ingest.json import chunks  # noqa: E402
-from npu_tui.ingest.json.chunks import ChunkReader  # noqa: E402
-from npu_tui.ingest.json.events import decode_events  # noqa: E402
-from npu_tui.ingest.json.lenient import strict_json  # noqa: E402
+from npu_tui.ingest.json.decoding import chunks  # noqa: E402
+from npu_tui.ingest.json.decoding.chunks import ChunkReader  # noqa: E402
+from npu_tui.ingest.json.decoding.events import decode_events  # noqa: E402
+from npu_tui.ingest.json.decoding.lenient import strict_json  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.report.health import health_lines  # noqa: E402
+from npu_tui.report.pages.text_report import text_report  # noqa: E402
 from npu_tui.report.report import report  # noqa: E402
-from npu_tui.report.text_report import text_report  # noqa: E402
 from npu_tui.strings import words  # noqa: E402
 
 EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}'

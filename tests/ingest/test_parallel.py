@@ -23,8 +23,8 @@ from refusals import refused, said
 from npu_tui.ingest import load as loading
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.errors import Cancelled, WorkerError
-from npu_tui.ingest.json.parallel import range_cuts
-from npu_tui.ingest.json.workers import ALONE_BYTES, Workers, worker_count
+from npu_tui.ingest.json.reading.parallel import range_cuts
+from npu_tui.ingest.json.reading.workers import ALONE_BYTES, Workers, worker_count
 from npu_tui.ingest.load import load
 
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
@@ -146,7 +146,7 @@ def test_cancelling_leaves_no_process() -> None:
 
 def test_workers_end_with_the_process_that_started_them() -> None:
     program = (
-        "import os, signal; from npu_tui.ingest.json.workers import Workers; w = Workers(2);"
+        "import os, signal; from npu_tui.ingest.json.reading.workers import Workers; w = Workers(2);"
         "print(*[p.pid for p in w._processes], flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

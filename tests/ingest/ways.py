@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from npu_tui.ingest.copy.container import Container, write_container
-from npu_tui.ingest.json.workers import Workers
+from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source.find import PIPED, find_source

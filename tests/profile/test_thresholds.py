@@ -17,7 +17,7 @@ from driving import opened
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli import main
-from npu_tui.report.html_report import html_report
+from npu_tui.report.pages.html_report import html_report
 from npu_tui.report.report import report
 from npu_tui.tui.session import make_session
 

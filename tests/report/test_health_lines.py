@@ -10,8 +10,8 @@ from measured import part_of, profile_of
 
 from npu_tui.ingest.load import load
 from npu_tui.report.health import health_lines
+from npu_tui.report.pages.text_report import text_report
 from npu_tui.report.report import report
-from npu_tui.report.text_report import text_report
 
 
 def lines_of(tmp_path: Path, *events: dict[str, Any], end: str = "]") -> list[str]:

@@ -23,9 +23,9 @@ from measured import profile_at, report_of
 
 from npu_tui.cli import main
 from npu_tui.profile.part import ProfilePart
-from npu_tui.report.html_report import html_report
-from npu_tui.report.html_style import SCRIPT
-from npu_tui.report.markdown_report import code, markdown_report, plain
+from npu_tui.report.pages.html_report import html_report
+from npu_tui.report.pages.html_style import SCRIPT
+from npu_tui.report.pages.markdown_report import code, markdown_report, plain
 from npu_tui.report.report import report
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

@@ -16,7 +16,7 @@ from ways import every_way
 
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.profile.profile import Profile
-from npu_tui.report.json_report import json_report
+from npu_tui.report.pages.json_report import json_report
 from npu_tui.report.report import report
 
 ANY = SLICE | LINK_END | SAMPLE | NAME | FOREIGN

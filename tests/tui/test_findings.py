@@ -5,7 +5,7 @@ from __future__ import annotations
 from driving import opened
 
 from npu_tui.analysis.findings.model import Findings
-from npu_tui.report.findings_part import finding_text
+from npu_tui.report.parts.findings_part import finding_text
 from npu_tui.strings import words
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.sheets.sheet import Sheet

@@ -9,7 +9,7 @@ from driving import opened
 from measured import session_of
 
 from npu_tui.ingest import load as loading
-from npu_tui.ingest.json.workers import Workers
+from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 from npu_tui.tui.app import NpuTui

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
 from measured import session_of
 from ways import every_way
 
-from npu_tui.ingest.json.workers import Workers
+from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.tui.picture import screen_runs
 
 TRACE = Path("fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npu_tui.ingest import load as loading
-from npu_tui.ingest.json.workers import Workers
+from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 from npu_tui.view.scene import LinkClasses, Scene, Selected

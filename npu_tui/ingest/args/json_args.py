@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.json.lenient import loose_value
+from npu_tui.ingest.json.decoding.lenient import loose_value
 from npu_tui.ingest.source.unpack import at_hand, plain_path
 from npu_tui.trace.args import Arg, Matches, always, as_number
 from npu_tui.trace.message import message

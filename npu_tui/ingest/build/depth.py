@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from npu_tui.ingest.errors import InputError, WorkerError
-from npu_tui.ingest.json.worker import ROWS, Pack
-from npu_tui.ingest.json.workers import Workers
+from npu_tui.ingest.json.reading.worker import ROWS, Pack
+from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.trace.depth import I32, Crowds, packed
 
 _WORTH = 1 << 16

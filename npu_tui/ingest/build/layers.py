@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npu_tui.ingest.json.events import named
-from npu_tui.ingest.json.metadata import Metadata
+from npu_tui.ingest.json.columns.metadata import Metadata
+from npu_tui.ingest.json.decoding.events import named
 from npu_tui.trace.model import LayerKind
 from npu_tui.trace.whole import whole_number
 

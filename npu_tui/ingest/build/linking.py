@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.json.pairing import link_keys, pair_ends
-from npu_tui.ingest.json.whole_columns import WholeColumns
+from npu_tui.ingest.json.columns.pairing import link_keys, pair_ends
+from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.message import message

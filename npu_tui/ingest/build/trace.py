@@ -11,9 +11,9 @@ from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.ingest.build.depth import Packing
 from npu_tui.ingest.build.layers import ProcessPlan, plan_layers, thread_label
 from npu_tui.ingest.build.linking import bound_links
-from npu_tui.ingest.json.events import NO_PROCESS
-from npu_tui.ingest.json.whole_columns import WholeColumns
-from npu_tui.ingest.json.workers import Workers
+from npu_tui.ingest.json.columns.whole_columns import WholeColumns
+from npu_tui.ingest.json.decoding.events import NO_PROCESS
+from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.classes import classify, step_number
 from npu_tui.trace.depth import crowds, first_fit, sort_slices

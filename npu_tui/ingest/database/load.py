@@ -21,7 +21,7 @@ from npu_tui.ingest.database.rows import Tables
 from npu_tui.ingest.database.texts import Texts
 from npu_tui.ingest.database.whole import Whole
 from npu_tui.ingest.errors import Cancelled, InputError
-from npu_tui.ingest.json.whole_columns import WholeColumns
+from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from npu_tui.ingest.database.joins import numbered
 from npu_tui.ingest.database.rows import ABSENT, Tables
-from npu_tui.ingest.json.codes import Codes
+from npu_tui.ingest.json.columns.codes import Codes
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from npu_tui.ingest.database.rows import Rows, Tables, plain
 from npu_tui.ingest.database.texts import enumeration
-from npu_tui.ingest.json.pairing import SOURCE, TARGET
-from npu_tui.ingest.json.whole_columns import WholeColumns
+from npu_tui.ingest.json.columns.pairing import SOURCE, TARGET
+from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.times import INVALID
 
 I8 = npt.NDArray[np.int8]

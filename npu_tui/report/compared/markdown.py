@@ -6,7 +6,7 @@ import shlex
 
 from npu_tui.report.compared import schema
 from npu_tui.report.compared.text import part_rows, setting_line, side_lines, verdict_lines
-from npu_tui.report.markdown_report import code, plain
+from npu_tui.report.pages.markdown_report import code, plain
 from npu_tui.strings import say
 from npu_tui.trace.units import change_text, share_text
 

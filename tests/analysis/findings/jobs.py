@@ -27,7 +27,7 @@ from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.reading import Reading
 from npu_tui.ingest.companions.schema import Schema
 from npu_tui.ingest.companions.schemas import KERNELS, MEMORY
-from npu_tui.ingest.json.whole_columns import Gathered
+from npu_tui.ingest.json.columns.whole_columns import Gathered
 from npu_tui.profile.kernels import kernels_of
 from npu_tui.profile.memory import memory_of
 from npu_tui.profile.part import ProfilePart

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.json.codes import Codes
-from npu_tui.ingest.json.events import Event
-from npu_tui.ingest.json.joint_codes import JointCodes
+from npu_tui.ingest.json.columns.codes import Codes
+from npu_tui.ingest.json.columns.joint_codes import JointCodes
+from npu_tui.ingest.json.decoding.events import Event
 from npu_tui.ingest.times import Times
 
 _LOW_BITS = 62

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.ingest.json.begin_end import PHASES
-from npu_tui.ingest.json.codes import Codes
-from npu_tui.ingest.json.counter_events import CounterEvents, SeriesKey
-from npu_tui.ingest.json.events import Event, decode_slice_args
-from npu_tui.ingest.json.joint_codes import JointCodes
-from npu_tui.ingest.json.link_ends import LinkEnds
-from npu_tui.ingest.json.pairing import SOURCE, STEP, TARGET
-from npu_tui.ingest.json.range_columns import RangeColumns
+from npu_tui.ingest.json.columns.begin_end import PHASES
+from npu_tui.ingest.json.columns.codes import Codes
+from npu_tui.ingest.json.columns.counter_events import CounterEvents, SeriesKey
+from npu_tui.ingest.json.columns.joint_codes import JointCodes
+from npu_tui.ingest.json.columns.link_ends import LinkEnds
+from npu_tui.ingest.json.columns.pairing import SOURCE, STEP, TARGET
+from npu_tui.ingest.json.columns.range_columns import RangeColumns
+from npu_tui.ingest.json.decoding.events import Event, decode_slice_args
 from npu_tui.ingest.times import Times, nanoseconds
 
 _LINK_PHASES = {"s": SOURCE, "t": STEP, "f": TARGET}

@@ -11,11 +11,11 @@ import os
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-from npu_tui.ingest.json.chunks import BOUNDARY, Chunk, ChunkReader, TooLongError, object_spans
-from npu_tui.ingest.json.columns import Columns
-from npu_tui.ingest.json.events import Event, decode_events, known_names
-from npu_tui.ingest.json.lenient import strict_json
-from npu_tui.ingest.json.range_columns import RangeColumns
+from npu_tui.ingest.json.columns.event_columns import Columns
+from npu_tui.ingest.json.columns.range_columns import RangeColumns
+from npu_tui.ingest.json.decoding.chunks import BOUNDARY, Chunk, ChunkReader, TooLongError, object_spans
+from npu_tui.ingest.json.decoding.events import Event, decode_events, known_names
+from npu_tui.ingest.json.decoding.lenient import strict_json
 
 _SEARCHED = 64 * 1024
 _OVERLAP = 256

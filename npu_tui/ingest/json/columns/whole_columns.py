@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.json.begin_end import PHASES, BeginEndEvents
-from npu_tui.ingest.json.codes import Codes
-from npu_tui.ingest.json.columns import Columns
-from npu_tui.ingest.json.counter_events import SeriesKey
-from npu_tui.ingest.json.events import learn
-from npu_tui.ingest.json.metadata import Metadata
-from npu_tui.ingest.json.range_columns import DICTIONARY, RangeColumns
+from npu_tui.ingest.json.columns.begin_end import PHASES, BeginEndEvents
+from npu_tui.ingest.json.columns.codes import Codes
+from npu_tui.ingest.json.columns.counter_events import SeriesKey
+from npu_tui.ingest.json.columns.event_columns import Columns
+from npu_tui.ingest.json.columns.metadata import Metadata
+from npu_tui.ingest.json.columns.range_columns import DICTIONARY, RangeColumns
+from npu_tui.ingest.json.decoding.events import learn
 from npu_tui.trace.model import Chunks
 
 I32 = npt.NDArray[np.int32]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from npu_tui.ingest.json.events import Event, decode_args
+from npu_tui.ingest.json.decoding.events import Event, decode_args
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.scene import finding_marks, make_scene
 from npu_tui.profile.selection import WHOLE_TRACE
-from npu_tui.report.svg import Piece, svg
+from npu_tui.report.pages.svg import Piece, svg
 from npu_tui.strings import say
 from npu_tui.trace.text import drawable
 from npu_tui.view.cells.ansi import Encoder, Run

@@ -9,10 +9,10 @@ from html import escape
 from npu_tui.profile.part import ProfilePart
 from npu_tui.report.advice import profile_again, verdict
 from npu_tui.report.finding_words import evidence_place, finding_foot, finding_head, source_line
-from npu_tui.report.html_style import SCRIPT, STYLE
+from npu_tui.report.pages.html_style import SCRIPT, STYLE
+from npu_tui.report.pages.tables import SEVERITY_ORDER, Cell, Table, data_tables, findings_table, overlap_table
+from npu_tui.report.pages.timeline_picture import timeline_pictures
 from npu_tui.report.schema import EvidenceRow, Report
-from npu_tui.report.tables import SEVERITY_ORDER, Cell, Table, data_tables, findings_table, overlap_table
-from npu_tui.report.timeline_picture import timeline_pictures
 from npu_tui.report.wording import share_text
 from npu_tui.strings import language, say
 from npu_tui.trace.text import brief, printable

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.json.codes import Codes
-from npu_tui.ingest.json.events import Event, decode_args
+from npu_tui.ingest.json.columns.codes import Codes
+from npu_tui.ingest.json.decoding.events import Event, decode_args
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.json.codes import Codes
+from npu_tui.ingest.json.columns.codes import Codes
 
 
 class JointCodes:

@@ -11,7 +11,7 @@ from collections import Counter
 
 import msgspec
 
-from npu_tui.ingest.json.events import Event
+from npu_tui.ingest.json.decoding.events import Event
 from npu_tui.ingest.times import INVALID, parse_times
 
 PHASES = frozenset("BEbe")

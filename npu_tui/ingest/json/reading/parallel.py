@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from npu_tui.ingest.errors import InputError, WorkerError
-from npu_tui.ingest.json.columns import Columns
-from npu_tui.ingest.json.range_columns import RangeColumns
-from npu_tui.ingest.json.ranges import boundary_from, read_on
-from npu_tui.ingest.json.whole_columns import WholeColumns
-from npu_tui.ingest.json.worker import Task
-from npu_tui.ingest.json.workers import Workers
+from npu_tui.ingest.json.columns.event_columns import Columns
+from npu_tui.ingest.json.columns.range_columns import RangeColumns
+from npu_tui.ingest.json.columns.whole_columns import WholeColumns
+from npu_tui.ingest.json.reading.ranges import boundary_from, read_on
+from npu_tui.ingest.json.reading.worker import Task
+from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.trace.message import message
 
 _LARGEST = 32 << 20

@@ -14,10 +14,10 @@ from typing import BinaryIO
 import msgspec
 import numpy as np
 
-from npu_tui.ingest.json.columns import Columns
-from npu_tui.ingest.json.range_columns import RangeColumns
-from npu_tui.ingest.json.range_columns import packed as packed_part
-from npu_tui.ingest.json.ranges import boundary_from, give_up, read_range
+from npu_tui.ingest.json.columns.event_columns import Columns
+from npu_tui.ingest.json.columns.range_columns import RangeColumns
+from npu_tui.ingest.json.columns.range_columns import packed as packed_part
+from npu_tui.ingest.json.reading.ranges import boundary_from, give_up, read_range
 from npu_tui.trace.depth import packed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_tui.report.finding_words import line_place
-from npu_tui.report.findings_part import verdict_lines
+from npu_tui.report.parts.findings_part import verdict_lines
 from npu_tui.report.schema import (
     CodeLineRow,
     CollectiveRow,

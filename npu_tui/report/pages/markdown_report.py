@@ -6,8 +6,8 @@ import re
 
 from npu_tui.report.advice import profile_again, verdict
 from npu_tui.report.finding_words import evidence_place, finding_foot, finding_head, source_line, split_findings
+from npu_tui.report.pages.tables import Cell, Table, data_tables, overlap_table
 from npu_tui.report.schema import FindingRow, Report
-from npu_tui.report.tables import Cell, Table, data_tables, overlap_table
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 

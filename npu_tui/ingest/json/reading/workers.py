@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 import npu_tui
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.json.range_columns import RangeColumns, unpacked
-from npu_tui.ingest.json.worker import Failure, Pack, Task
+from npu_tui.ingest.json.columns.range_columns import RangeColumns, unpacked
+from npu_tui.ingest.json.reading.worker import Failure, Pack, Task
 from npu_tui.trace.message import Message, message
 
 ALONE_BYTES = 24 << 20
@@ -52,7 +52,7 @@ class Workers:
         self._closing = False
         package = str(Path(npu_tui.__file__).parent.parent)
         path = [os.path.abspath(entry) for entry in sys.path] + [package]
-        program = f"import sys; sys.path[:] = {path!r}; from npu_tui.ingest.json.worker import main; main()"
+        program = f"import sys; sys.path[:] = {path!r}; from npu_tui.ingest.json.reading.worker import main; main()"
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         try:
             for _ in range(count):

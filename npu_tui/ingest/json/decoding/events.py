@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from npu_tui.ingest.json.lenient import loose_value
+from npu_tui.ingest.json.decoding.lenient import loose_value
 from npu_tui.trace.whole import BOUND, whole_number
 
 NO_PROCESS = -1

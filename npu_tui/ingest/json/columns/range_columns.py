@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.json.events import Event
+from npu_tui.ingest.json.decoding.events import Event
 
 Array = npt.NDArray[Any]
 

@@ -1,0 +1,1 @@
+"""A file read in ranges, by one process or several."""

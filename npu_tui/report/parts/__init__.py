@@ -1,0 +1,1 @@
+"""The parts that a report is made of."""
