@@ -49,7 +49,11 @@ for event in events:
 start, tid, pid = (np.array(columns[key], np.int64) for key in ("start", "tid", "pid"))
 order = np.lexsort((start, tid, pid))
 """
-_LOADER = "from pathlib import Path\nfrom npu_tui.ingest.load import load\nfrom npu_tui.ingest.json.reading.workers import Workers"
+_LOADER = """
+from pathlib import Path
+from npu_tui.ingest.load import load
+from npu_tui.ingest.json.reading.workers import Workers
+"""
 _ALONE = "import npu_tui.ingest.load as loading\nloading.worker_count = lambda size: 0\ntrace = loading.load(path)"
 _REOPEN = """
 source = find_source(Path(path))
