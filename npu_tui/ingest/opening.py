@@ -93,7 +93,7 @@ class Opening:
             if self._piped is not None:
                 return _piped_trace(self._piped, progress, early)
             source, key = self.source, self._key
-            if key is not None and (found := cache.find(source, key, progress, early)) is not None:
+            if key is not None and (found := cache.find(source, key, progress)) is not None:
                 if progress is not None:
                     _unpack_ahead(found)
                 return found

@@ -17,14 +17,14 @@ from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import find_source
 from npu_tui.report.pages.text_report import text_report
 
-cache.LEAST_BYTES = cache._AT_ONCE = 1
+cache.LEAST_BYTES = 1
 cache._LEFT_FREE = 0
 source = find_source(Path("fixtures/healthy"))
 key = cache.key_of(source)
 cache.keep(load(source), key, lambda: True)
 path = cache.copies()[0].path
 if sys.argv[1] == "while it is checked":
-    assert cache.find(source, key, early=lambda trace: os.truncate(path, 4096)) is None
+    assert cache.find(source, key, lambda *figures: os.truncate(path, 4096) is None) is None
 else:
     copy = cache.find(source, key)
     os.truncate(path, 4096)

@@ -37,8 +37,6 @@ MOST_BYTES = 8 << 30
 VARIABLE = "NPU_TUI_CACHE_MB"
 _SUFFIX, _UNFINISHED = ".columns", ".part"
 _LEFT_FREE = 256 << 20
-_AT_ONCE = 64 << 20
-"""Copies of this many bytes are shown before they have been checked."""
 _EDGE = 64 * 1024
 _BLOCK = 4096
 _BLOCKS = 16
@@ -83,13 +81,10 @@ def has(key: str) -> bool:
     return os.access(directory() / f"{key}{_SUFFIX}", os.R_OK)
 
 
-def find(
-    source: Source, key: str, progress: Progress | None = None, early: Callable[[Trace], None] | None = None
-) -> Trace | None:
-    """The trace of the copy called ``key``, or None; a damaged copy is removed.
+def find(source: Source, key: str, progress: Progress | None = None) -> Trace | None:
+    """The trace of the copy called ``key`` once all of it has been read and proven, or None; a damaged one is removed.
 
-    A large one is given to ``early`` before all its bytes have been compared; ``progress`` is told how many have been.
-    Raises ``Cancelled`` if it says to stop.
+    ``progress`` is told how much has been read. Raises ``Cancelled`` if it says to stop.
     """
     path = directory() / f"{key}{_SUFFIX}"
     try:
@@ -98,10 +93,7 @@ def find(
     except OSError:
         return None
     try:
-        copy = Container(descriptor, source)
-        if early is not None and copy.size >= _AT_ONCE:
-            early(copy.mapped())
-        trace = copy.proven(progress)
+        trace = Container(descriptor, source).proven(progress)
         with contextlib.suppress(OSError):
             os.utime(path, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
         return trace

@@ -6,7 +6,6 @@ bytes. Whoever changes the file without this module changes its time stamp, whic
 
 from __future__ import annotations
 
-import mmap
 import os
 import zlib
 from collections.abc import Callable
@@ -193,31 +192,22 @@ class Container:
         self._files = tuple(_event_file(file, *known) for file, known in zip(files, head.files, strict=True))
         self._rank = rank
 
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return self._head.size
-
-    def mapped(self) -> Trace:
-        """The trace at once: of its columns only the codes have been looked at, so any time may be a wrong one."""
-        trace = self._trace(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_COPY))
-        if not codes_hold(trace):
-            raise DamagedError
-        return trace
-
     def proven(self, progress: Progress | None = None) -> Trace:
-        """The trace once all its bytes are read and as they were written; ``progress`` is told how many are.
+        """The trace once all its bytes are read, as they were written and hold together.
 
-        Raises ``Cancelled`` if that says to stop.
+        ``progress`` is told how many have been read; raises ``Cancelled`` if that says to stop.
         """
         head = self._head
         events = sum(head.events.values())
         held = proven(self._descriptor, head.size, head.arrays[0][2], head.checksums, events, progress)
         if held is None:
             raise DamagedError
-        return self._trace(held.data)
+        trace = self._trace(held.data)
+        if not codes_hold(trace):
+            raise DamagedError
+        return trace
 
-    def _trace(self, data: mmap.mmap | memoryview) -> Trace:
+    def _trace(self, data: memoryview) -> Trace:
         head = self._head
         groups: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
         try:

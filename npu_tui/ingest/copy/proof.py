@@ -33,7 +33,7 @@ def proven(
 ) -> npt.NDArray[np.uint8] | None:
     """The ``size`` bytes of the file in memory, None if those from ``start`` on are not as ``expected``.
 
-    Nothing that becomes of the file later changes them; a mapped page behind its new end would end the process.
+    They are read, not mapped: nothing that becomes of the file later changes them, or ends the process at its new end.
     Raises ``Cancelled`` if ``progress``, which is told of ``events`` as well, says to stop, ``OSError`` if the file
     cannot be read.
     """
