@@ -134,3 +134,9 @@ def test_a_file_that_is_gone_is_one_line(tmp_path):
     file.unlink()
     with refused("args are read from the file again"):
         scan(trace, [Arg("v", "~", "1")])
+
+
+def test_what_stands_between_chunks_is_no_hit_and_not_looked_at_for_ever():
+    data = b'"key": 1 "key" "key" "key": 2 "ke'
+    assert arg_scan._chunks_with([b'"key"'], data, np.array([0, 20]), np.array([8, 9])) == [0, 1]
+    assert arg_scan._chunks_with([b'"key"'], data, np.array([0, 29]), np.array([4, 4])) == []

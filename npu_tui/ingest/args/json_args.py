@@ -223,15 +223,17 @@ def _needle(wanted: Arg) -> bytes:
 
 
 def _chunks_with(needles: list[bytes], lowered: bytes, offset: I64, length: I64) -> list[int]:
-    """Which chunks of a block hold all of ``needles``."""
+    """Which chunks of a block hold all of ``needles``; what lies between chunks belongs to none."""
     chosen = set(range(len(offset)))
     for needle in needles:
         having: set[int] = set()
         at = lowered.find(needle)
         while at >= 0:
             number = int(np.searchsorted(offset, at, "right")) - 1
-            having.add(number)
-            at = lowered.find(needle, int(offset[number] + length[number]))
+            end = int(offset[number] + length[number])
+            if at + len(needle) <= end:
+                having.add(number)
+            at = lowered.find(needle, max(end, at + 1))
         chosen &= having
     return sorted(chosen)
 
