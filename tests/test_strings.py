@@ -60,6 +60,7 @@ COMPUTED = {
     "source.kind.": set(get_args(SourceKind)),
     "argparse.": {key.removeprefix("argparse.") for key in table("en") if key.startswith("argparse.")},
     "finding.bound.": {"dispatch", "compute", "communication"},
+    "finding.pipes.title.": {"mac", "mte2", "vec", "none"},
     "finding.stage.": {"python", "cann", "host"},
     "finding.stage.title.": {"python", "cann"},
     "finding.stage.detail.": {"python", "cann"},

@@ -25,6 +25,7 @@ from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.analysis.work.memory import Memory
 from npu_tui.analysis.work.operators import OperatorSum, operators
+from npu_tui.analysis.work.transfers import Preprocessing, Transfer
 from npu_tui.profile.selection import Selection
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -177,6 +178,16 @@ class ProfilePart:
     def memory(self) -> Memory:
         """Memory of the device over all the time, as the files beside the trace tell."""
         return self.profile.memory
+
+    @property
+    def transfers(self) -> list[Transfer]:
+        """What every collective of the trace moved over every transport, by communication.json."""
+        return self.profile.transfers
+
+    @property
+    def preprocessing(self) -> list[Preprocessing]:
+        """The rows of data_preprocess.csv."""
+        return self.profile.preprocessing
 
     @once
     def checks(self) -> list[Check]:

@@ -28,6 +28,7 @@ from npu_tui.analysis.work.host_operators import HostOperators, host_operators
 from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.analysis.work.link_matrix import PairSum, pair_sums
 from npu_tui.analysis.work.memory import Memory
+from npu_tui.analysis.work.transfers import Preprocessing, Transfer
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.schemas import KERNELS
 from npu_tui.ingest.source.find import Source
@@ -37,6 +38,7 @@ from npu_tui.profile.memory import memory_of
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.profile.tables import Tables
+from npu_tui.profile.transfers import preprocessing_of, transfers_of
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
@@ -158,6 +160,16 @@ class Profile:
     def kernel_table(self) -> KernelTable:
         """Every kernel with what its row of kernel_details.csv says."""
         return kernels_of(self.trace, self.device_slices, self.tables)
+
+    @once
+    def transfers(self) -> list[Transfer]:
+        """What every collective moved over every transport, by communication.json."""
+        return transfers_of(self.tables)
+
+    @once
+    def preprocessing(self) -> list[Preprocessing]:
+        """The rows of data_preprocess.csv."""
+        return preprocessing_of(self.tables)
 
     @once
     def profiler_level(self) -> int | None:

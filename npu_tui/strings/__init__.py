@@ -48,6 +48,7 @@ ROOMS = (
     "explain",
     "findings",
     "findings_device",
+    "findings_files",
     "findings_host",
     "gate",
     "help",

@@ -12,6 +12,7 @@ from npu_tui.analysis.findings.model import SEVERITIES, Finding, Findings
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.findings.rules import config
 from npu_tui.analysis.findings.rules.device import affinity, communication, compute, hardware_links, outliers
+from npu_tui.analysis.findings.rules.files import kernels, memory, movement, transfers
 from npu_tui.analysis.findings.rules.host import data, dispatch, launching, pauses, vertical, waits
 from npu_tui.trace.message import Message, message
 
@@ -27,6 +28,10 @@ RULES: tuple[Rule, ...] = (
     *outliers.RULES,
     *pauses.RULES,
     *data.RULES,
+    *kernels.RULES,
+    *movement.RULES,
+    *transfers.RULES,
+    *memory.RULES,
     *config.RULES,
 )
 """Every rule; each id occurs once."""

@@ -21,6 +21,7 @@ from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.work.memory import Memory
 from npu_tui.ingest.build.trace import build_trace
 from npu_tui.ingest.companions.csv_table import table_of
 from npu_tui.ingest.companions.files import Companions
@@ -82,21 +83,23 @@ def facts_of(
     beside: Beside | None = None,
     thresholds: Thresholds | None = None,
     kernels: Sequence[Cells] | None = None,
-    memory: Sequence[Cells] | None = None,
+    memory: Sequence[Cells] | Memory | None = None,
+    **values: object,
 ) -> Facts:
     """The facts of the only device, with other files beside the trace or other thresholds.
 
-    ``kernels`` and ``memory`` are rows of kernel_details.csv and memory_record.csv by their headings.
+    ``kernels`` and ``memory`` are rows of kernel_details.csv and memory_record.csv by their headings, ``values`` other
+    values of ``Shared``.
     """
     (device,) = found.profile.devices
-    values: dict[str, object] = {
-        "beside": beside or found.beside, "thresholds": thresholds or found.thresholds,
-    }  # fmt: skip
+    values = {"beside": beside or found.beside, "thresholds": thresholds or found.thresholds, **values}
     bare = build_trace(Gathered(), "rows", (), None, Health())
     if kernels is not None:
         rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]
         values["all_kernels"] = kernels_of(bare, [], Tables(_Rows(KERNELS, rows), bare, NONE, NONE))
-    if memory is not None:
+    if isinstance(memory, Memory):
+        values["memory"] = memory
+    elif memory is not None:
         rows = [{"Timestamp(us)": f"{k + 1}.000", **row} for k, row in enumerate(memory)]
         values["memory"] = memory_of(Tables(_Rows(MEMORY, rows), bare, NONE, NONE))
     return Facts(device, cast(Shared, _Other(found, values)))

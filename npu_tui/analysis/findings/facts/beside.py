@@ -15,11 +15,12 @@ from npu_tui.analysis.work.communication import Collective, PlaneArgs
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.analysis.work.memory import Memory
+from npu_tui.analysis.work.transfers import Preprocessing, Transfer
 from npu_tui.trace.model import Trace
 
 Input = Literal[
     "device", "links", "overlap", "cann", "python", "planes", "steps", "frequency", "kernel_details", "pmu",
-    "metadata", "memory",
+    "metadata", "memory", "shapes", "peak", "l2_cache", "transfers", "preprocess",
 ]  # fmt: skip
 """What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
 
@@ -97,6 +98,16 @@ class Shared(Protocol):
     @property
     def memory(self) -> Memory:
         """Memory of the device over all the time."""
+        ...
+
+    @property
+    def transfers(self) -> Sequence[Transfer]:
+        """What every collective moved over every transport, by communication.json."""
+        ...
+
+    @property
+    def preprocessing(self) -> Sequence[Preprocessing]:
+        """The rows of data_preprocess.csv."""
         ...
 
     def replay_of(self, device: DevicePart) -> Replay | None:

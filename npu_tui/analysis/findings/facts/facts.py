@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.analysis.work.memory import Memory
 from npu_tui.analysis.work.operators import kernel_types
+from npu_tui.analysis.work.transfers import Preprocessing, Transfer
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Said
@@ -116,6 +117,11 @@ class Facts:
             "pmu": bool(np.isfinite(self.kernel_table.ratios["mte2"]).any()),
             "metadata": self.beside.environment is not None,
             "memory": self.memory.curve("reserved") is not None,
+            "shapes": bool(np.isfinite(self.kernel_table.bytes).any()),
+            "peak": self.limits.peak_tflops > 0 and bool(np.isfinite(self.kernel_table.bytes).any()),
+            "l2_cache": bool(np.isfinite(self.kernel_table.hit_rate).any()),
+            "transfers": bool(self.transfers),
+            "preprocess": bool(self.preprocessing),
         }
 
     # Lengths.
@@ -325,6 +331,16 @@ class Facts:
     def memory(self) -> Memory:
         """Memory of the device over all the time."""
         return self._shared.memory
+
+    @property
+    def transfers(self) -> Sequence[Transfer]:
+        """What every collective moved over every transport, of the whole trace."""
+        return self._shared.transfers
+
+    @property
+    def preprocessing(self) -> Sequence[Preprocessing]:
+        """The rows of data_preprocess.csv."""
+        return self._shared.preprocessing
 
     @once
     def time_by_type(self) -> dict[str, int]:

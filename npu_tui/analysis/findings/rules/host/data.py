@@ -17,13 +17,6 @@ from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.message import message
 
-_CAPACITIES_GB = (32, 64, 96, 128)
-"""Memory of the devices on the market; a few GB of it are the driver's own."""
-_COMMON_GB = 64
-_MB = 1 << 20
-_MOST = 1_000_000 * _MB
-"""More than any device has: a row that is damaged."""
-
 
 def idle(facts: Facts) -> Span:
     """When the device neither computes, communicates nor copies: Free, and the time before its first slice."""
@@ -134,39 +127,6 @@ def allocation(facts: Facts) -> Draft | None:
     )
 
 
-def pressure(facts: Facts) -> Draft | None:
-    """Memory that is nearly full, or reserved and not used in a job that needs much of it."""
-    limits = facts.limits
-    top = [int(curve.value[curve.value <= _MOST].max(initial=0)) for curve in facts.memory.all("reserved")]
-    held = max(top, default=0) / _MB
-    capacity = next((size for size in _CAPACITIES_GB if held <= size * 1024), None)
-    if capacity is not None and held >= limits.memory_full * capacity * 1024:
-        words = {"reserved": held / 1024, "capacity": float(capacity)}
-        return Draft(
-            # A small device that is full looks like a large one that is half full.
-            "medium" if capacity >= _COMMON_GB else "info",
-            message("finding.pressure.full_title", **words),
-            message("finding.pressure.full", **words),
-            (),
-            advise("checkpointing", "smaller_batch", "expandable"),
-            confidence="medium" if capacity >= _COMMON_GB else "low",
-        )
-    used = facts.memory.fullest()
-    if used is None:
-        return None
-    reserved, allocated = used[1] / _MB, used[2] / _MB
-    if reserved < limits.pressure_gb * 1024 or not allocated or reserved / allocated <= limits.fragmentation:
-        return None
-    return Draft(
-        "medium",
-        message("finding.pressure.title", reserved=reserved / 1024, ratio=reserved / allocated),
-        message("finding.pressure.detail", reserved=reserved / 1024, allocated=allocated / 1024),
-        (),
-        advise("expandable", "checkpointing", "smaller_batch"),
-        confidence="medium",
-    )
-
-
 def collector(facts: Facts) -> Draft | None:
     """Python's garbage collector at work, or its likely trace where collections are not recorded."""
     limits = facts.limits
@@ -239,14 +199,6 @@ RULES = (
         ("allocation_ms", "sync_share", "severity_medium", "severity_high"),
         ("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
         reach="cause",
-    ),
-    Rule(
-        "MEM.PRESSURE",
-        "memory",
-        ("memory",),
-        pressure,
-        ("pressure_gb", "fragmentation", "memory_full"),
-        ("operator tuning guide 0-22, 0-24",),
     ),
     Rule(
         "PY.GC",

@@ -1,0 +1,1 @@
+"""Rules that read the files beside a trace: kernels, memory, transfers, preprocessing."""
