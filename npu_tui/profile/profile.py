@@ -14,6 +14,7 @@ from npu_tui.analysis.device import DeviceSlices, device_slices
 from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.analysis.health import TraceHealth, trace_health
 from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
+from npu_tui.analysis.overlap.idle import Idles, idles
 from npu_tui.analysis.overlap.lanes import OverlapLanes, disagreement, overlap_lanes
 from npu_tui.analysis.overlap.steps import Step, StepSums, step_sums, steps
 from npu_tui.analysis.overlap.sums import Overlap, free_slices
@@ -229,6 +230,13 @@ class Profile:
             for link, lost in zip(device.link[device.starved], device.lost[device.starved], strict=True)
         ]
         return sorted(found, key=lambda launch: launch.start)
+
+    @once
+    def idles(self) -> list[Idles]:
+        """When each device was free, and who was late."""
+        return [
+            idles(self.trace, each.slices, each.lanes, each.pairs) for each in self.devices if each.lanes is not None
+        ]
 
     @once
     def free_slices(self) -> I64:

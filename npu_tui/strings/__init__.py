@@ -52,6 +52,7 @@ ROOMS = (
     "findings_host",
     "gate",
     "help",
+    "idle",
     "ingest",
     "keymap",
     "notes",

@@ -87,6 +87,13 @@ class PanelScreen(KeyScreen):
         else:
             self.contents.press_tab(tab)
 
+    def _press_view(self, view: str) -> None:
+        """Show ``view`` of the tab of code lines; where it is on show, give it the focus."""
+        if self._panel.is_open("lines") and self.contents.view == view:
+            self._panel.focus_content()
+        else:
+            self.contents.open_view(view)
+
     def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
         """Open the tab that was clicked."""
         self._press_tab(event.tab)

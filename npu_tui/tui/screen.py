@@ -26,7 +26,7 @@ from npu_tui.tui.explore.palette import CommandProvider, Entry
 from npu_tui.tui.explore.supposing import Supposed, Supposing
 from npu_tui.tui.flags import Flags
 from npu_tui.tui.hits import Hits
-from npu_tui.tui.keys.commands import TAB_COMMAND, TAB_KEYS
+from npu_tui.tui.keys.commands import TAB_COMMAND, TAB_KEYS, VIEW_KEYS
 from npu_tui.tui.keys.keymap import words_at_start
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.session import Session
@@ -102,6 +102,7 @@ class MainScreen(PanelScreen):
                 self.open_line,
             ),
             **{f"{TAB_COMMAND}{tab}": partial(self._press_tab, tab) for tab, _ in TAB_KEYS},
+            **{view: partial(self._press_view, view) for view, _ in VIEW_KEYS},
             "flags": self._list_flags,
             "panel": self._toggle_panel,
             "panel_grow": self._grow_panel,

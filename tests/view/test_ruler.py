@@ -52,11 +52,14 @@ def test_a_very_close_view_counts_from_an_anchor() -> None:
 def test_range_and_cursor_stand_on_the_ruler() -> None:
     view = Viewport(0, 6_000_000, 60)
     assert drawn(view) == "╷0ms                ╷2ms                ╷4ms" + " " * 16
-    assert drawn(view, 25, (2_500_000, 4_500_000)) == "╷0ms                ╷2ms ▼━━━━ 2.000ms ━━━━━━" + " " * 15
+    assert drawn(view, 25, (2_500_000, 4_500_000)) == "╷0ms               2.5ms ▼━━━━ 2.000ms ━━━━━━ 4.5ms" + " " * 9
+    wide = drawn(Viewport(0, 6_000_000, 90), None, (1_500_000, 4_500_000))
+    assert " 1.50ms " in wide
+    assert " 4.50ms " in wide
 
 
 def test_a_narrow_range_has_its_length_beside_it() -> None:
-    assert drawn(Viewport(0, 6_000_000, 60), None, (1_000_000, 1_200_000)).startswith("╷0ms      ━━ 200.0µs  ")
+    assert drawn(Viewport(0, 6_000_000, 60), None, (1_000_000, 1_200_000)).startswith("╷   1.0ms ━━ 200.0µs  1.2ms ")
     assert drawn(Viewport(0, 6_000_000, 60), None, (5_900_000, 6_200_000)).endswith(" 300.0µs ━")
 
 

@@ -281,4 +281,5 @@ TEXTS: dict[str, str] = {
     "told.row": "{tab} {number}",
     "filter.hint": "Enter keeps, Esc gives up",
     "filter.count": "{shown} of {count}",
+    "panel.row_of": "{n} of {count}: {words}",
 }

@@ -271,4 +271,5 @@ TEXTS: dict[str, str] = {
     "told.row": "{tab} {number}",
     "filter.hint": "Enter 保留，Esc 放弃",
     "filter.count": "{count} 行中的 {shown} 行",
+    "panel.row_of": "第 {n}/{count} 行：{words}",
 }

@@ -95,12 +95,15 @@ class SliceActions(Base):
         return self._bubble(-1)
 
     def _bubble(self, direction: int) -> str:
+        walked = self._contents.walk_bubbles(direction)
+        if walked is not None:
+            return walked
         index = self._explorer.trace
         if index >= len(self._session.profiles):
             return say("bubble.none")
         trace, items = self._trace(index), self._session.profiles[index].free_slices
         if not len(items):
-            return say("bubble.none")
+            return self._idle(index, direction)
         here = self._session.scene.to_trace(index, self._explorer.state.cursor)
         at = next_in_time(trace.slices.start[items], here, direction)
         if at is None:
@@ -109,3 +112,20 @@ class SliceActions(Base):
         self._explorer.select(Selected(index, item))
         length = duration_text(int(trace.slices.end[item] - trace.slices.start[item]))
         return say("bubble.of", n=f"{at + 1:,}", count=f"{len(items):,}", length=length)
+
+    def _idle(self, index: int, direction: int) -> str:
+        """Go to a time without work of a device whose trace has no Free slices, and mark it as the range."""
+        times = [(int(start), int(end)) for each in self._session.profiles[index].idles
+                 for start, end in zip(each.start, each.end, strict=True)]  # fmt: skip
+        times.sort()
+        if not times:
+            return say("bubble.none")
+        scene = self._session.scene
+        here = scene.to_trace(index, self._explorer.state.cursor)
+        at = next_in_time(np.array([start for start, _ in times], np.int64), here, direction)
+        if at is None:
+            return say("bubble.last" if direction > 0 else "bubble.first")
+        start, end = (scene.to_scene(index, when) for when in times[at])
+        self._explorer.go_to(start)
+        self._explorer.set_range(start, end)
+        return say("bubble.of", n=f"{at + 1:,}", count=f"{len(times):,}", length=duration_text(end - start))

@@ -14,10 +14,12 @@ from npu_tui.tui.keys.commands import BY_ID, COMMANDS
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.view.scene import Scene
 from npu_tui.view.walk.explorer import Explorer
-from npu_tui.view.walk.start import find_slice
+from npu_tui.view.walk.start import find_slice, parse_span
 
 _QUIT = ("q", "q!", "qa", "wq", "quit", "exit")
 """What people type to leave a program."""
+_MARGIN = 0.05
+"""A range that is typed is shown with this share of its length on either side."""
 _SUPPOSE = "whatif "
 """What begins a change to replay."""
 
@@ -106,6 +108,10 @@ class Asking:
             return [Candidate("command", "quit", partial(self._run_command, "quit"))], []
         if lowered.startswith(_SUPPOSE):
             return [Candidate("command", text, partial(self._suppose, text[len(_SUPPOSE) :]))], []
+        span = parse_span(text)
+        if span is not None:
+            words = say("panel.range", start=exact_text(span[0]), end=exact_text(span[1]))
+            return [Candidate("range", words, partial(self._mark, *span))], []
         when = parse_duration(text)
         if when is not None:
             return [Candidate("time", exact_text(when), partial(self._explorer.go_to, when))], []
@@ -140,6 +146,12 @@ class Asking:
         """All flags and all lanes, folded away or not."""
         flags, lanes = self._flags_and_lanes()
         return flags + lanes
+
+    def _mark(self, start: int, end: int) -> None:
+        """Show a stretch of time and make it the range; the answer is about it alone."""
+        self._explorer.show(start, end, _MARGIN)
+        self._explorer.set_range(start, end)
+        self._explorer.state.selection = None
 
     def _slice(self, name: str) -> Candidate:
         return Candidate("slice", printable(name), partial(self._go_to_name, name))

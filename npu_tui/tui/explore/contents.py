@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from rich.text import Text
 from textual.message import Message
@@ -14,6 +15,7 @@ from npu_tui.trace.units import duration_text
 from npu_tui.tui.explore.finder import Finder
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs import TABS
+from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.tab import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.view.scene import Selected
@@ -53,6 +55,7 @@ class Contents:
         self._panel = panel
         self._compute = compute
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
+        self._lines = cast(LinesTab, self._tabs["lines"])
         self._filled: tuple[object, ...] | None = None
         self.computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
@@ -69,6 +72,29 @@ class Contents:
             self._filled = None
         self._panel.open(tab)
         self.fill()
+
+    @property
+    def view(self) -> str:
+        """Which view the tab of code lines has."""
+        return self._lines.view
+
+    def open_view(self, view: str) -> None:
+        """Show ``view`` of the tab of code lines."""
+        self._lines.view = view
+        self._panel.open("lines")
+        self.fill()
+
+    def walk_bubbles(self, direction: int) -> str | None:
+        """Go to the next (1) or previous (-1) row of the table of bubbles; None unless that is on show."""
+        rows = self._panel.rows
+        if not self._panel.is_open("lines") or self._lines.view != "bubbles" or not rows:
+            return None
+        at = self._panel.table.cursor_row
+        visited = self._visited is not None and self._visited[0] is rows[at]
+        at = min(max(at + direction, 0), len(rows) - 1) if visited else at
+        self._panel.table.move_cursor(row=at, animate=False)
+        words = self.visit(rows[at])
+        return say("panel.row_of", n=at + 1, count=len(rows), words=words)
 
     def fill(self) -> None:
         """Show what the open tab says of what the user looks at now."""
@@ -139,7 +165,10 @@ class Contents:
             self._explorer.go_to_lane(place.trace, place.lane)
         start, end = (self._session.scene.to_scene(place.trace, when) for when in (place.start, place.end))
         self._explorer.show(start, end, _MARGIN)
-        self._explorer.set_range(start, end)
+        if place.marked:
+            self._explorer.set_range(start, end)
+        else:
+            self._explorer.go_to(start)
 
     def show_finding(self, wanted: str) -> str:
         """Go to the evidence of the finding with the id ``wanted``; returns what to tell."""

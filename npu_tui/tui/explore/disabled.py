@@ -19,7 +19,7 @@ def why_not(session: Session, explorer: Explorer, hits: int, flags: int, has_tab
         (not scene.steps(), "step.none", "step_next step_previous"),
         (not starved, "starved.none" if session.whole else "loading.links", "starved_next starved_previous"),
         (
-            not any(len(profile.free_slices) for profile in session.profiles),
+            not any(len(each) for profile in session.profiles for each in profile.idles),
             "bubble.none",
             "bubble_next bubble_previous",
         ),

@@ -28,6 +28,9 @@ TAB_KEYS = (
 )
 """The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
 
+VIEW_KEYS = (("bubbles", "I"), ("syncs", "T"), ("calls", "C"), ("host_ops", "O"))
+"""Views of the tab ``lines`` with keys of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -130,6 +133,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("panel", "panel", ("q", "Q")),
     Command("panel_grow", "panel", ("P",)),
     *(Command(f"{TAB_COMMAND}{tab}", "panel", (key,)) for tab, key in TAB_KEYS),
+    *(Command(view, "panel", (key,)) for view, key in VIEW_KEYS),
     Command("sort_reverse", "panel", ("minus",)),
     Command("filter", "panel", ("ampersand",)),
     Command("open_code", "panel", ("o",)),

@@ -13,6 +13,7 @@ from npu_tui.analysis.launches.backlog import host_lead
 from npu_tui.analysis.launches.chain import Chain, chain_of
 from npu_tui.analysis.launches.code_lines import CodeLine, line_of
 from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.window import Window
 from npu_tui.analysis.work.ranges import self_time
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.profile import Profile
@@ -25,6 +26,7 @@ from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.kernel import kernel_facts
 from npu_tui.tui.tabs.links import shape_text
 from npu_tui.tui.tabs.tab import Content, Context, Tab
+from npu_tui.tui.tabs.why import idle_at, range_text, why_text
 from npu_tui.tui.terminal.theme import ALERT, class_style
 from npu_tui.view.frame.charts import STARVING_NS, StepCurve
 from npu_tui.view.scene import LinkClasses, LinkShape
@@ -46,10 +48,13 @@ class DetailsTab(Tab):
         row = now.focused
         if row is not None and row.kind == "chart":
             return row.trace, row.chart, now.cursor
-        return now.selection
+        beside = now.cursor if now.selection is None else None
+        return now.selection, now.marked, now.trace, beside
 
     def ready(self, now: Context) -> bool:
         """Whether the args can be read at once (those of a packed trace have to be unpacked first), kernels as well."""
+        if any(not Profile.idles.is_known(profile) for profile in now.session.profiles):
+            return not now.session.whole
         if now.selection is None:
             return True
         profile = now.session.profiles[now.selection.trace]
@@ -64,17 +69,43 @@ class DetailsTab(Tab):
             if key not in self._curves:
                 self._curves[key] = StepCurve(chart.function(), chart.kind, chart.top)
             return _chart(self._curves[key], scene.to_trace(row.trace, now.cursor), now.cursor)
+        ranged = self._of_range(now)
         if now.selection is None:
-            return legend()
+            return Group(*(ranged or self._of_cursor(now)), *legend())
         trace = now.selection.trace
         profile = now.session.profiles[trace]
         item = now.selection.item
         kernel = kernel_facts(profile.kernel_table, item) if profile.compute[item] else []
         classes, offset = scene.link_classes[trace], scene.offsets[trace]
-        return details(profile.trace, classes, profile.dispatch, item, offset, kernel)
+        told = details(profile.trace, classes, profile.dispatch, item, offset, kernel)
+        free = self._of_free(now, trace, item)
+        return Group(*free, *told.renderables[1 if free else 0 :], *ranged)
+
+    @staticmethod
+    def _of_range(now: Context) -> list[RenderableType]:
+        """Why devices were free within the range."""
+        if not now.session.whole:
+            return []
+        marked = now.marked_in(now.trace)
+        return range_text(now, now.trace, Window(*marked)) if marked is not None else []
+
+    @staticmethod
+    def _of_cursor(now: Context) -> list[RenderableType]:
+        """Why a device is free at the cursor."""
+        found = idle_at(now.profile, now.session.scene.to_trace(now.trace, now.cursor)) if now.session.whole else None
+        return [] if found is None else [*why_text(now, now.trace, *found), Text("")]
+
+    @staticmethod
+    def _of_free(now: Context, index: int, item: int) -> list[RenderableType]:
+        """Why a device is free, where the slice is Free."""
+        slices, profile = now.session.profiles[index].trace.slices, now.session.profiles[index]
+        if not now.session.whole or item not in profile.free_slices:
+            return []
+        found = idle_at(profile, int(slices.start[item]))
+        return [] if found is None else why_text(now, index, *found)
 
 
-def legend() -> RenderableType:
+def legend() -> list[RenderableType]:
     """What colours and lines mean, for while nothing is selected."""
     classes = Text(say("details.legend"), style="dim")
     for op_class in OpClass:
@@ -90,7 +121,7 @@ def legend() -> RenderableType:
     ):
         lines.append("  ")
         lines.append_text(shape_text(shape, starved))
-    return Group(Text(say("details.none")), Text(""), classes, lines)
+    return [Text(say("details.none"), style="dim"), classes, lines]
 
 
 def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
@@ -129,7 +160,7 @@ def details(
     item: int,
     offset: int = 0,
     kernel: Sequence[RenderableType] = (),
-) -> RenderableType:
+) -> Group:
     """Name, times, launch, chain, args and call stack of slice ``item``.
 
     ``marks`` are those of the trace's links, ``devices`` its launches, ``offset`` its place on the scene's clock, ns,

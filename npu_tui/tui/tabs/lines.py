@@ -1,7 +1,8 @@
-"""The Code lines tab: which lines of user code launched too late."""
+"""The Code lines tab: which lines of user code launched too late, and other tables of what the host did."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -9,38 +10,75 @@ import numpy as np
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
+from npu_tui.tui.tabs.bubbles import bubbles
+from npu_tui.tui.tabs.host_tables import calls, host_ops, syncs
 from npu_tui.tui.tabs.scope import ComputedTab, Ranked, scope_note
-from npu_tui.tui.tabs.tab import Content, Context, Row, Table
+from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Table
 
 _COLUMNS = ("lost", "share", "launches", "heading", "function")
 
 
+VIEWS: dict[str, Callable[[Context], Content]] = {
+    "lines": lambda now: lines(now),
+    "bubbles": bubbles,
+    "syncs": syncs,
+    "calls": calls,
+    "host_ops": host_ops,
+}
+"""What the tab can show, by the ids of the commands that show it."""
+
+_NAMES = {"bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name", "host_ops": "hosts.name"}
+
+
 class LinesTab(ComputedTab):
-    """A row per line, most lost time first; Enter goes to its worst launch."""
+    """A row per line, most lost time first; Enter goes to its worst launch. Its key again goes on to the next view."""
 
     id = "lines"
     key = "2"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.view = "lines"
+
+    def depends_on(self, now: Context) -> object:
+        """The trace, the range, and the view."""
+        return super().depends_on(now), self.view
+
+    def again(self) -> bool:
+        """Go on to the next view."""
+        views = list(VIEWS)
+        self.view = views[(views.index(self.view) + 1) % len(views)]
+        return True
+
+    def name(self) -> str:
+        """The name of the view."""
+        return say(_NAMES[self.view]) if self.view in _NAMES else ""
+
     def compute(self, now: Context) -> Content:
-        """The lines of all devices."""
-        if not now.profile.dispatch:
-            return say("lines.no_dispatch")
-        found = [
-            (loss, facts.target[own])
-            for facts in now.part.facts
-            if facts.launches is not None
-            for loss, own in facts.losing
-        ]
-        total = sum(loss.lost for loss, _ in found)
-        rows = []
-        for loss, items in sorted(found, key=lambda pair: -pair[0].lost):
-            code = loss.code
-            place = say("lines.place", file=brief(code.file), line=code.line) if code else say("lines.unknown")
-            function = brief(code.function) if code else ""
-            cells = (duration_text(loss.lost), f"{loss.lost / total:.1%}", f"{loss.launches:,}", place, function)
-            values = (loss.lost, loss.lost, loss.launches, place, function)
-            rows.append(Row(cells, Ranked(now.trace, len(items), partial(np.asarray, items)), values, code))
-        if not rows:
-            return say("lines.none")
-        note = f"{scope_note(now)}   {say('lines.total', lost=duration_text(total))}"
-        return Table(tuple(say(f"lines.{key}") for key in _COLUMNS), rows, note)
+        """The view."""
+        return VIEWS[self.view](now)
+
+
+def lines(now: Context) -> Content:
+    """The lines of all devices."""
+    if not now.profile.dispatch:
+        return say("lines.no_dispatch")
+    found = [
+        (loss, facts.target[own])
+        for facts in now.part.facts
+        if facts.launches is not None
+        for loss, own in facts.losing
+    ]
+    total = sum(loss.lost for loss, _ in found)
+    rows = []
+    for loss, items in sorted(found, key=lambda pair: -pair[0].lost):
+        code = loss.code
+        place = say("lines.place", file=brief(code.file), line=code.line) if code else say("lines.unknown")
+        function = brief(code.function) if code else ""
+        cells = (duration_text(loss.lost), f"{loss.lost / total:.1%}", f"{loss.launches:,}", place, function)
+        values = (loss.lost, loss.lost, loss.launches, place, function)
+        rows.append(Row(cells, Ranked(now.trace, len(items), partial(np.asarray, items)), values, code))
+    if not rows:
+        return say("lines.none")
+    note = GAP.join([say("lines.total", lost=duration_text(total)), scope_note(now), say("lines.views")])
+    return Table(tuple(say(f"lines.{key}") for key in _COLUMNS), rows, note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.console import RenderableType
@@ -69,7 +69,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of time in ns of a trace, on ``lane`` and at ``slice`` if it is of one; ``words`` say what is there."""
+    """A stretch of time in ns of a trace, on ``lane`` and at ``slice`` if it is of one; ``words`` say what is there.
+
+    Going there makes it the range where it is to be ``marked``.
+    """
 
     start: int
     end: int
@@ -77,6 +80,7 @@ class Stretch:
     lane: int | None = None
     slice: int | None = None
     words: str = ""
+    marked: bool = True
 
 
 Place = Selected | Stretch
@@ -113,6 +117,16 @@ class Table:
     rows: list[Row]
     note: str = ""
     at: int | None = None
+
+
+def known_columns(table: Table) -> Table:
+    """``table`` without the columns in which no row says anything."""
+    kept = [k for k in range(len(table.headings)) if any(str(row.cells[k]).strip() for row in table.rows)]
+    rows = [
+        replace(row, cells=tuple(row.cells[k] for k in kept), values=tuple(row.values[k] for k in kept if row.values))
+        for row in table.rows
+    ]
+    return replace(table, headings=tuple(table.headings[k] for k in kept), rows=rows)
 
 
 Content = RenderableType | Table

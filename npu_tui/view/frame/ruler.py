@@ -113,23 +113,42 @@ def range_columns(viewport: Viewport, span: tuple[int, int]) -> tuple[int, int]:
 
 
 def _draw_range(grid: Grid, viewport: Viewport, span: tuple[int, int]) -> range:
-    """Draw the bracket of ``span`` with its length; returns the columns of the length."""
+    """Draw the bracket of ``span`` with its length and the times of its ends; returns the columns of the length."""
     first, last = range_columns(viewport, span)
     if first > last:
         return range(0)
     grid.write(0, first, points(_LINE * (last - first + 1)), Ink.ACCENT)
     label = f" {duration_text(abs(span[1] - span[0]), gap='')} "
     room = last - first + 1
+    ends = [_end_text(viewport, when) for when in (min(span), max(span))]
+    inside = sum(map(len, ends)) + len(label) + 6 <= room
     if len(label) + 2 <= room:
         x = first + (room - len(label)) // 2
         grid.write(0, x, points(label), Ink.ACCENT, attr=int(Attr.BOLD))
     else:
         x = last + 1 if last + 1 + len(label) <= grid.width else first - len(label)
         _write_alone(grid, x, label)
+    low, high = min(span) >= viewport.start, max(span) <= viewport.end
+    if inside:
+        if low:
+            grid.write(0, first + 1, points(f" {ends[0]} "), Ink.ACCENT)
+        if high:
+            grid.write(0, last - len(ends[1]) - 2, points(f" {ends[1]} "), Ink.ACCENT)
+    elif x >= first:
+        behind = max(last + 1, x + len(label))
+        if low and first - len(ends[0]) - 1 >= 0:
+            _write_alone(grid, first - len(ends[0]) - 1, f"{ends[0]} ", 0)
+        if high and behind + len(ends[1]) + 1 <= grid.width:
+            _write_alone(grid, behind, f" {ends[1]}", 0)
     return range(x, x + len(label))
 
 
-def _write_alone(grid: Grid, x: int, label: str) -> None:
+def _end_text(viewport: Viewport, when: int) -> str:
+    """The time of an end of the range, as exact as the columns are."""
+    return _time_text(when, viewport.end, len(str(max(viewport.span // viewport.width, 1))) - 1)
+
+
+def _write_alone(grid: Grid, x: int, label: str, attr: int = int(Attr.BOLD)) -> None:
     """Write ``label`` from ``x`` on, blanking what is left of the words that it cuts."""
     if x < 0:
         return
@@ -140,4 +159,4 @@ def _write_alone(grid: Grid, x: int, label: str) -> None:
     while high < grid.width and not blank[high] and grid.fg[0, high] == Ink.DIM:
         high += 1
     grid.char[0, low:high] = SPACE
-    grid.write(0, x, points(label), Ink.ACCENT, attr=int(Attr.BOLD))
+    grid.write(0, x, points(label), Ink.ACCENT, attr=attr)
