@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.launches.origin import enqueue_of, queue_slices
+from npu_tui.analysis.replay.silence import Silence
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -157,46 +158,14 @@ def host_points(trace: Trace, steps: I64, launch_time: I64, launch_lane: I64) ->
         np.zeros(count, np.int64),
         tids,
     )
-    silent = _Silence(trace, number)
+    silent = Silence(trace, number)
     _order_of_program(points, begin, np.isin(thread, queue_threads), silent)
     _queue_entries(trace, points)
     _waits(trace, points, silent)
     return points
 
 
-class _Silence:
-    """When threads of Python begin or end anything."""
-
-    def __init__(self, trace: Trace, number: I64) -> None:
-        slices = trace.slices
-        python = np.array([trace.layers[lane.layer].kind in ("python", "other") for lane in trace.lanes] + [False])
-        own = np.flatnonzero(python[slices.lane])
-        thread = np.concatenate([number[slices.lane[own]]] * 2)
-        time = np.concatenate((slices.start[own], slices.end[own]))
-        order = np.lexsort((time, thread))
-        self._thread, self._time = thread[order], time[order]
-        self._span = int(time.max()) + 2 if len(time) else 1
-
-    def _keys(self, thread: I64, time: I64) -> I64:
-        return thread * self._span + np.clip(time, 0, self._span - 1)
-
-    def edges(self, thread: I64, low: I64, high: I64) -> I64:
-        """How many slices of each ``thread`` begin or end in ``(low, high)``; (n,)."""
-        keys = self._keys(self._thread, self._time)
-        return np.searchsorted(keys, self._keys(thread, high), "left") - np.searchsorted(
-            keys, self._keys(thread, low), "right"
-        )
-
-    def last_edge(self, thread: I64, time: I64) -> I64:
-        """The last beginning or end on each ``thread`` before ``time``, -1 without one; (n,)."""
-        keys = self._keys(self._thread, self._time)
-        at = np.searchsorted(keys, self._keys(thread, time), "left") - 1
-        safe = np.maximum(at, 0)
-        known = (at >= 0) & (self._thread[safe] == thread) if len(keys) else np.zeros(len(time), np.bool_)
-        return np.where(known, self._time[safe] if len(keys) else -1, -1)
-
-
-def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: _Silence) -> None:
+def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: Silence) -> None:
     """Which point each follows: the one before on its thread, or one of another thread it had waited for.
 
     A thread that neither begins nor ends anything while another passes points is taken to wait for it, as the main
@@ -262,7 +231,7 @@ def _queue_entries(trace: Trace, points: HostPoints) -> None:
     points.rest[own[late]] = (start - free)[late]
 
 
-def _waits(trace: Trace, points: HostPoints, silent: _Silence) -> None:
+def _waits(trace: Trace, points: HostPoints, silent: Silence) -> None:
     """Waits: their beginning after the queue has run empty, their end once the call itself is over."""
     slices = trace.slices
     begins, ends = np.flatnonzero(points.kind == WAIT_BEGIN), np.flatnonzero(points.kind == WAIT_END)

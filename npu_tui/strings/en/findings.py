@@ -12,6 +12,9 @@ TEXTS: dict[str, str] = {
     "finding.steps.one": "It shows in step {step} only, of {first}–{last}.",
     "finding.steps.some": "It shows in {count} of {all} steps: {steps:and}.",
     "finding.verdict.warm_up": ("Step {step} is left out as warm-up: it takes {time:time}, the others {usual:time}."),
+    "finding.verdict.warm_ups": (
+        "Steps {first}–{last} are left out as warm-up: they take up to {time:time}, the others {usual:time}."
+    ),
     "finding.outlook.rest": "{gain:time} of it remain after fix 1.",
     "finding.outlook.rest_many": "{gain:time} of it remain after fixes 1–{above}.",
     "finding.outlook.step": "That is {gain:time} per step.",

@@ -12,6 +12,7 @@ TEXTS: dict[str, str] = {
     "finding.steps.one": "只出现在 step {step}（{first}–{last}）。",
     "finding.steps.some": "出现在 {all} 个 step 中的 {count} 个：{steps:and}。",
     "finding.verdict.warm_up": "step {step} 视为预热，不计入：耗时 {time:time}，其余 step 为 {usual:time}。",
+    "finding.verdict.warm_ups": "step {first}–{last} 视为预热，不计入：最长 {time:time}，其余 step 为 {usual:time}。",
     "finding.outlook.rest": "解决第 1 条之后还剩 {gain:time}。",
     "finding.outlook.rest_many": "解决第 1–{above} 条之后还剩 {gain:time}。",
     "finding.outlook.step": "即每个 step {gain:time}。",

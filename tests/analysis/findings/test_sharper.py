@@ -138,12 +138,12 @@ def test_a_slow_first_step_is_warm_up() -> None:
     slow = replace(TROUBLED["loader"], seed=3, steps=4, dataloader_ns=100_000, stalled_step=0, stall_ns=60_000_000)
     found = measured(slow)
     facts = facts_of(found)
-    assert facts.warm_up is not None
+    assert facts.warm_up
     assert len(facts.steps) == 3
     assert "DATA.LOADER" not in by_id(found.findings)
     assert "warm-up" in words(by_id(found.findings)["VERDICT"].detail)
     later = facts_of(measured(replace(slow, stalled_step=2)))
-    assert later.warm_up is None
+    assert not later.warm_up
     draft = check("DATA.LOADER", later)
     assert isinstance(draft, Draft)
     assert len(steps_of(draft, later)) == 1

@@ -8,7 +8,6 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.beside import Beside, Input, Shared
 from npu_tui.analysis.findings.facts.spans import I64, NOTHING, Bools, Span
-from npu_tui.analysis.findings.facts.warm_up import warm_up
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.launches.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.launches.dispatch import Dispatch
@@ -17,6 +16,7 @@ from npu_tui.analysis.launches.drains import Drain, drains
 from npu_tui.analysis.overlap.stage import dequeue_idle_ratio
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.overlap.sums import Overlap
+from npu_tui.analysis.overlap.warm_up import warm_up_steps
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.change import Change
 from npu_tui.analysis.replay.run import Replay
@@ -35,15 +35,14 @@ from npu_tui.trace.once import once
 from npu_tui.trace.text import brief
 
 GARBAGE_COLLECTION = "GC"
-
 """The frame that torch_npu's profiler records for a collection (gc_detect_threshold)."""
 
 
 class Facts:
     """One device of a trace within a window, ns.
 
-    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time. A first step that takes
-    far longer than the others is ``warm_up`` and no part of the window of the whole trace.
+    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time. First steps that take
+    far longer than the others are ``warm_up`` and no part of the window of the whole trace.
     """
 
     def __init__(self, part: DevicePart, shared: Shared) -> None:
@@ -53,10 +52,15 @@ class Facts:
         self.limits = shared.thresholds
         self.whole_steps = shared.step is not None or shared.window == EVERYTHING
         whole = shared.window == EVERYTHING and shared.step is None
-        self.warm_up = warm_up(shared.trace, shared.steps) if whole else None
+        self.warm_up = self._warm_up() if whole else ()
         self.window = shared.window
-        if self.warm_up is not None and self.warm_up.window is not None:
-            self.window = Window(self.warm_up.window.end, EVERYTHING.end, whole=True)
+        if self.warm_up and (last := self.warm_up[-1].window) is not None:
+            self.window = Window(last.end, EVERYTHING.end, whole=True)
+
+    def _warm_up(self) -> tuple[Step, ...]:
+        numbered = [each for each in self._shared.steps if each.number is not None and each.window is not None]
+        items = np.array([each.item for each in numbered], np.int64)
+        return tuple(numbered[: warm_up_steps(self.length(items))])
 
     # What the devices share.
 
@@ -152,7 +156,7 @@ class Facts:
             return float(min(self.window.end, self.trace.end) - max(self.window.start, 0))
         if not self.steps:
             return float(self.total)
-        if self.replay is not None and self._shared.step is None and self.warm_up is None:
+        if self.replay is not None and self._shared.step is None and not self.warm_up:
             return self.replay.recorded / self.count
         items = [each.item for each in self.steps]
         on_host = float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))

@@ -63,13 +63,15 @@ def verdict(facts: Facts) -> Draft:
 
 
 def _left_out(facts: Facts) -> list[Message]:
-    """That the first step is no part of the figures."""
-    first = facts.warm_up
-    if first is None:
+    """That the first steps are no part of the figures."""
+    if not facts.warm_up:
         return []
-    slices = facts.trace.slices
-    time = int(slices.end[first.item] - slices.start[first.item])
-    return [message("finding.verdict.warm_up", step=first.number, time=time, usual=facts.step_ns)]
+    items = np.array([each.item for each in facts.warm_up])
+    words = {"time": int(facts.length(items).max()), "usual": facts.step_ns}
+    first, last = facts.warm_up[0].number, facts.warm_up[-1].number
+    if first == last:
+        return [message("finding.verdict.warm_up", step=first, **words)]
+    return [message("finding.verdict.warm_ups", first=first, last=last, **words)]
 
 
 def op_share(facts: Facts) -> Draft | None:

@@ -14,13 +14,9 @@ from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
 _FEWEST_EQUALS = 8
-
 _RARE = 0.1
-
 """Share of the calls above which slow ones are a habit of the operator, not outliers."""
-
 _APART = 2.0
-
 """How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap."""
 
 

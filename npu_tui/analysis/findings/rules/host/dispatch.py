@@ -19,7 +19,6 @@ from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
 _SOURCES = ("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis")
-
 MOST_LINES = 3
 """How many lines of code a finding names."""
 

@@ -24,7 +24,6 @@ from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.trace.message import message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
-
 _FUSED = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
 
 

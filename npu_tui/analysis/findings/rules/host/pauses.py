@@ -12,7 +12,6 @@ from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.trace.message import message
 
 _MOST_PAUSES = 5
-
 _AS_LONG = 3
 
 

@@ -11,7 +11,6 @@ from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.trace.message import Message, Said, message
 
 _EVEN = 0.1
-
 """How near to a half the idle share of the dequeue thread is where both stages are slow."""
 
 

@@ -27,7 +27,6 @@ from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _NEARLY_ALL = 0.8
-
 _LOADER = "dataloader"
 
 
