@@ -14,6 +14,7 @@ from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import SEVERITIES, Confidence, FindingClass
 from npu_tui.analysis.findings.rules.config import ENVIRONMENT
 from npu_tui.analysis.launches.drains import Cause
+from npu_tui.analysis.overlap.rhythm import Unit
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.gate.baseline import PLACES
 from npu_tui.gate.limits import LIMITS
@@ -61,6 +62,7 @@ COMPUTED = {
     "argparse.": {key.removeprefix("argparse.") for key in table("en") if key.startswith("argparse.")},
     "finding.bound.": {"dispatch", "compute", "communication"},
     "finding.pipes.title.": {"mac", "mte2", "vec", "none"},
+    "finding.unit.": {"step", *get_args(Unit)},
     "finding.stage.": {"python", "cann", "host"},
     "finding.stage.title.": {"python", "cann"},
     "finding.stage.detail.": {"python", "cann"},

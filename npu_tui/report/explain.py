@@ -17,6 +17,7 @@ _WIDTH = 100
 
 ADVICE: dict[str, tuple[str, ...]] = {
     "OP.OUTLIER": ("outlier_shape", "outlier_neighbour"),
+    "DEVICE.EVENT": ("event_order", "event_graph"),
     "HOST.PAUSE": ("pause_look", "pause_record"),
     "DISPATCH.VERTICAL": ("task_queue", "binding", "cann_cache", "jit_compile", "metrics_rarely", "fewer_operators"),
     "DISPATCH.FREE": ("task_queue", "binding", "fewer_operators", "device_gaps"),

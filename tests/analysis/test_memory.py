@@ -81,6 +81,7 @@ def test_warm_up_is_left_out_of_the_percentiles():
     assert (found.warm_up, found.p50) == (2, 100.5)
     assert step_spread(array()) is None
     assert step_spread(array(900, 100)).warm_up == 0, "two steps do not tell"
+    assert step_spread(array(74, 22, 65, 22, 82, 22)).warm_up == 0, "slow steps are a habit of this run"
 
 
 def test_a_check_tells_what_differs_and_what_is_missing():

@@ -11,7 +11,7 @@ from npu_tui.analysis.findings.ladder import SUMMING_UP, Candidate, climb
 from npu_tui.analysis.findings.model import SEVERITIES, Finding, Findings
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.findings.rules import config
-from npu_tui.analysis.findings.rules.device import affinity, communication, compute, hardware_links, outliers
+from npu_tui.analysis.findings.rules.device import affinity, communication, compute, events, hardware_links, outliers
 from npu_tui.analysis.findings.rules.files import kernels, memory, movement, transfers
 from npu_tui.analysis.findings.rules.host import data, dispatch, launching, pauses, vertical, waits
 from npu_tui.trace.message import Message, message
@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     *compute.RULES,
     *affinity.RULES,
     *outliers.RULES,
+    *events.RULES,
     *pauses.RULES,
     *data.RULES,
     *kernels.RULES,

@@ -49,7 +49,8 @@ class Candidate:
 class Rung:
     """A candidate with its place on the ladder; lengths in ns over all steps.
 
-    ``own`` is its gain without those above. One that is ``idle`` gains nothing, as something else takes as long.
+    ``own`` is its gain without those above, ``alone`` by itself: a rung that is ``held`` gains hardly anything before
+    they are fixed. One that is ``idle`` gains nothing at all, as something else takes as long.
     """
 
     candidate: Candidate
@@ -57,7 +58,13 @@ class Rung:
     removed: int | None
     part_of: str | None
     own: int = 0
+    alone: int | None = None
     idle: bool = False
+
+    @property
+    def held(self) -> bool:
+        """Whether something above it takes as long at the same time."""
+        return self.alone is not None and self.gain is not None and self.alone < _PART_BELOW * self.gain
 
 
 def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int]:
@@ -123,6 +130,7 @@ def _ladder(candidates: list[Candidate], scale: Scale) -> list[Rung]:
     rungs: list[Rung] = []
     most = dict.fromkeys(map(id, candidates), 0)
     parts: list[tuple[Candidate, Candidate]] = []
+    alone = {id(each): scale.removed(each.draft) for each in candidates}
     total = 0
     while left:
         above = [each.draft for each in taken]
@@ -142,7 +150,7 @@ def _ladder(candidates: list[Candidate], scale: Scale) -> list[Rung]:
         best = next((each for each in fresh if each.draft.first), None) or _nearer(best, fresh, rest, above, scale)
         total += rest[id(best)]
         taken.append(best)
-        rungs.append(Rung(best, rest[id(best)], total, None, most[id(best)]))
+        rungs.append(Rung(best, rest[id(best)], total, None, most[id(best)], alone[id(best)]))
         left = [each for each in left if each is not best]
     parts.sort(key=lambda row: (-_NEARNESS[row[0].rule.reach], -most[id(row[0])]))
     rungs += [Rung(each, most[id(each)], total, whole.rule.id, most[id(each)]) for each, whole in parts]
@@ -239,15 +247,17 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
             else message("finding.outlook.rest", gain=gain)
         )
     elif facts.count > 1:
-        found.append(message("finding.outlook.step", gain=rung.gain / facts.count))
+        found.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
+    if rung.held:
+        found.append(message("finding.outlook.held", alone=(rung.alone or 0) / facts.count))
     if rung.gain == rung.removed and facts.replay is None:
         found.append(message("finding.outlook.intervals"))
     if not facts.whole_steps:
         return found
     step = max(facts.step_ns - rung.removed / facts.count, 0)
     found.append(
-        message("finding.outlook.next", step=step, following=following.candidate.rule.id)
+        message("finding.outlook.next", unit=facts.unit, step=step, following=following.candidate.rule.id)
         if following
-        else message("finding.outlook.last", step=step)
+        else message("finding.outlook.last", unit=facts.unit, step=step)
     )
     return found

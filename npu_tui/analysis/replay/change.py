@@ -40,8 +40,8 @@ class TaskCut:
 class Change:
     """Several things at once; what is empty stays as it is.
 
-    ``waits`` are slices of the host that no longer wait for the device, ``in_time`` ranks that no longer come last to
-    the collectives ``at`` (none: to any).
+    ``waits`` are slices of the host that no longer wait for the device, or records of events that come at once,
+    ``in_time`` ranks that no longer come last to the collectives ``at`` (none: to any).
     """
 
     host: tuple[HostCut, ...] = ()

@@ -25,7 +25,8 @@ class DeviceTasks:
 
     ``stream`` numbers streams; a collective counts for the stream its own tasks run on. ``previous`` is the task before
     on the stream (-1: none), ``event`` for a wait the record it waits for (-1: none known). ``launched`` is when the
-    host launched a task, in ``lane`` of the host (both -1 where that is not known).
+    host launched a task, in ``lane`` of the host (both -1 where that is not known); tasks of one ``call`` (-1: unknown)
+    were launched together.
     """
 
     item: I64
@@ -37,9 +38,28 @@ class DeviceTasks:
     event: I64
     launched: I64
     lane: I64
+    call: I64
 
     def __len__(self) -> int:
         return len(self.item)
+
+    def within_launch(self, tasks: I64) -> I64:
+        """The task of the same launch that ended last before each of ``tasks`` began, -1 without one; (m,).
+
+        A graph is one launch of many tasks: where one of them starts long after the launch, it follows another.
+        """
+        found = np.full(len(tasks), -1, np.int64)
+        if not len(tasks):
+            return found
+        order = np.lexsort((self.end, self.call))
+        low = np.searchsorted(self.call[order], self.call[tasks], "left")
+        high = np.searchsorted(self.call[order], self.call[tasks], "right")
+        for at in np.flatnonzero((self.call[tasks] >= 0) & (high - low > 1)).tolist():
+            own = order[low[at] : high[at]]
+            last = int(np.searchsorted(self.end[own], self.start[tasks[at]], "right")) - 1
+            if last >= 0:
+                found[at] = own[last]
+        return found
 
 
 def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
@@ -70,6 +90,7 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
         np.full(len(item), -1, np.int64),
         launched,
         source_lane,
+        slices.connection[item].astype(np.int64),
     )
     by_stream = np.lexsort((np.arange(len(item)), stream))
     same = np.flatnonzero(stream[by_stream[1:]] == stream[by_stream[:-1]])

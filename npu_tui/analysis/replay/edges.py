@@ -34,7 +34,8 @@ class Edges:
 
     Besides, that is the work ``[low, high)`` of host thread ``thread`` (-1: none) and the length of device task
     ``task`` (-1: none). An edge of ``wait`` (a slice; -1: none) is what a wait of the host stands for, one of
-    ``meeting`` (-1: none) the peers of a collective; ``call`` is the slice of a wait that takes ``fixed`` itself.
+    ``meeting`` (-1: none) the peers of a collective; ``call`` is the slice of a wait, or the record of an event, that
+    takes ``fixed`` itself.
     """
 
     source: I64
@@ -198,9 +199,21 @@ def device_edges(
     ready = np.where(previous >= 0, tasks.end[np.maximum(previous, 0)] - floor, NEVER)
     arrival = tasks.launched[known]
     bound = ready < arrival
+    late = bound & (start - arrival > _STAGED_NS)
+    inner = np.full(len(known), -1, np.int64)
+    inner[late] = tasks.within_launch(known[late])
     # A copy out of pageable memory starts when its bytes have been staged: until then the host works.
-    arrival = np.where(bound & (start - arrival > _STAGED_NS), start, arrival)
-    latency = np.where(bound, start - arrival, np.minimum(0, start - arrival))
+    arrival = np.where(late & (inner < 0), start, arrival)
+    latency = np.where(bound & (inner < 0), start - arrival, np.minimum(0, start - arrival))
+    forked = inner >= 0
+    before = inner[forked]
+    builder.add(
+        end_node[before],
+        start_node[known[forked]],
+        start[forked] + floor - tasks.end[before],
+        task=np.where(tasks.kind[before] == KERNEL, before, -1),
+        call=_of_event(tasks, known[forked]),
+    )
     builder.add(
         host_node[anchor],
         start_node[known],
@@ -208,6 +221,7 @@ def device_edges(
         points.time[anchor],
         arrival,
         thread,
+        call=_of_event(tasks, known),
     )
     launch_bound = np.zeros(len(tasks), np.bool_)
     launch_bound[known[bound]] = True
@@ -230,13 +244,24 @@ def device_edges(
     unknown = (tasks.kind[near] == AWAIT) & (tasks.event[near] < 0)
     length = np.where(unknown, tasks.end[near] - tasks.start[near], length)
     kernel = tasks.kind[before] == KERNEL
-    builder.add(end_node[before], start_node[near], gap + length, task=np.where(kernel, before, -1))
+    builder.add(
+        end_node[before],
+        start_node[near],
+        gap + length,
+        task=np.where(kernel, before, -1),
+        call=np.where(unknown, tasks.item[near], _of_event(tasks, near)),
+    )
     _apart(builder, tasks, far, launched, start_node, floor)
     waits = np.flatnonzero((tasks.kind == AWAIT) & (tasks.event >= 0))
     fired = tasks.event[waits]
     lasted = tasks.end[waits] - tasks.start[waits] > 1_000
     after = tasks.end[waits] - tasks.end[fired]
-    builder.add(end_node[fired], end_node[waits], np.where(lasted, after, np.minimum(after, 0)))
+    builder.add(end_node[fired], end_node[waits], np.where(lasted, after, np.minimum(after, 0)), wait=tasks.item[waits])
+
+
+def _of_event(tasks: DeviceTasks, chosen: I64) -> I64:
+    """The slices of those of ``chosen`` that record an event, -1 for others; (m,)."""
+    return np.where(tasks.kind[chosen] == RECORD, tasks.item[chosen], -1)
 
 
 def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, start_node: I64, floor: int) -> None:

@@ -87,6 +87,11 @@ TEXTS: dict[str, str] = {
     "finding.advice.outlier_neighbour": "See what ran on other streams at the same time: communication or copies take bandwidth.",
     "finding.advice.pause_look": "Look at what the program does there: a checkpoint, an evaluation, a log, data or a lock.",
     "finding.advice.pause_record": "Profile with with_stack, or mark parts with record_function, to see the line.",
+    "finding.advice.event_order": (
+        "Record the event as soon as its result is there, and wait for it as late as possible; work that must wait "
+        "for another stream anyway is better put on that stream."
+    ),
+    "finding.advice.event_graph": "In a captured graph, check which side streams were forked during the capture and where they join.",
     "finding.advice.use": "Use {api}.",
     "finding.advice.check_numbers": (
         "Check the numerical results after each replacement; these runs are {share:share} of the computing."

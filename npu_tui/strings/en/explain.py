@@ -50,6 +50,12 @@ TEXTS: dict[str, str] = {
         "compilation, memory allocation, garbage collection, fetching a batch, otherwise Python. Pauses that "
         "cut off a filled queue are counted separately: there a running pipeline was interrupted."
     ),
+    "explain.DEVICE.EVENT": (
+        "Streams wait for events of other streams while nothing else keeps the device busy, as in a captured graph with side "
+        "streams. What counts is the Free time inside EVENT_WAIT tasks whose stream goes on at once after the event, less what "
+        "the host launched too late. A wait is paired with the record on another stream that fires when it ends, or with the "
+        "last one launched before it."
+    ),
     "explain.SYNC.HOST": (
         "The host waits for the device (item(), nonzero(), synchronize, blocking copies), and then the device "
         "waits for the host. A wait alone costs nothing while the device has work; what counts is the lost "

@@ -118,6 +118,15 @@ TEXTS: dict[str, str] = {
     "finding.outlier.detail": "Among equal calls: {kernels:and}.",
     "finding.outlier.kernel": "{name} {count}×, up to {longest:time} where the median is {median:time}",
     "finding.outlier.place": "the median of this kernel is {median:time}",
+    "finding.event.title": "Streams wait for events while the device is idle: {time:time} ({share:share})",
+    "finding.event.detail": (
+        "The host had launched in time, but streams wait for other streams for {share:share} of the device time. "
+        "Most of it: {rows:and}."
+    ),
+    "finding.event.row": "{time:time} {what}",
+    "finding.event.unknown": "for an event that cannot be told",
+    "finding.event.record": "for an event of {stream}",
+    "finding.event.after": "for an event of {stream}, recorded after {name}",
     "finding.dtype.title": "{share:share} of the matrix work is in 32-bit floating point",
     "finding.dtype.detail": "{share:share} of {time:time} of matrix work reads FLOAT: {names:and}.",
     "finding.bandwidth.title": "{share:share} of the kernel time waits for memory",

@@ -120,6 +120,9 @@ TEXTS: dict[str, str] = {
     ),
     "finding.optimizer.place": "NpuFused{name} needs only a few launches for this",
     "finding.pause.title": "{count:pause|pauses} of the host without a record: {time:time}",
+    "finding.pause.title_in": "The host pauses {count:time|times}, {time:time} in {frame}",
+    "finding.pause.verdict_in": "DISPATCH: {count:pause|pauses} of the host in {frame} cost {time:time}",
+    "finding.pause.place_in": "{time:time} in {frame}",
     "finding.pause.verdict": "DISPATCH: {count:pause|pauses} of the host without a record cost {time:time}",
     "finding.pause.detail": (
         "{count:pause holds|pauses hold} {share:share} of the time the device waits for the host, and no operation, call or frame "

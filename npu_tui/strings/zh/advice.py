@@ -68,6 +68,8 @@ TEXTS: dict[str, str] = {
     "finding.advice.outlier_neighbour": "查看同一时间其他流上在执行什么：通信或拷贝会占用带宽。",
     "finding.advice.pause_look": "查看程序在此处做什么：保存 checkpoint、评估、日志、数据或锁。",
     "finding.advice.pause_record": "打开 with_stack 采集，或用 record_function 标记代码段，即可看到代码行。",
+    "finding.advice.event_order": "结果一就绪就记录 event，等待尽量靠后；反正要等另一条 stream 的工作，不如直接放到那条 stream 上。",
+    "finding.advice.event_graph": "对捕获的图，检查捕获时分出了哪些旁路 stream、在哪里汇合。",
     "finding.advice.use": "使用 {api}。",
     "finding.advice.check_numbers": "每次替换后请核对数值结果；这些序列占计算的 {share:share}。",
     "finding.advice.workers": "设置 num_workers=4 和 prefetch_factor=2：目前在训练进程中取数据。",

@@ -47,6 +47,10 @@ TEXTS: dict[str, str] = {
         "、耗时长的集合通信、拷贝、AI CPU 算子、算子编译、内存申请释放、垃圾回收、取数据，其余归为 Python。从"
         "已填满的队列中断的次数单独统计：那是运行中的流水被切断。"
     ),
+    "explain.DEVICE.EVENT": (
+        "stream 在等待其他 stream 的 event，而设备没有别的工作，例如带旁路 stream 的捕获图。统计的是 EVENT_WAIT 任务内的 Free 时间："
+        "event 触发后该 stream 立即继续，并扣除 Host 下发过晚的部分。等待与另一条 stream 上在其结束时触发的记录配对，否则与其之前最后下发的记录配对。"
+    ),
     "explain.SYNC.HOST": (
         "Host 等待设备（item()、nonzero()、synchronize、阻塞式拷贝），之后设备又等待 Host。设备有活可干时等待"
         "本身没有代价；计入的是等待之后的损失时间，以及训练循环中含有这类等待的代码行的损失时间。如果大多数下"

@@ -94,6 +94,9 @@ TEXTS: dict[str, str] = {
     ),
     "finding.optimizer.place": "NpuFused{name} 只需几次下发",
     "finding.pause.title": "Host 有 {count:count} 次无记录的停顿：{time:time}",
+    "finding.pause.title_in": "Host 停顿 {count:count} 次，共 {time:time}，位于 {frame}",
+    "finding.pause.verdict_in": "下发：Host 在 {frame} 中停顿 {count:count} 次，损失 {time:time}",
+    "finding.pause.place_in": "{time:time}，位于 {frame}",
     "finding.pause.verdict": "下发：Host 有 {count:count} 次无记录的停顿，损失 {time:time}",
     "finding.pause.detail": (
         "{count:count} 次停顿占设备等待 Host 时间的 {share:share}，期间没有任何算子、调用或 Python 帧开始。绑"

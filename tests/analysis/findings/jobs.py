@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 import numpy as np
-from generate import build
+from generate import Files, recorded
 from measured import profile_at
+from simulator import simulate, simulate_ranks
 from situations import Situation
 from troubled import TROUBLED
 
@@ -28,7 +29,7 @@ from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.reading import Reading
 from npu_tui.ingest.companions.schema import Schema
 from npu_tui.ingest.companions.schemas import KERNELS, MEMORY
-from npu_tui.ingest.json.columns.whole_columns import Gathered
+from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.profile.kernels import kernels_of
 from npu_tui.profile.memory import memory_of
 from npu_tui.profile.part import ProfilePart
@@ -38,17 +39,26 @@ from npu_tui.trace.model import Health
 
 
 def measured(
-    situation: Situation, selection: Selection = WHOLE_TRACE, thresholds: Thresholds | None = None
+    situation: Situation | tuple[Situation, ...],
+    selection: Selection = WHOLE_TRACE,
+    thresholds: Thresholds | None = None,
 ) -> ProfilePart:
-    """The profile of ``situation``, with everything that is read from its files again."""
+    """The profile of ``situation``, of several ranks that of the first, with everything that is read again."""
+    ranks = situation if isinstance(situation, tuple) else (situation,)
     with TemporaryDirectory() as folder:
-        for name, content in build(situation).items():
+        for name, content in _first_of(ranks).items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         found = profile_at(folder, thresholds).part(selection)
         _ = found.facts, found.findings
     return found
+
+
+def _first_of(ranks: tuple[Situation, ...]) -> Files:
+    """The files of the first rank."""
+    recording = simulate_ranks(ranks)[0] if len(ranks) > 1 else simulate(ranks[0])
+    return recorded(ranks[0], recording)
 
 
 @cache
@@ -93,7 +103,7 @@ def facts_of(
     """
     (device,) = found.profile.devices
     values = {"beside": beside or found.beside, "thresholds": thresholds or found.thresholds, **values}
-    bare = build_trace(Gathered(), "rows", (), None, Health())
+    bare = build_trace(WholeColumns(), "rows", (), None, Health())
     if kernels is not None:
         rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]
         values["all_kernels"] = kernels_of(bare, [], Tables(_Rows(KERNELS, rows), bare, NONE, NONE))

@@ -15,13 +15,21 @@ TRIED = (
     "host: slow fetch",
     "host: slow line",
     "host: collector",
+    "host: checkpoint",
     "device: AI CPU",
+    "device: outlier",
+    "device: waits in a graph",
     "peers: two late",
     "peers: another each time",
     "peers: unseen in a ring",
+    "peers: at Level0",
+    "peers: a rank that fetches",
     "waits: metrics",
+    "waits: many short ones",
     "waits: launch blocking",
+    "decode: slow Python",
 )
+CALM = ("nothing: warm-up", "nothing: Level0", "nothing: decode", "nothing: far ahead")
 
 
 @pytest.mark.parametrize("name", TRIED)
@@ -32,6 +40,27 @@ def test_a_cause_taken_away(name: str) -> None:
     assert found.right, (found.predicted, found.simulated, found.step)
     assert found.above_info == ()
     assert found.error <= 0.02
+
+
+@pytest.mark.parametrize("name", CALM)
+def test_a_healthy_job_is_quiet(name: str) -> None:
+    assert outcome(CAUSES[name], 31).above_info == ()
+
+
+def test_a_late_host_gains_nothing_where_a_peer_is_later() -> None:
+    cause = CAUSES["host: an earlier one"]
+    found = outcome(cause, 31)
+    assert found.lead == "COMM.STRAGGLER"
+    assert found.right, (found.predicted, found.simulated, found.step)
+    assert found.found is not None
+    assert "By itself it gains 0 ns" in words(found.found.detail)
+
+
+def test_a_server_is_told_per_token() -> None:
+    found = outcome(CAUSES["decode: slow Python"], 32).found
+    assert found is not None
+    assert "per token" in words(found.detail)
+    assert "Each token then takes" in words(found.detail)
 
 
 def test_what_is_said_of_late_ranks() -> None:

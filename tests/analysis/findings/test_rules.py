@@ -73,7 +73,7 @@ def test_every_threshold_belongs_to_a_rule_and_is_explained() -> None:
 
 
 def test_ids_are_unique_and_sourced() -> None:
-    assert len({each.id for each in RULES}) == len(RULES) == 44
+    assert len({each.id for each in RULES}) == len(RULES) == 45
     assert all(each.sources for each in RULES)
 
 

@@ -13,12 +13,14 @@ from npu_tui.analysis.launches.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
 from npu_tui.analysis.launches.drains import Drain, drains
+from npu_tui.analysis.overlap.rhythm import Rhythm, rhythm
 from npu_tui.analysis.overlap.stage import dequeue_idle_ratio
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.overlap.warm_up import warm_up_steps
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.change import Change
+from npu_tui.analysis.replay.device import DeviceTasks
 from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.communication import Collective, PlaneArgs
@@ -29,8 +31,8 @@ from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.analysis.work.transfers import Preprocessing, Transfer
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import clipped, union
-from npu_tui.trace.message import Said
-from npu_tui.trace.model import LayerKind
+from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
 from npu_tui.trace.once import once
 from npu_tui.trace.text import brief
 
@@ -141,9 +143,30 @@ class Facts:
         """Time of the device in the window: what shares are of, ns."""
         return self.sums.total
 
+    @once
+    def rhythm(self) -> Rhythm | None:
+        """What repeats in a run without steps; None with steps, or of a part of the run."""
+        if self.window != EVERYTHING or self.part.slices is None:
+            return None
+        if any(each.number is not None for each in self._shared.steps):
+            return None
+        links = self.trace.links
+        link = self.trace.links_of(HOST_TO_DEVICE)
+        link = link[links.target_slice[link] >= 0]
+        launched = np.full(len(self.trace.slices), -1, np.int64)
+        launched[links.target_slice[link]] = links.source_time[link]
+        return rhythm(self.trace, self.kernels, launched[self.kernels])
+
+    @property
+    def unit(self) -> Message:
+        """What times are spread over, in words: a step, or what repeats in a run without steps."""
+        return message(f"finding.unit.{self.rhythm.unit if self.rhythm is not None else 'step'}")
+
     @property
     def count(self) -> int:
         """Over how many steps times are spread to speak of one step."""
+        if self.rhythm is not None:
+            return self.rhythm.count
         return max(len(self.steps), 1) if self.whole_steps else 1
 
     @once
@@ -155,7 +178,8 @@ class Facts:
         if not self.whole_steps:
             return float(min(self.window.end, self.trace.end) - max(self.window.start, 0))
         if not self.steps:
-            return float(self.total)
+            whole = self.total if self.replay is None else self.replay.recorded
+            return float(self.total) if self.rhythm is None else whole / self.rhythm.count
         if self.replay is not None and self._shared.step is None and not self.warm_up:
             return self.replay.recorded / self.count
         items = [each.item for each in self.steps]
@@ -299,6 +323,12 @@ class Facts:
         """The model of the whole run, None where there is none or where it misses the recording by more than 2 %."""
         found = self._shared.replay_of(self.part)
         return found if found is not None and found.trusted else None
+
+    @property
+    def tasks(self) -> DeviceTasks | None:
+        """The tasks of the device in the order of its streams; None where no launch leads to it."""
+        found = self._shared.replay_of(self.part)
+        return None if found is None else found.model.tasks
 
     def freed(self, change: Change) -> int | None:
         """What ``change`` shortens the run by once no peer is late, ns over all steps; None without a replay."""

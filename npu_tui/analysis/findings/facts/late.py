@@ -11,7 +11,8 @@ from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of
 from npu_tui.analysis.replay.peers import late_arrivals, late_ranks, unknown_waits
 from npu_tui.analysis.work.communication import Collective
 
-_SEVERAL = 3
+SEVERAL = 3
+"""So many late ranks take turns, where none is late in most cases."""
 _IN_MOST = 0.5
 
 
@@ -68,7 +69,7 @@ def late(facts: Facts) -> Late | None:
         order,
         tuple(cases),
         both((np.array(low, np.int64), np.array(high, np.int64)), facts.exposed),
-        len(order) >= _SEVERAL and waited.get(order[0], 0) < _IN_MOST * total,
+        len(order) >= SEVERAL and waited.get(order[0], 0) < _IN_MOST * total,
         sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST * total,
     )
 

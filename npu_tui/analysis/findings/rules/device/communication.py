@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.late import Case, Late, late, unknown_span
+from npu_tui.analysis.findings.facts.late import SEVERAL, Case, Late, late, unknown_span
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, largest, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, runs_of, sentences
@@ -34,7 +34,9 @@ def straggler(facts: Facts) -> Draft | None:
     gain = length_of(found.span)
     share = facts.share(gain)
     single = longest >= limits.straggler_share * worst.collective.elapsed and longest >= limits.straggler_ms * 1e6
-    if gain < limits.straggler_ms * 1e6 or not (single or share >= limits.severity_medium):
+    # Ranks that take turns by little do not wait for a late one.
+    least = limits.severity_high if len(found.ranks) >= SEVERAL else limits.severity_medium
+    if gain < limits.straggler_ms * 1e6 or not (single or share >= least):
         return None
     slices = facts.trace.slices
     seen = [each for each in facts.collectives if each.arrivals is not None]

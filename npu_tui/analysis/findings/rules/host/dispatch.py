@@ -10,7 +10,7 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.blame import blamed_calls
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import NOTHING, largest, length_of, together, without
+from npu_tui.analysis.findings.facts.spans import NOTHING, Span, largest, length_of, together, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, severity_of
@@ -89,7 +89,7 @@ def stage(facts: Facts) -> Draft | Skipped | None:
         message("finding.vertical.call", name=brief(each.name), time=each.time, count=each.count) for each in calls
     ]
     return Draft(
-        "medium",
+        "info" if _is_fed(facts, late) else "medium",
         message(f"finding.stage.title.{slow}", time=length_of(late)),
         sentences(
             message(f"finding.stage.detail.{slow}", idle=idle, late=length_of(late)),
@@ -102,6 +102,12 @@ def stage(facts: Facts) -> Draft | Skipped | None:
         stage_advice(facts),
         late,
     )
+
+
+def _is_fed(facts: Facts, lost: Span) -> bool:
+    """Whether the device is busy enough to call the host in time: little is ``lost``, and little is free at all."""
+    limits = facts.limits
+    return facts.share(length_of(lost)) < limits.severity_high and facts.share(facts.sums.free) <= limits.free_share
 
 
 def interrupt(facts: Facts) -> Draft | None:
@@ -126,7 +132,7 @@ def interrupt(facts: Facts) -> Draft | None:
     stream = main_stream(facts)
     worst = sorted(sorted(found, key=lambda each: each.start - each.end)[:10], key=lambda each: each.start)
     return Draft(
-        severity_of(facts, share) if share >= limits.drain_share else "info",
+        severity_of(facts, share) if share >= limits.drain_share and not _is_fed(facts, removes) else "info",
         message("finding.interrupt.title", count=len(found), time=length_of(removes)),
         message("finding.interrupt.detail", count=len(found), filled=cut, causes=causes),
         tuple(

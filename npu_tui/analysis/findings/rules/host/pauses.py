@@ -5,29 +5,35 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import Span, largest, length_of
+from npu_tui.analysis.findings.facts.spans import NOTHING, Span, largest, length_of, together
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief
 
 _MOST_PAUSES = 5
+_MOST_A_STEP = 3
+_MOST_SHOWN = 10
+_LESS = 0.25
+"""What is left of a pause that the device was busy for in part counts as well."""
 _AS_LONG = 3
 
 
 def pauses(facts: Facts) -> Draft | None:
     """Few long times in which the host launched nothing and recorded nothing: no matter of a slow host."""
     limits = facts.limits
-    late = facts.host_late
+    late = together(facts.host_late, _at_the_end(facts))
     total = length_of(late)
     if not total:
         return None
+    most = max(_MOST_PAUSES, _MOST_A_STEP * facts.count)
     found = [
         (start, end)
-        for start, end in largest(late, _MOST_PAUSES)
-        if end - start >= limits.pause_ms * 1e6 and _silent(facts, start, end)
+        for start, end in largest(late, most)
+        if end - start >= _LESS * limits.pause_ms * 1e6 and _silent(facts, start, end)
     ]
-    if not found:
+    if max((end - start for start, end in found), default=0) < limits.pause_ms * 1e6:
         return None
     removes: Span = (
         np.array([start for start, _ in found], np.int64),
@@ -37,18 +43,62 @@ def pauses(facts: Facts) -> Draft | None:
     share = facts.share(time)
     if time < limits.pause_share * total or share < limits.severity_medium:
         return None
+    longest = sorted(sorted(found, key=lambda row: row[0] - row[1])[:_MOST_SHOWN])
+    frames = _frames(facts, longest)
+    named = next((each for each in frames if each), "")
+    words = {"count": len(found), "time": time}
     return Draft(
         severity_of(facts, share),
-        message("finding.pause.title", count=len(found), time=time),
+        message("finding.pause.title_in", frame=brief(named, 60), **words)
+        if named
+        else message("finding.pause.title", **words),
         message("finding.pause.detail", count=len(found), share=time / total),
         tuple(
-            Evidence(start, end, None, "Free", message("finding.pause.place", time=end - start)) for start, end in found
+            Evidence(start, end, None, "Free", _note(end - start, frame))
+            for (start, end), frame in zip(longest, frames, strict=True)
         ),
-        advise("pause_look", "pause_record"),
+        advise("pause_look") if named else advise("pause_look", "pause_record"),
         removes,
         confidence="medium",
-        verdict=message("finding.pause.verdict", count=len(found), time=time),
+        verdict=message("finding.pause.verdict_in", frame=brief(named, 60), **words)
+        if named
+        else message("finding.pause.verdict", **words),
     )
+
+
+def _note(length: int, frame: str) -> Message:
+    if frame:
+        return message("finding.pause.place_in", time=length, frame=brief(frame, 60))
+    return message("finding.pause.place", time=length)
+
+
+def _at_the_end(facts: Facts) -> Span:
+    """From the last work of the device to the end of the last step, which is no Free of the device."""
+    busy = facts.busy_span()
+    if not facts.whole_steps or not facts.steps or not len(busy[1]):
+        return NOTHING
+    end = int(facts.trace.slices.end[facts.steps[-1].item]) + facts.floor
+    begin = int(busy[1][int(np.searchsorted(busy[0], end)) - 1]) if busy[0][0] < end else end
+    return (np.array([begin], np.int64), np.array([end], np.int64)) if begin < end else NOTHING
+
+
+def _frames(facts: Facts, spans: list[tuple[int, int]]) -> list[str]:
+    """The innermost frame of Python around the middle of each of ``spans`` of the device's time, empty without one."""
+    trace, slices = facts.trace, facts.trace.slices
+    if "python_function" not in trace.categories:
+        return [""] * len(spans)
+    shortest = min(end - start for start, end in spans) // 2
+    items = np.flatnonzero(slices.category == trace.categories.index("python_function"))
+    items = items[facts.length(items) >= shortest]
+    found = []
+    for start, end in spans:
+        low, high = start - facts.floor, end - facts.floor
+        margin = (high - low) // 10
+        around = items[(slices.start[items] <= low + margin) & (slices.end[items] >= high - margin)]
+        # A frame far longer than the pause is the program itself.
+        around = around[facts.length(around) <= _AS_LONG * (high - low)]
+        found.append(trace.name_of(int(around[np.argmin(facts.length(around))])) if len(around) else "")
+    return found
 
 
 def _silent(facts: Facts, start: int, end: int) -> bool:

@@ -48,9 +48,9 @@ def sync_host(facts: Facts) -> Draft | None:
     share = facts.share(lost)
     severity: Severity = "high" if blocking > limits.sync_blocking else "info"
     proven = facts.share(length_of(removes)) >= limits.sync_share
-    # What only the replay shows must be more than one wait a step costs where it is well placed.
+    # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
     once = len(waits) <= facts.count + 1
-    least = limits.sync_unproven if not proven else limits.severity_medium if once else limits.sync_share
+    least = limits.sync_unproven if not proven else limits.severity_high if once else limits.sync_share
     if severity == "info" and share >= least:
         severity = severity_of(facts, share)
     long = waits[facts.length(waits) >= limits.sync_long_us * 1000]
