@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npu_tui.commands.look import add_look
 from npu_tui.commands.parser import Parser
-from npu_tui.commands.profile_options import refuse_terminal
+from npu_tui.commands.place import add_place
+from npu_tui.commands.profile_options import add_opening, refuse_terminal
 from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import DONE, FAILED, write
 from npu_tui.strings import ENGLISH, say, speak
@@ -16,6 +20,7 @@ from npu_tui.strings import ENGLISH, say, speak
 if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison, Tolerance
     from npu_tui.compare.side import Side
+    from npu_tui.profile.profile import Profile
 
 _VERDICTS = ("slower", "faster", "unsure", "incomparable")
 _SPAN = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
@@ -43,8 +48,26 @@ def run(words: list[str]) -> int:
         renumber, reason = renumbering(options.base_rev)
         if renumber is None:
             parser.error(say("compare.bad_rev", rev=options.base_rev, reason=reason))
-    sides = [_side(parser, options, path) for path in (options.base, options.new)]
-    comparison: Comparison = Comparison(sides[0], sides[1], tolerance, renumber)
+
+    def compare(profiles: Sequence[Profile]) -> Comparison:
+        sides = [
+            _side(parser, options, profile, path)
+            for profile, path in zip(profiles, (options.base, options.new), strict=True)
+        ]
+        return Comparison(sides[0], sides[1], tolerance, renumber)
+
+    from npu_tui.commands.explore import explore, on_terminal
+
+    paths = [options.base, options.new]
+    for path in paths:
+        refuse_terminal(parser, path)
+    if options.format is None and options.fail_on is None and on_terminal():
+        return explore([Path(path) for path in paths], parser, options, not options.no_cache, compare)
+    from npu_tui.commands.profile_options import opened_profile
+
+    thresholds = thresholds_of(options.config)
+    cached, form = not options.no_cache, options.source
+    comparison = compare([opened_profile(path, cached, thresholds, form) for path in paths])
     found = compared(comparison)
     found.findings = [each for each in found.findings if each.id not in ignored]
     if options.format == "json":
@@ -61,7 +84,7 @@ def run(words: list[str]) -> int:
         write(text_comparison(found))
     verdict = found.step.verdict
     if verdict in failing or ("unsure" in failing and verdict == "incomparable"):
-        if options.format != "text":
+        if options.format not in (None, "text"):
             print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
         return FAILED
     return DONE
@@ -71,14 +94,16 @@ def _parser() -> Parser:
     parser = Parser(prog="npu-tui compare", description=say("compare.description"), epilog=say("compare.epilog"))
     parser.add_argument("base", metavar="BASE", help=say("compare.base"))
     parser.add_argument("new", metavar="NEW", help=say("compare.new"))
-    parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help=say("compare.format"))
+    parser.add_argument("--format", choices=("text", "markdown", "json"), help=say("compare.format"))
     parser.add_argument("--step", metavar="N", help=say("compare.step"))
     parser.add_argument("--tolerance", metavar="SHARE", help=say("compare.tolerance"))
     parser.add_argument("--fail-on", metavar="VERDICTS", help=say("compare.fail_on"))
     parser.add_argument("--ignore", metavar="IDS", help=say("compare.ignore"))
     parser.add_argument("--base-rev", metavar="REV", help=say("compare.base_rev"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
-    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
+    add_opening(parser)
+    add_look(parser)
+    add_place(parser)
     return parser
 
 
@@ -112,12 +137,10 @@ def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str
     return frozenset(names)
 
 
-def _side(parser: argparse.ArgumentParser, options: argparse.Namespace, path: str) -> Side:
-    from npu_tui.commands.profile_options import opened_profile
+def _side(parser: argparse.ArgumentParser, options: argparse.Namespace, profile: Profile, path: str) -> Side:
     from npu_tui.compare.side import Side
 
-    refuse_terminal(parser, path)
-    side = Side(opened_profile(path, not options.no_cache, thresholds_of(options.config)))
+    side = Side(profile)
     if options.step is None:
         return side
     numbers = [each.number for each in side.profile.steps if each.number is not None]

@@ -6,8 +6,10 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npu_tui import __version__
 from npu_tui.commands.look import add_look
@@ -17,6 +19,10 @@ from npu_tui.commands.profile_options import add_opening, refuse_terminal
 from npu_tui.commands.settings_file import read_settings, thresholds_of
 from npu_tui.commands.streams import DONE, USAGE, end_process, refuse, write
 from npu_tui.strings import say
+
+if TYPE_CHECKING:
+    from npu_tui.compare.comparison import Comparison
+    from npu_tui.profile.profile import Profile
 
 
 def run(words: list[str]) -> int:
@@ -40,17 +46,21 @@ def run(words: list[str]) -> int:
 
 
 def explore(
-    paths: Sequence[Path], parser: argparse.ArgumentParser, options: argparse.Namespace, cached: bool = True
+    paths: Sequence[Path],
+    parser: argparse.ArgumentParser,
+    options: argparse.Namespace,
+    cached: bool = True,
+    compare: Callable[[Sequence[Profile]], Comparison] | None = None,
 ) -> int:
     """The explorer on ``paths``, one below the other, or their reports where stdout is no terminal.
 
-    ``options`` say how to draw and where.
+    ``options`` say how to draw and where. With ``compare`` the second of two is held against the first.
     """
     from npu_tui.ingest.opening import opening_of
 
     start = place_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
-    if not (sys.stdout.isatty() and _has_keys()):
+    if not on_terminal():
         from npu_tui.profile.profile import Profile
         from npu_tui.report.pages.text_report import text_report
         from npu_tui.report.report import report
@@ -77,7 +87,9 @@ def explore(
                 theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
                 asked = beside.submit(find_terminal, theme, glyphs)
                 from npu_tui.tui.app import NpuTui
+                from npu_tui.tui.compared.opening import compared_session
                 from npu_tui.tui.flags import default_notes
+                from npu_tui.tui.session import make_session
 
                 terminal = asked.result()
             from npu_tui.analysis.thresholds import Thresholds
@@ -85,7 +97,10 @@ def explore(
             thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
             notes = Path(options.notes) if options.notes else default_notes()
             seen = default_notes().with_name("seen")
-            app = NpuTui(openings, terminal=terminal, thresholds=thresholds, start=start, notes=notes, seen=seen)
+            make = make_session if compare is None else partial(compared_session, compare)
+            app = NpuTui(
+                openings, terminal=terminal, thresholds=thresholds, start=start, notes=notes, seen=seen, make=make
+            )
             guard.draws(app.leave)
             failure = app.run()
         finally:
@@ -95,6 +110,11 @@ def explore(
     if app.beside.is_busy:
         end_process(code)
     return code
+
+
+def on_terminal() -> bool:
+    """Whether there is a terminal to explore in."""
+    return sys.stdout.isatty() and _has_keys()
 
 
 def _has_keys() -> bool:

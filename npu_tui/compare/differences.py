@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from npu_tui.analysis.findings.model import FindingClass, Severity
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.kernels import GroupChange
 from npu_tui.compare.side import Side
+from npu_tui.compare.steps import StepWindow
 from npu_tui.trace.message import Message, message
 
 I64 = npt.NDArray[np.int64]
@@ -62,7 +63,8 @@ class Place:
 class Difference:
     """One thing that changed.
 
-    ``delta`` is what it adds to a step (ns, negative: saves), None where that cannot be told.
+    ``delta`` is what it adds to a step (ns, negative: saves), None where that cannot be told. ``items`` are all of its
+    slices in the base and in the new profile, ``places`` the longest of them; ``p`` is how likely chance made it.
     """
 
     id: str
@@ -73,6 +75,8 @@ class Difference:
     places: tuple[Place, ...]
     advice: tuple[Message, ...] = ()
     part_of: str | None = None
+    items: tuple[I64, I64] = field(default=(_NONE, _NONE), compare=False, repr=False)
+    p: float | None = None
 
 
 def differences(comparison: Comparison) -> list[Difference]:
@@ -100,9 +104,12 @@ def _severity(delta: float, wall: float) -> Severity:
     return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 
 
-def _places(side: Side, name: SideName, items: I64) -> list[Place]:
-    """The longest of the slices ``items``, by start."""
+def places_of(side: Side, name: SideName, items: I64, step: StepWindow | None = None) -> list[Place]:
+    """The longest of the slices ``items``, by start: of those in ``step`` (by default the typical one) if any are."""
     slices = side.trace.slices
+    window = step or side.sample.medoid
+    inside = items[(slices.start[items] >= window.start) & (slices.start[items] < window.end)]
+    items = inside if len(inside) else items
     longest = items[np.argsort(slices.start[items] - slices.end[items], kind="stable")][:_MOST_EVIDENCE]
     return [
         Place(
@@ -118,7 +125,7 @@ def _places(side: Side, name: SideName, items: I64) -> list[Place]:
 
 
 def _both(comparison: Comparison, base: I64, new: I64) -> tuple[Place, ...]:
-    return (*_places(comparison.base, "base", base), *_places(comparison.new, "new", new))
+    return (*places_of(comparison.base, "base", base), *places_of(comparison.new, "new", new))
 
 
 def _kernels(comparison: Comparison, wall: float) -> Iterator[Difference]:
@@ -133,6 +140,8 @@ def _kernels(comparison: Comparison, wall: float) -> Iterator[Difference]:
             message(f"diff.{row.change}", **_group_words(row)),
             row.delta,
             _both(comparison, row.base_items, row.new_items),
+            items=(row.base_items, row.new_items),
+            p=row.q,
         )
 
 
@@ -179,8 +188,9 @@ def _synchronisations(comparison: Comparison, wall: float) -> Iterator[Differenc
         _severity(idle, wall),
         message("diff.sync_added", count=len(outer), operation=comparison.new.trace.name_of(int(outer[0])), delta=idle),
         idle,
-        tuple(_places(comparison.new, "new", outer)),
+        tuple(places_of(comparison.new, "new", outer)),
         (message("diff.sync_added.advice"),),
+        items=(_NONE, outer),
     )
 
 
@@ -204,6 +214,7 @@ def _lines(comparison: Comparison, wall: float, cause: str | None) -> Iterator[D
     for row in comparison.lines:
         if abs(row.delta) < _WORTH * wall or row.code is None:
             continue
+        items = (row.base.items if row.base else _NONE, row.new.items if row.new else _NONE)
         yield Difference(
             "DIFF.LINE",
             "dispatch",
@@ -218,9 +229,10 @@ def _lines(comparison: Comparison, wall: float, cause: str | None) -> Iterator[D
                 delta=row.delta,
             ),
             row.delta,
-            _both(comparison, *(_NONE if cost is None else cost.items for cost in (row.base, row.new))),
+            _both(comparison, *items),
             (),
             cause if row.delta > 0 else None,
+            items=items,
         )
 
 
@@ -232,7 +244,8 @@ def _collectives(comparison: Comparison, wall: float) -> Iterator[Difference]:
         if base is None or new is None:
             continue
         words = {"type": row.type, "group": row.group, "ordinal": row.ordinal + 1}
-        places = _both(comparison, np.array(base.items, np.int64), np.array(new.items, np.int64))
+        items = (np.array(base.items, np.int64), np.array(new.items, np.int64))
+        places = _both(comparison, *items)
         if not known or None in (base.wait, new.wait, base.transfer, new.transfer):
             continue
         waited = new.exposed_wait - base.exposed_wait
@@ -246,6 +259,7 @@ def _collectives(comparison: Comparison, wall: float) -> Iterator[Difference]:
                 message(code, **words, **args, delta=waited),
                 waited,
                 places,
+                items=items,
             )
         moved = new.exposed_transfer - base.exposed_transfer
         if abs(moved) >= _WORTH * wall:
@@ -256,18 +270,21 @@ def _collectives(comparison: Comparison, wall: float) -> Iterator[Difference]:
                 message("diff.bandwidth", **words, base=base.transfer, new=new.transfer, delta=moved),
                 moved,
                 places,
+                items=items,
             )
     exposed = parts.get("exposed")
     if exposed is not None and abs(exposed.delta) >= _WORTH * wall:
         base_items = [item for row in comparison.collectives if row.base for item in row.base.items]
         new_items = [item for row in comparison.collectives if row.new for item in row.new.items]
+        items = (np.array(base_items, np.int64), np.array(new_items, np.int64))
         yield Difference(
             "DIFF.COMM.EXPOSED",
             "communication",
             _severity(exposed.delta, wall),
             message("diff.exposed", base=exposed.base, new=exposed.new, delta=exposed.delta),
             exposed.delta,
-            _both(comparison, np.array(base_items, np.int64), np.array(new_items, np.int64)),
+            _both(comparison, *items),
+            items=items,
         )
 
 
@@ -292,6 +309,7 @@ def _compilations(comparison: Comparison, wall: float) -> Iterator[Difference]:
             message("diff.compile", base_count=counts[0], new_count=counts[1], base=time[0], new=time[1]),
             delta,
             _both(comparison, items[0], items[1]),
+            items=(items[0], items[1]),
         )
 
 

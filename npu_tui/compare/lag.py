@@ -16,7 +16,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Matched times of both sides, ascending, ns: the step's start, its operations on the main thread, its end.
+    """Matched times of both sides, ascending, ns: the step's start and end, and those of its main thread's operations.
 
     ``lag`` is how much later the new side is there, counted from the start of each step; it begins at 0 and ends at
     the difference of the two steps, so its increments sum to that exactly. All are (n,).
@@ -43,8 +43,9 @@ def lag(
     main = base[2].role[match.base] == 0
     times = []
     for (trace, window, own), at in zip((base, new), (match.base, match.new), strict=True):
-        inside = np.clip(trace.slices.start[own.item[at[main]]], window.start, window.end)
+        item = own.item[at[main]]
+        inside = np.clip(np.concatenate((trace.slices.start[item], trace.slices.end[item])), window.start, window.end)
         times.append(np.concatenate(([window.start], inside, [window.end])))
+    # Both orders agree, as operations of one thread are matched in sequence; where edges meet they may swap.
     order = np.lexsort((times[1], times[0]))
-    # Both orders agree, as operations of one thread are matched in sequence; equal times stay in place.
-    return Lag(times[0][order], times[1][order])
+    return Lag(times[0][order], np.maximum.accumulate(times[1][order]))

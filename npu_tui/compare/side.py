@@ -37,6 +37,7 @@ class Side:
         self.profile = profile
         self.trace = profile.trace
         self._chosen = None if steps is None else frozenset(steps)
+        self._operations: dict[StepWindow, Operations] = {}
 
     @once
     def sample(self) -> Sample:
@@ -90,9 +91,14 @@ class Side:
 
     @once
     def operations(self) -> Operations:
-        """The host operations of the step that is drawn."""
-        step = self.sample.medoid
-        return operations(self.trace, step.host_start, step.end if step.name else 2**62)
+        """The host operations of the step nearest to the median."""
+        return self.operations_in(self.sample.medoid)
+
+    def operations_in(self, step: StepWindow) -> Operations:
+        """The host operations of ``step``."""
+        if step not in self._operations:
+            self._operations[step] = operations(self.trace, step.host_start, step.end if step.name else 2**62)
+        return self._operations[step]
 
     @once
     def kernels(self) -> Kernels:

@@ -45,6 +45,7 @@ ROOMS = (
     "asking",
     "commands",
     "compare",
+    "compared",
     "explain",
     "findings",
     "findings_device",

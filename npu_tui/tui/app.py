@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -19,12 +19,13 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.opening import Opening
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.keys.bindings import quit_bindings
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.session import Session
+from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.sheets.modal import Palette
 from npu_tui.tui.terminal.clipboard import to_tmux
 from npu_tui.tui.terminal.internals import PlainApp, SteadyDriver, events_of
@@ -76,8 +77,12 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         start: Start | None = None,
         notes: Path | None = None,
         seen: Path | None = None,
+        make: Callable[[Sequence[Profile]], Session] = make_session,
     ) -> None:
-        """Opens at ``start``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run."""
+        """Opens at ``start``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run.
+
+        ``make`` makes a session of the profiles that ``openings`` give.
+        """
         super().__init__(driver_class=SteadyDriver)
         self.use_command_palette = True
         self.bind_first(quit_bindings())
@@ -85,6 +90,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self._notes = notes
         self._seen = seen
         self._openings = openings
+        self._make = make
         self._session = session
         self._loading: LoadingScreen | None = None
         self._main: MainScreen | None = None
@@ -124,7 +130,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         if self._session is not None:
             self._explore(self._session)
         elif self._openings:
-            self._loading = LoadingScreen(self._openings, self._thresholds)
+            self._loading = LoadingScreen(self._openings, self._thresholds, self._make)
             self.push_screen(self._loading)
 
     async def on_event(self, event: events.Event) -> None:

@@ -63,8 +63,15 @@ class LoadingScreen(Screen[None]):
             self.result = result
             super().__init__()
 
-    def __init__(self, openings: Sequence[Opening], limits: Thresholds | None = None) -> None:
+    def __init__(
+        self,
+        openings: Sequence[Opening],
+        limits: Thresholds | None = None,
+        make: Callable[[Sequence[Profile]], Session] = make_session,
+    ) -> None:
+        """``make`` makes of the loaded profiles what is explored."""
         super().__init__()
+        self._make = make
         self._openings = openings
         self._title = Static(Text(self._title_of(0)))
         self._limits = limits
@@ -106,7 +113,7 @@ class LoadingScreen(Screen[None]):
         try:
             for opening in self._openings:
                 profiles.append(self._profile(opening, progress, early if len(self._openings) == 1 else None))
-            result = make_session(profiles)
+            result = self._make(profiles)
         except Cancelled:
             result = None
         except InputError as error:

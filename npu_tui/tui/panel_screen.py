@@ -9,6 +9,7 @@ from textual import events
 from textual.timer import Timer
 
 from npu_tui.strings import say
+from npu_tui.tui.compared.head import ComparedHead
 from npu_tui.tui.explore.contents import Computed, Contents
 from npu_tui.tui.explore.head import Head
 from npu_tui.tui.explore.record import record
@@ -32,7 +33,7 @@ class PanelScreen(KeyScreen):
 
     def __init__(self, timeline: Timeline, prompt: Prompt) -> None:
         super().__init__(timeline, prompt)
-        self.head = Head()
+        self.head: Head | ComparedHead = Head()
         self._panel = Panel()
         self._panel_timer: Timer | None = None
         self._filter_before = ""

@@ -14,6 +14,7 @@ from textual.message import Message
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
 from npu_tui.tui.actions.acts import acts_on
+from npu_tui.tui.compared.head import ComparedHead
 from npu_tui.tui.explore.asking import Asking
 from npu_tui.tui.explore.completion import Candidate
 from npu_tui.tui.explore.contents import Contents
@@ -71,6 +72,8 @@ class MainScreen(PanelScreen):
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20)
         super().__init__(Timeline(self.explorer, Painter(session.scene), terminal), Prompt())
+        if session.picture is not None:
+            self.head = ComparedHead(session.picture)
         self._start = start
         self._notes_file = notes
         self._first_run = FirstRun(seen)
@@ -140,6 +143,8 @@ class MainScreen(PanelScreen):
         self.app.app_resume_signal.subscribe(self, lambda _: self.redraw())
         self._arrange(self.app.size)  # before the first layout, which then stays
         self._timeline.focus()
+        if self.session.picture is not None:
+            self.contents.open_tab("changes")
         self.contents.fill()
         self._look_through()
 
@@ -245,6 +250,7 @@ class MainScreen(PanelScreen):
         offsets = list(self.session.scene.offsets)
         super().run_command(command)
         if offsets != self.session.scene.offsets:
+            self._show_head()
             self.finder.shifted()
             self.explorer.state.hits = self.hits.starts
             self.notes.mark()

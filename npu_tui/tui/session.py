@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from npu_tui.analysis.findings.model import Findings
+from npu_tui.compare.drawing.picture import Picture
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import finding_marks, make_scene, memory_charts
 from npu_tui.view.scene import Scene
@@ -16,18 +17,20 @@ class Session:
     """The scene of ``profiles``.
 
     ``findings`` come when a thread has computed them. A session that is not ``whole`` shows a part of a trace that is
-    still loading.
+    still loading. With a ``picture`` the second profile is held against the first one.
     """
 
     profiles: Sequence[Profile]
     scene: Scene
     findings: dict[int, Findings] = field(default_factory=dict)
     whole: bool = True
+    picture: Picture | None = None
 
     def learn(self, index: int, found: Findings) -> None:
         """Take the findings of profile number ``index``; those that shorten the step are marked on its timeline."""
         self.findings[index] = found
-        self.scene.findings[index] = finding_marks(found.findings)
+        if self.picture is None:  # in a comparison the changes are marked
+            self.scene.findings[index] = finding_marks(found.findings)
 
     def remember(self, index: int) -> bool:
         """Take the charts of memory of profile number ``index``, once they are read; whether there are any."""

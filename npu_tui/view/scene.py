@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from npu_tui.trace.model import Trace
 from npu_tui.trace.rows import Rows
+from npu_tui.view.pair import BASE, NEW, Pair, WarpedViewport
 from npu_tui.view.roles import Role, roles
 from npu_tui.view.viewport import Viewport
 
@@ -176,6 +177,11 @@ def true_offsets(traces: list[Trace], lengths: list[int]) -> list[int]:
     return found
 
 
+def _like(time: Time, found: I64) -> Time:
+    """``found`` as a number where ``time`` is one."""
+    return found if isinstance(time, np.ndarray) else int(found)
+
+
 def letters(index: int) -> str:
     """A, B, ... Z, AA, AB, ..."""
     head, tail = divmod(index, 26)
@@ -189,7 +195,7 @@ class Scene:
     Everything that belongs to a trace is told in its own time. ``offsets`` are the ns that the scene's clock is ahead
     of that of each trace; unless they are given, the first trace has 0 and the others lie where they were recorded.
     ``lengths`` are the ends of their last slices, of their last counter samples where there is no slice; ``roles`` say
-    what their lanes are there for.
+    what their lanes are there for. ``pair`` is there where the second trace is held against the first one.
     """
 
     traces: list[Trace]
@@ -198,6 +204,7 @@ class Scene:
     losses: list[Losses] = field(default_factory=list)
     findings: list[list[FindingMark]] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
+    pair: Pair | None = None
     lengths: list[int] = field(init=False)
     roles: list[list[Role]] = field(init=False)
 
@@ -226,6 +233,8 @@ class Scene:
         """What tells the traces apart: their ranks, letters where those are not known or alike; nothing for one."""
         if len(self.traces) < 2:
             return [""] * len(self.traces)
+        if self.pair is not None:
+            return ["B", "N"]
         ranks = {trace.rank for trace in self.traces}
         if len(ranks) == len(self.traces) and None not in ranks:
             return [str(trace.rank) for trace in self.traces]
@@ -233,16 +242,37 @@ class Scene:
 
     def to_scene(self, trace: int, time: Time) -> Time:
         """``time`` ns of trace number ``trace`` on the scene's clock."""
+        if self._warps(trace):
+            return _like(time, self._pair.matched.to_base(np.asarray(time)) + self.offsets[BASE])
         return time + self.offsets[trace]
 
     def to_trace(self, trace: int, time: Time) -> Time:
         """``time`` ns of the scene's clock on that of trace number ``trace``."""
+        if self._warps(trace):
+            return _like(time, self._pair.matched.to_new(np.asarray(time) - self.offsets[BASE]))
         return time - self.offsets[trace]
+
+    def local(self, trace: int, view: Viewport) -> Viewport:
+        """``view`` of the scene on the clock of trace number ``trace``."""
+        if self._warps(trace):
+            own = view.shifted(-self.offsets[BASE])
+            return WarpedViewport(own.first, own.span, own.width, own.origin, self._pair.matched)
+        return view.shifted(-self.offsets[trace])
+
+    @property
+    def _pair(self) -> Pair:
+        assert self.pair is not None
+        return self.pair
+
+    def _warps(self, trace: int) -> bool:
+        """Whether every operation of trace number ``trace`` is drawn where the base has it."""
+        return trace == NEW and self.pair is not None and self.pair.alignment == "every"
 
     def times(self, selected: Selected) -> tuple[int, int]:
         """Start and end of a slice on the scene's clock."""
-        slices, offset = self.traces[selected.trace].slices, self.offsets[selected.trace]
-        return int(slices.start[selected.item]) + offset, int(slices.end[selected.item]) + offset
+        slices = self.traces[selected.trace].slices
+        start, end = (int(times[selected.item]) for times in (slices.start, slices.end))
+        return self.to_scene(selected.trace, start), self.to_scene(selected.trace, end)
 
     def whole(self, width: int) -> Viewport:
         """All of the scene over ``width`` columns."""
@@ -252,13 +282,12 @@ class Scene:
         """Start, end (ns of the scene's clock) and slice of every step of every trace, or of ``only`` one; by start."""
         found: list[tuple[int, int, Selected]] = []
         for index, trace in enumerate(self.traces):
-            offset = self.offsets[index]
             for lane in trace.lanes:
                 if lane.derived and only in (None, index):
                     own = slice(*trace.rows.offset[[lane.first_row, lane.first_row + lane.rows]].tolist())
                     times = (
-                        (trace.rows.start[own] + offset).tolist(),
-                        (trace.rows.end[own] + offset).tolist(),
+                        self.to_scene(index, trace.rows.start[own]).tolist(),
+                        self.to_scene(index, trace.rows.end[own]).tolist(),
                         trace.rows.item[own].tolist(),
                     )
                     found += [(start, end, Selected(index, item)) for start, end, item in zip(*times, strict=True)]
@@ -267,8 +296,10 @@ class Scene:
     def step_at(self, when: int, only: int | None = None) -> tuple[int, int] | None:
         """Start and end of the step around ``when``, else of the nearest one, or None without steps.
 
-        With ``only`` the steps of that trace, where it has any, else of all.
+        With ``only`` the steps of that trace, where it has any, else of all. Of a pair the steps that are compared.
         """
+        if self.pair is not None:
+            return self.pair.step(self.offsets)
         steps = self.steps(only) or self.steps()
         best = min(steps, key=lambda step: max(step[0] - when, when - step[1], 0), default=None)
         return None if best is None else best[:2]

@@ -27,7 +27,7 @@ def viewports() -> st.SearchStrategy[Viewport]:
 
 
 def draw_row(spans: list[tuple[int, int]], view: Viewport) -> Cells:
-    return rasterise([(one_row(*spans), 0, 0)], view, Levels)
+    return rasterise([(one_row(*spans), 0, view)], view.width, Levels)
 
 
 def inside(span: tuple[int, int], low: int, high: int) -> bool:
@@ -79,8 +79,9 @@ def test_a_slice_without_duration_on_an_edge_lies_right_of_it() -> None:
 def test_rows_of_several_tables_and_empty_ones() -> None:
     one, other = one_row((0, 10)), one_row((10, 20), (30, 40))
     both: Rows = make_rows(np.array([0, 1, 1]), np.array([5], np.int32), np.array([20]), np.array([30]))
-    wanted = [(other, 0, 0), (None, -1, 0), (one, 0, 0), (both, 1, 0), (both, 0, 0), (one, 9, 0)]
-    cells = rasterise(wanted, Viewport(0, 40, 4), Levels)
+    view = Viewport(0, 40, 4)
+    wanted = [(rows, row, view) for rows, row in ((other, 0), (None, -1), (one, 0), (both, 1), (both, 0), (one, 9))]
+    cells = rasterise(wanted, 4, Levels)
     assert cells.item.tolist() == [
         [-1, 0, -1, 1], [-1] * 4, [0, -1, -1, -1], [-1] * 4, [-1, -1, 5, -1], [-1] * 4
     ]  # fmt: skip
@@ -88,7 +89,8 @@ def test_rows_of_several_tables_and_empty_ones() -> None:
 
 def test_the_same_rows_are_drawn_at_the_time_of_each_trace() -> None:
     one = one_row((0, 10))
-    cells = rasterise([(one, 0, 0), (one, 0, 20), (one, 0, -5)], Viewport(0, 40, 4), Levels)
+    view = Viewport(0, 40, 4)
+    cells = rasterise([(one, 0, view), (one, 0, view.shifted(-20)), (one, 0, view.shifted(5))], 4, Levels)
     assert cells.item.tolist() == [[0, -1, -1, -1], [-1, -1, 0, -1], [0, -1, -1, -1]]
     assert cells.busy.tolist() == [[10, 0, 0, 0], [0, 0, 10, 0], [5, 0, 0, 0]]
 

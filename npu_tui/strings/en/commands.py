@@ -112,6 +112,7 @@ TEXTS: dict[str, str] = {
     "group.search": "Search",
     "group.notes": "Flags and copies",
     "group.panel": "Panel",
+    "group.compared": "Comparison",
     "group.program": "Program",
     "command.prompt": ":",
     "command.unknown": "no command, lane or slice has the name {text}",

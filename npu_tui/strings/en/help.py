@@ -16,6 +16,7 @@ TEXTS: dict[str, str] = {
     "help.task.notes": "Flags and copies",
     "help.task.rows": "Arrange rows",
     "help.task.panel": "Panel",
+    "help.task.compared": "Compare two profiles",
     "help.task.prompt": "In a prompt",
     "help.task.mouse": "Mouse",
     "help.task.program": "Program",

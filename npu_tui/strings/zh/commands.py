@@ -112,6 +112,7 @@ TEXTS: dict[str, str] = {
     "group.search": "搜索",
     "group.notes": "标记与复制",
     "group.panel": "面板",
+    "group.compared": "对比",
     "group.program": "程序",
     "command.prompt": ":",
     "command.unknown": "没有名为 {text} 的命令、泳道或片段",

@@ -16,6 +16,7 @@ TEXTS: dict[str, str] = {
     "help.task.notes": "标记与复制",
     "help.task.rows": "整理行",
     "help.task.panel": "面板",
+    "help.task.compared": "对比两个 profile",
     "help.task.prompt": "输入框中",
     "help.task.mouse": "鼠标",
     "help.task.program": "程序",

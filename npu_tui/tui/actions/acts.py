@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.tui.actions.compared import ComparedActions
 from npu_tui.tui.actions.links import LinkActions
 from npu_tui.tui.actions.notes import NoteActions
 from npu_tui.tui.actions.panel import PanelActions
@@ -47,6 +48,7 @@ def acts_on(
         RangeActions(session, explorer, contents),
         SearchActions(session, explorer, finder, prompt),
         NoteActions(session, explorer, notes, finder, panel, copy, whole),
+        ComparedActions(session, explorer),
         PanelActions(session, explorer, panel, open_line),
     )
     ids = [command.id for command in COMMANDS]

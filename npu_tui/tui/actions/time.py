@@ -8,6 +8,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.actions.base import Base
+from npu_tui.tui.actions.compared import change_steps
 from npu_tui.view.rows.outline import rank_name
 from npu_tui.view.walk.along import next_in_time
 from npu_tui.view.walk.follow import link_span
@@ -77,6 +78,8 @@ class TimeActions(Base):
         return self._step(-1)
 
     def _step(self, direction: int) -> str:
+        if self._session.picture is not None:
+            return change_steps(self._session, self._explorer, direction)
         if len(self._session.scene.traces) > 1:
             return self._rank(direction)
         steps = self._session.scene.steps()

@@ -14,8 +14,12 @@ from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.explore.finder import Finder
 from npu_tui.tui.session import Session
+<<<<<<< HEAD
 from npu_tui.tui.tabs import TABS
 from npu_tui.tui.tabs.lines import LinesTab
+=======
+from npu_tui.tui.tabs import COMPARED_TABS, TABS
+>>>>>>> fc8c0ab (Two profiles are compared on screen: base above new under one ruler, with the lag, the changes and marks by shape)
 from npu_tui.tui.tabs.tab import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.view.scene import Selected
@@ -23,6 +27,8 @@ from npu_tui.view.walk.explorer import Explorer
 
 _MARGIN = 0.05
 """A stretch of time is shown with this share of its length on either side."""
+_CONTEXT = 0.75
+"""The same of what differs between two profiles: it is told by what stands around it."""
 
 
 class Computed(Message):
@@ -54,8 +60,15 @@ class Contents:
         self._finder = finder
         self._panel = panel
         self._compute = compute
+<<<<<<< HEAD
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
         self._lines = cast(LinesTab, self._tabs["lines"])
+=======
+        tabs = TABS if session.picture is None else (*COMPARED_TABS, *TABS)
+        self._tabs: dict[str, Tab] = {tab.id: tab() for tab in tabs}
+        self._walked = "findings" if session.picture is None else "changes"
+        """The tab whose rows are gone through one by one."""
+>>>>>>> fc8c0ab (Two profiles are compared on screen: base above new under one ruler, with the lag, the changes and marks by shape)
         self._filled: tuple[object, ...] | None = None
         self.computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
@@ -66,12 +79,15 @@ class Contents:
         self._panel.open(tab, unfold)
         self.fill()
 
-    def press_tab(self, tab: str) -> None:
-        """Open ``tab``; where it is open already, let it show the next thing it can."""
+    def press_tab(self, tab: str) -> str | None:
+        """Open ``tab``, if there is one; where it is open already, let it show the next thing it can."""
+        if tab not in self._tabs:
+            return say("compared.none")
         if self._panel.is_open(tab) and self._tabs[tab].again():
             self._filled = None
         self._panel.open(tab)
         self.fill()
+        return None
 
     @property
     def view(self) -> str:
@@ -163,12 +179,27 @@ class Contents:
             self._explorer.select(Selected(place.trace, place.slice))
         elif place.lane is not None:
             self._explorer.go_to_lane(place.trace, place.lane)
+<<<<<<< HEAD
         start, end = (self._session.scene.to_scene(place.trace, when) for when in (place.start, place.end))
         self._explorer.show(start, end, _MARGIN)
         if place.marked:
             self._explorer.set_range(start, end)
         else:
             self._explorer.go_to(start)
+=======
+        start, end = self._times(place)
+        if place.twin is not None:
+            other = self._times(place.twin)
+            self._explorer.show(min(start, other[0]), max(end, other[1]), _CONTEXT)
+        else:
+            self._explorer.show(start, end, _MARGIN if self._session.picture is None else _CONTEXT)
+        self._explorer.set_range(start, end)
+>>>>>>> fc8c0ab (Two profiles are compared on screen: base above new under one ruler, with the lag, the changes and marks by shape)
+
+    def _times(self, place: Stretch) -> tuple[int, int]:
+        """Start and end of a stretch on the scene's clock."""
+        start, end = (self._session.scene.to_scene(place.trace, when) for when in (place.start, place.end))
+        return start, end
 
     def show_finding(self, wanted: str) -> str:
         """Go to the evidence of the finding with the id ``wanted``; returns what to tell."""
@@ -182,22 +213,22 @@ class Contents:
 
     def show_numbered(self, number: int) -> str:
         """Go to the evidence of finding number ``number``, from 1 on; returns what to tell."""
-        self.open_tab("findings", unfold=False)
-        content = self._tabs["findings"].content(self._now())
+        self.open_tab(self._walked, unfold=False)
+        content = self._tabs[self._walked].content(self._now())
         if not isinstance(content, Table) or not 0 < number <= len(content.rows):
-            return say("findings.none")
+            return say(f"{self._walked}.none")
         return self._show_finding(content.rows, content.rows[number - 1])
 
     def go_to_finding(self, direction: int) -> str:
-        """Go to the evidence of the next (1) or previous (-1) finding; returns what to tell."""
-        self.open_tab("findings", unfold=False)
+        """Go to the evidence of the next (1) or previous (-1) finding, or change; returns what to tell."""
+        self.open_tab(self._walked, unfold=False)
         now = self._now()
-        if now.session.findings.get(now.trace) is None:
+        if self._walked == "findings" and now.session.findings.get(now.trace) is None:
             return say("findings.examining" if now.session.whole else "loading.findings")
-        content = self._tabs["findings"].content(now)
+        content = self._tabs[self._walked].content(now)
         found = [row for row in content.rows if not row.minor] if isinstance(content, Table) else []
         if not found:
-            return say("findings.none")
+            return say(f"{self._walked}.none")
         at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)
         return self._show_finding(found, found[(at + direction) % len(found)])
 
@@ -206,7 +237,7 @@ class Contents:
         self._visited = None
         self.visit(row)
         self._panel.point_at(row.cells)
-        return say("findings.of", n=found.index(row) + 1, count=len(found), title=str(row.cells[-1]).strip())
+        return say(f"{self._walked}.of", n=found.index(row) + 1, count=len(found), title=str(row.cells[-1]).strip())
 
 
 def _make(tab: Tab, now: Context, wanted: tuple[object, ...], post: Callable[[Message], object]) -> None:

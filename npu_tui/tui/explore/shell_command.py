@@ -26,7 +26,8 @@ def command_here(explorer: Explorer, search: str, tab: str) -> str:
         tab=tab,
         offsets=offsets_of(scene),
     )
-    return " ".join(map(quoted, [*_program(), *map(str, _paths(explorer)), *start.words()]))
+    words = ["compare"] if scene.pair is not None else []
+    return " ".join(map(quoted, [*_program(), *words, *map(str, _paths(explorer)), *start.words()]))
 
 
 def quoted(word: str) -> str:

@@ -9,8 +9,10 @@ from typing import Literal
 from npu_tui.strings import name_keys, say
 from npu_tui.tui.keys.key_names import key_label
 
-Group = Literal["time", "rows", "slices", "links", "range", "search", "notes", "panel", "program"]
-GROUPS: tuple[Group, ...] = ("time", "rows", "slices", "links", "range", "search", "notes", "panel", "program")
+Group = Literal["time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "program"]
+GROUPS: tuple[Group, ...] = (
+    "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "program",
+)  # fmt: skip
 
 TAB_COMMAND = "tab_"
 """What the ids of the commands begin with that open a tab."""
@@ -25,6 +27,7 @@ TAB_KEYS = (
     ("search", "8"),
     ("memory", "9"),
     ("summary", "r"),
+    ("changes", "C"),
 )
 """The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
 
@@ -88,6 +91,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("align_start", "time", ("L",)),
     Command("align_end", "time", ("R",)),
     Command("base", "time", ()),
+    Command("align_sides", "compared", ("equals_sign",)),
+    Command("counterpart", "compared", ("backslash",)),
+    Command("blink", "compared", ("grave_accent",)),
+    Command("sides", "compared", ("vertical_line",)),
     Command("row_up", "rows", ("up", "k")),
     Command("row_down", "rows", ("down", "j")),
     Command("layer_up", "rows", ("pageup",)),

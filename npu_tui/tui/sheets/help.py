@@ -16,7 +16,19 @@ from npu_tui.tui.keys.commands import BY_ID, COMMANDS, Command, Group, keys_labe
 
 Focus = Literal["lanes", "table", "panel"]
 Task = Literal[
-    "table", "place", "slices", "launches", "measure", "search", "notes", "rows", "panel", "prompt", "mouse", "program"
+    "table",
+    "place",
+    "slices",
+    "launches",
+    "measure",
+    "search",
+    "notes",
+    "rows",
+    "panel",
+    "compared",
+    "prompt",
+    "mouse",
+    "program",
 ]
 
 _TASKS: dict[Group, Task] = {
@@ -28,6 +40,7 @@ _TASKS: dict[Group, Task] = {
     "search": "search",
     "notes": "notes",
     "panel": "panel",
+    "compared": "compared",
     "program": "program",
 }
 _OTHERS: dict[str, Task] = {
@@ -40,14 +53,16 @@ _OTHERS: dict[str, Task] = {
 """Commands whose task is not that of their group."""
 _ORDER: dict[Focus, tuple[Task, ...]] = {
     "lanes": (
-        "place", "slices", "launches", "measure", "search", "notes", "rows", "panel", "mouse", "prompt", "program",
-    ),
-    "table": (
-        "table", "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "mouse", "prompt",
+        "place", "slices", "launches", "measure", "search", "notes", "rows", "panel", "compared", "mouse", "prompt",
         "program",
     ),
+    "table": (
+        "table", "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "compared", "mouse",
+        "prompt", "program",
+    ),
     "panel": (
-        "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "mouse", "prompt", "program",
+        "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "compared", "mouse",
+        "prompt", "program",
     ),
 }  # fmt: skip
 _TWO_COLUMNS = 96

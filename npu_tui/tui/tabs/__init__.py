@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npu_tui.tui.tabs.changes import ChangesTab
 from npu_tui.tui.tabs.communication import CommunicationTab
 from npu_tui.tui.tabs.details import DetailsTab
 from npu_tui.tui.tabs.findings import FindingsTab
@@ -13,6 +14,9 @@ from npu_tui.tui.tabs.range import RangeTab
 from npu_tui.tui.tabs.search import SearchTab
 from npu_tui.tui.tabs.summary import SummaryTab
 from npu_tui.tui.tabs.tab import Tab
+
+COMPARED_TABS: tuple[type[Tab], ...] = (ChangesTab,)
+"""The tabs that only a comparison has; they stand before the others."""
 
 TABS: tuple[type[Tab], ...] = (
     FindingsTab,

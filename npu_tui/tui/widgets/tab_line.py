@@ -45,25 +45,25 @@ class TabLine(Static):
 
     def show(self, current: str, counts: dict[str, int], names: dict[str, str], focused: bool) -> None:
         """Mark ``current``, ``focused`` or not; ``counts`` stand behind the names, ``names`` in place of some."""
-        width = self.app.size.width
+        width, shown = self.app.size.width, list(counts) or [tab.id for tab in TABS]
         # Names get shorter before the room between them gets narrower; counts go before names do.
         for form, room, counted in (
             ("", 3, True), (".short", 3, True), (".short", 2, True), (".short", 1, True), (".short", 1, False),
         ):  # fmt: skip
-            labels = self._labels(form, counts if counted else {}, names, None)
+            labels = self._labels(form, shown, counts if counted else {}, names, None)
             if sum(cell_len(label) + room for label in labels) < width:
                 break
         else:
-            labels, room = self._labels(".short", {}, names, current), 1
+            labels, room = self._labels(".short", shown, {}, names, current), 1
         line, accent = Text(no_wrap=True), f"bold {self.app.theme_variables['accent']}"
         line.append(_RULE_FOCUSED if focused else _REST, accent)
         before, behind = _REST * (room > 2), _REST * (room > 1)
         self._ends = []
-        for tab, label in zip(TABS, labels, strict=True):
+        for tab, label in zip(shown, labels, strict=True):
             marked = f"reverse {accent}" if focused else "reverse bold"
-            line.append(f"{before}{label}{behind}", style=marked if tab.id == current else "dim")
+            line.append(f"{before}{label}{behind}", style=marked if tab == current else "dim")
             line.append(_REST)
-            self._ends.append((line.cell_len, tab.id))
+            self._ends.append((line.cell_len, tab))
         rest = max(width - line.cell_len, 0)
         line.append((_RULE_FOCUSED if focused else _RULE) * rest, accent if focused else "dim")
         if line != self._drawn:
@@ -71,14 +71,16 @@ class TabLine(Static):
             self.update(line, layout=False)
 
     @staticmethod
-    def _labels(form: str, counts: dict[str, int], names: dict[str, str], only: str | None) -> list[str]:
+    def _labels(
+        form: str, shown: list[str], counts: dict[str, int], names: dict[str, str], only: str | None
+    ) -> list[str]:
         """Key, name and count of every tab; with ``only`` the others have nothing but their keys."""
         found = []
-        for tab in TABS:
-            keys = [key_label(key) for key in BY_ID[f"{TAB_COMMAND}{tab.id}"].keys[:1]]
-            name = names.get(tab.id) or say(f"tab.{tab.id}{form}")
-            count = [str(counts[tab.id])] if counts.get(tab.id) else []
-            found.append(" ".join([*keys, name, *count] if only in (None, tab.id) or not keys else keys))
+        for tab in shown:
+            keys = [key_label(key) for key in BY_ID[f"{TAB_COMMAND}{tab}"].keys[:1]]
+            name = names.get(tab) or say(f"tab.{tab}{form}")
+            count = [str(counts[tab])] if counts.get(tab) else []
+            found.append(" ".join([*keys, name, *count] if only in (None, tab) or not keys else keys))
         return found
 
     def on_mouse_down(self, event: events.MouseDown) -> None:

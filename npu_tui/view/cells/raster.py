@@ -81,21 +81,20 @@ class Cells:
         )
 
 
-def rasterise(wanted: list[tuple[Rows | None, int, int]], viewport: Viewport, levels: LevelsOf) -> Cells:
-    """The cells of the rows ``wanted`` as (rows, row, offset); without rows they stay empty.
+def rasterise(wanted: list[tuple[Rows | None, int, Viewport]], width: int, levels: LevelsOf) -> Cells:
+    """The cells of the rows ``wanted`` as (rows, row, view), ``width`` columns each; without rows they stay empty.
 
-    A row is drawn ``offset`` ns later than its own times say.
+    The view of a row tells its columns on the clock of its times.
     """
-    groups: dict[tuple[int, int], list[int]] = {}
-    for y, (rows, row, offset) in enumerate(wanted):
+    groups: dict[tuple[int, Viewport], list[int]] = {}
+    for y, (rows, row, view) in enumerate(wanted):
         if rows is not None and 0 <= row < len(rows) and rows.offset[row] < rows.offset[row + 1]:
-            groups.setdefault((id(rows), offset), []).append(y)
-    cells = Cells.empty(len(wanted), viewport.width)
-    edges = viewport.edges()
-    for (_, offset), members in groups.items():
+            groups.setdefault((id(rows), view), []).append(y)
+    cells = Cells.empty(len(wanted), width)
+    for (_, view), members in groups.items():
         rows = wanted[members[0]][0]
         assert rows is not None
-        part = _rasterise_rows(rows, [wanted[y][1] for y in members], edges - offset, levels)
+        part = _rasterise_rows(rows, [wanted[y][1] for y in members], view.edges(), levels)
         if len(groups) == 1 and len(members) == len(wanted):
             return part
         for name in _FIELDS:

@@ -20,6 +20,7 @@ from npu_tui.view.scene import Scene, ScreenRow, Selected
 from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
 
+I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
@@ -44,6 +45,7 @@ class SceneCache:
         self._places: tuple[list[ScreenRow], int, RowIndex] | None = None
         self._selection: tuple[Selected, I64] | None = None
         self._hits: dict[int, tuple[Rows, Bools, I32]] = {}
+        self._marked: dict[tuple[int, int], tuple[Rows, I8, I32]] = {}
 
     def levels(self, rows: Rows) -> Levels:
         """The longest-slice queries of ``rows``."""
@@ -60,9 +62,16 @@ class SceneCache:
         if kept is None or kept[1] is not mask:
             if len(self._hits) >= _MOST_ROWS:
                 self._hits.clear()
-            before = np.zeros(len(rows.item) + 1, np.int32)
-            np.cumsum(mask[rows.item], out=before[1:])
-            kept = self._hits[id(rows)] = (rows, mask, before)
+            kept = self._hits[id(rows)] = (rows, mask, _counted(mask[rows.item]))
+        return kept[2]
+
+    def marked(self, rows: Rows, marks: I8, mark: int) -> I32:
+        """How many of the slices with ``mark`` lie before each position of ``rows``."""
+        kept = self._marked.get((id(rows), mark))
+        if kept is None or kept[1] is not marks:
+            if len(self._marked) >= _MOST_ROWS:
+                self._marked.clear()
+            kept = self._marked[id(rows), mark] = (rows, marks, _counted(marks[rows.item] == mark))
         return kept[2]
 
     def links(self, trace: int, category: str) -> LinkIndex:
@@ -74,7 +83,7 @@ class SceneCache:
 
     def minimap(self, trace: int, width: int) -> Minimap:
         """The minimap of trace number ``trace`` over the whole scene, ``width`` columns wide."""
-        key = (trace, self.scene.whole(width).shifted(-self.scene.offsets[trace]))
+        key = (trace, self.scene.local(trace, self.scene.whole(width)))
         if key not in self._minimaps:
             self._minimaps[key] = Minimap(self.scene.traces[trace], key[1], self.levels)
         return self._minimaps[key]
@@ -138,6 +147,12 @@ class SceneCache:
             found = links_of_slice(self.scene.traces[selection.trace], selection.item)
             self._selection = (selection, found)
         return self._selection[1]
+
+
+def _counted(which: Bools) -> I32:
+    before = np.zeros(len(which) + 1, np.int32)
+    np.cumsum(which, out=before[1:])
+    return before
 
 
 def valid_selection(scene: Scene, selection: Selected | None) -> Selected | None:

@@ -38,10 +38,10 @@ class Minimap:
         self.exposed = self._levels(trace, exposed, levels)
 
     def _levels(self, trace: Trace, lanes: list[Lane], levels: LevelsOf) -> I64:
-        wanted = [(trace.rows, lane.first_row, 0) for lane in lanes if lane.rows]
+        wanted = [(trace.rows, lane.first_row, self.viewport) for lane in lanes if lane.rows]
         if not wanted:
             return np.zeros(self.viewport.width, np.int64)
-        busy = rasterise(list(wanted), self.viewport, levels).busy.max(axis=0)
+        busy = rasterise(list(wanted), self.viewport.width, levels).busy.max(axis=0)
         width = np.diff(self.viewport.edges())
         return np.where(busy > 0, np.clip((16 * busy + width) // (2 * width), 1, 8), 0)
 

@@ -23,8 +23,10 @@ from npu_tui.view.frame.findings import draw_findings
 from npu_tui.view.frame.gutter import gutter_row, gutter_width, offset_text, share_text
 from npu_tui.view.frame.links import LaneArea, selection_lines, view_lines
 from npu_tui.view.frame.losses import draw_losses
+from npu_tui.view.frame.paired import PairRows, column_widths, draw_marks, draw_pair_rows
 from npu_tui.view.frame.ruler import anchor_text, draw_ruler, find_ticks, range_columns
 from npu_tui.view.frame.strip import StripCount, draw_strip
+from npu_tui.view.pair import BASE
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
 from npu_tui.view.viewport import Viewport
 
@@ -103,7 +105,7 @@ class _Drawing:
     ) -> None:
         self.scene, self.cache, self.outline, self.state, self.frame = scene, cache, outline, state, frame
         self.view = frame.viewport
-        self.local = [self.view.shifted(-offset) for offset in scene.offsets]
+        self.local = [scene.local(index, self.view) for index in range(len(scene.traces))]
         """The view on the clock of each trace."""
         self.rows = [outline[index] if index >= 0 else None for index in frame.lane_rows]
         self.lanes = frame.grid.part(frame.lanes_top, frame.gutter, len(self.rows), self.view.width)
@@ -120,8 +122,8 @@ class _Drawing:
     def draw(self) -> None:
         self._ground()
         cells = rasterise(
-            [(row.rows, row.row, self.scene.offsets[row.trace]) if row else (None, -1, 0) for row in self.rows],
-            self.view,
+            [(row.rows, row.row, self.local[row.trace]) if row else (None, -1, self.view) for row in self.rows],
+            self.view.width,
             self.cache.levels,
         )
         self.frame.items = cells.item
@@ -180,7 +182,9 @@ class _Drawing:
             hits_only=self.state.hits_only and bool(self.state.hit_masks),
             cursor=self.cursor,
         )
-        painted = draw_bars(cells, look, np.diff(self.view.edges()), self.lanes)
+        painted = draw_bars(cells, look, column_widths(self.view, self.local, traces), self.lanes)
+        if self.scene.pair is not None:
+            draw_marks(self.scene.pair, self.rows, cells, self.cache, painted, self.lanes)
         self._mark_selected(painted)
         return painted
 
@@ -299,7 +303,20 @@ class _Drawing:
         minimap, ruler, strip = (grid.part(y, gutter, 1, view.width) for y in (_MINIMAP, _RULER, _STRIP))
         minimap.bg[:] = strip.bg[:] = Ink.BAND
         lost = None
-        if self.trace < len(self.scene.traces):
+        if self.scene.pair is not None:
+            left, lost_row = grid.part(0, 0, self.frame.lanes_top, gutter), None
+            if self.frame.lanes_top > _LOSSES:
+                lost_row = grid.part(_LOSSES, gutter, 1, view.width)
+                lost_row.bg[:] = Ink.BAND
+            draw_pair_rows(
+                self.scene.pair,
+                PairRows(strip, lost_row, left),
+                self.local[BASE],
+                self.scene.to_trace(BASE, self.state.cursor),
+            )
+            count = StripCount(0, 0, 0)
+            self._pair_top(minimap)
+        elif self.trace < len(self.scene.traces):
             lost = self._overview(minimap)
             links = self.cache.links(self.trace, self.state.link_category)
             count = draw_strip(strip, links, self.local[self.trace])
@@ -308,7 +325,27 @@ class _Drawing:
         draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
         if self.cursor is not None:
             strip.bg[0, self.cursor] = Ink.CURSOR
-        self._heading(count, lost)
+        if self.scene.pair is None:
+            self._heading(count, lost)
+
+    def _pair_top(self, minimap: Grid) -> None:
+        """The places of the changes, or the minimap; names left of both."""
+        view, hits = self.local[self.trace], self.scene.to_trace(self.trace, self.state.hits)
+        marks = [each for each in self.scene.findings[self.trace] if each.start < view.end and each.end > view.start]
+        if marks:
+            self.frame.top = "findings"
+            draw_findings(minimap, marks, view, hits)
+        else:
+            self.cache.minimap(self.trace, view.width).draw(minimap, view, hits)
+        left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
+        left.write(_MINIMAP, 1, points(say("frame.changes" if marks else "frame.whole")), Ink.BRIGHT)
+        left.write(_RULER, 1, points(self._anchor()), Ink.DIM)
+
+    def _anchor(self) -> str:
+        """The time that the ruler's numbers are added to, else the length of the view."""
+        if self.ticks.anchor is not None and self.ticks.times.size:
+            return anchor_text(self.ticks.anchor)
+        return say("frame.view", span=duration_text(self.view.end - self.view.start, gap=""))
 
     def _overview(self, minimap: Grid) -> tuple[int, int, bool] | None:
         """Lost time in its row, and minimap or findings; where all is in view lost time may take the minimap's place.
@@ -352,10 +389,7 @@ class _Drawing:
             x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
             ink = Ink.ALERT if lost[2] else Ink.TEXT
             left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
-        text = say("frame.view", span=duration_text(self.view.end - self.view.start, gap=""))
-        if self.ticks.anchor is not None and self.ticks.times.size:
-            text = anchor_text(self.ticks.anchor)
-        left.write(_RULER, 1, points(text), Ink.DIM)
+        left.write(_RULER, 1, points(self._anchor()), Ink.DIM)
         category = _category(self.state.link_category)
         words = say("frame.links", category=category) if left.width > _ROOMY else category
         x = left.write(_STRIP, 1, points(words), Ink.DIM)

@@ -40,7 +40,7 @@ def spot_at(frame: Frame, outline: list[ScreenRow], state: ViewState, scene: Sce
     time = state.viewport.edge(column) if state.viewport.width == frame.viewport.width else frame.viewport.edge(column)
     if y == 0:
         focus = outline[state.focus].trace if 0 <= state.focus < len(outline) else 0
-        local = frame.viewport.shifted(-scene.offsets[focus])
+        local = scene.local(focus, frame.viewport)
         mark = mark_at(scene.findings[focus], local, column) if frame.top == "findings" else None
         return Spot(frame.top, time, finding="" if mark is None else mark.label)
     if line < 0:

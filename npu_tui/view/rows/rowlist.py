@@ -13,6 +13,7 @@ from npu_tui.trace.rows import Rows
 from npu_tui.view.rows.fit import fold_to_fit
 from npu_tui.view.rows.leaf import flat_rows, leaf_row
 from npu_tui.view.rows.outline import Folds, default_folds, is_plane, lane_key, outline, workers_of
+from npu_tui.view.rows.paired import Twins, paired_rows
 from npu_tui.view.scene import Scene, ScreenRow, ViewState
 from npu_tui.view.viewport import Viewport
 
@@ -45,6 +46,7 @@ class RowList:
         self._state = state
         self._height = max(height, 1)
         self._leaf = lru_cache(maxsize=None)(self._make_leaf)
+        self._twins = Twins(scene) if scene.pair is not None else None
         self._rebuild(None)
 
     def _make_leaf(self, trace: int, lanes: tuple[int, ...]) -> Rows:
@@ -133,6 +135,15 @@ class RowList:
         """Make the rows again after ``folds`` was changed."""
         self._rebuild(self.focused)
 
+    def show_face(self, alike: bool) -> None:
+        """Show one side of a pair or both; with ``alike`` the rows stand where those of the other side stood."""
+        focus, top = self._state.focus, self._state.top
+        keep = self.focused
+        self._rebuild(None if alike else keep)
+        if alike:
+            self._state.focus, self._state.top = focus, top
+            self.reveal()
+
     def _layer_folds(self, row: ScreenRow) -> bool:
         """Whether the layer of ``row`` can fold: Steps and single curves cannot."""
         trace = self._scene.traces[row.trace]
@@ -141,7 +152,11 @@ class RowList:
         return row.kind == "chart" or row.foldable or len(trace.layers[row.layer].series) > 1
 
     def _rebuild(self, keep: ScreenRow | None) -> None:
+        if self._twins is not None and keep is not None:
+            self._twins.mirror(self.folds, keep.trace)
         self._all = outline(self._scene, self.folds, self._leaf, self.heads) if self.only is None else self._chosen()
+        if self._twins is not None and self._scene.pair is not None:
+            self._all = paired_rows(self._scene.pair, self._twins, self._all)
         self._choose(None if keep is None else _key(keep))
 
     def _chosen(self) -> list[ScreenRow]:
@@ -170,7 +185,7 @@ class RowList:
     def _in_use(self, row: ScreenRow) -> bool:
         if row.rows is None:
             return True
-        view, rows = self._state.viewport.shifted(-self._scene.offsets[row.trace]), row.rows
+        view, rows = self._scene.local(row.trace, self._state.viewport), row.rows
         # The first row of a lane stays as long as there is something below it.
         last = row.row
         if row.opener and row.kind == "slices":

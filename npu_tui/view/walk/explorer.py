@@ -68,8 +68,9 @@ class Explorer:
 
     def _local(self, row: ScreenRow | None) -> tuple[Viewport, int]:
         """Viewport and cursor on the clock of the trace of ``row``."""
-        offset = 0 if row is None else self.scene.offsets[row.trace]
-        return self.state.viewport.shifted(-offset), self.state.cursor - offset
+        if row is None:
+            return self.state.viewport, self.state.cursor
+        return self.scene.local(row.trace, self.state.viewport), self.scene.to_trace(row.trace, self.state.cursor)
 
     def shift(self, trace: int, by: int) -> None:
         """Move trace number ``trace`` by ``by`` ns against the others; the selection stays where it is seen."""

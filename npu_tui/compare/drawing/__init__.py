@@ -1,0 +1,1 @@
+"""A comparison as a picture: one step of each side, slice by slice."""

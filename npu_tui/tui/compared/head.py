@@ -1,0 +1,214 @@
+"""What stands above the lanes of a comparison: both sides, the verdict, where the step changed, both steps as bars."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+from rich.text import Text
+from textual.geometry import Size
+from textual.widgets import Static
+
+from npu_tui.compare.drawing.picture import Picture
+from npu_tui.compare.side import Side
+from npu_tui.compare.steps import StepWindow
+from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.intervals import covered_before
+from npu_tui.trace.text import cell_count, printable, shortened
+from npu_tui.trace.units import duration_text
+from npu_tui.tui.session import Session
+from npu_tui.tui.terminal.theme import ALERT, class_colour
+from npu_tui.tui.widgets.header import profile_name
+from npu_tui.view.walk.explorer import Explorer
+
+_FILLS = {"idle": "╱", "computing": "█", "exposed": "▒", "outside": "·"}
+_CLASSES = {
+    "idle": OpClass.WAIT,
+    "computing": OpClass.CUBE,
+    "exposed": OpClass.COMMUNICATION,
+    "outside": OpClass.STEP,
+}
+_KINDS = tuple(_FILLS)
+_WIDE = 110
+_BAR = 6
+"""Cells of the longest bar beside a part of the step."""
+
+
+class Line(Static):
+    """Lines of text that do not wrap."""
+
+    DEFAULT_CSS = """
+    Line { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    Line.-hidden { display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text: Text | None = None
+
+    def fill(self, lines: list[Text]) -> None:
+        """Show ``lines``; nothing is drawn where they are the ones that stand there."""
+        text = Text("\n", no_wrap=True, end="").join(lines)
+        if text != self._text:
+            self._text = text
+            self.set_class(not lines, "-hidden")
+            self.styles.height = max(len(lines), 1)
+            self.update(text)
+
+    def learn(self, index: int, times: object) -> None:
+        """Take no notice: a comparison has its own times."""
+
+
+class ComparedHead:
+    """The widgets above the lanes; ``examined`` counts the profiles whose findings are there."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+        self.headline = Line()
+        self.verdict = Line()
+        self.bars = Line()
+        self.examined = 0
+
+    def show(self, session: Session, explorer: Explorer, size: Size) -> None:
+        """Fill the lines for a terminal of ``size``; the lowest ones have no room for the bars."""
+        del session
+        width = size.width - 2
+        self.headline.fill([self._sides(explorer, width)])
+        self.verdict.fill([self._verdict(width), self._parts(width)][: 1 if size.height < 18 else 2])
+        self.bars.fill(self._bars(width) if size.height >= 20 else [])
+
+    def _sides(self, explorer: Explorer, width: int) -> Text:
+        """Both profiles, and how their clocks lie over one another."""
+        pair = explorer.scene.pair
+        alignment = say(f"compared.alignment.{pair.alignment}") if pair is not None else ""
+        if pair is not None and pair.face != "both":
+            alignment = f"{say(f'compared.face.{pair.face}')}  {alignment}"
+        wide = width >= _WIDE
+        facts = [self._facts(side, wide) for side in self._picture.comparison.sides]
+        title = say("compared.title") + "  " if wide else ""
+        room = width - cell_count(title) - cell_count(alignment) - sum(map(cell_count, facts)) - 11
+        line = Text(title, style="bold", no_wrap=True, end="")
+        for sign, side, fact in zip("BN", self._picture.comparison.sides, facts, strict=True):
+            if sign == "N":
+                line.append("  →  ")
+            line.append(f"{sign} ", style="bold")
+            path = shortened(printable(profile_name(side.trace.path)), max(room // 2, 8), ahead=True)
+            line.append(path, style="not bold")
+            line.append(fact, style="dim not bold")
+        gap = width - line.cell_len - cell_count(alignment)
+        line.append(" " * max(gap, 2) + alignment, style="bold")
+        return line
+
+    @staticmethod
+    def _facts(side: Side, wide: bool) -> str:
+        """How many steps, which rank and level a side has."""
+        count = len(side.windows)
+        if not wide:
+            return f" ({count})" if side.windows[0].name is not None else ""
+        words = []
+        if side.windows[0].name is not None:
+            words.append(say("compare.steps.one") if count == 1 else say("compare.steps", count=count))
+        if side.trace.rank is not None:
+            words.append(say("header.rank", rank=side.trace.rank))
+        if side.profile.profiler_level is not None:
+            words.append(say("compared.level", level=side.profile.profiler_level))
+        return "".join(f"  {word}" for word in words)
+
+    def _verdict(self, width: int) -> Text:
+        """The verdict and what it rests on."""
+        comparison = self._picture.comparison
+        step = comparison.step
+        base, new = float(step.base.mean()), float(step.new.mean())
+        style = f"bold {ALERT}" if step.verdict == "slower" else "bold"
+        line = Text(say(f"compare.verdict.{step.verdict}"), style=style, no_wrap=True, end="")
+        share = step.delta / base if base else 0.0
+        words = [say("compared.step", base=base, new=new, delta=step.delta, share=share)]
+        if step.shift is not None:
+            p = "<0.0001" if step.shift.p < 1e-4 else f"{step.shift.p:.2g}"
+            words.append(say("compared.interval", low=step.shift.low, high=step.shift.high, p=p))
+        elif step.verdict == "unsure":
+            words.append(say("compared.few"))
+        if comparison.computing is not None:
+            known = comparison.computing
+            words.append(say(f"compared.computing.{known.verdict}", delta=known.delta))
+        if step.visible is not None and base:
+            words.append(say("compared.visible", share=step.visible / base))
+        if comparison.operations_matched is not None:
+            words.append(say("compared.matched", share=comparison.operations_matched))
+        for word in words:
+            if line.cell_len + 2 + cell_count(word) <= width:
+                line.append(f"  {word}", style="default not bold")
+        return line
+
+    def _parts(self, width: int) -> Text:
+        """The difference of every part of the step, beside bars where there is room; they sum to that of the step."""
+        rows = [row for row in self._picture.comparison.parts if row.delta]
+        if not rows:
+            return Text(say("compared.no_parts"), style="dim", no_wrap=True, end="")
+        total = sum(row.delta for row in rows)
+        most = max(abs(row.delta) for row in rows)
+        for form, bars in (("", True), ("", False), (".short", False), (".short", None)):
+            if bars is None:  # what is left out is too small to tell in three digits
+                rows = [row for row in rows if abs(row.delta) >= 0.001 * most]
+            line = Text(no_wrap=True, end="")
+            for number, row in enumerate(rows):
+                line.append(" │ " if bars and number else "  " if number else "", style="dim")
+                line.append(say(f"compared.part.{row.part}{form}") + " ", style="dim")
+                line.append(_change(row.delta, 4 if bars else 3), style="bold" if abs(row.delta) == most else "")
+                cells = round(_BAR * abs(row.delta) / most)
+                if bars and cells:
+                    line.append(" " + "█" * cells, style=ALERT if row.delta > 0 else class_colour(OpClass.VECTOR))
+            line.append(f" = {_change(total, 4)}", style="bold")
+            if line.cell_len <= width:
+                break
+        return line
+
+    def _bars(self, width: int) -> list[Text]:
+        """Both drawn steps on one scale."""
+        picture = self._picture
+        windows = picture.drawn.windows
+        names = [f"{sign} {_step_name(each)}" for sign, each in zip("BN", windows, strict=True)]
+        ends = [f" {duration_text(each.wall)}" for each in windows]
+        left, right = max(map(cell_count, names)) + 1, max(map(cell_count, ends))
+        longest = max(max(each.wall for each in windows), 1)
+        lines = []
+        for side, window, name, end in zip(picture.comparison.sides, windows, names, ends, strict=True):
+            cells = max(round((width - left - right) * window.wall / longest), 1)
+            line = Text(name.ljust(left), style="bold", no_wrap=True, end="")
+            for kind, count in _runs(_classes(side, window, cells)):
+                line.append(_FILLS[kind] * count, style=f"not bold {class_colour(_CLASSES[kind])}")
+            line.append(end, style="not bold")
+            lines.append(line)
+        return lines
+
+
+def _change(ns: float, digits: int) -> str:
+    return f"{'+' if ns > 0 else '−' if ns < 0 else '±'}{duration_text(abs(ns), digits)}"
+
+
+def _step_name(window: StepWindow) -> str:
+    return "" if window.name is None else f"#{window.number}" if window.number is not None else window.name
+
+
+def _classes(side: Side, window: StepWindow, cells: int) -> npt.NDArray[np.int64]:
+    """What each of ``cells`` equal parts of the step was mostly spent on, as an index of the kinds of fills."""
+    if side.claims is None:
+        return np.full(cells, _KINDS.index("outside"))
+    edges = (window.start + np.arange(cells + 1) * window.wall // cells).astype(np.float64)
+    own = [np.diff(covered_before(*each, edges)) for each in (side.claims.computing, side.claims.exposed)]
+    busy = np.flatnonzero((own[0] + own[1]) > 0)
+    found = np.full(cells, _KINDS.index("idle"))
+    found[: int(busy[0]) if len(busy) else cells] = _KINDS.index("outside")
+    found[int(busy[-1]) + 1 if len(busy) else cells :] = _KINDS.index("outside")
+    half = np.diff(edges) / 2
+    found[own[1] >= half] = _KINDS.index("exposed")
+    found[own[0] >= half] = _KINDS.index("computing")
+    return found
+
+
+def _runs(kinds: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
+    """Equal neighbours together: the kind and how many cells."""
+    edges = np.concatenate(([0], np.flatnonzero(np.diff(kinds)) + 1, [len(kinds)]))
+    return [(_KINDS[int(kinds[low])], int(high - low)) for low, high in pairwise(edges.tolist()) if high > low]
