@@ -16,6 +16,7 @@ from npu_tui.analysis.findings.rules.config import ENVIRONMENT
 from npu_tui.analysis.launches.drains import Cause
 from npu_tui.analysis.overlap.rhythm import Unit
 from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.compare.partition import PARTS
 from npu_tui.gate.baseline import PLACES
 from npu_tui.gate.limits import LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES
@@ -28,7 +29,8 @@ from npu_tui.trace.message import Message
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
 from npu_tui.tui.keys.commands import COMMANDS, GROUPS
 from npu_tui.tui.keys.footer import HINTS
-from npu_tui.tui.tabs import TABS
+from npu_tui.tui.tabs import COMPARED_TABS, TABS
+from npu_tui.view.pair import Alignment, Face
 from npu_tui.view.scene import LinkShape
 from npu_tui.view.walk.explorer import _MODES
 
@@ -39,7 +41,7 @@ COMPUTED = {
     "command.": {command.id for command in COMMANDS},
     "footer.": {hint.word for hints in HINTS.values() for hint in hints},
     "group.": set(GROUPS),
-    "tab.": {f"{tab.id}{form}" for tab in TABS for form in ("", ".short")},
+    "tab.": {f"{tab.id}{form}" for tab in (*TABS, *COMPARED_TABS) for form in ("", ".short")},
     "class.": {op_class.name.lower() for op_class in OpClass},
     "shape.": {shape.name.lower() for shape in LinkShape},
     "mode.": set(_MODES),
@@ -75,6 +77,12 @@ COMPUTED = {
     "finding.environment.": {name for name, _ in ENVIRONMENT},
     "chart.": {"lead.words", "depth.words"},
     "bars.": {f"{part}{form}" for part in ("prep", "compute", "exposed", "free") for form in ("", ".short")},
+    "compared.alignment.": set(get_args(Alignment)),
+    "compared.aligned.": set(get_args(Alignment)),
+    "compared.face.": {"base", "new"},
+    "compared.shown.": set(get_args(Face)),
+    "compared.computing.": {"slower", "faster", "same", "unsure"},
+    "compared.part.": {f"{part}{form}" for part in PARTS for form in ("", ".short")},
     "gate.measure.": {*BASELINE_MEASURES, *LIMITS.values()},
     "gate.definition.": {*BASELINE_MEASURES, "tolerances"},
     "gate.differs.": {*PLACES, "selection"},
@@ -90,7 +98,7 @@ COMPUTED = {
 
 LOOSE = (
     "header.", "range.", "search.", "filter.", "links.", "command.", "report.", "not_checked.", "bars.", "chart.",
-    "communication.", "lines.", "operators.", "settings.head.", "findings.", "flag.",
+    "communication.", "lines.", "operators.", "settings.head.", "findings.", "flag.", "changes.",
 )  # fmt: skip
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
 

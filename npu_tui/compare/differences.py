@@ -150,7 +150,7 @@ def _group_words(row: GroupChange) -> dict[str, object]:
     return {
         "kernel": row.identity.type,
         "was": " + ".join(row.parts) or was.type,
-        "attributes": row.identity.shapes or "",
+        "attributes": f" {row.identity.shapes}" if row.identity.shapes else "",
         "what": _attribute(row),
         "base_count": row.base.count,
         "new_count": row.new.count,

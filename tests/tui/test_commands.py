@@ -11,7 +11,7 @@ from npu_tui.tui.keys.commands import BY_ID, COMMANDS, GROUPS, TAB_KEYS, Command
 from npu_tui.tui.keys.footer import HINTS
 from npu_tui.tui.keys.key_names import delivered
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.tabs import TABS
+from npu_tui.tui.tabs import COMPARED_TABS, TABS
 from npu_tui.view.scene import Selected
 
 STAYING = [command for command in COMMANDS if command.id != "quit"]
@@ -136,4 +136,4 @@ def test_the_readme_has_the_key_table():
 
 
 def test_every_tab_has_its_key_in_the_registry():
-    assert {(tab.id, tab.key) for tab in TABS} == set(TAB_KEYS)
+    assert {(tab.id, tab.key) for tab in (*TABS, *COMPARED_TABS)} == set(TAB_KEYS)

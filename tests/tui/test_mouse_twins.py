@@ -13,7 +13,7 @@ from textual import events
 from npu_tui.strings import say
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.flags import Flag
-from npu_tui.tui.keys.commands import TAB_KEYS
+from npu_tui.tui.tabs import TABS
 from npu_tui.tui.widgets.panel import Rows, TabLine
 
 Act = Callable[[Driver], Awaitable[None]]
@@ -230,7 +230,7 @@ async def test_mouse_and_keys_do_the_same(session, monkeypatch, twin: Twin):
 async def test_a_click_on_the_name_of_a_tab_opens_it_as_its_key_does(session):
     async with opened(session) as driver:
         await driver.run("tab_search")
-        for tab, key in TAB_KEYS:
+        for tab, key in ((each.id, each.key) for each in TABS):
             shown = str(driver.main.query_one(TabLine).render())
             name = next(word for form in (tab, f"{tab}.short") if (word := f" {key} {say(f'tab.{form}')}") in shown)
             await driver.pilot.click(TabLine, offset=(shown.index(name) + 1, 0))

@@ -110,20 +110,20 @@ TEXTS: dict[str, str] = {
     "compare.skipped.short_kernels": "20 µs 以下的 kernel：profiler level 不同",
     "compare.skipped.host_times": "Host 上的 Python 时间：采集调用栈会拖慢其中一侧",
     "diff.incomparable": "这两份 profile 无法比较",
-    "diff.new": "新增 kernel {kernel} {attributes}：每个 step {new_count:mean_count} 次 × {new_median:time}",
-    "diff.gone": "kernel {kernel} {attributes} 消失：原先每个 step {base_count:mean_count} 次 × {base_median:time}",
+    "diff.new": "新增 kernel {kernel}{attributes}：每个 step {new_count:mean_count} 次 × {new_median:time}",
+    "diff.gone": "kernel {kernel}{attributes} 消失：原先每个 step {base_count:mean_count} 次 × {base_median:time}",
     "diff.slower": (
-        "{kernel} {attributes} 变慢：每次 {base_median:time} → {new_median:time}，每个 step {new_count:mean_count} 次"
+        "{kernel}{attributes} 变慢：每次 {base_median:time} → {new_median:time}，每个 step {new_count:mean_count} 次"
     ),
     "diff.faster": (
-        "{kernel} {attributes} 变快：每次 {base_median:time} → {new_median:time}，每个 step {new_count:mean_count} 次"
+        "{kernel}{attributes} 变快：每次 {base_median:time} → {new_median:time}，每个 step {new_count:mean_count} 次"
     ),
     "diff.more": (
-        "{kernel} {attributes} 的次数变多：每个 step {base_count:mean_count} → {new_count:mean_count} 次，每"
+        "{kernel}{attributes} 的次数变多：每个 step {base_count:mean_count} → {new_count:mean_count} 次，每"
         "次 {new_median:time}"
     ),
     "diff.fewer": (
-        "{kernel} {attributes} 的次数变少：每个 step {base_count:mean_count} → {new_count:mean_count} 次，每"
+        "{kernel}{attributes} 的次数变少：每个 step {base_count:mean_count} → {new_count:mean_count} 次，每"
         "次 {base_median:time}"
     ),
     "diff.changed": (
@@ -137,7 +137,7 @@ TEXTS: dict[str, str] = {
     "diff.attribute.core": "核，{base} → {new}",
     "diff.line": "{file}:{line} {function} 下发变晚：设备每个 step 损失 {base:time} → {new:time}",
     "diff.line_earlier": "{file}:{line} {function} 下发变早：设备每个 step 损失 {base:time} → {new:time}",
-    "diff.sync_added": "新增 {count} 次 Host 同步（{operation}）：每个 step 设备空闲 {delta:change}",
+    "diff.sync_added": "新增 {count:次|次} Host 同步（{operation}）：每个 step 设备空闲 {delta:change}",
     "diff.sync_added.advice": "把值留在设备上，或每 N 个 step 读取一次。",
     "diff.late_rank": (
         "{group} 的第 {ordinal} 个 {type} 等待的是 rank {new_peer}，而不是 rank {base_peer}：{base_wait:time}"

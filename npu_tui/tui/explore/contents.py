@@ -14,12 +14,8 @@ from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.explore.finder import Finder
 from npu_tui.tui.session import Session
-<<<<<<< HEAD
-from npu_tui.tui.tabs import TABS
-from npu_tui.tui.tabs.lines import LinesTab
-=======
 from npu_tui.tui.tabs import COMPARED_TABS, TABS
->>>>>>> fc8c0ab (Two profiles are compared on screen: base above new under one ruler, with the lag, the changes and marks by shape)
+from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.tab import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.view.scene import Selected
@@ -60,15 +56,11 @@ class Contents:
         self._finder = finder
         self._panel = panel
         self._compute = compute
-<<<<<<< HEAD
-        self._tabs: dict[str, Tab] = {tab.id: tab() for tab in TABS}
-        self._lines = cast(LinesTab, self._tabs["lines"])
-=======
         tabs = TABS if session.picture is None else (*COMPARED_TABS, *TABS)
         self._tabs: dict[str, Tab] = {tab.id: tab() for tab in tabs}
         self._walked = "findings" if session.picture is None else "changes"
         """The tab whose rows are gone through one by one."""
->>>>>>> fc8c0ab (Two profiles are compared on screen: base above new under one ruler, with the lag, the changes and marks by shape)
+        self._lines = cast(LinesTab, self._tabs["lines"])
         self._filled: tuple[object, ...] | None = None
         self.computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
@@ -179,22 +171,16 @@ class Contents:
             self._explorer.select(Selected(place.trace, place.slice))
         elif place.lane is not None:
             self._explorer.go_to_lane(place.trace, place.lane)
-<<<<<<< HEAD
-        start, end = (self._session.scene.to_scene(place.trace, when) for when in (place.start, place.end))
-        self._explorer.show(start, end, _MARGIN)
+        start, end = self._times(place)
+        low, high = start, end
+        if place.twin is not None:
+            other = self._times(place.twin)
+            low, high = min(start, other[0]), max(end, other[1])
+        self._explorer.show(low, high, _MARGIN if self._session.picture is None else _CONTEXT)
         if place.marked:
             self._explorer.set_range(start, end)
         else:
             self._explorer.go_to(start)
-=======
-        start, end = self._times(place)
-        if place.twin is not None:
-            other = self._times(place.twin)
-            self._explorer.show(min(start, other[0]), max(end, other[1]), _CONTEXT)
-        else:
-            self._explorer.show(start, end, _MARGIN if self._session.picture is None else _CONTEXT)
-        self._explorer.set_range(start, end)
->>>>>>> fc8c0ab (Two profiles are compared on screen: base above new under one ruler, with the lag, the changes and marks by shape)
 
     def _times(self, place: Stretch) -> tuple[int, int]:
         """Start and end of a stretch on the scene's clock."""

@@ -27,7 +27,7 @@ TAB_KEYS = (
     ("search", "8"),
     ("memory", "9"),
     ("summary", "r"),
-    ("changes", "C"),
+    ("changes", "F"),
 )
 """The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
 

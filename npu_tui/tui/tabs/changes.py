@@ -24,7 +24,7 @@ class ChangesTab(Tab):
     """A row per change; Enter shows its place on both sides, Space tells all about it."""
 
     id = "changes"
-    key = "C"
+    key = "F"
 
     def depends_on(self, now: Context) -> object:
         """The steps that are drawn."""
