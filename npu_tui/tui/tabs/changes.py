@@ -80,7 +80,7 @@ def _row(picture: Picture, change: Difference, number: int | None, step: float) 
     )
     values = (number, change.delta, None if change.delta is None else abs(change.delta), change.p, title)
     places = tuple(filter(None, (_stretch(each) for each in picture.places(change))))
-    return Row(cells, places, values, told=partial(_told, picture, change), minor=not places)
+    return Row(cells, places, values, told=partial(_told, picture, change), minor=not places or number is None)
 
 
 def _brief(change: Difference) -> Message:
