@@ -81,12 +81,12 @@ class PanelScreen(KeyScreen):
 
     # --- tabs
 
-    def _press_tab(self, tab: str) -> None:
+    def _press_tab(self, tab: str) -> str | None:
         """Open ``tab``; where it is open, give it the focus; where it has that, let it show the next thing it can."""
         if self._panel.is_open(tab) and not self._panel.has_focus_within:
             self._panel.focus_content()
-        else:
-            self.contents.press_tab(tab)
+            return None
+        return self.contents.press_tab(tab)
 
     def _press_view(self, view: str) -> None:
         """Show ``view`` of the tab of code lines; where it is on show, give it the focus."""

@@ -121,7 +121,7 @@ def _stretch(place: BothPlaces) -> Stretch | None:
     own, other = (sides[NEW], sides[BASE]) if sides[NEW] is not None else (sides[BASE], None)
     if own is None:
         return None
-    return Stretch(own.start, own.end, own.trace, own.lane, own.slice, told, other)
+    return Stretch(own.start, own.end, own.trace, own.lane, own.slice, told, twin=other)
 
 
 def _length(place: BothPlaces, side: int) -> str:

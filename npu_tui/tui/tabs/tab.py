@@ -81,6 +81,8 @@ class Stretch:
     slice: int | None = None
     words: str = ""
     marked: bool = True
+    twin: Stretch | None = None
+    """The same on the other side of a comparison: both are shown."""
 
 
 Place = Selected | Stretch
