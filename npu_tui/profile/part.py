@@ -13,6 +13,7 @@ from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.analysis.overlap.steps import Step, StepSums
+from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.thresholds import Thresholds
@@ -27,6 +28,7 @@ from npu_tui.analysis.work.memory import Memory
 from npu_tui.analysis.work.operators import OperatorSum, operators
 from npu_tui.analysis.work.transfers import Preprocessing, Transfer
 from npu_tui.profile.selection import Selection
+from npu_tui.profile.step_table import step_sums
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
@@ -56,6 +58,9 @@ class Kernels:
             own &= np.array([each == core for each in self.core], np.bool_)
         items: I64 = self.item[own]
         return items
+
+
+_NO_DEVICE = DevicePart(None, None, None, None, None)
 
 
 class ProfilePart:
@@ -112,7 +117,7 @@ class ProfilePart:
 
     def replay_of(self, device: DevicePart) -> Replay | None:
         """The model of the whole run of ``device``, one of ``Profile.devices``, and its host."""
-        return next(found for own, found in self.profile.replays if own is device)
+        return next((found for own, found in self.profile.replays if own is device), None)
 
     @once
     def collectives(self) -> list[Collective]:
@@ -130,7 +135,17 @@ class ProfilePart:
         """The findings of all devices that did anything. Raises ``InputError`` as ``planes`` does."""
         from npu_tui.analysis.findings.find import find  # no rule is needed for the first picture
 
-        return find([each for each in self.facts if each.has("overlap")])
+        return find([each for each in self.facts if each.has("overlap")] or self._of_tables)
+
+    @property
+    def _of_tables(self) -> list[Facts]:
+        """What the rules read where there are tables and no trace."""
+        return [] if len(self.trace.slices) or self.profile.companions is None else [Facts(_NO_DEVICE, self)]
+
+    @property
+    def table_sums(self) -> Overlap:
+        """The sums of step_trace_time.csv."""
+        return step_sums(self.profile.table_steps)
 
     @once
     def step_sums(self) -> list[tuple[Step, list[StepSums]]]:

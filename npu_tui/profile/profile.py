@@ -38,6 +38,7 @@ from npu_tui.profile.kernels import kernels_of
 from npu_tui.profile.memory import memory_of
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
+from npu_tui.profile.step_table import StepRow, step_rows
 from npu_tui.profile.tables import Tables
 from npu_tui.profile.transfers import preprocessing_of, transfers_of
 from npu_tui.trace.model import Trace
@@ -171,6 +172,11 @@ class Profile:
     def preprocessing(self) -> list[Preprocessing]:
         """The rows of data_preprocess.csv."""
         return preprocessing_of(self.tables)
+
+    @once
+    def table_steps(self) -> list[StepRow]:
+        """The steps as step_trace_time.csv has them."""
+        return step_rows(self.tables)
 
     @once
     def profiler_level(self) -> int | None:

@@ -15,6 +15,7 @@ from npu_tui.profile.selection import Selection
 from npu_tui.report.parts.device_part import communication_part, dispatch_part, operator_part, overlap_part
 from npu_tui.report.parts.files_part import cross_check_part, kernel_group_part, memory_part
 from npu_tui.report.parts.findings_part import findings_part
+from npu_tui.report.parts.from_tables import with_tables
 from npu_tui.report.parts.not_checked import not_checked
 from npu_tui.report.schema import (
     ApiRow,
@@ -60,6 +61,8 @@ def report(part: ProfilePart) -> Report:
         not_checked=[],
         health=_health(profile),
     )
+    if not len(trace.slices):
+        found = with_tables(found, profile)
     unapplied = [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
     return structs.replace(found, not_checked=not_checked(profile, found) + unapplied)
 

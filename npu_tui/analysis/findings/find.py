@@ -98,7 +98,12 @@ def _verdict(findings: list[Finding], drafts: dict[str, Message | None], facts: 
         ]
         return (lines[0], *(message("finding.verdict.then", line=line) for line in lines[1:]))
     if not facts.has("overlap"):
-        return (message("finding.verdict.no_device"),)
+        sums = facts.sums
+        if not sums.total:
+            return (message("finding.verdict.no_device"),)
+        parts = {"compute": sums.computing, "exposed": sums.not_overlapped, "free": sums.free}
+        shares = {name: sums.ratio(part) for name, part in parts.items()}
+        return (message("finding.verdict.tables", total=sums.total, **shares),)
     return (
         message(
             "finding.verdict.healthy",

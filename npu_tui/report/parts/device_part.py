@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
@@ -32,15 +34,15 @@ def overlap_part(parts: list[DevicePart], selection: Selection) -> OverlapPart:
     measured = [part for part in parts if part.lanes is not None]
     rows = [_overlap_row(part, selection) for part in measured]
     if not rows:
-        return _overlap_object(dict.fromkeys(_OVERLAP_SUMS))
+        return overlap_object(dict.fromkeys(_OVERLAP_SUMS))
     total: dict[str, float | None] = {}
     for key in _OVERLAP_SUMS:
         values = [row[key] for row in rows]
         total[key] = None if None in values else sum(value for value in values if value is not None)
     if len(rows) == 1:
-        return _overlap_object(total)
-    devices = [_overlap_object(row, part.device) for part, row in zip(measured, rows, strict=True)]
-    return structs.replace(_overlap_object(total), devices=devices)
+        return overlap_object(total)
+    devices = [overlap_object(row, part.device) for part, row in zip(measured, rows, strict=True)]
+    return structs.replace(overlap_object(total), devices=devices)
 
 
 _OVERLAP_SUMS = ("total", "computing", "communication", "not_overlapped", "free", "late", "side", "unlinked")
@@ -54,7 +56,8 @@ def _overlap_row(part: DevicePart, selection: Selection) -> dict[str, float | No
     return dict(zip(_OVERLAP_SUMS, values, strict=True))
 
 
-def _overlap_object(sums: dict[str, float | None], device: int | UnsetType | None = UNSET) -> OverlapPart:
+def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | None = UNSET) -> OverlapPart:
+    """The part of the report for ``sums`` in ns, by total, computing, communication, not_overlapped and free."""
     communication, exposed = sums["communication"], sums["not_overlapped"]
     return OverlapPart(
         device=device,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "finding.verdict.tables": "Of {total:time} by step_trace_time.csv the device computes {compute:share}, communicates alone {exposed:share} and is free {free:share}; without a trace nothing tells why.",
     "finding.block_dim.title": "Block Dim leaves {share:share} of the core time unused in {count:kernel|kernels}",
     "finding.block_dim.detail": (
         "Their blocks do not fill the last round of the cores: {time:time} of kernel time in idle cores, most of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "finding.verdict.tables": "据 step_trace_time.csv，{total:time} 中设备计算 {compute:share}，仅通信 {exposed:share}，空闲 {free:share}；没有 trace，无法得知原因。",
     "finding.block_dim.title": "Block Dim 使 {count:count} 个 kernel 的核时间有 {share:share} 闲置",
     "finding.block_dim.detail": "最后一轮的 block 占不满所有核：相当于 {time:time} 的 kernel 时间在闲置的核上，主要在 {kernels:and}。",
     "finding.block_dim.place": "Block Dim {dim}",

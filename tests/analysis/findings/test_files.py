@@ -51,7 +51,7 @@ def test_blocks_that_do_not_fill_the_cores() -> None:
 def test_cores_by_cycles() -> None:
     cycles = {"aicore_time(us)": "100.0", "aic_total_cycles": str(100 * 1800 * 20)}
     rows = [kernel(**cycles), kernel(**{**cycles, "Block_Dim": "40"}), kernel(**{**cycles, "Block_Dim": "30"})]
-    draft = said("KERNEL.CORES", rows)
+    draft = said("KERNEL.CORES", rows, Thresholds(block_dim_share=0.05))
     assert draft is not None
     assert draft.title.args["share"] == pytest.approx(0.25 / 3)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from npu_tui.analysis.overlap.steps import Step
+from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.thresholds import Thresholds
@@ -108,6 +109,11 @@ class Shared(Protocol):
     @property
     def preprocessing(self) -> Sequence[Preprocessing]:
         """The rows of data_preprocess.csv."""
+        ...
+
+    @property
+    def table_sums(self) -> Overlap:
+        """The sums of step_trace_time.csv."""
         ...
 
     def replay_of(self, device: DevicePart) -> Replay | None:

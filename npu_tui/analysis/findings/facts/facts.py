@@ -134,9 +134,8 @@ class Facts:
 
     @once
     def sums(self) -> Overlap:
-        """Computing, communication and free time of the window."""
-        assert self.part.lanes is not None
-        return self.part.lanes.sums(self.window)
+        """Computing, communication and free time of the window, without a trace those of step_trace_time.csv."""
+        return self._shared.table_sums if self.part.lanes is None else self.part.lanes.sums(self.window)
 
     @property
     def total(self) -> int:

@@ -304,7 +304,7 @@ RULES = (
     Rule(
         "DTYPE",
         "compute",
-        ("device", "overlap", "kernel_details"),
+        ("kernel_details",),
         dtype,
         ("float_share",),
         ("operator tuning guide 0-28", "20-step tuning checklist 2-18"),
@@ -312,7 +312,7 @@ RULES = (
     Rule(
         "MEM.BW",
         "compute",
-        ("device", "overlap", "kernel_details", "pmu"),
+        ("pmu",),
         memory_bound,
         ("mte2_cube", "mte2_vector", "mte2_share"),
         ("operator tuning guide 0-05", "msprof-analyze advisor: AI Core performance"),
