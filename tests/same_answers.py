@@ -46,6 +46,7 @@ UNLIKE = (
     "trace.events",  # a database has no metadata events
     "health.events",
     "cross_check[",  # a database has no tables of the profiler to compare with
+    "files[",  # other files lie there
     "findings[KERNEL.BOUND]",  # it reads OP State, which a database before schema 1.1 does not keep
 )
 """Fields that no database can answer as a text does."""
@@ -58,6 +59,7 @@ UNLIKE_AT_LEVEL_0 = (
     "layers[CANN].slices",
     "apis[",
     "not_checked[",
+    "findings[OP.FORMAT]",  # nor does it have the formats of tensors
 )
 """At level 0 a text leaves the calls of CANN out, and with them what is told of them."""
 

@@ -20,6 +20,8 @@ from npu_tui.compare.partition import PARTS
 from npu_tui.gate.baseline import PLACES
 from npu_tui.gate.limits import LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES
+from npu_tui.ingest.companions.reading import State
+from npu_tui.profile.files import FILES
 from npu_tui.report.explain import ADVICE
 from npu_tui.report.pages.tables import _COLUMNS
 from npu_tui.report.schema import SourceKind
@@ -65,6 +67,9 @@ COMPUTED = {
     "finding.bound.": {"dispatch", "compute", "communication"},
     "finding.pipes.title.": {"mac", "mte2", "vec", "none"},
     "finding.unit.": {"step", *get_args(Unit)},
+    "summary.tells.": set(FILES),
+    "summary.makes.": set(FILES),
+    "summary.state.": set(get_args(State)),
     "finding.stage.": {"python", "cann", "host"},
     "finding.stage.title.": {"python", "cann"},
     "finding.stage.detail.": {"python", "cann"},

@@ -34,6 +34,7 @@ from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.schemas import KERNELS
 from npu_tui.ingest.source.find import Source
 from npu_tui.profile.beside import beside_of
+from npu_tui.profile.files import FileState, file_states
 from npu_tui.profile.kernels import kernels_of
 from npu_tui.profile.memory import memory_of
 from npu_tui.profile.part import ProfilePart
@@ -172,6 +173,11 @@ class Profile:
     def preprocessing(self) -> list[Preprocessing]:
         """The rows of data_preprocess.csv."""
         return preprocessing_of(self.tables)
+
+    @once
+    def files(self) -> list[FileState]:
+        """What became of every file that may lie beside the trace; empty where there is no folder."""
+        return file_states(self.companions, self.tables)
 
     @once
     def table_steps(self) -> list[StepRow]:

@@ -247,6 +247,20 @@ class MemoryPart(Struct, frozen=True, kw_only=True):
     never_released_bytes: int
 
 
+class FileRow(Struct, frozen=True, kw_only=True):
+    """A file that may lie beside the trace: ``state`` is missing, empty, cut_off, unreadable or read.
+
+    ``problems`` tell what of it is lost; ``setting`` makes the profiler write it.
+    """
+
+    name: str
+    state: str
+    rows: int | None
+    problems: list[str]
+    tells: str
+    setting: str
+
+
 class CrossCheckRow(Struct, frozen=True, kw_only=True):
     """Our figures against one file of the profiler: its rows, those we have, figures compared, rows that differ."""
 
@@ -404,6 +418,7 @@ class Report(Struct, frozen=True, kw_only=True):
     kernel_groups: list[KernelGroupRow] = []
     memory: MemoryPart | None = None
     cross_check: list[CrossCheckRow] = []
+    files: list[FileRow] = []
     communication: list[CollectiveRow]
     apis: list[ApiRow]
     host_operators: list[HostOperatorRow]

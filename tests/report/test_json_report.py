@@ -144,7 +144,8 @@ def test_text(name: str) -> None:
     part = part_of(load(FIXTURES / OPENED[name]))
     text, opened = text_report(report(part)), answers(part.trace)
     assert opened["source"]["path"] in text
-    assert all(reason["reason"] in text for reason in opened["not_checked"])
+    told = " ".join(text.split())
+    assert all(reason["reason"] in told for reason in opened["not_checked"])
     assert "None" not in text
 
 
@@ -180,6 +181,7 @@ def test_level0(real: Sample) -> None:
     assert all(row["arrivals"] is None and row["wait_us"] is None for row in found["communication"])
     unknown = {"communication.planes", "apis", "dispatch.drains.cause", "operators.core"}
     unjudged = {"COMM.LINK", "COMM.STRAGGLER", "MEM.ALLOC", "MEM.BW", "OP.COMPILE"}
+    unjudged |= {"COMM.PACKETS", "COMM.BANDWIDTH", "DATA.PREPROCESS", "KERNEL.PIPE", "MEM.L2", "MEM.VECTOR", "MFU"}
     assert {each["id"] for each in found["not_checked"]} == unknown | unjudged
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from npu_tui.ingest.companions.documents import Document, read_document
 from npu_tui.ingest.companions.reading import Reading, find_file
 from npu_tui.ingest.companions.schema import Schema
@@ -81,19 +79,29 @@ class Companions:
         return self.document_state(name).value
 
     @property
-    def profiler_info(self) -> dict[str, Any]:
-        """The content of ``profiler_info_<rank>.json`` one directory up, empty without one."""
+    def info_state(self) -> Document:
+        """``profiler_info_<rank>.json`` one directory up, with what became of it."""
         try:
             names = sorted(self.folder.resolve().parent.iterdir())
         except OSError:
-            return {}
-        found = next((_document(file) for file in names if _INFO.fullmatch(file.name)), None)
+            return Document("missing")
+        return next((read_document(file) for file in names if _INFO.fullmatch(file.name)), Document("missing"))
+
+    @property
+    def profiler_info(self) -> dict[str, Any]:
+        """The content of ``profiler_info_<rank>.json``, empty without one."""
+        found = self.info_state.value
         return found if isinstance(found, dict) else {}
 
     @property
+    def metadata_state(self) -> Document:
+        """``profiler_metadata.json`` one directory up, with what became of it."""
+        return read_document(self.folder.resolve().parent / "profiler_metadata.json")
+
+    @property
     def metadata(self) -> Any:
-        """The content of ``profiler_metadata.json`` one directory up, None without one."""
-        return _document(self.folder.resolve().parent / "profiler_metadata.json")
+        """The content of ``profiler_metadata.json``, None without one."""
+        return self.metadata_state.value
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -121,10 +129,3 @@ class Companions:
 def _cell(cells: list[str], at: int) -> str | None:
     text = cells[at].strip() if 0 <= at < len(cells) else ""
     return None if text in _MISSING else text
-
-
-def _document(file: Path) -> Any:
-    try:
-        return orjson.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return None

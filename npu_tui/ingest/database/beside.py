@@ -110,11 +110,12 @@ class DatabaseCompanions(Companions):
         return Companions.document_state(self, name)
 
     @property
-    def metadata(self) -> Any:
+    def metadata_state(self) -> Document:
         """Groups and environment: of ``profiler_metadata.json``, else those that the database keeps."""
         # A class with slots has no bare super() inside a property.
-        found = Companions.metadata.fget(self)  # type: ignore[attr-defined]
-        return found if found is not None else _with_tables(self.path, _metadata)
+        found: Document = Companions.metadata_state.fget(self)  # type: ignore[attr-defined]
+        held = _with_tables(self.path, _metadata) if found.value is None else None
+        return found if held is None else Document("read", held)
 
     def _rows_of(self, name: str) -> list[Cells] | None:
         """The rows of ``name`` where a database has a table for them, read once."""

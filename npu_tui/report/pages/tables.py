@@ -11,6 +11,7 @@ from npu_tui.report.schema import (
     CodeLineRow,
     CollectiveRow,
     CrossCheckRow,
+    FileRow,
     FindingRow,
     MemoryPeakRow,
     OperatorRow,
@@ -90,6 +91,7 @@ def data_tables(report: Report) -> list[Table]:
         _table("operators", _rows(_operator, report.operators)),
         _table("memory", _rows(_peak, report.memory.peaks if report.memory is not None else [])),
         _table("cross_check", _rows(_check, report.cross_check)),
+        _table("files", _rows(_file, report.files)),
         _table("communication", _rows(_collective, longest)),
     ]
     return [table for table in tables if table.rows]
@@ -108,6 +110,7 @@ _COLUMNS = {
     "operators": ("type", "core", "count", "total", "share", "average", "longest"),
     "memory": ("component", "amount", "peak", "at"),
     "cross_check": ("file", "rows", "matched", "figures", "differing"),
+    "files": ("file", "state", "rows", "tells", "setting"),
     "communication": ("name", "elapsed", "waited", "peer", "size", "bandwidth"),
 }
 _WORDS = {
@@ -123,6 +126,9 @@ _WORDS = {
     "component",
     "amount",
     "file",
+    "state",
+    "tells",
+    "setting",
 }
 """Columns that hold no numbers."""
 
@@ -200,6 +206,16 @@ def _peak(each: MemoryPeakRow) -> list[Cell]:
 def _check(each: CrossCheckRow) -> list[Cell]:
     counts = (each.rows, each.matched, each.figures, each.differing)
     return [Cell(each.file), *map(_count, counts)]
+
+
+def _file(each: FileRow) -> list[Cell]:
+    return [
+        Cell(each.name),
+        Cell(say(f"summary.state.{each.state}")),
+        Cell("" if each.rows is None else count_text(each.rows), each.rows),
+        Cell(each.tells),
+        Cell(each.setting),
+    ]
 
 
 def _collective(each: CollectiveRow) -> list[Cell]:

@@ -9,6 +9,7 @@ from npu_tui.report.schema import (
     CollectiveRow,
     CrossCheckRow,
     DispatchPart,
+    FileRow,
     HealthPart,
     MemoryPart,
     NotChecked,
@@ -41,6 +42,7 @@ def text_report(report: Report) -> str:
     lines += _section("operators", _rows("operators.row", [_operator(each) for each in report.operators]))
     lines += _section("memory", _memory(report.memory))
     lines += _section("cross_check", _rows("cross_check.row", [_cross_check(each) for each in report.cross_check]))
+    lines += _section("files", _files(report.files))
     longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
     lines += _section("communication", _rows("communication.row", [_collective(each) for each in longest]))
     lines += _section("not_checked", _not_checked(report.not_checked))
@@ -213,6 +215,19 @@ def _memory(memory: MemoryPart | None) -> list[str]:
     if memory.allocations:
         lines.append(say("report.memory.kept", count=memory.never_released, size=memory.never_released_bytes))
     return lines
+
+
+def _files(files: list[FileRow]) -> list[str]:
+    """What became of the files that are not whole, and which ones are missing where any is there."""
+    if all(each.state == "missing" or each.rows is None for each in files):
+        return []
+    lines = [
+        say("report.files.row", name=each.name, state=say(f"summary.state.{each.state}"), said=each.tells)
+        for each in files
+        if each.state not in ("missing", "read")
+    ]
+    missing = [each.name for each in files if each.state == "missing"]
+    return [*lines, *(wrapped(say("report.files.missing", names=missing), _WIDTH, rest="  ") if missing else [])]
 
 
 def _cross_check(each: CrossCheckRow) -> dict[str, object]:

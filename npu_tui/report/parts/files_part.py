@@ -6,8 +6,10 @@ from npu_tui.analysis.work.cross_check import Check
 from npu_tui.analysis.work.kernel_groups import kernel_groups
 from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.analysis.work.memory import Memory
-from npu_tui.report.schema import CrossCheckRow, KernelGroupRow, MemoryPart, MemoryPeakRow
+from npu_tui.profile.files import FileState
+from npu_tui.report.schema import CrossCheckRow, FileRow, KernelGroupRow, MemoryPart, MemoryPeakRow
 from npu_tui.report.values import text, us
+from npu_tui.strings import say, words
 
 
 def kernel_group_part(table: KernelTable) -> list[KernelGroupRow]:
@@ -57,6 +59,21 @@ def memory_part(memory: Memory) -> MemoryPart | None:
         never_released=len(kept),
         never_released_bytes=int(memory.allocations.size[kept].sum()),
     )
+
+
+def file_part(files: list[FileState]) -> list[FileRow]:
+    """A row per file that may be there."""
+    return [
+        FileRow(
+            name=each.name,
+            state=each.state,
+            rows=each.rows,
+            problems=[text(words(problem)) for problem in each.problems],
+            tells=say(f"summary.tells.{each.name}"),
+            setting=say(f"summary.makes.{each.name}"),
+        )
+        for each in files
+    ]
 
 
 def cross_check_part(checks: list[Check]) -> list[CrossCheckRow]:

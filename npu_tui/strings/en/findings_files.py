@@ -49,6 +49,7 @@ TEXTS: dict[str, str] = {
         "{count:transfer|transfers} over {transport} at {speed:.1f} GB/s, below {least:.1f} ({time:time}), "
         "{contended} of them during a matrix product"
     ),
+    "finding.slow_link.place": "{size:size} over {transport} at {speed:.1f} GB/s",
     "finding.preprocess.title": "Preprocessing of data takes {time:time}, most of it in {name}",
     "finding.preprocess.detail": "{count:row|rows} of data_preprocess.csv: {names:and}.",
     "finding.preprocess.place": "preprocessing",

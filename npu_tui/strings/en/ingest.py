@@ -76,6 +76,7 @@ TEXTS: dict[str, str] = {
     "companion.missing": "{name}: not there",
     "companion.empty": "{name}: no rows",
     "companion.cut_off": "{name}: cut off, {rows:count} whole rows read",
+    "companion.cut_short": "{name}: cut off, what comes before is read",
     "companion.unreadable": "{name}: not readable ({why})",
     "companion.not_numbers": "{name}: {count:count} cells of {column} are not numbers",
     "cache.too_large": "it takes {needed} MB, and {variable} allows {most} MB for all copies",

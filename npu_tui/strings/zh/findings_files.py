@@ -40,6 +40,7 @@ TEXTS: dict[str, str] = {
         "{count:count} 次 {transport} 传输为 {speed:.1f} GB/s，低于 "
         "{least:.1f}（{time:time}），其中 {contended} 次与矩阵乘同时进行"
     ),
+    "finding.slow_link.place": "{transport} 传输 {size:size}，{speed:.1f} GB/s",
     "finding.preprocess.title": "数据预处理耗时 {time:time}，主要在 {name}",
     "finding.preprocess.detail": "data_preprocess.csv 共 {count:count} 行：{names:and}。",
     "finding.preprocess.place": "数据预处理",

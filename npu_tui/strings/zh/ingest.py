@@ -76,6 +76,7 @@ TEXTS: dict[str, str] = {
     "companion.missing": "{name}：文件不存在",
     "companion.empty": "{name}：没有数据行",
     "companion.cut_off": "{name}：文件被截断，已读取 {rows:count} 个完整的行",
+    "companion.cut_short": "{name}：被截断，已读取截断处之前的内容",
     "companion.unreadable": "{name}：无法读取（{why}）",
     "companion.not_numbers": "{name}：{column} 列有 {count:count} 个单元格不是数字",
     "cache.too_large": "需要 {needed} MB，而 {variable} 允许全部缓存共 {most} MB",

@@ -9,10 +9,11 @@ from rich.text import Text
 
 from npu_tui import __version__
 from npu_tui.analysis.overlap.step_spread import step_spread
+from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.work.cross_check import Check, Difference
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
-from npu_tui.strings import knows, say
+from npu_tui.strings import knows, say, words
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text, share_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
@@ -24,13 +25,7 @@ _BAR = 24
 _MOST_STEPS = 400
 _LONGEST = 90
 _MOST_DIFFERENCES = 5
-
-FILES = (
-    "kernel_details.csv", "op_statistic.csv", "api_statistic.csv", "operator_details.csv", "step_trace_time.csv",
-    "memory_record.csv", "operator_memory.csv", "npu_module_mem.csv", "l2_cache.csv", "communication.json",
-    "communication_matrix.json", "data_preprocess.csv", "nic.csv", "roce.csv", "pcie.csv", "hccs.csv",
-)  # fmt: skip
-"""What may lie beside a trace; ``summary.tells.<file>`` says what it tells, ``summary.makes.<file>`` what makes it."""
+_PARTS = ("computing", "communication", "not_overlapped", "free")
 
 
 class SummaryTab(ComputedTab):
@@ -77,6 +72,8 @@ def _line(section: str, item: str, value: Text | str = "", more: str = "", place
 def _head(profile: Profile) -> str:
     trace = profile.trace
     level = profile.profiler_level
+    if not len(trace.slices):
+        return say("summary.no_trace", kernels=len(profile.kernel_table))
     return say(
         "summary.head",
         rank=say("report.unknown") if trace.rank is None else trace.rank,
@@ -91,21 +88,19 @@ def _steps(index: int, part: ProfilePart) -> list[Row]:
     """How each step was spent, and how their lengths spread."""
     rows, lengths = [], []
     trace = part.trace
+    if not len(trace.slices):
+        return [_split(_name(each.number), each.overlap) for each in part.profile.table_steps]
     for step, sums in part.step_sums:
         if not sums or step.window is None:
             continue
-        times = [sum(getattr(each.overlap, name) for each in sums) for name in ("computing", "not_overlapped", "free")]
-        whole = sum(times)
-        length = int(trace.slices.end[step.item] - trace.slices.start[step.item]) if step.item >= 0 else whole
+        whole = Overlap(
+            None, *(sum(getattr(each.overlap, part) for each in sums) for part in _PARTS)
+        )  # fmt: skip
+        length = int(trace.slices.end[step.item] - trace.slices.start[step.item]) if step.item >= 0 else whole.total
         lengths.append(length)
-        cells = [round(_BAR * time / whole) if whole else 0 for time in times]
-        split = Text("█" * cells[0] + "▒" * cells[1] + "░" * cells[2])
-        shares = [share_text(time / whole) if whole else "" for time in times]
-        more = say("summary.split", compute=shares[0], exposed=shares[1], free=shares[2])
         start, end = (0, trace.end) if step.item < 0 else _times(part, step.item)
-        value = Text(f"{duration_text(length):>9} ").append_text(split)
         name = step.name or say("report.steps.none")
-        rows.append(_line("steps", name, value, more, (Stretch(start, end, index, words=name),)))
+        rows.append(_split(name, whole, length, (Stretch(start, end, index, words=name),)))
     found = step_spread(np.array(lengths, np.int64))
     if found is None or len(lengths) < 2:
         return rows
@@ -113,8 +108,23 @@ def _steps(index: int, part: ProfilePart) -> list[Row]:
         cells_ = rows[row].cells
         rows[row] = Row((*cells_[:3], say("summary.warm_up", more=str(cells_[3]))), rows[row].places)
     curve = spark(lengths[:_MOST_STEPS])
-    words = say("summary.percentiles", p50=found.p50, p90=found.p90, p99=found.p99, warm=found.warm_up)
-    return [_line("steps", say("summary.all", count=len(lengths)), curve[:_LONGEST], words), *rows[:_MOST_STEPS]]
+    percentiles = say("summary.percentiles", p50=found.p50, p90=found.p90, p99=found.p99, warm=found.warm_up)
+    return [_line("steps", say("summary.all", count=len(lengths)), curve[:_LONGEST], percentiles), *rows[:_MOST_STEPS]]
+
+
+def _name(number: int | None) -> str:
+    return say("report.steps.none") if number is None else f"ProfilerStep#{number}"
+
+
+def _split(name: str, sums: Overlap, length: int | None = None, places: tuple[Place, ...] = ()) -> Row:
+    """A step with a bar of how it was spent; ``length`` (ns) is that on the host, else the time of the device."""
+    times, whole = (sums.computing, sums.not_overlapped, sums.free), sums.total
+    cells = [round(_BAR * time / whole) if whole else 0 for time in times]
+    shares = [share_text(time / whole) if whole else "" for time in times]
+    more = say("summary.split", compute=shares[0], exposed=shares[1], free=shares[2])
+    value = Text(f"{duration_text(whole if length is None else length):>9} ")
+    value.append("█" * cells[0] + "▒" * cells[1] + "░" * cells[2])
+    return _line("steps", name, value, more, places)
 
 
 def _times(part: ProfilePart, item: int) -> tuple[int, int]:
@@ -144,17 +154,18 @@ def _settings(profile: Profile) -> list[Row]:
 
 
 def _files(profile: Profile) -> list[Row]:
-    """Every file that may lie beside a trace: whether it is there, what it tells, which setting makes it."""
-    companions = profile.companions
+    """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it."""
     rows = []
-    for name in FILES:
-        there = companions is not None and (companions.folder / name).exists()
-        tells = say(f"summary.tells.{name}")
-        if there:
-            rows.append(_line("file", name, say("summary.there"), tells))
-        else:
-            makes = say("summary.makes", tells=tells, setting=say(f"summary.makes.{name}"))
-            rows.append(_line("file", name, Text(say("summary.missing"), style="dim"), makes))
+    for each in profile.files:
+        tells = say(f"summary.tells.{each.name}")
+        word = say(f"summary.state.{each.state}")
+        if each.state == "missing":
+            makes = say("summary.makes", tells=tells, setting=say(f"summary.makes.{each.name}"))
+            rows.append(_line("file", each.name, Text(word, style="dim"), makes))
+            continue
+        value = word if not each.rows else say("summary.rows", state=word, count=each.rows)
+        problems = [words(problem).removeprefix(f"{each.name}: ") for problem in each.problems]
+        rows.append(_line("file", each.name, value, "; ".join([*problems, tells])))
     return rows
 
 

@@ -12,7 +12,7 @@ from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.work.transfers import Preprocessing, Transfer
-from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
 _TRANSPORTS = {"SDMA": ("SDMA", "HCCS", "PCIE", "SIO"), "RDMA": ("RDMA", "ROCE")}
@@ -60,7 +60,7 @@ def packets(facts: Facts) -> Draft | None:
         if len(problems) == 1
         else message("finding.link.titles", count=len(problems)),
         sentences(*(message("finding.link.sentence", text=said) for said, _, _ in problems)),
-        tuple(_place(facts, each, said) for said, _, own in problems for each in _longest(own)),
+        tuple(_place(facts, each) for _, _, own in problems for each in _longest(own)),
         tuple(text for _, advice, _ in problems for text in advice),
     )
 
@@ -99,7 +99,7 @@ def bandwidth(facts: Facts) -> Draft | None:
         if len(found) == 1
         else message("finding.link.titles", count=len(found)),
         sentences(*(message("finding.link.sentence", text=said) for said, _, _ in found)),
-        tuple(_place(facts, each, said) for said, own, _ in found for each in _longest(own)),
+        tuple(_place(facts, each) for _, own, _ in found for each in _longest(own)),
         advise("contention") if contended else advise("slow_link"),
         confidence="medium",
     )
@@ -121,7 +121,8 @@ def _longest(own: list[Transfer]) -> list[Transfer]:
     return sorted(sorted(own, key=lambda each: -each.time)[:5], key=lambda each: each.start)
 
 
-def _place(facts: Facts, each: Transfer, note: Said) -> Evidence:
+def _place(facts: Facts, each: Transfer) -> Evidence:
+    note = message("finding.slow_link.place", size=round(each.size), transport=each.transport, speed=each.speed or 0.0)
     if each.item >= 0:
         return facts.place(each.item, note)
     return Evidence(each.start, each.end, None, brief(each.name), note)
