@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npu_tui.commands.parser import Parser
-from npu_tui.commands.profile_options import add_profile, part_of
+from npu_tui.commands.profile_options import add_profile, opened_profile, part_of
+from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import drop_output, write
 from npu_tui.strings import ENGLISH, say, speak, speaking
+
+if TYPE_CHECKING:
+    from npu_tui.gate.checks import Check
+    from npu_tui.profile.profile import Profile
 
 PASSED, FAILED = 0, 1
 
@@ -36,10 +42,11 @@ def run(words: list[str]) -> int:
             key = "gate.bad_share" if option in SHARED else "gate.bad_time"
             parser.error(say(key, option=f"--{option.replace('_', '-')}", text=text))
         limits.append(limit)
-    tolerances = _tolerances(parser, options.tolerance)
+    tolerances = _tolerances(parser, options.tolerance, options.against is not None)
     only, ignore = _ids(parser, options.only), _ids(parser, options.ignore)
-    _refuse_useless(parser, options)
-    if not (limits or options.fail_on or options.baseline or options.write_baseline):
+    severity, verdicts = _failing(parser, options)
+    _refuse_useless(parser, options, severity)
+    if not (limits or severity or options.baseline or options.write_baseline or options.against):
         parser.error(say("gate.nothing"))
 
     from npu_tui.gate.answer import Answer, answer_object, answer_text
@@ -54,13 +61,15 @@ def run(words: list[str]) -> int:
     found, incomplete = report(part), unread(part.trace.health.skipped)
     measured = measures(found, incomplete)
     checks = trace_checks(found) + limit_checks(measured, limits)
-    checks += finding_checks(found, options.fail_on, only, ignore, incomplete)
+    checks += finding_checks(found, severity, only, ignore, incomplete)
+    if options.against:
+        checks += _against(part.profile, options, tolerances, verdicts)
     notes = []
     if base is not None:
         checks += baseline_checks(measured, base, tolerances)
         notes += differences(found, base)
     rules = sum(each.id.isupper() for each in found.not_checked)
-    if options.fail_on and rules and not only:
+    if severity and rules and not only:
         notes.append(say("gate.not_checked", count=rules))
     answer = Answer(options.path, checks, notes, options.allow_unmeasured)
     if options.write_baseline:
@@ -89,7 +98,8 @@ def _parser() -> Parser:
     parser.add_argument("--max-lost", metavar="LIMIT", help=say("gate.max_lost"))
     parser.add_argument("--max-exposed-communication", metavar="LIMIT", help=say("gate.max_exposed_communication"))
     parser.add_argument("--max-step", metavar="TIME", help=say("gate.max_step"))
-    parser.add_argument("--fail-on", choices=("high", "medium", "low"), help=say("gate.fail_on"))
+    parser.add_argument("--fail-on", metavar="WHAT", help=say("gate.fail_on"))
+    parser.add_argument("--against", metavar="BASE", help=say("gate.against"))
     parser.add_argument("--only", action="append", default=[], metavar="IDS", help=say("gate.only"))
     parser.add_argument("--ignore", action="append", default=[], metavar="IDS", help=say("gate.ignore"))
     parser.add_argument("--baseline", metavar="FILE", help=say("gate.baseline_option"))
@@ -100,22 +110,58 @@ def _parser() -> Parser:
     return parser
 
 
-def _refuse_useless(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+def _failing(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[str | None, list[str]]:
+    """The least severity of findings and the verdicts of a comparison that fail."""
+    from npu_tui.gate.against import VERDICTS
+    from npu_tui.gate.checks import SEVERITIES
+
+    named = [each.strip() for each in (options.fail_on or "").split(",") if each.strip()]
+    graves = [each for each in named if each in SEVERITIES]
+    verdicts = [each for each in named if each in VERDICTS]
+    if options.fail_on is not None and (len(graves) + len(verdicts) != len(named) or not named or len(graves) > 1):
+        parser.error(say("gate.bad_fail_on", text=options.fail_on))
+    if verdicts and options.against is None:
+        parser.error(say("gate.useless", option=f"--fail-on {verdicts[0]}", other="--against"))
+    return graves[0] if graves else None, verdicts or list(VERDICTS)
+
+
+def _against(
+    profile: Profile, options: argparse.Namespace, tolerances: dict[str, float], verdicts: list[str]
+) -> list[Check]:
+    """The checks of ``profile`` against the one that ``options`` name."""
+    from npu_tui.compare.comparison import Comparison, Tolerance
+    from npu_tui.compare.side import Side
+    from npu_tui.gate.against import JUDGED, against_checks
+
+    thresholds = thresholds_of(options.config)
+    base = opened_profile(options.against, not options.no_cache, thresholds, options.source)
+    known = {name: tolerances[name] for name in JUDGED if name in tolerances}
+    return against_checks(Comparison(Side(base), Side(profile), Tolerance(**known)), tolerances, verdicts)
+
+
+def _refuse_useless(parser: argparse.ArgumentParser, options: argparse.Namespace, severity: str | None) -> None:
     """An option that changes nothing is a gate that does not do what its writer thinks."""
     for option in ("only", "ignore"):
-        if getattr(options, option) and not options.fail_on:
+        if getattr(options, option) and not severity:
             parser.error(say("gate.useless", option=f"--{option}", other="--fail-on"))
     if options.only and not set(_ids(parser, options.only)) - set(_ids(parser, options.ignore)):
         parser.error(say("gate.only_ignored"))
-    if options.tolerance and not (options.baseline or options.write_baseline):
+    if options.against and (options.range or options.step is not None):
+        parser.error(say("gate.against_part"))
+    if options.tolerance and not (options.baseline or options.write_baseline or options.against):
         parser.error(say("gate.useless", option="--tolerance", other="--baseline"))
 
 
-def _tolerances(parser: argparse.ArgumentParser, texts: list[str]) -> dict[str, float]:
-    """The tolerance of every measure that is given one; a later word counts, and one measure goes before all."""
+def _tolerances(parser: argparse.ArgumentParser, texts: list[str], against: bool) -> dict[str, float]:
+    """The tolerance of every measure that is given one; a later word counts, and one measure goes before all.
+
+    With ``against`` the parts of a step are measures too; a tolerance for all is one of the step and its computing.
+    """
+    from npu_tui.gate.against import AGAINST_MEASURES, JUDGED
     from npu_tui.gate.limits import parse_share
     from npu_tui.gate.measures import BASELINE_MEASURES
 
+    names = tuple(dict.fromkeys((*BASELINE_MEASURES, *(AGAINST_MEASURES if against else ()))))
     every: dict[str, float] = {}
     single: dict[str, float] = {}
     for text in texts:
@@ -123,13 +169,13 @@ def _tolerances(parser: argparse.ArgumentParser, texts: list[str]) -> dict[str, 
         share = parse_share(value)
         if share is None:
             parser.error(say("gate.bad_tolerance", text=text))
-        if sign and name not in BASELINE_MEASURES:
-            words = say("gate.bad_measure", name=name, names=", ".join(BASELINE_MEASURES))
-            parser.error(words + _nearest(name, BASELINE_MEASURES))
+        if sign and name not in names:
+            words = say("gate.bad_measure", name=name, names=", ".join(names))
+            parser.error(words + _nearest(name, names))
         if sign:
             single[name] = share
         else:
-            every = dict.fromkeys(BASELINE_MEASURES, share)
+            every = dict.fromkeys((*BASELINE_MEASURES, *(JUDGED if against else ())), share)
     return every | single
 
 

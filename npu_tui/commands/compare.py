@@ -74,6 +74,11 @@ def run(words: list[str]) -> int:
         import msgspec
 
         write(msgspec.json.encode(found) + b"\n")
+    elif options.format == "html":
+        from npu_tui.compare.drawing.picture import Picture
+        from npu_tui.report.compared.html import html_comparison
+
+        write(html_comparison(found, Picture(comparison)))
     elif options.format == "markdown":
         from npu_tui.report.compared.markdown import markdown_comparison
 
@@ -94,7 +99,7 @@ def _parser() -> Parser:
     parser = Parser(prog="npu-tui compare", description=say("compare.description"), epilog=say("compare.epilog"))
     parser.add_argument("base", metavar="BASE", help=say("compare.base"))
     parser.add_argument("new", metavar="NEW", help=say("compare.new"))
-    parser.add_argument("--format", choices=("text", "markdown", "json"), help=say("compare.format"))
+    parser.add_argument("--format", choices=("text", "markdown", "json", "html"), help=say("compare.format"))
     parser.add_argument("--step", metavar="N", help=say("compare.step"))
     parser.add_argument("--tolerance", metavar="SHARE", help=say("compare.tolerance"))
     parser.add_argument("--fail-on", metavar="VERDICTS", help=say("compare.fail_on"))

@@ -29,6 +29,8 @@ _CAUSES_OF_LINES = ("DIFF.SYNC.ADDED", "DIFF.COMPILE")
 _COMPILE = "aclopCompileAndExecute"
 _FREQUENCY = "AI Core Freq"
 _FREQUENCY_SHARE = 0.02
+_MEMORY_SHARE, _MEMORY_LEAST = 0.02, 16 * 2**20
+"""Share of the base, and bytes, from which another peak of memory is a finding."""
 _MOST_EVIDENCE = 5
 _KERNEL_IDS = {
     "new": "DIFF.KERNEL.NEW",
@@ -42,7 +44,7 @@ _KERNEL_IDS = {
 }
 IDS = (
     "DIFF.STEP", *_KERNEL_IDS.values(), "DIFF.LINE", "DIFF.SYNC.ADDED", "DIFF.COMM.EXPOSED", "DIFF.COMM.LATE_RANK",
-    "DIFF.COMM.BANDWIDTH", "DIFF.COMPILE", "DIFF.FREQ", "DIFF.CONFIG", "DIFF.INCOMPARABLE",
+    "DIFF.COMM.BANDWIDTH", "DIFF.COMPILE", "DIFF.MEMORY", "DIFF.FREQ", "DIFF.CONFIG", "DIFF.INCOMPARABLE",
 )  # fmt: skip
 """All findings of a comparison."""
 
@@ -94,7 +96,9 @@ def differences(comparison: Comparison) -> list[Difference]:
     cause = max(causes, key=lambda each: each.delta or 0, default=None)
     found += _lines(comparison, wall, cause.id if cause else None)
     found.sort(key=lambda each: -abs(each.delta or 0))
-    return [*found, *_frequency(comparison), *_configuration(comparison), *_step(comparison)]
+    return [
+        *found, *_memory(comparison), *_frequency(comparison), *_configuration(comparison), *_step(comparison),
+    ]  # fmt: skip
 
 
 def _severity(delta: float, wall: float) -> Severity:
@@ -326,6 +330,26 @@ def _named(side: Side, part: str) -> I64:
     for each in side.windows:
         inside |= (slices.start[found] >= each.host_start) & (slices.start[found] < each.end)
     return found[inside]
+
+
+def _memory(comparison: Comparison) -> Iterator[Difference]:
+    """The most that the framework's allocator held and reserved, where both profiles tell it."""
+    for amount in ("allocated", "reserved"):
+        curves = [side.profile.memory.curve(amount) for side in comparison.sides]
+        if curves[0] is None or curves[1] is None:
+            continue
+        (base_time, base), (new_time, new) = curves[0].peak, curves[1].peak
+        if abs(new - base) < max(_MEMORY_SHARE * base, _MEMORY_LEAST):
+            continue
+        yield Difference(
+            "DIFF.MEMORY",
+            "memory",
+            "low" if new > base else "info",
+            message(f"diff.memory.{amount}", base=base, new=new, share=(new - base) / base if base else 0.0),
+            None,
+            (Place("base", base_time, base_time, None, amount), Place("new", new_time, new_time, None, amount)),
+        )
+        return  # what is reserved follows what is allocated
 
 
 def _frequency(comparison: Comparison) -> Iterator[Difference]:

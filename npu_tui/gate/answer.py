@@ -72,6 +72,17 @@ def answer_text(answer: Answer) -> str:
     return "\n".join(map(printable, lines)) + "\n"
 
 
+def _compared(check: Check) -> str:
+    name = say("gate.against.step") if check.id == "step" else say(f"compare.part.{check.id}")
+    if check.value_us is None or check.base_us is None:
+        return say("gate.finding.without", id=name, why=check.text)
+    change = say("gate.new") if check.change is None else f"{check.change:+.1%}"
+    return say(
+        "gate.against.line", name=name, base=time_text(check.base_us), value=time_text(check.value_us), change=change,
+        tolerance=share_text(check.tolerance or 0.0), verdict=check.text,
+    )  # fmt: skip
+
+
 _ORDER = ("fail", "not_measured", "pass")
 
 
@@ -81,6 +92,8 @@ def _line(check: Check) -> str:
             return say("gate.finding.without", id=check.id, why=check.text)
         gain = "" if not check.value_us else say("gate.finding.gain", gain=time_text(check.value_us))
         return say("gate.finding", id=check.id, severity=say(f"severity.{check.severity}"), title=check.text, gain=gain)
+    if check.kind == "compared":
+        return _compared(check)
     name = say(f"gate.measure.{check.id}")
     if check.status == "not_measured":
         why = check.text or say("report.unknown")

@@ -18,7 +18,7 @@ from npu_tui.strings import say
 SEVERITIES = ("high", "medium", "low")
 """What ``--fail-on`` takes, the gravest first; a finding that only informs fails nothing."""
 
-Kind = Literal["limit", "baseline", "finding", "trace"]
+Kind = Literal["limit", "baseline", "compared", "finding", "trace"]
 Status = Literal["pass", "fail", "not_measured"]
 
 

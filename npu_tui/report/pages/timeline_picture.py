@@ -12,6 +12,7 @@ from npu_tui.view.cells.ansi import Encoder, Run
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.palette import DARK, LIGHT, Palette
 from npu_tui.view.frame.painter import Painter, gutter_width, lanes_top
+from npu_tui.view.scene import Scene
 from npu_tui.view.walk.explorer import Explorer
 
 _COLUMNS = 150
@@ -25,17 +26,27 @@ def timeline_pictures(part: ProfilePart) -> tuple[str, str]:
     """
     scene = make_scene([part.profile])
     scene.findings = [finding_marks(part.findings.findings)]
-    explorer = Explorer(scene, _COLUMNS - gutter_width(_COLUMNS), _MOST_ROWS)
+    explorer = explorer_of(scene)
     if part.selection != WHOLE_TRACE:
         low, high = explorer.home_bounds()
         window = part.window
         explorer.show(max(window.start, low), min(window.end, high))
+    return explorer_pictures(explorer)
+
+
+def explorer_of(scene: Scene) -> Explorer:
+    """``scene`` as wide and high as a picture."""
+    return Explorer(scene, _COLUMNS - gutter_width(_COLUMNS), _MOST_ROWS)
+
+
+def explorer_pictures(explorer: Explorer) -> tuple[str, str]:
+    """The SVG of what ``explorer`` looks at, light and dark, at most 60 rows."""
     explorer.state.cursor = -1  # a picture has no place that somebody looks at
     explorer.state.focus = -1
     explorer.state.link_mode = "off"
     rows = max(min(len(explorer.rows), _MOST_ROWS), 1)
     height = rows + lanes_top(rows)
-    grid = Painter(scene).compose(explorer.rows, explorer.state, _COLUMNS, height).grid
+    grid = Painter(explorer.scene).compose(explorer.rows, explorer.state, _COLUMNS, height).grid
     light, dark = (_drawn(grid, palette) for palette in (LIGHT, DARK))
     return light, dark
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.widgets import Static
 
+from npu_tui.compare.comparison import PartChange
 from npu_tui.compare.drawing.picture import Picture
 from npu_tui.compare.side import Side
 from npu_tui.compare.steps import StepWindow
@@ -147,20 +148,13 @@ class ComparedHead:
         rows = [row for row in self._picture.comparison.parts if row.delta]
         if not rows:
             return Text(say("compared.no_parts"), style="dim", no_wrap=True, end="")
-        total = sum(row.delta for row in rows)
-        most = max(abs(row.delta) for row in rows)
-        for form, bars in (("", True), ("", False), (".short", False), (".short", None)):
-            if bars is None:  # what is left out is too small to tell in three digits
-                rows = [row for row in rows if abs(row.delta) >= 0.001 * most]
-            line = Text(no_wrap=True, end="")
-            for number, row in enumerate(rows):
-                line.append(" │ " if bars and number else "  " if number else "", style="dim")
-                line.append(say(f"compared.part.{row.part}{form}") + " ", style="dim")
-                line.append(_change(row.delta, 4 if bars else 3), style="bold" if abs(row.delta) == most else "")
-                cells = round(_BAR * abs(row.delta) / most)
-                if bars and cells:
-                    line.append(" " + "█" * cells, style=ALERT if row.delta > 0 else class_colour(OpClass.VECTOR))
-            line.append(f" = {_change(total, 4)}", style="bold")
+        for form, bars in (("", True), ("", False), (".short", False)):
+            line = _waterfall(rows, form, bars)
+            if line.cell_len <= width:
+                return line
+        order = sorted(rows, key=lambda row: -abs(row.delta))
+        for kept in range(len(rows) - 1, 0, -1):
+            line = _waterfall([row for row in rows if row in order[:kept]], ".short", False, sum_of=rows)
             if line.cell_len <= width:
                 break
         return line
@@ -182,6 +176,24 @@ class ComparedHead:
             line.append(end, style="not bold")
             lines.append(line)
         return lines
+
+
+def _waterfall(shown: list[PartChange], form: str, bars: bool, sum_of: list[PartChange] | None = None) -> Text:
+    """The parts ``shown``, what the others of ``sum_of`` make together, and the sum."""
+    total = sum(row.delta for row in sum_of or shown)
+    most = max(abs(row.delta) for row in shown)
+    rest = total - sum(row.delta for row in shown)
+    parts = [(say(f"compared.part.{row.part}{form}"), row.delta) for row in shown]
+    line = Text(no_wrap=True, end="")
+    for number, (name, delta) in enumerate([*parts, (say("compared.part.others"), rest)] if sum_of else parts):
+        line.append(" │ " if bars and number else "  " if number else "", style="dim")
+        line.append(f"{name} ", style="dim")
+        line.append(_change(delta, 4 if bars else 3), style="bold" if abs(delta) == most else "")
+        cells = round(_BAR * abs(delta) / most)
+        if bars and cells:
+            line.append(" " + "█" * cells, style=ALERT if delta > 0 else class_colour(OpClass.VECTOR))
+    line.append(f" = {_change(total, 4)}", style="bold")
+    return line
 
 
 def _change(ns: float, digits: int) -> str:

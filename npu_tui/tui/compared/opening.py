@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.drawing.picture import Picture
+from npu_tui.compare.drawing.scene import compared_scene
 from npu_tui.profile.profile import Profile
-from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.session import Session
 
 
 def compared_session(compare: Callable[[Sequence[Profile]], Comparison], profiles: Sequence[Profile]) -> Session:
-    """The session of two profiles, compared as ``compare`` says; the starts of their steps lie on one another."""
-    session, picture = make_session(profiles), Picture(compare(profiles))
-    scene = session.scene
-    scene.pair = picture.pair
-    scene.offsets = scene.pair.offsets
-    scene.findings = picture.marks()
-    return Session(profiles, scene, picture=picture)
+    """The session of two profiles, compared as ``compare`` says."""
+    picture = Picture(compare(profiles))
+    return Session(profiles, compared_scene(picture), picture=picture)

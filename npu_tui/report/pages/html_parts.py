@@ -1,0 +1,85 @@
+"""What the pages of reports are made of: one HTML file that needs nothing else, no network, no script but its own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from html import escape
+
+from npu_tui.report.pages.html_style import SCRIPT, STYLE
+from npu_tui.report.pages.tables import Cell, Table
+from npu_tui.strings import language, say
+from npu_tui.trace.text import brief, printable
+
+_ROWS = 500
+_LONGEST = 4_000
+
+
+def page(title: str, body: Iterable[str]) -> str:
+    """The page called ``title``; ``body`` are its lines of HTML."""
+    parts = [
+        "<!DOCTYPE html>",
+        f'<html lang="{language()}">',
+        "<head>",
+        '<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{text(title)}</title>",
+        f"<style>{STYLE}</style>",
+        "</head>",
+        "<body>",
+        f"<h1>{text(title)}</h1>",
+        *body,
+        f"<script>{SCRIPT}</script>",
+        "</body>",
+        "</html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _policy() -> str:
+    """What the page may load and run: its own style and, known by its digest, its own script."""
+    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def text(words: str) -> str:
+    """``words`` as it stands, with nothing in it that the page would obey."""
+    return escape(brief(words, _LONGEST))
+
+
+def listed(tag: str, lines: list[str]) -> list[str]:
+    """``lines`` as a list of the kind ``tag``; nothing without one."""
+    return [f"<{tag}>", *(f"<li>{text(line)}</li>" for line in lines), f"</{tag}>"] if lines else []
+
+
+def table_part(table: Table, sortable: bool = True) -> list[str]:
+    """A heading and the first rows of ``table``."""
+    heads = "".join(
+        f'<th scope="col"{_number(numeric)}>{text(column)}</th>'
+        for column, numeric in zip(table.columns, table.numeric, strict=True)
+    )
+    rows = [
+        f"<tr>{''.join(_cell(cell, numeric) for cell, numeric in zip(row, table.numeric, strict=True))}</tr>"
+        for row in table.rows[:_ROWS]
+    ]
+    kind = ' class="sortable"' if sortable and len(rows) > 1 else ""
+    hidden = len(table.rows) - len(rows)
+    return [
+        f'<h2 id="{table.id}">{printable(table.title)}</h2>',
+        f'<div class="scroll"><table{kind}><thead><tr>{heads}</tr></thead><tbody>',
+        *rows,
+        "</tbody></table></div>",
+        *([f'<p class="faint">{say("report.more", count=hidden)}</p>'] if hidden > 0 else []),
+    ]
+
+
+def _number(numeric: bool) -> str:
+    return ' class="number"' if numeric else ""
+
+
+def _cell(cell: Cell, numeric: bool) -> str:
+    sort = "" if cell.sort is None else f' data-sort="{cell.sort:.15g}"'
+    kind = _number(numeric) or (' class="name"' if cell.name else "")
+    return f"<td{kind}{sort}>{text(cell.text)}</td>"
