@@ -17,6 +17,7 @@ _COMMANDS = {
     "screenshot": "screenshot:run",
     "check": "check:run",
     "compare": "compare:run",
+    "ranks": "ranks:run",
     "whatif": "whatif:run",
     "settings": "settings:run",
     "explain": "explain:run",

@@ -17,10 +17,10 @@ def beside_of(companions: Companions | None) -> Beside:
     for group in ("common_config", "experimental_config"):
         values = config.get(group) if isinstance(config, dict) else None
         settings.update(values if isinstance(values, dict) else {})
-    return Beside(settings, _environment(companions), companions.ranks, _groups(companions))
+    return Beside(settings, _environment(companions), companions.ranks, groups_of(companions))
 
 
-def _groups(companions: Companions) -> dict[str, tuple[int, ...]]:
+def groups_of(companions: Companions) -> dict[str, tuple[int, ...]]:
     """The ranks of every group that profiler_metadata.json names; a malformed entry is left out."""
     document: Any = companions.metadata
     values = document.get("parallel_group_info") if isinstance(document, dict) else None

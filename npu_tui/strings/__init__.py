@@ -55,6 +55,7 @@ ROOMS = (
     "help",
     "idle",
     "ingest",
+    "job",
     "keymap",
     "notes",
     "opening",

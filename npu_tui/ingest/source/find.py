@@ -112,6 +112,27 @@ def find_source(path: Path, form: Form | None = None) -> Source:
     raise InputError(_nothing_in(path, form))
 
 
+def find_sources(path: Path) -> list[Source]:
+    """Every profile at ``path`` or below it, by path: of each its trace, or its tables where it has no trace.
+
+    Raises ``InputError`` if nothing is there or it cannot be read.
+    """
+    try:
+        if not path.is_dir():
+            return [find_source(path)]
+        found = [_source(files[0], files[0], files) for files in _traces_in(path) or _traces_below(path, None)]
+        held = {source.folder for source in found}
+        for profile in (path, *_folders(path)):
+            tables = _tables_in(profile)
+            if tables is not None and tables not in held:
+                found.append(Source(profile, tables, (), _rank_of(tables / _OUTPUT), "companions"))
+    except OSError as error:
+        raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
+    if not found:
+        raise InputError(_nothing_in(path, None))
+    return sorted(found, key=lambda source: source.path)
+
+
 def _tables_below(path: Path) -> list[Path]:
     """The profiles in ``path`` that hold tables and no trace."""
     try:

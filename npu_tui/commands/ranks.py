@@ -1,0 +1,45 @@
+"""``npu-tui ranks``: a folder of profiles as one job."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from npu_tui.commands.parser import Parser
+from npu_tui.commands.profile_options import refuse_terminal
+from npu_tui.commands.streams import DONE, write
+from npu_tui.strings import ENGLISH, say, speak
+
+
+def run(words: list[str]) -> int:
+    """Print the report about the job that ``words`` name; returns the exit code.
+
+    Raises ``InputError`` where there is no profile, ``OSError`` of stdout.
+    """
+    parser = Parser(prog="npu-tui ranks", description=say("job.description"), epilog=say("job.epilog"))
+    parser.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("job.path"))
+    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("job.format"))
+    parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
+    options = parser.parse_args(words)
+    refuse_terminal(parser, options.path)
+    if options.format == "json":
+        speak(ENGLISH)
+    from npu_tui.job.opening import open_job
+    from npu_tui.report.job.build import job_report
+
+    found = job_report(open_job(Path(options.path), options.traces, _told if sys.stderr.isatty() else None))
+    if options.format == "json":
+        import msgspec
+
+        write(msgspec.json.encode(found) + b"\n")
+    else:
+        from npu_tui.report.job.text import job_text
+
+        write(job_text(found))
+    return DONE
+
+
+def _told(done: int, count: int) -> None:
+    """The ranks read so far, on one line that goes away."""
+    end = "\r" if done < count else "\r\x1b[K"
+    print(say("job.reading", done=done, count=count), end=end, file=sys.stderr, flush=True)

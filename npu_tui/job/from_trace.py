@@ -1,0 +1,79 @@
+"""What a trace tells of its rank: calls, notifies between ranks, and when peers that are not on disk came."""
+
+from __future__ import annotations
+
+from npu_tui.analysis.work.communication import NO_RANK, plane_tasks
+from npu_tui.job.model import Call, Notify, Seen
+from npu_tui.job.reading import call_name
+from npu_tui.profile.profile import Profile
+
+_ARGS = ("notify_id", "src rank", "dst rank")
+_NOTIFIES = ("Notify_Wait", "Notify_Record", "Notify Wait", "Notify Record")
+_NO_NOTIFY = (1 << 64) - 1
+"""What msprof writes for a task without a notify."""
+
+_ALREADY_THERE = 20
+"""ns: a wait that is no longer only says that the peer had come before (reference: ranks, section 3)."""
+
+
+def calls_of(profile: Profile) -> list[Call]:
+    """Every collective of the trace, ns since 1970."""
+    trace = profile.trace
+    found = []
+    for each in profile.whole.collectives:
+        name = trace.names[trace.slices.name[each.item]]
+        start, end = int(trace.slices.start[each.item]), int(trace.slices.end[each.item])
+        kind, suffix, ordinal = call_name(name)
+        step = next(
+            (step for step in profile.steps if step.window and step.window.start <= start < step.window.end), None
+        )
+        number = "" if step is None else str(step.number if step.number is not None else step.name)
+        found.append(Call(suffix, kind, name, number, ordinal, trace.start_ns + start, trace.start_ns + end))
+    return found
+
+
+def notifies_of(profile: Profile, rank: int) -> list[Notify]:
+    """Every record for a peer and every wait for one inside a collective; ranks are those of the job's only group.
+
+    Raises ``InputError`` if the file is gone or has changed.
+    """
+    trace = profile.trace
+    tasks = plane_tasks(trace)
+    names = [trace.names[code] for code in trace.slices.name[tasks].tolist()]
+    kept = [number for number, name in enumerate(names) if name in _NOTIFIES]
+    items = tasks[kept]
+    if not len(items):
+        return []
+    ids, _, peers = trace.args.many(trace.slices.event[items], _ARGS)
+    calls = [each.item for each in profile.whole.collectives]
+    spans = [(int(trace.slices.start[call]), int(trace.slices.end[call]), call) for call in calls]
+    found = []
+    for number, item, key, peer in zip(kept, items.tolist(), ids, peers, strict=True):
+        start, end = int(trace.slices.start[item]), int(trace.slices.end[item])
+        own = next((call for low, high, call in spans if low <= start and end <= high), None)
+        notify = _whole(key)
+        if own is None or notify is None or type(peer) is not int or peer in (NO_RANK, rank) or peer < 0:
+            continue
+        name = trace.names[trace.slices.name[own]]
+        found.append(Notify("Wait" in names[number], peer, name, notify, trace.start_ns + start, trace.start_ns + end))
+    return found
+
+
+def _whole(value: object) -> int | None:
+    """The id that a text or a number is; None for none."""
+    if isinstance(value, str) and value.isdecimal() and len(value) <= 20:
+        value = int(value)
+    return value if type(value) is int and 0 <= value < _NO_NOTIFY else None
+
+
+def seen_of(calls: list[Call], notifies: list[Notify]) -> list[Seen]:
+    """When the peers of each collective came: the first wait for each ends then, or they had come before."""
+    start = {call.name: call.start for call in calls}
+    first: dict[tuple[str, int], Notify] = {}
+    for each in notifies:
+        if each.waits and ((each.name, each.peer) not in first or each.start < first[each.name, each.peer].start):
+            first[each.name, each.peer] = each
+    return [
+        Seen(name, peer, each.end - start[name], each.end - each.start <= _ALREADY_THERE)
+        for (name, peer), each in first.items()
+    ]

@@ -1,0 +1,91 @@
+"""One clock for all ranks: offsets, drift, and ranks that nothing ties together."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from jobs import simulated
+
+from npu_tui.job.clock import clocks
+from npu_tui.job.meetings import meetings
+from npu_tui.job.model import Notify
+
+HOUR = 3_600 * 1_000_000_000
+
+
+def even(draw: random.Random, spread: int = 400_000):
+    """Work of 2 ms that differs from call to call."""
+    return lambda rank, step, call: 2_000_000 + draw.randrange(spread)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_offsets_of_hours_come_out_within_two_microseconds(seed: int):
+    draw = random.Random(seed)
+    offsets = [0, *(draw.randrange(-3 * HOUR, 3 * HOUR) for _ in range(7))]
+    job = simulated(8, even(draw), offset=offsets.__getitem__, seed=seed)
+    for clock, offset in zip(job.clocks, offsets, strict=True):
+        assert abs(clock.offset - offset) < 2_000
+        assert clock.low is not None
+        assert clock.high is not None
+        assert clock.low <= offset <= clock.high
+
+
+def test_drift_comes_out_within_one_part_in_a_million_over_a_minute():
+    drifts = [0.0, 20e-6, -35e-6, 5e-6]
+    job = simulated(4, even(random.Random(3)), steps=30, drift=drifts.__getitem__, pause=2_000_000_000)
+    for clock, drift in zip(job.clocks, drifts, strict=True):
+        assert abs(clock.drift - drift) < 1e-6
+    ends = [
+        [clock.to_common(call.end) for call in profile.calls]
+        for clock, profile in zip(job.clocks, job.ranks, strict=True)
+    ]
+    apart = [max(together) - min(together) for together in zip(*ends, strict=True)]
+    assert sorted(apart)[len(apart) // 2] < 50_000
+
+
+def test_notifies_both_ways_bound_a_clock_on_both_sides():
+    job = simulated(2, even(random.Random(1)), offset=lambda rank: rank * 61_370)
+    first, other = job.ranks
+    call = first.calls[0]
+    way = [
+        (first, other, 100, 61_370 + 900),  # the record of one rank, and how long after it the wait of the other ended
+        (other, first, 100, -61_370 + 1_100),
+    ]
+    notifies: dict[int, list[Notify]] = {0: [], 1: []}
+    for source, target, at, after in way:
+        start = source.calls[0].start + at
+        notifies[source.rank].append(Notify(False, target.rank, call.name, 92, start, start + 20))
+        notifies[target.rank].append(Notify(True, source.rank, call.name, 92, start, start + after))
+    ranks = [replace(profile, notifies=tuple(notifies[profile.rank])) for profile in job.ranks]
+    clock = clocks(ranks, meetings(ranks)[0])[1]
+    assert clock.method == "notify"
+    assert clock.low == 61_370 - 1_100
+    assert clock.high == 61_370 + 900
+    swapped = [replace(profile, rank=1 - profile.rank, notifies=tuple(
+        replace(each, peer=1 - each.peer) for each in profile.notifies)) for profile in reversed(ranks)]  # fmt: skip
+    mirrored = clocks(swapped, meetings(swapped)[0])[1]
+    assert mirrored.offset == -clock.offset
+
+
+def test_a_rank_that_nothing_ties_stands_alone():
+    job = simulated(3, even(random.Random(1)))
+    alone = replace(job.ranks[2], calls=tuple(replace(call, group="other") for call in job.ranks[2].calls))
+    ranks = [*job.ranks[:2], alone]
+    found = clocks(ranks, meetings(ranks)[0])
+    assert [clock.method for clock in found] == ["reference", "collective_ends", "none"]
+
+
+def test_ranks_tied_through_a_third_one_share_its_clock():
+    job = simulated(3, even(random.Random(1)), offset=lambda rank: rank * HOUR)
+    first, middle, last = job.ranks
+    pair = tuple(replace(call, group="b", start=call.start, end=call.end) for call in middle.calls)
+    ranks = [
+        first,
+        replace(middle, calls=(*middle.calls, *pair)),
+        replace(last, calls=tuple(replace(call, group="b") for call in last.calls)),
+    ]
+    found = clocks(ranks, meetings(ranks)[0])
+    assert [clock.is_tied for clock in found] == [True, True, True]
+    assert abs(found[2].offset - 2 * HOUR) < 2_000
