@@ -86,6 +86,7 @@ def memory_charts(profile: Profile) -> list[Chart]:
         return []
     own = [curve for amount in AMOUNTS if (curve := memory.curve(amount)) is not None]
     top = max((curve.peak[1] for curve in own), default=0)
+    own += [memory.gap] if memory.gap is not None else []
     found = [(say(f"chart.memory.{curve.amount}"), curve, top) for curve in own]
     if memory.process is not None:
         found.append((say("chart.memory.process"), memory.process, 0))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measured import session_of
+from beside import profile_with_files
+from measured import profile_at, session_of
 
 from npu_tui.ingest.load import load
-from npu_tui.tui.session import Session
+from npu_tui.tui.session import Session, make_session
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -36,6 +38,17 @@ def sessions() -> dict[str, Session]:
         return {**found, "two_ranks": session_of(*ranks)}
     finally:
         os.chdir(before)
+
+
+@pytest.fixture(scope="session")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """The healthy profile with all files beside its trace."""
+    found = profile_at(profile_with_files(ROOT / "fixtures" / "healthy", tmp_path_factory.mktemp("files") / "profile"))
+    assert found.source is not None
+    found.source = replace(found.source, opened=Path("profile"))  # what is shown is the same everywhere
+    found.trace.path = "profile"
+    _ = found.files, found.kernel_table, found.memory, found.whole.checks, found.link_matrix
+    return make_session([found])
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,18 @@ RANKS = {
 """The same of two traces on one clock."""
 
 
+FILES = {
+    "operators": ("6",),
+    "shapes": ("6", "6", "6"),
+    "memory": ("9",),
+    "components": ("9", "9", "9", "9", "9"),
+    "links": ("7", "7", "7"),
+    "summary": ("r",),
+    "files": ("r", "r", "r", "r"),
+}
+"""The same of a profile with all files beside its trace."""
+
+
 def compare(name: str, rows: list[str]) -> None:
     """Fail with the rows that differ from the stored ones."""
     file = FOLDER / f"{name}.txt"
@@ -76,6 +88,17 @@ async def test_two_ranks(sessions, size: tuple[int, int], view: str):
     compare(f"two_ranks_{size[0]}x{size[1]}_{view}", rows)
 
 
+@pytest.mark.parametrize("view", FILES)
+@pytest.mark.parametrize("size", SIZES[:2], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_tabs_of_files(beside, size: tuple[int, int], view: str):
+    async with opened(beside, size) as driver:
+        for keys in FILES[view]:
+            await driver.send(keys)
+            await driver.settle()
+        rows = driver.rows()
+    compare(f"files_{size[0]}x{size[1]}_{view}", rows)
+
+
 @pytest.mark.skipif(WRITING, reason="the screens are being stored")
 def test_no_stored_screen_is_left_over():
     wanted = {
@@ -84,4 +107,5 @@ def test_no_stored_screen_is_left_over():
         for columns, rows in SIZES
         for view in views
     }
+    wanted |= {f"files_{columns}x{rows}_{view}.txt" for columns, rows in SIZES[:2] for view in FILES}
     assert {file.name for file in FOLDER.iterdir()} == wanted

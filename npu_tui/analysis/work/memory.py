@@ -13,7 +13,8 @@ from npu_tui.analysis.work.kernels import Coded
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-Amount = Literal["allocated", "reserved", "active"]
+Amount = Literal["allocated", "reserved", "active", "gap"]
+"""What a curve is about; ``gap`` is reserved and not allocated, which is computed."""
 AMOUNTS: tuple[Amount, ...] = "allocated", "reserved", "active"
 
 NEVER = 2**62
@@ -105,14 +106,18 @@ class Memory:
 
     def fragmented(self) -> tuple[int, int] | None:
         """When reserved was farthest above allocated, ns, and by how much; None where one of them is unknown."""
+        gap = self.gap
+        return None if gap is None else gap.peak
+
+    @property
+    def gap(self) -> MemoryCurve | None:
+        """What is reserved and not allocated over time; None where one of them is unknown."""
         reserved, allocated = self.curve("reserved"), self.curve("allocated")
         if reserved is None or allocated is None:
             return None
         time = np.union1d(reserved.time, allocated.time)
         time = time[time >= max(reserved.time[0], allocated.time[0])]
-        gap = _held(reserved, time) - _held(allocated, time)
-        at = int(gap.argmax())
-        return int(time[at]), int(gap[at])
+        return MemoryCurve(reserved.component, "gap", time, _held(reserved, time) - _held(allocated, time))
 
 
 def _held(curve: MemoryCurve, time: I64) -> I64:

@@ -51,6 +51,7 @@ TEXTS: dict[str, str] = {
     "chart.memory.allocated": "Memory allocated",
     "chart.memory.reserved": "Memory reserved",
     "chart.memory.active": "Memory active",
+    "chart.memory.gap": "Memory not used",
     "chart.memory.process": "Memory process",
     "chart.memory.module": "Memory {name}",
     "chart.now": "at the cursor",

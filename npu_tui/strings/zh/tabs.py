@@ -43,6 +43,7 @@ TEXTS: dict[str, str] = {
     "chart.memory.allocated": "内存 已分配",
     "chart.memory.reserved": "内存 已预留",
     "chart.memory.active": "内存 活跃",
+    "chart.memory.gap": "内存已预留未分配",
     "chart.memory.process": "内存 进程",
     "chart.memory.module": "内存 {name}",
     "chart.now": "光标处",
