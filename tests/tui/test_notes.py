@@ -125,10 +125,10 @@ async def test_tables_are_copied_as_text_and_csv(session):
         await driver.run("copy_text")
         lines = driver.app.clipboard.splitlines()
         assert len(lines) == count + 1
-        assert lines[0].split() == ["start", "duration", "lane", "name"]
+        assert lines[0].split() == ["duration", "start", "lane", "name"]
         assert status(driver) == f"copied {count} rows"
         await driver.run("copy_csv")
-        assert driver.app.clipboard.splitlines()[0] == "start,duration,lane,name"
+        assert driver.app.clipboard.splitlines()[0] == "duration,start,lane,name"
 
 
 async def test_no_more_is_copied_than_terminals_take(session):

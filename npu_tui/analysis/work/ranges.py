@@ -9,29 +9,33 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.window import Window
+from npu_tui.analysis.work.call_tree import own_times
 from npu_tui.analysis.work.operators import kernel_types
+from npu_tui.analysis.work.phases import PHASES, phases
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-By = Literal["name", "type", "layer"]
+By = Literal["name", "type", "layer", "phase"]
 
 
 @dataclass(frozen=True, slots=True)
 class NameSum:
     """The slices of one name (or operator type) and layer within a range.
 
-    ``total`` adds what lies in the range, ``busy`` is the union of that; ``shortest``, ``average``, ``longest`` and
-    ``p90`` are of the slices' own durations, whole also where the range cuts them, as it does ``cut`` of them. Times
-    are in ns. ``label`` is the name or type (empty: all of the layer), ``items`` are the slices, the one that covers
-    most of the range first.
+    ``total`` adds what lies in the range, ``own`` that without what runs inside on its lane, ``busy`` is the union;
+    ``shortest``, ``average``, ``longest`` and ``p90`` are of the slices' own durations, whole also where the range cuts
+    them, as it does ``cut`` of them. Times are in ns. ``label`` is the name or type (empty: all of the layer),
+    ``items`` are the slices, the one that covers most of the range first.
     """
 
     layer: int
     label: str
     count: int
     total: int
+    own: int
     busy: int
     shortest: int
     average: float
@@ -65,27 +69,28 @@ def range_sums(
     """Every (layer, name) with a slice in ``[start, end)``, most busy time first; only on ``lanes`` if given.
 
     A slice without duration counts if it starts in the range. By ``type`` kernels are added up by operator type
-    (``compute`` is the mask over all slices that says which they are), by ``layer`` everything of a layer is one row.
+    (``compute`` is the mask over all slices that says which they are), by ``layer`` everything of a layer is one row,
+    by ``phase`` what belongs to one pass of the training step.
     """
     slices = trace.slices
     chosen = (slices.start < end) & ((slices.end > start) | ((slices.start >= start) & (slices.end == slices.start)))
     if lanes is not None:
         chosen &= np.isin(slices.lane, lanes)
-    items = np.flatnonzero(chosen)
+    items, _, alone, _ = own_times(trace, chosen, Window(start, end))
     if not len(items):
         return []
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
     labels, code = _labels(trace, items, by, compute)
     group = layer_of[slices.lane[items]] * len(labels) + code
     order = np.argsort(group, kind="stable")
-    items, group = items[order], group[order]
+    items, group, alone = items[order], group[order], alone[order]
     low, high = clipped(slices.start[items], slices.end[items], start, end)
     lasting = slices.end[items] - slices.start[items]
     firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     counts = np.diff(np.append(firsts, len(items)))
-    totals = np.add.reduceat(high - low, firsts)
+    totals, owns = np.add.reduceat(high - low, firsts), np.add.reduceat(alone, firsts)
     found = []
-    for first, count, total in zip(firsts.tolist(), counts.tolist(), totals.tolist(), strict=True):
+    for first, count, total, own_time in zip(*(each.tolist() for each in (firsts, counts, totals, owns)), strict=True):
         own = slice(first, first + count)
         begins, ends = union(low[own], high[own])
         layer, label = divmod(int(group[first]), len(labels))
@@ -96,6 +101,7 @@ def range_sums(
                 labels[label],
                 count,
                 int(total),
+                int(own_time),
                 int((ends - begins).sum()),
                 int(times.min()),
                 float(times.mean()),
@@ -113,6 +119,8 @@ def _labels(trace: Trace, items: I64, by: By, compute: Bools | None) -> tuple[li
     """Names of ``items``, or operator types of the kernels among them, and which one each has; (n,)."""
     if by == "layer":
         return [""], np.zeros(len(items), np.int64)
+    if by == "phase":
+        return list(PHASES), phases(trace, items)
     code = trace.slices.name[items].astype(np.int64)
     if by == "name" or compute is None:
         return trace.names, code

@@ -138,4 +138,13 @@ TEXTS: dict[str, str] = {
     "first.starved.short": "{press[starved_next]}: the first of {count} starved launches",
     "first.finding": "{press[finding_next]} goes to the first finding",
     "first.finding.short": "{press[finding_next]}: the first finding",
+    "range.own": "self",
+    "range.by_phase": "forward and backward",
+    "range.by_tree": "call tree of the lane",
+    "range.tree": "calls on {lane}",
+    "range.no_lane": "The cursor is on no lane: the call tree is that of a lane.",
+    "phase.forward": "forward",
+    "phase.backward": "backward",
+    "phase.optimizer": "optimizer",
+    "phase.neither": "neither",
 }

@@ -286,7 +286,7 @@ TEXTS: dict[str, str] = {
     "code.opened": "{place} opened",
     "code.failed": "{place} copied: the editor could not be started ({why})",
     "bars.whole": "{name} {time:time}:",
-    "panel.columns": "{count} more: ← →",
+    "panel.columns": "+{count} ← →",
     "panel.normal": "panel as usual",
     "panel.half": "panel: half of the screen; {press[panel_grow]} all of it",
     "panel.full": "panel: all of the screen; {press[panel_grow]} as usual",
@@ -294,4 +294,5 @@ TEXTS: dict[str, str] = {
     "filter.hint": "Enter keeps, Esc gives up",
     "filter.count": "{shown} of {count}",
     "panel.row_of": "{n} of {count}: {words}",
+    "details.same": "{count} of this name",
 }

@@ -137,4 +137,13 @@ TEXTS: dict[str, str] = {
     "first.starved.short": "{press[starved_next]}：{count} 个饥饿下发中的第一个",
     "first.finding": "{press[finding_next]} 跳到第一条诊断",
     "first.finding.short": "{press[finding_next]}：第一条诊断",
+    "range.own": "自身",
+    "range.by_phase": "前向与反向",
+    "range.by_tree": "泳道的调用树",
+    "range.tree": "{lane} 上的调用",
+    "range.no_lane": "光标不在泳道上：调用树按泳道统计。",
+    "phase.forward": "前向",
+    "phase.backward": "反向",
+    "phase.optimizer": "优化器",
+    "phase.neither": "未知",
 }

@@ -276,7 +276,7 @@ TEXTS: dict[str, str] = {
     "code.opened": "已打开 {place}",
     "code.failed": "已复制 {place}：无法启动编辑器（{why}）",
     "bars.whole": "{name} {time:time}：",
-    "panel.columns": "另有 {count} 列：← →",
+    "panel.columns": "+{count} 列 ← →",
     "panel.normal": "面板恢复原高",
     "panel.half": "面板占半屏；{press[panel_grow]} 占满",
     "panel.full": "面板占满屏幕；{press[panel_grow]} 恢复",
@@ -284,4 +284,5 @@ TEXTS: dict[str, str] = {
     "filter.hint": "Enter 保留，Esc 放弃",
     "filter.count": "{count} 行中的 {shown} 行",
     "panel.row_of": "第 {n}/{count} 行：{words}",
+    "details.same": "同名 {count} 个",
 }

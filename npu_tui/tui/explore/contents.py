@@ -25,6 +25,9 @@ _MARGIN = 0.05
 """A stretch of time is shown with this share of its length on either side."""
 _CONTEXT = 0.75
 """The same of what differs between two profiles: it is told by what stands around it."""
+_THIN = 0.02
+_AROUND = 3.0
+"""A slice thinner than this share of the view is shown with so many of its lengths on either side."""
 
 
 class Computed(Message):
@@ -154,11 +157,20 @@ class Contents:
         words = [say("panel.place", n=turn + 1, count=len(row.places))] if len(row.places) > 1 else []
         if isinstance(place, Selected):
             self._explorer.select(place)
+            if row.values:
+                self._fit_around(place)
             words.append(self._slice(place))
         else:
             self._show_stretch(place)
             words.append(place.words)
         return "   ".join(words) if any(words) else ""
+
+    def _fit_around(self, place: Selected) -> None:
+        """Show a few lengths of a slice around it, where it is a thin line or does not fit."""
+        start, end = self._session.scene.times(place)
+        span, length = self._explorer.state.viewport.span, max(end - start, 1)
+        if length < _THIN * span or length > span:
+            self._explorer.show(start, end, _AROUND)
 
     def _slice(self, place: Selected) -> str:
         trace = self._session.scene.traces[place.trace]

@@ -14,6 +14,8 @@ from npu_tui.analysis.launches.chain import Chain, chain_of
 from npu_tui.analysis.launches.code_lines import CodeLine, line_of
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.window import Window
+from npu_tui.analysis.work.distribution import distribution
+from npu_tui.analysis.work.namesakes import namesakes
 from npu_tui.analysis.work.ranges import self_time
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.profile import Profile
@@ -25,6 +27,7 @@ from npu_tui.trace.units import duration_text, exact_text, memory_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.kernel import kernel_facts
 from npu_tui.tui.tabs.links import shape_text
+from npu_tui.tui.tabs.spread import spread_words, sum_words
 from npu_tui.tui.tabs.tab import Content, Context, Tab
 from npu_tui.tui.tabs.why import idle_at, range_text, why_text
 from npu_tui.tui.terminal.theme import ALERT, class_style
@@ -171,6 +174,10 @@ def details(
         Text(printable(trace.name_of(item)), style="bold", overflow="fold"),
         _facts(trace, item, offset),
     ]
+    same = distribution(trace, namesakes(trace, item).items)
+    if same is not None and same.count > 1:
+        line = Text.assemble((say("details.same", count=f"{same.count:,}") + "   ", "dim"), overflow="fold")
+        parts.append(line.append(f"{spread_words(trace, same)}   {sum_words(same)}"))
     chain = chain_of(trace, item)
     if chain is not None and chain.holds(item):
         if chain.kernel == item:

@@ -1,61 +1,154 @@
-"""The Search tab: the hits of the last search by time."""
+"""The Search tab: the hits of the last search, the slowest first, how they spread, and by what they differ."""
 
 from __future__ import annotations
 
-import numpy as np
+from functools import partial
 
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.work.distribution import Distribution, by_code, distribution
+from npu_tui.analysis.work.phases import PHASES, phases
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text, exact_text
-from npu_tui.tui.tabs.tab import Content, Context, Row, Tab, Table
+from npu_tui.tui.keys.commands import BY_ID, keys_label
+from npu_tui.tui.hits import Hits
+from npu_tui.tui.session import Session
+from npu_tui.tui.tabs.scope import Ranked
+from npu_tui.tui.tabs.spread import spread, spread_picture, spread_words, sum_words
+from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Tab, Table
 from npu_tui.view.scene import Selected
 
+I64 = npt.NDArray[np.int64]
+
 _SHOWN_ROWS = 500
+_LONGEST_NAME = 60
+_AT_ONCE = 20_000
+_HITS = ("duration", "start", "lane", "name")
+_GROUPS = ("total", "count_heading", "p50", "p90", "max", "histogram", "what", "union")
+_VIEWS = ("hits", "names", "lanes", "steps", "phases")
 
 
 class SearchTab(Tab):
-    """One row per hit; the cursor is on the one that is selected."""
+    """One row per hit, the slowest first; its key again adds them up by name, lane, step, forward and backward."""
 
     id = "search"
     key = "8"
 
+    def __init__(self) -> None:
+        self._view = 0
+        self._made: tuple[object, Content] | None = None
+        self._listed: Hits | None = None
+
     def depends_on(self, now: Context) -> object:
-        """The search and the selection."""
-        return now.hits, now.selection
+        """The search, the view, and in the list of hits the selection."""
+        return now.hits, self._view, None if self._view else now.selection
+
+    def again(self) -> bool:
+        """Go on to the next view."""
+        self._view = (self._view + 1) % len(_VIEWS)
+        return True
 
     def count(self, now: Context) -> int:
         """The number of hits."""
         return len(now.hits.starts)
 
+    def ready(self, now: Context) -> bool:
+        """Whether they are few, or shown already."""
+        return len(now.hits) <= _AT_ONCE or (self._made is not None and self._made[0] == self.depends_on(now))
+
     def content(self, now: Context) -> Content:
-        """The hits by time; of very many the first and the longest, so that sorting by duration tells the truth."""
+        """The hits, or what they add up to."""
+        wanted = self.depends_on(now)
+        if self._made is None or self._made[0] != wanted:
+            self._made = wanted, self._content(now)
+        return self._made[1]
+
+    def _content(self, now: Context) -> Content:
         hits = now.hits
         if not len(hits):
             return say("search.none")
-        shown = _shown(now)
-        rows = [_row(now, hits.at(index)) for index in shown]
-        count = len(hits)
-        note = say("search.title", count=count, text=hits.text)
-        if len(rows) < len(hits):
-            note = say("search.more", count=count, shown=_SHOWN_ROWS)
-        headings = tuple(say(f"search.{key}") for key in ("start", "duration", "lane", "name"))
-        at = hits.index(now.selection)
-        return Table(headings, rows, note, shown.index(at) if at in shown else None)
+        view = _VIEWS[self._view]
+        then = say(f"search.by_{_VIEWS[(self._view + 1) % len(_VIEWS)]}")
+        again = say("range.again", key=keys_label(BY_ID["tab_search"]), by=then)
+        notes = [say("search.title", count=len(hits), text=hits.text), *_spread_words(now), again]
+        if view == "hits":
+            shown = _slowest(now)
+            rows = [_row(now, hits.at(index)) for index in shown]
+            if len(rows) < len(hits):
+                notes[0] = say("search.more", count=len(hits), shown=_SHOWN_ROWS)
+            at = hits.index(now.selection)
+            headings = tuple(say(f"search.{key}") for key in _HITS)
+            # A search selects a hit by itself: that is no reason to leave the slowest one.
+            fresh, self._listed = self._listed is not hits, hits
+            return Table(headings, rows, GAP.join(notes), shown.index(at) if at in shown and not fresh else None)
+        rows = [
+            row
+            for number in range(len(now.session.scene.traces))
+            for row in _groups(now.session, number, hits.items[hits.traces == number], view)
+        ]
+        return Table(tuple(say(f"search.{key}") for key in _GROUPS), rows, GAP.join(notes))
 
 
-def _shown(now: Context) -> list[int]:
-    """Which hits are listed."""
+def _spread_words(now: Context) -> list[str]:
+    """How the hits of each trace spread, in a line."""
+    found = []
+    for number, trace in enumerate(now.session.scene.traces):
+        each = distribution(trace, now.hits.items[now.hits.traces == number])
+        if each is not None:
+            label = now.session.scene.labels[number]
+            found += [f"{label} {spread_words(trace, each)}".strip(), sum_words(each)]
+    return found
+
+
+def _slowest(now: Context) -> list[int]:
+    """Which hits are listed, the slowest first."""
     hits = now.hits
-    if len(hits) <= 2 * _SHOWN_ROWS:
-        return list(range(len(hits)))
     lasting = np.zeros(len(hits), np.int64)
     for number, trace in enumerate(now.session.scene.traces):
         mine = hits.traces == number
         items = hits.items[mine]
         lasting[mine] = trace.slices.end[items] - trace.slices.start[items]
-    longest = np.argpartition(lasting, -_SHOWN_ROWS)[-_SHOWN_ROWS:]
-    chosen = np.union1d(np.arange(_SHOWN_ROWS), longest)
-    return [int(index) for index in chosen]
+    return [int(index) for index in np.argsort(-lasting, kind="stable")[:_SHOWN_ROWS]]
+
+
+def _groups(session: Session, number: int, items: I64, view: str) -> list[Row]:
+    """A row per name, lane, step or pass of the hits of one trace."""
+    scene, trace = session.scene, session.scene.traces[number]
+    slices = trace.slices
+    if view == "names":
+        code, names = slices.name[items].astype(np.int64), trace.names
+    elif view == "lanes":
+        code = slices.lane[items].astype(np.int64)
+        names = [f"{trace.layers[lane.layer].name} / {scene.roles[number][lane.index].name}" for lane in trace.lanes]
+    elif view == "steps":
+        steps = [step for step in session.profiles[number].steps if step.window is not None]
+        code, names = np.full(len(items), -1, np.int64), [step.name or "" for step in steps]
+        for k, step in enumerate(steps):
+            if step.window is not None:
+                code[step.window.holds(slices.start[items])] = k
+        names.append(say("search.no_step"))
+        code[code < 0] = len(names) - 1
+    else:
+        code, names = phases(trace, items), [say(f"phase.{phase}") for phase in PHASES]
+    label = scene.labels[number]
+    rows = []
+    for each, found in by_code(trace, items, code)[:_SHOWN_ROWS]:
+        name = brief(printable(f"{label} {names[each]}".strip()), _LONGEST_NAME)
+        rows.append(_group(number, name, slices.end[found.items] - slices.start[found.items], found))
+    return rows
+
+
+def _group(number: int, name: str, lengths: I64, found: Distribution) -> Row:
+    times = (found.total, found.union, found.p50, found.p90, found.longest)
+    total, union, p50, p90, longest = map(duration_text, times)
+    cells = (total, f"{found.count:,}", p50, p90, longest, spread(lengths), name, union)
+    ratio = found.longest / max(found.shortest, 1)
+    values = (found.total, found.count, found.p50, found.p90, found.longest, ratio, name, found.union)
+    title = say("spread.title", count=found.count, name=name)
+    aside = partial(spread_picture, title, lengths) if found.count > 1 else None
+    return Row(cells, Ranked(number, found.count, lambda: found.items), values, aside=aside)
 
 
 def _row(now: Context, found: Selected) -> Row:
@@ -63,7 +156,8 @@ def _row(now: Context, found: Selected) -> Row:
     lane = trace.lanes[int(trace.slices.lane[found.item])]
     start, end = now.session.scene.times(found)
     label, name = now.session.scene.labels[found.trace], printable(trace.name_of(found.item))
-    where = printable(f"{label} {trace.layers[lane.layer].name} / {lane.name}".strip())
+    role = now.session.scene.roles[found.trace][lane.index]
+    where = printable(f"{label} {trace.layers[lane.layer].name} / {role.name}".strip())
     return Row(
-        (exact_text(start), duration_text(end - start), where, name), (found,), (start, end - start, where, name)
+        (duration_text(end - start), exact_text(start), where, name), (found,), (end - start, start, where, name)
     )

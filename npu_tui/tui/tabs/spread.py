@@ -6,8 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
+from npu_tui.analysis.work.distribution import Distribution
 from npu_tui.analysis.work.histogram import histogram
 from npu_tui.strings import say
+from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable, shortened
 from npu_tui.trace.units import duration_text
 
@@ -50,3 +52,20 @@ def spread_picture(title: str, durations: npt.NDArray[np.int64], width: int, hei
         picture.append(bar(count / most, room))
         picture.append(f" {count:,}" if count else "", style="dim")
     return picture
+
+
+def spread_words(trace: Trace, found: Distribution) -> str:
+    """Percentiles and the histogram of some durations."""
+    lengths = trace.slices.end[found.items] - trace.slices.start[found.items]
+    return say(
+        "search.spread",
+        p50=duration_text(found.p50),
+        p90=duration_text(found.p90),
+        longest=duration_text(found.longest),
+        spread=spread(lengths),
+    )
+
+
+def sum_words(found: Distribution) -> str:
+    """What some durations add up to, with and without what overlaps."""
+    return say("search.sums", total=duration_text(found.total), union=duration_text(found.union))

@@ -1,0 +1,57 @@
+"""How the durations of some slices spread: all of them, and by what they have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.trace.intervals import covered
+from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Durations in ns of the slices ``items``, the slowest first; ``union`` counts what overlaps once."""
+
+    count: int
+    total: int
+    union: int
+    shortest: int
+    p50: float
+    p90: float
+    longest: int
+    items: I64
+
+
+def distribution(trace: Trace, items: I64) -> Distribution | None:
+    """The durations of ``items``; None where there is none."""
+    if not len(items):
+        return None
+    start, end = trace.slices.start[items], trace.slices.end[items]
+    length = end - start
+    p50, p90 = np.percentile(length, [50, 90])
+    order = np.argsort(-length, kind="stable")
+    return Distribution(
+        len(items),
+        int(length.sum()),
+        covered(start, end),
+        int(length.min()),
+        float(p50),
+        float(p90),
+        int(length.max()),
+        items[order],
+    )
+
+
+def by_code(trace: Trace, items: I64, code: I64) -> list[tuple[int, Distribution]]:
+    """The distribution of the ``items`` of each ``code`` (-1: left out), most time first."""
+    found = []
+    for each in np.unique(code[code >= 0]).tolist():
+        own = distribution(trace, items[code == each])
+        if own is not None:
+            found.append((each, own))
+    return sorted(found, key=lambda pair: -pair[1].total)
