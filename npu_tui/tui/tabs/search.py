@@ -12,8 +12,8 @@ from npu_tui.analysis.work.phases import PHASES, phases
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text, exact_text
-from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.hits import Hits
+from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.scope import Ranked
 from npu_tui.tui.tabs.spread import spread, spread_picture, spread_words, sum_words
