@@ -94,6 +94,8 @@ class Opening:
                 return _piped_trace(self._piped, progress, early)
             source, key = self.source, self._key
             if key is not None and (found := cache.find(source, key, progress)) is not None:
+                if early is not None:
+                    early(found)  # it is whole, but what is known of it takes longer than its first picture
                 if progress is not None:
                     _unpack_ahead(found)
                 return found

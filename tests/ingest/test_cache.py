@@ -60,6 +60,13 @@ def test_a_copy_is_the_trace_to_the_bit(name: str) -> None:
     assert copy.path == trace.path
 
 
+def test_a_copy_is_shown_before_anything_is_made_of_it() -> None:
+    kept("fixtures/healthy")
+    shown: list[Trace] = []
+    trace = Opening(Path("fixtures/healthy")).trace(early=shown.append)
+    assert [id(each) for each in shown] == [id(trace)]
+
+
 def test_columns_of_a_copy_can_be_written_to_and_stay_as_they_are_on_disk() -> None:
     trace, key = kept("fixtures/healthy")
     copy = found("fixtures/healthy", key)
