@@ -174,6 +174,8 @@ class _Reader:
             raise _error(self._path, int(found[1]) if found else None, say("settings.no_toml", words=words)) from None
         except RecursionError:
             raise _error(self._path, None, say("settings.too_deep")) from None
+        except ValueError:  # the library leaves it to Python how long a number may be
+            raise _error(self._path, None, say("settings.too_long")) from None
         for name, value in tables.items():
             self._check_name("", name, TABLES, "settings.unknown_table")
             if not isinstance(value, dict):

@@ -22,12 +22,12 @@ def answer(path: Path, *words: str, capsys: pytest.CaptureFixture[str]) -> tuple
     return code, json.loads(capsys.readouterr().out)["checks"]
 
 
-def damaged(folder: Path, pattern: str, key: str) -> Path:
-    """The profile in which ``key`` is no number in all events that hold ``pattern``."""
+def damaged(folder: Path, pattern: str, key: str, value: object = "soon") -> Path:
+    """The profile in which ``key`` has a ``value`` of no use in all events that hold ``pattern``."""
     events = json.loads(PROFILE.read_text())
     for event in events:
         if re.search(pattern, f"{event['ph']} {event['name']}"):
-            event[key] = "soon"
+            event[key] = value
     path = folder / "trace_view.json"
     path.write_text(json.dumps(events))
     return path
@@ -49,6 +49,27 @@ def test_what_could_not_be_read_is_not_measured(
     assert {"id": unknown, "status": "not_measured"}.items() <= next(
         each for each in checks if each["id"] == unknown
     ).items()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "value", "measure"),
+    [
+        ("X Free", "ph", 5, "free"),
+        ("X Free", "pid", [1], "free"),
+        ("X Free", "tid", {}, "free"),
+        ("X Free", "dur", None, "free"),
+        ("X Mat", "args", "none", "lost"),
+        ("X Profiler", "name", None, "step"),
+        ("s HostToDevice", "id", None, "lost"),
+        ("s HostToDevice", "ph", "w", "lost"),
+        ("s HostToDevice", "cat", 5, "lost"),
+    ],
+)
+def test_events_of_a_wrong_form_are_not_measured(
+    pattern: str, key: str, value: object, measure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, checks = answer(damaged(tmp_path, pattern, key, value), f"--max-{measure}", "1000s", capsys=capsys)
+    assert (code, [each["status"] for each in checks]) == (1, ["not_measured"])
 
 
 def test_no_time_of_a_device_is_no_pass(capsys: pytest.CaptureFixture[str]) -> None:

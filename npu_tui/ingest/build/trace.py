@@ -12,7 +12,7 @@ from npu_tui.ingest.build.depth import Packing
 from npu_tui.ingest.build.layers import ProcessPlan, plan_layers, thread_label
 from npu_tui.ingest.build.linking import bound_links
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
-from npu_tui.ingest.json.decoding.events import NO_PROCESS
+from npu_tui.ingest.json.decoding.events import NO_PROCESS, NO_THREAD
 from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.classes import classify, step_number
@@ -78,9 +78,12 @@ def build_trace(
     rows, lanes = _rows_and_lanes(whole, plans, slices, bounds, rank)
     layers = _layers(plans, lanes, counters, rank)
     for reason, count in whole.skipped.items():
-        health.skip(message(reason), count)
+        if not reason.startswith("odd."):
+            health.skip(message(reason), count)
+        elif count:
+            health.warnings.append(message(reason, count=count))
     _skip_unshown(whole, health)
-    health.warnings += _oddities(whole, plans, lanes)
+    health.warnings += _oddities(whole, plans, lanes, slices)
     chunks = whole.chunks()
     return Trace(
         path=path,
@@ -147,15 +150,22 @@ def _skip_unshown(whole: WholeColumns, health: Health) -> None:
             health.skip(message("skip.phase", phase=brief(phase)), count)
 
 
-def _oddities(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane]) -> list[Message]:
-    """What is odd about processes with several names or with none to tell them by."""
+def _oddities(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], slices: Slices) -> list[Message]:
+    """What is odd about processes with several names, and slices without a name, a process or a thread."""
     named = whole.metadata.process_name
     found = [
         message("odd.process_names", pid=pid, first=brief(named[pid]), other=brief(other))
         for pid, other in whole.metadata.other_names.items()
     ]
-    astray = sum(lane.last - lane.first for lane in lanes if plans[lane.layer].pid == NO_PROCESS)
-    return found + ([message("odd.no_process", count=astray)] if astray else [])
+    names = whole.names.values_in_order
+    counts = {
+        "odd.no_process": sum(lane.last - lane.first for lane in lanes if plans[lane.layer].pid == NO_PROCESS),
+        "odd.no_thread": sum(
+            lane.last - lane.first for lane in lanes if lane.tid == NO_THREAD and plans[lane.layer].pid != NO_PROCESS
+        ),
+        "odd.no_name": int(np.isin(slices.name, [k for k, name in enumerate(names) if not name]).sum()),
+    }
+    return found + [message(code, count=count) for code, count in counts.items() if count]
 
 
 def _categories_by_thread(whole: WholeColumns, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:

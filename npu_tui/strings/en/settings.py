@@ -13,6 +13,7 @@ TEXTS: dict[str, str] = {
     "settings.not_utf8": "not UTF-8 at byte {byte}",
     "settings.no_toml": "not valid TOML: {words}",
     "settings.too_deep": "not valid TOML: nested too deep",
+    "settings.too_long": "a number is too long",
     "settings.no_table": "{name} is a table: write [{name}] on a line of its own and its settings below",
     "settings.no_key": '{name} needs a key such as "w", or a list of keys',
     "settings.no_text": "{name} needs a text in quotes",

@@ -13,6 +13,7 @@ TEXTS: dict[str, str] = {
     "settings.not_utf8": "第 {byte} 字节处不是 UTF-8",
     "settings.no_toml": "不是有效的 TOML：{words}",
     "settings.too_deep": "不是有效的 TOML：嵌套过深",
+    "settings.too_long": "数字过长",
     "settings.no_table": "{name} 是一张表：请单独一行写 [{name}]，设置写在下面",
     "settings.no_key": '{name} 需要一个键（如 "w"）或键的列表',
     "settings.no_text": "{name} 需要带引号的文本",

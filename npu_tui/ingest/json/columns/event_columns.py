@@ -20,7 +20,7 @@ from npu_tui.ingest.json.columns.joint_codes import JointCodes
 from npu_tui.ingest.json.columns.link_ends import LinkEnds
 from npu_tui.ingest.json.columns.pairing import SOURCE, STEP, TARGET
 from npu_tui.ingest.json.columns.range_columns import RangeColumns
-from npu_tui.ingest.json.decoding.events import Event, decode_slice_args
+from npu_tui.ingest.json.decoding.events import NO_DURATION, Event, decode_slice_args
 from npu_tui.ingest.times import Times, nanoseconds
 
 _LINK_PHASES = {"s": SOURCE, "t": STEP, "f": TARGET}
@@ -89,12 +89,15 @@ class Columns:
     def take(self) -> RangeColumns:
         """What the range held; the next one begins."""
         marks = b"".join(self._marks)
+        duration = np.frombuffer(self._x_duration, np.float64)
+        if without := int(np.count_nonzero(np.signbit(duration) & (duration == NO_DURATION))):
+            self._skipped["odd.no_duration"] += without
         self._phases.update({phase: found for phase in _COMMON if (found := marks.count(phase.encode()))})
         samples, series, value = self._samples.take()
         thread, category, task_type, stack = self._kinds.take()
         ends = self._ends.take(_places(marks, _LINK_ENDS))
         columns = {
-            "x_duration": nanoseconds(np.frombuffer(self._x_duration, np.float64)),
+            "x_duration": nanoseconds(duration),
             "x_thread": thread,
             "x_name": np.frombuffer(self._x_name, np.int32),
             "x_category": category,
@@ -171,7 +174,7 @@ class Columns:
     def _add_slices(self, events: list[Event]) -> None:
         self._x_time.extend([event.ts for event in events])
         self._x_duration += array("d", [event.dur for event in events])
-        args = decode_slice_args([event.args for event in events])
+        args = decode_slice_args([event.args for event in events], self._skipped)
         self._kinds.add(
             [event.pid for event in events],
             [event.tid for event in events],

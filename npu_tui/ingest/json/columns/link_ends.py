@@ -13,6 +13,7 @@ from npu_tui.ingest.json.columns.codes import Codes
 from npu_tui.ingest.json.columns.joint_codes import JointCodes
 from npu_tui.ingest.json.decoding.events import Event
 from npu_tui.ingest.times import Times
+from npu_tui.trace.model import HOST_TO_DEVICE
 
 _LOW_BITS = 62
 _LOW = (1 << _LOW_BITS) - 1
@@ -51,7 +52,9 @@ class LinkEnds:
         self._count += len(ends)
         if None in ids:
             self._without += [i for i, identity in enumerate(ids, begun) if identity is None]
-            self._skipped["skip.link_id"] += ids.count(None)
+            launches = sum(event.id is None and event.cat == HOST_TO_DEVICE for event in ends)
+            self._skipped["skip.launch_id"] += launches
+            self._skipped["skip.link_id"] += ids.count(None) - launches  # a version of MindSpore writes them so
             ends = [event for event in ends if event.id is not None]
             ids = [event.id for event in ends]
         self._places.add([event.pid for event in ends], [event.tid for event in ends], [event.cat for event in ends])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from binascii import crc32
+from collections import Counter
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -12,6 +13,13 @@ from npu_tui.trace.whole import BOUND, whole_number
 
 NO_PROCESS = -1
 """Stands for the process of an event that names none."""
+
+NO_THREAD = -1
+"""Stands for a thread that is named by what can name none."""
+
+NO_DURATION = -0.0
+"""Stands for the duration of an event that tells none, and is a zero all the same."""
+
 _Int64: TypeAlias = Annotated[int, msgspec.Meta(gt=-BOUND, lt=BOUND)]
 
 
@@ -23,7 +31,7 @@ class Event(msgspec.Struct, gc=False):
     pid: _Int64 = NO_PROCESS
     tid: _Int64 = 0
     ts: str = ""
-    dur: float = 0.0
+    dur: float = NO_DURATION
     cat: str = ""
     id: int | str | None = None
     args: msgspec.Raw = msgspec.Raw(b"")
@@ -149,32 +157,42 @@ def _literal(raw: msgspec.Raw) -> str:
 
 def _microseconds(text: str) -> float:
     if not text or text == "null":
-        return 0.0
+        return NO_DURATION
     try:
         return float(text)
     except ValueError:
         return float("nan")
 
 
-def decode_slice_args(raws: list[msgspec.Raw]) -> list[SliceArgs]:
-    """The column args of every slice, in order; values of another type than the profiler's count as absent."""
+def decode_slice_args(raws: list[msgspec.Raw], skipped: Counter[str]) -> list[SliceArgs]:
+    """The column args of every slice, in order.
+
+    Values of another type than the profiler's count as absent, the slices that have such are counted in ``skipped``.
+    """
     joined = b"[%b]" % b",".join([raw or b"{}" for raw in raws])
     try:
         return _slice_args(joined)
     except ValueError:
-        return [_tolerated_args(raw) for raw in raws]
+        return [_tolerated_args(raw, skipped) for raw in raws]
 
 
-def _tolerated_args(raw: msgspec.Raw) -> SliceArgs:
+def _tolerated_args(raw: msgspec.Raw, skipped: Counter[str]) -> SliceArgs:
     try:
         return _one_slice_args(raw or b"{}")
     except ValueError:
         found = SliceArgs()
-        values = decode_args(bytes(raw))
+        values = loose_value(bytes(raw))
+        if not isinstance(values, dict):
+            skipped["odd.args"] += values is not None
+            return found
+        strange = False
         for attribute, key in _COLUMNS.items():
-            if key in values:
-                value = values[key]
-                setattr(found, attribute, _text(value) if attribute in ("task_type", "stack") else _whole(value))
+            value = values.get(key)
+            if value is not None:
+                is_text = attribute in ("task_type", "stack")
+                strange |= isinstance(value, (dict, list)) or (not is_text and whole_number(value) is None)
+                setattr(found, attribute, _text(value) if is_text else _whole(value))
+        skipped["odd.args"] += strange
         return found
 
 
