@@ -98,7 +98,7 @@ def main() -> None:
         rows = [outcome(cause, seed) for seed in range(1, options.seeds + 1)]
         count = len(rows)
         first = sum(leads(cause, row) for row in rows)
-        quiet = sum(not row.above_info for row in rows)
+        quiet = sum(cause.gains_nothing or not row.above_info for row in rows)
         mean = [sum(getattr(row, key) for row in rows) / count / 1e6 for key in ("step", "predicted", "simulated")]
         right = sum(row.right for row in rows) if cause.leads else count
         print(

@@ -9,6 +9,7 @@ from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import FindingClass
 from npu_tui.analysis.findings.rule import Rule
 from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.report.reading import change_of, pages_of
 from npu_tui.strings import say
 from npu_tui.trace.text import padded, printable, wrapped
 
@@ -111,6 +112,15 @@ def _first_sentence(text: str) -> str:
     return first[0] if first else text
 
 
+_ITEMS = re.compile(r"(?P<title>.+?) (?P<items>\d+-\d+(?:, \d+-\d+)*)")
+
+
+def document_title(source: str) -> str:
+    """The title of the document behind ``source``, with the items of it that count where it has numbers."""
+    found = _ITEMS.fullmatch(source)
+    return source if found is None else say("explain.document", title=found["title"], items=found["items"])
+
+
 def explain(rule: Rule, thresholds: Thresholds | None = None) -> str:
     """Everything about ``rule``, with the values of ``thresholds``."""
     values = thresholds or Thresholds()
@@ -138,5 +148,10 @@ def explain(rule: Rule, thresholds: Thresholds | None = None) -> str:
     for word in ADVICE[rule.id]:
         item = say("explain.item", text=say(f"finding.advice.{word}"))
         lines += wrapped(item.strip(), _WIDTH, "  ", "    ")
-    lines += ["", say("explain.sources", sources="; ".join(rule.sources))]
+    change = change_of(rule)
+    if change:
+        lines += ["", say("explain.change"), *(f"  {line}" for line in change)]
+    lines += ["", say("explain.pages")]
+    lines += [say("explain.page", title=title, address=address) for title, address in pages_of(rule)]
+    lines += ["", say("explain.documents"), *(f"  {document_title(source)}" for source in rule.sources)]
     return "\n".join(lines) + "\n"

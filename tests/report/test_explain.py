@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -8,7 +9,8 @@ import pytest
 from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli import DONE, USAGE, main
-from npu_tui.report.explain import explain, list_findings, nearest, rule_of, unknown
+from npu_tui.report.explain import document_title, explain, list_findings, nearest, rule_of, unknown
+from npu_tui.report.reading import change_of, pages_of
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -18,9 +20,15 @@ def test_everything_about_a_rule(rule) -> None:
     for name in rule.thresholds:
         assert f"{name} " in text
     for source in rule.sources:
-        assert source in text
+        assert document_title(source) in text
     assert "What to do:" in text
-    assert max(map(len, text.splitlines())) <= 150
+    pages = pages_of(rule)
+    assert pages
+    assert all(
+        re.match(r"https://(www\.)?(hiascend|gitcode|pytorch|docs\.python)\.\w+/", address) for _, address in pages
+    )
+    assert all(line[:1] in "+- " for line in change_of(rule))
+    assert max(len(line) for line in text.splitlines() if "https://" not in line) <= 150
 
 
 def test_the_user_s_thresholds_are_shown() -> None:

@@ -240,14 +240,17 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
         return [message("finding.outlook.part", whole=rung.part_of)]
     found = []
     if rung.gain < 0.99 * rung.own:
-        gain = rung.gain / facts.count
+        words = {"gain": rung.gain / facts.count, "unit": facts.unit}
         found.append(
-            message("finding.outlook.rest_many", gain=gain, above=above)
+            message("finding.outlook.rest_many", above=above, **words)
             if above > 1
-            else message("finding.outlook.rest", gain=gain)
+            else message("finding.outlook.rest", **words)
         )
-    elif facts.count > 1:
+    else:
         found.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
+        time = length_of(rung.candidate.span)
+        if rung.gain < _AS_MUCH * time and not rung.held:
+            found.append(message("finding.outlook.less", time=time))
     if rung.held:
         found.append(message("finding.outlook.held", alone=(rung.alone or 0) / facts.count))
     if rung.gain == rung.removed and facts.replay is None:

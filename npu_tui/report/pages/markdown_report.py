@@ -70,11 +70,17 @@ def _findings(findings: list[FindingRow]) -> list[str]:
     full, rest = split_findings(findings)
     for number, each in enumerate(full, 1):
         lines += [f"**{number}. {plain(finding_head(each))}**  ", plain(each.detail), ""]
-        if each.part_of is None:
-            lines += _proof(each)
+        lines += _proof(each) if each.part_of is None else _advice(each)
     if rest:
         lines += [say("page.brief"), "", *(f"- {code(each.id)} {plain(each.title)}" for each in rest), ""]
     return lines[:-1]
+
+
+def _advice(finding: FindingRow) -> list[str]:
+    """What to do, with an empty line after it."""
+    if not finding.advice:
+        return []
+    return [say("page.do"), "", *(f"{k}. {plain(text)}" for k, text in enumerate(finding.advice, 1)), ""]
 
 
 def _proof(finding: FindingRow) -> list[str]:
@@ -88,7 +94,7 @@ def _proof(finding: FindingRow) -> list[str]:
     if len(finding.evidence) > len(shown):
         lines.append(f"- {say('report.more', count=len(finding.evidence) - len(shown))}")
     if finding.advice:
-        lines += ["", say("page.do"), "", *(f"{k}. {plain(text)}" for k, text in enumerate(finding.advice, 1))]
+        lines += ["", *_advice(finding)[:-1]]
     foot = f"<sub>{plain(finding_foot(finding))}</sub>"
     return [*lines, "", foot, ""] if lines else [foot, ""]
 

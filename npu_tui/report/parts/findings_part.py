@@ -60,7 +60,7 @@ def _row(trace: Trace, each: Finding) -> FindingRow:
 def verdict_lines(report: Report) -> list[str]:
     """The verdict of ``report``, then each finding in words.
 
-    A part of another finding goes without its places and advice, what is hidden or info takes one line.
+    A part of another finding goes without its places, what is hidden or info takes one line.
     """
     lines = [say("report.verdict"), *(f"  {line}" for line in report.verdict)]
     full = [each for each in report.findings if each.severity != "info" and not each.hidden]
@@ -100,8 +100,9 @@ def _finding(number: int, each: FindingRow, whole: bool = False) -> list[str]:
         ),
         *(["  " + each.detail] if whole else _wrapped(each.detail)),
     ]
+    advice = [say("report.findings.advice", number=at, text=text) for at, text in enumerate(each.advice, 1)]
     if each.part_of is not None and not whole:
-        return lines
+        return [*lines, *advice]
     listed = each.evidence if whole else each.evidence[:_LONGEST_LIST]
     for place in listed:
         lines.append(
@@ -116,5 +117,4 @@ def _finding(number: int, each: FindingRow, whole: bool = False) -> list[str]:
     hidden = len(each.evidence) - len(listed)
     if hidden > 0:
         lines.append("    " + say("report.more", count=hidden))
-    lines += [say("report.findings.advice", number=at, text=advice) for at, advice in enumerate(each.advice, 1)]
-    return lines
+    return [*lines, *advice]

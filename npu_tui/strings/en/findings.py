@@ -15,9 +15,10 @@ TEXTS: dict[str, str] = {
     "finding.verdict.warm_ups": (
         "Steps {first}–{last} are left out as warm-up: they take up to {time:time}, the others {usual:time}."
     ),
-    "finding.outlook.rest": "{gain:time} of it remain after fix 1.",
-    "finding.outlook.rest_many": "{gain:time} of it remain after fixes 1–{above}.",
-    "finding.outlook.step": "That is {gain:time} per {unit}.",
+    "finding.outlook.rest": "After fix 1, fixing it makes each {unit} {gain:time} shorter.",
+    "finding.outlook.rest_many": "After fixes 1–{above}, fixing it makes each {unit} {gain:time} shorter.",
+    "finding.outlook.step": "Fixing it makes each {unit} {gain:time} shorter.",
+    "finding.outlook.less": "The rest of its {time:time} is hidden: other work takes as long.",
     "finding.outlook.next": "Each {unit} then takes about {step:time}, and {following} leads.",
     "finding.outlook.last": "Each {unit} then takes about {step:time}.",
     "finding.outlook.part": "Part of {whole}.",

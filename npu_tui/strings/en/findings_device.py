@@ -4,17 +4,17 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "finding.straggler.title.one": (
-        "Rank {ranks:and} is late and this rank waits: saves up to {gain:time} of {total:time} ({share:share})"
+        "Rank {ranks:and} is late and this rank waits {gain:time} of {total:time} for it ({share:share})"
     ),
     "finding.straggler.title.many": (
-        "Ranks {ranks:and} are late and this rank waits: saves up to {gain:time} of {total:time} ({share:share})"
+        "Ranks {ranks:and} are late and this rank waits {gain:time} of {total:time} for them ({share:share})"
     ),
     "finding.straggler.title.wandering": (
-        "Another rank is late each time (ranks {ranks:and}) and this rank waits: saves up to {gain:time} of "
-        "{total:time} ({share:share})"
+        "Another rank is late each time (ranks {ranks:and}) and this rank waits {gain:time} of "
+        "{total:time} for them ({share:share})"
     ),
     "finding.straggler.title.ring": (
-        "This rank waits for its neighbour {ranks:and}: saves up to {gain:time} of {total:time} ({share:share}); who is "
+        "This rank waits {gain:time} of {total:time} ({share:share}) for its neighbour {ranks:and}; who is "
         "late is not visible from this rank"
     ),
     "finding.straggler.worst": (

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "finding.straggler.title.one": (
-        "rank {ranks:and} 是慢卡，本卡在等它：最多节省 {gain:time}，共 {total:time}（{share:share}）"
-    ),
-    "finding.straggler.title.many": (
-        "rank {ranks:and} 是慢卡，本卡在等它们：最多节省 {gain:time}，共 {total:time}（{share:share}）"
-    ),
+    "finding.straggler.title.one": ("rank {ranks:and} 是慢卡，{total:time} 中本卡等它 {gain:time}（{share:share}）"),
+    "finding.straggler.title.many": ("rank {ranks:and} 是慢卡，{total:time} 中本卡等它们 {gain:time}（{share:share}）"),
     "finding.straggler.title.wandering": (
-        "每次迟到的卡不同（rank {ranks:and}），本卡在等：最多节省 {gain:time}，共 {total:time}（{share:share}）"
+        "每次迟到的卡不同（rank {ranks:and}），{total:time} 中本卡等待 {gain:time}（{share:share}）"
     ),
     "finding.straggler.title.ring": (
-        "本卡在等相邻的 rank {ranks:and}：最多节省 {gain:time}，共 {total:time}（{share:share}）；从本卡看不"
-        "到真正的慢卡"
+        "{total:time} 中本卡等相邻的 rank {ranks:and} {gain:time}（{share:share}）；从本卡看不到真正的慢卡"
     ),
     "finding.straggler.worst": (
         "在 {name} 中，{others} 在 {there:moment} 前已到；rank {rank} 晚到 {excess:time}（Notify_Wait {wait:time}）。"
