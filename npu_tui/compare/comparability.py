@@ -12,7 +12,7 @@ Comparable = Literal["same_job", "comparable", "partly", "incomparable"]
 
 _PARTLY_BELOW = 0.8
 _INCOMPARABLE_BELOW = 0.2
-_NOT_OF_THE_RUN = ("schedule", "start_info", "end_info")
+_NOT_OF_THE_RUN = ("schedule", "start_info", "end_info", "_export_type")
 """Settings that say when was recorded, not what."""
 
 
@@ -60,9 +60,16 @@ class Comparability:
 
 
 def comparability(
-    base: Circumstances, new: Circumstances, operations: float | None, kernels: float | None
+    base: Circumstances,
+    new: Circumstances,
+    operations: float | None,
+    kernels: float | None,
+    by_operation: bool = False,
 ) -> Comparability:
-    """``operations`` and ``kernels`` are the shares that were matched, None where neither side has any."""
+    """``operations`` and ``kernels`` are the shares that were matched, None where neither side has any.
+
+    ``by_operation``: the kernels have other names, so that they were matched by what launched them.
+    """
     notes: list[Message] = []
     skipped: list[Message] = []
     config = _settings(base, new)
@@ -74,6 +81,8 @@ def comparability(
     if base.stacks != new.stacks:
         notes.append(message("compare.note.stacks", base=base.stacks, new=new.stacks))
         skipped.append(message("compare.skipped.host_times"))
+    if by_operation:
+        notes.append(message("compare.note.by_operation"))
     if same_job:
         notes.append(message("compare.note.ranks", base=base.rank, new=new.rank))
     for each in config:
@@ -109,7 +118,7 @@ def _settings(base: Circumstances, new: Circumstances) -> list[Setting]:
         (base.versions, new.versions),
         (base.environment, new.environment),
     ):
-        if before is None or after is None:
+        if not before or not after:  # what a side does not tell is no difference
             continue
         for key in dict.fromkeys([*before, *after]):
             was, now = before.get(key), after.get(key)

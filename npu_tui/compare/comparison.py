@@ -11,7 +11,7 @@ import numpy.typing as npt
 from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.compare.collectives import CollectiveChange, Exchanged, collective_changes
 from npu_tui.compare.comparability import Comparability, comparability
-from npu_tui.compare.kernels import GroupChange, group_changes
+from npu_tui.compare.kernels import GroupChange, Kernels, group_changes
 from npu_tui.compare.lag import Lag, lag
 from npu_tui.compare.lines import LineChange, line_changes
 from npu_tui.compare.operations import OperationMatch, match_operations
@@ -22,6 +22,8 @@ from npu_tui.trace.once import once
 
 F64 = npt.NDArray[np.float64]
 
+_OTHER_CHIP, _SAME_PROGRAM = 0.2, 0.5
+"""Shares of kernels of types that both sides have, and of those with an operation of both, that tell another chip."""
 _SHORT_KERNEL_NS = 20_000
 """Kernels below are stretched by a finer profiler level; they are not judged where the levels differ."""
 
@@ -102,12 +104,45 @@ class Comparison:
     def comparability(self) -> Comparability:
         """What may be judged."""
         return comparability(
-            self.base.circumstances, self.new.circumstances, self.operations_matched, self.kernels_matched
+            self.base.circumstances, self.new.circumstances, self.operations_matched, self.kernels_matched,
+            self.by_operation,
+        )  # fmt: skip
+
+    @once
+    def by_operation(self) -> bool:
+        """Whether kernels are compared by what launched them: the chips differ, so the kernels have other names."""
+        sides = (self.base.kernels, self.new.kernels)
+        types = [{each.type for each in side.identities} for side in sides]
+        shared = [each & types[1 - k] for k, each in enumerate(types)]
+        alike = sum(
+            int(np.array([each.type in known for each in side.identities] + [False])[side.identity].sum())
+            for side, known in zip(sides, shared, strict=True)
         )
+        total = sum(len(side.item) for side in sides)
+        if not total or alike >= _OTHER_CHIP * total:
+            return False
+        return all(sum(name is not None for name in own) >= _SAME_PROGRAM * len(own) > 0 for own in self._launchers)
+
+    @once
+    def _launchers(self) -> tuple[list[str | None], list[str | None]]:
+        """For each kernel of both sides the operation that launched it, by a name that both sides have."""
+        known = self.base.operation_names & self.new.operation_names
+        return self.base.launchers(known), self.new.launchers(known)
+
+    @once
+    def kernels(self) -> tuple[Kernels, Kernels]:
+        """The kernels of both sides as they are compared."""
+        base, new = self.base.kernels, self.new.kernels
+        if not self.by_operation:
+            return base, new
+        names = self._launchers
+        return base.by_operation(names[0]), new.by_operation(names[1])
 
     @once
     def groups(self) -> list[GroupChange]:
         """Every group of kernels, the largest difference first."""
+        if self.by_operation:
+            return group_changes(*self.kernels, rung="operation")
         match, own = self.operations, (self.base.operations, self.new.operations)
         pairs = list(zip(own[0].item[match.base].tolist(), own[1].item[match.new].tolist(), strict=True))
         replaced = [
@@ -172,7 +207,9 @@ class Comparison:
 
     @once
     def lines(self) -> list[LineChange]:
-        """The code lines whose launches lost time, the largest difference first."""
+        """The code lines whose launches lost time, the largest difference first; none where a side has no launches."""
+        if not all(side.profile.dispatch for side in self.sides):
+            return []
         return line_changes(self.base.lines, self.new.lines, self._renumber)
 
     @once

@@ -103,7 +103,7 @@ def differences(comparison: Comparison) -> list[Difference]:
 
 def _severity(delta: float, wall: float) -> Severity:
     share = abs(delta) / wall
-    if delta < 0:
+    if delta <= 0:
         return "info"
     return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 

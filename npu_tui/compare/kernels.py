@@ -68,6 +68,14 @@ class Kernels:
         """Whether more than the type is known of any kernel."""
         return any(each != each.bare for each in self.identities)
 
+    def by_operation(self, names: Sequence[str | None]) -> Kernels:
+        """The same kernels called by ``names`` (n,), what launched each; None: by its own type."""
+        codes: dict[Identity, int] = {}
+        own = zip(names, self.identity.tolist(), strict=True)
+        found = [self.identities[code].bare if name is None else Identity(name) for name, code in own]
+        code = [codes.setdefault(each, len(codes)) for each in found]
+        return replace(self, identities=list(codes), identity=np.array(code, np.int64))
+
     def by_type(self) -> Kernels:
         """The same kernels with nothing but their type known."""
         codes: dict[Identity, int] = {}
@@ -118,17 +126,20 @@ def group_changes(
     operations: Sequence[tuple[int, int]] = (),
     replaced: Sequence[tuple[Sequence[int], Sequence[int]]] = (),
     judged_from: int = 0,
+    rung: Rung | None = None,
 ) -> list[GroupChange]:
     """Every group of either side, the largest difference first.
 
     ``operations`` are pairs of matched slices, ``replaced`` runs of slices that stand in each other's place. Kernels
-    whose median is below ``judged_from`` ns are never called slower or faster.
+    whose median is below ``judged_from`` ns are never called slower or faster. ``rung`` says how the identities were
+    made where they are not those of the kernels themselves.
     """
     described = base.described and new.described
     if not described:
         base, new = base.by_type(), new.by_type()
     sides = _Sides(base, new)
-    rows = [sides.row(identity, identity, "attributes" if described else "type") for identity in sides.shared]
+    way: Rung = rung or ("attributes" if described else "type")
+    rows = [sides.row(identity, identity, way) for identity in sides.shared]
     left = {identity for identity in sides.codes[0] if identity not in sides.codes[1]}
     right = {identity for identity in sides.codes[1] if identity not in sides.codes[0]}
     for was, now in sides.changed(operations, left, right):
@@ -139,8 +150,8 @@ def group_changes(
         rows.append(sides.merged(olds, news))
         left -= set(olds)
         right -= set(news)
-    rows += [sides.row(each, None, "attributes" if described else "type") for each in left]
-    rows += [sides.row(None, each, "attributes" if described else "type") for each in right]
+    rows += [sides.row(each, None, way) for each in left]
+    rows += [sides.row(None, each, way) for each in right]
     return sorted(_judged(rows, judged_from), key=lambda row: (-abs(row.delta), row.identity.type, str(row.identity)))
 
 

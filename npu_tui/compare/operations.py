@@ -19,6 +19,7 @@ from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 I64 = npt.NDArray[np.int64]
 
 _OPERATION = "cpu_op"
+_ENGINE = "autograd::engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,9 @@ def _roles(trace: Trace, chosen: npt.NDArray[np.bool_]) -> I64:
     ways = trace.links_of(FORWARD_BACKWARD)
     ends = links.target_lane[ways]
     backward = np.bincount(ends[ends >= 0], minlength=len(trace.lanes))
+    if not backward.any():  # not every profiler writes these links
+        engine = np.array([name.startswith(_ENGINE) for name in trace.names] + [False])
+        backward = np.bincount(slices.lane[chosen & engine[slices.name]], minlength=len(trace.lanes))
     main = max(lanes, key=lambda lane: (holding[lane], count[lane], -lane))
     rest = [lane for lane in lanes if lane != main]
     autograd = max(rest, key=lambda lane: (backward[lane], -lane), default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +13,12 @@ from npu_tui.analysis.overlap.lanes import Intervals
 from npu_tui.analysis.work.communication import Collective
 from npu_tui.compare.comparability import Circumstances
 from npu_tui.compare.kernels import Identity, Kernels
+from npu_tui.compare.kineto import device_claims, device_kernels, kernel_type
 from npu_tui.compare.lines import LineCost
 from npu_tui.compare.operations import Operations, operations
 from npu_tui.compare.partition import Claims, Part, claims, partition
 from npu_tui.compare.steps import Sample, StepWindow, sample, step_windows
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.times import parse_times
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.once import once
 
@@ -27,7 +27,6 @@ F64 = npt.NDArray[np.float64]
 
 _OPERATION = "cpu_op"
 _VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
-_DETAILS = ("Name", "Start Time(us)", "Type", "Input Shapes", "Input Data Types", "Input Formats", "Accelerator Core")
 
 
 class Side:
@@ -78,7 +77,9 @@ class Side:
     def claims(self) -> Claims | None:
         """What the device did, None without one."""
         device = next((each for each in self.profile.devices if each.lanes is not None), None)
-        return None if device is None or device.lanes is None else claims(device.lanes, device.split, self.waits)
+        if device is None or device.lanes is None:
+            return device_claims(self.trace)
+        return claims(device.lanes, device.split, self.waits)
 
     def parts(self, waits: bool) -> list[dict[Part, int]]:
         """The partition of every compared step, ns; with ``waits`` exposed communication is cut in two."""
@@ -103,17 +104,20 @@ class Side:
     @once
     def kernels(self) -> Kernels:
         """The compute kernels that start in a compared step."""
-        kernels = self.profile.whole.kernels
+        items = self.profile.whole.kernels.item
+        foreign = not len(items)
+        if foreign:
+            items = device_kernels(self.trace)[0]
         begins = np.array([each.start for each in self.windows])
         ends = np.array([each.end for each in self.windows])
         if self.windows[-1].name is None:
             ends = ends + 1
-        start = self.trace.slices.start[kernels.item]
+        start = self.trace.slices.start[items]
         step = np.searchsorted(begins, start, "right") - 1
         own = np.flatnonzero((step >= 0) & (start < ends[np.maximum(step, 0)]))
         own = own[np.argsort(start[own], kind="stable")]
-        item = kernels.item[own]
-        identities, code = self._identities(item, [kernels.types[k] for k in kernels.type[own].tolist()])
+        item = items[own]
+        identities, code = self._named(item) if foreign else self._identities(item)
         return Kernels(
             item,
             self.trace.slices.end[item] - self.trace.slices.start[item],
@@ -123,6 +127,39 @@ class Side:
             self._operation_of(item),
             len(self.windows),
         )
+
+    @once
+    def operation_names(self) -> frozenset[str]:
+        """The names of all operations of the framework."""
+        trace = self.trace
+        codes = np.unique(trace.slices.name[self._all_operations])
+        return frozenset(trace.names[code] for code in codes.tolist())
+
+    @property
+    def _all_operations(self) -> npt.NDArray[np.bool_]:
+        if _OPERATION not in self.trace.categories:
+            return np.zeros(len(self.trace.slices), np.bool_)
+        found: npt.NDArray[np.bool_] = self.trace.slices.category == self.trace.categories.index(_OPERATION)
+        return found
+
+    def launchers(self, known: frozenset[str]) -> list[str | None]:
+        """For each kernel the innermost operation around its launch with a name of ``known``, else None; (n,)."""
+        trace = self.trace
+        around = Around(trace, self._all_operations)
+        parent = around.parents()
+        wanted = np.array([name in known for name in trace.names] + [False])
+        place = np.full(len(trace.slices) + 1, -1, np.int64)
+        place[around.items] = np.arange(len(around.items))
+        operation = self.kernels.operation
+        at = np.where(operation >= 0, place[operation], -1)
+        outside = np.flatnonzero((operation >= 0) & (at < 0))
+        if len(outside):  # launched by what is no operation itself
+            slices, own = trace.slices, operation[outside]
+            holds = around.find(slices.lane[own], slices.start[own], slices.end[own])
+            at[outside] = np.where(holds >= 0, place[holds], -1)
+        while (open_ := (at >= 0) & ~wanted[trace.slices.name[around.items[np.maximum(at, 0)]]]).any():
+            at[open_] = parent[at[open_]]
+        return [None if k < 0 else trace.name_of(int(around.items[k])) for k in at.tolist()]
 
     def _operation_of(self, item: I64) -> I64:
         """The innermost operation of the framework that launched each kernel, -1 unknown; (n,)."""
@@ -134,34 +171,31 @@ class Side:
             bound = np.flatnonzero((links.target_slice >= 0) & (links.source_slice >= 0))
             source[links.target_slice[bound][::-1]] = links.source_slice[bound][::-1]
             origin = source[item[missing]]
-            chosen = self.trace.slices.category == self.trace.categories.index(_OPERATION)
+            chosen = self._all_operations
             known = origin >= 0
             at = origin[known]
             slices = self.trace.slices
             found[missing[known]] = Around(self.trace, chosen).find(slices.lane[at], slices.start[at], slices.end[at])
         return found
 
-    def _identities(self, item: I64, types: list[str]) -> tuple[list[Identity], I64]:
-        """What the kernels are, with the columns of kernel_details.csv where it has a row for them."""
-        details = self._details
+    def _named(self, item: I64) -> tuple[list[Identity], I64]:
+        """What the kernels ``item`` of a trace without their types are, by their names."""
         codes: dict[Identity, int] = {}
-        code = np.zeros(len(item), np.int64)
-        start = (self.trace.slices.start[item] + self.trace.start_ns).tolist()
-        names = [self.trace.names[k] for k in self.trace.slices.name[item].tolist()]
-        for k, (name, begin, kind) in enumerate(zip(names, start, types, strict=True)):
-            row = details.get((name, begin)) or details.get((name, begin - 1)) or details.get((name, begin + 1))
-            identity = Identity(kind) if row is None else Identity(row[0] or kind, *row[1:])
-            code[k] = codes.setdefault(identity, len(codes))
-        return list(codes), code
+        names = (self.trace.names[code] for code in self.trace.slices.name[item].tolist())
+        code = [codes.setdefault(Identity(kernel_type(name)), len(codes)) for name in names]
+        return list(codes), np.array(code, np.int64)
 
-    @once
-    def _details(self) -> Mapping[tuple[str | None, int], tuple[str | None, ...]]:
-        companions = self.profile.companions
-        if companions is None:
-            return {}
-        rows = list(companions.rows("kernel_details.csv", *_DETAILS))
-        starts = parse_times([start or "" for _, start, *_ in rows]).tolist()
-        return {(name, start): tuple(rest) for (name, _, *rest), start in zip(rows, starts, strict=True)}
+    def _identities(self, item: I64) -> tuple[list[Identity], I64]:
+        """What the kernels ``item`` are, with the columns of kernel_details.csv where it has a row for them."""
+        table = self.profile.kernel_table.of_slices(item)
+        columns = (table.type, table.shapes, table.dtypes, table.formats, table.core)
+        codes, code = np.unique(np.stack([each.code for each in columns], 1), axis=0, return_inverse=True)
+        found = [
+            Identity(known[0] or "", *known[1:])
+            for row in codes.tolist()
+            for known in [[None if k < 0 else each.values[k] for each, k in zip(columns, row, strict=True)]]
+        ]
+        return found, code.reshape(-1).astype(np.int64)
 
     @once
     def lines(self) -> list[LineCost]:

@@ -72,8 +72,7 @@ class DrawnSteps:
     def _kernels(self) -> list[tuple[I64, I64, list[str]]]:
         """The kernels of both steps by start: slices, launching operations (-1 unknown) and types."""
         found = []
-        for side, window in self._sides:
-            kernels = side.kernels
+        for (side, window), kernels in zip(self._sides, self.comparison.kernels, strict=True):
             start = side.trace.slices.start[kernels.item]
             own = np.flatnonzero((start >= window.start) & (start < max(window.end, window.start + 1)))
             types = [kernels.identities[code].type for code in kernels.identity[own].tolist()]

@@ -117,6 +117,7 @@ def _group(row: GroupChange) -> schema.Group:
         _share(row.p),
         _share(row.q),
         text(" + ".join(row.parts) or (row.was.type if row.was else None)),
+        _share(row.new.total / row.base.total) if row.base.total and row.new.total else None,
     )
 
 

@@ -89,7 +89,10 @@ class GroupSide(msgspec.Struct):
 
 
 class Group(msgspec.Struct):
-    """Kernels of one kind; ``change`` says what happened to them, ``rung`` how they were matched."""
+    """Kernels of one kind; ``change`` says what happened to them, ``rung`` how they were matched.
+
+    ``ratio`` is the new total over that of the base. On the rung ``operation`` the type is what launched them.
+    """
 
     type: str
     shapes: str | None
@@ -106,6 +109,7 @@ class Group(msgspec.Struct):
     p: float | None
     q: float | None
     was: str | None = None
+    ratio: float | None = None
 
 
 class Line(msgspec.Struct):

@@ -107,6 +107,9 @@ def verdict_lines(found: schema.Compared) -> list[str]:
         lines.append(say("compare.visible", share=step.visible_us / base))
     if found.computing is not None:
         lines.append(_verdict("compare.computing", found.computing))
+        base, new = (sum(times) / len(times) for times in (found.computing.base_us, found.computing.new_us))
+        if base and new and any(each.id == "by_operation" for each in found.comparability.notes):
+            lines.append(say("compare.computing.ratio", ratio=f"{new / base:.3g}"))
     shares = found.comparability
     lines.append(
         say("compare.matched", operations=_matched(shares.ops_matched), kernels=_matched(shares.kernels_matched))
@@ -143,7 +146,9 @@ def part_rows(found: schema.Compared) -> list[tuple[str, str, str, str]]:
     if not known:
         return []
     rows = [(f"part.{row.id}", row.base_us or 0.0, row.new_us or 0.0, row.delta_us or 0.0) for row in known]
-    rows.append(("part.sum", sum(row[1] for row in rows), sum(row[2] for row in rows), sum(row[3] for row in rows)))
+    rows.append(
+        ("part.sum", sum(row[1] for row in rows), sum(row[2] for row in rows), round(sum(row[3] for row in rows), 3))
+    )
     return [
         (say(f"compare.{key}"), duration_text(base * 1000), duration_text(new * 1000), _change(delta))
         for key, base, new, delta in rows
@@ -182,8 +187,12 @@ def _group(row: schema.Group) -> list[str]:
         *_calls(row.base),
         "→",
         *_calls(row.new),
-        attributes_text(row),
+        _ratio(row) if row.rung == "operation" else attributes_text(row),
     ]
+
+
+def _ratio(row: schema.Group) -> str:
+    return "" if row.ratio is None else say("compare.ratio", ratio=f"{row.ratio:.3g}")
 
 
 def _calls(side: schema.GroupSide) -> list[str]:

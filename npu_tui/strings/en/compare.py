@@ -119,6 +119,9 @@ TEXTS: dict[str, str] = {
     "compare.note.no_steps": "no ProfilerStep ({side}): the whole trace is one step",
     "compare.note.no_device": "nothing ran on a device ({side})",
     "compare.note.unlike": "only {share:share} of the work has a counterpart",
+    "compare.note.by_operation": "the kernels have other names: they are compared by the operation that launched them",
+    "compare.ratio": "{ratio}×",
+    "compare.computing.ratio": "computing takes {ratio}× the time of the base",
     "compare.note.partly": "{share:share} of the work has a counterpart",
     "compare.skipped.short_kernels": "kernels below 20 µs: the profiler levels differ",
     "compare.skipped.host_times": "Python time on the host: call stacks slow one side down",
@@ -147,7 +150,7 @@ TEXTS: dict[str, str] = {
     "diff.memory.allocated": "Peak memory in use: {base:memory} → {new:memory} ({share:share_change})",
     "diff.memory.reserved": "Peak memory reserved: {base:memory} → {new:memory} ({share:share_change})",
     "diff.frequency": "AI Core clock: {base:.0f} → {new:.0f} MHz",
-    "diff.config": "{count} settings differ: {keys}",
+    "diff.config": "{count:setting differs|settings differ}: {keys}",
     "diff.step.slower": "The step is {delta:change} longer ({share:share_change})",
     "diff.step.faster": "The step is {delta:change} shorter ({share:share_change})",
 }

@@ -119,6 +119,9 @@ TEXTS: dict[str, str] = {
     "compare.note.no_steps": "没有 ProfilerStep（{side}）：整个 trace 视为一个 step",
     "compare.note.no_device": "设备上没有任何执行（{side}）",
     "compare.note.unlike": "只有 {share:share} 的工作有对应项",
+    "compare.note.by_operation": "kernel 名称不同：按下发它们的算子比较",
+    "compare.ratio": "{ratio}×",
+    "compare.computing.ratio": "计算耗时是基线的 {ratio}×",
     "compare.note.partly": "{share:share} 的工作有对应项",
     "compare.skipped.short_kernels": "20 µs 以下的 kernel：profiler level 不同",
     "compare.skipped.host_times": "Host 上的 Python 时间：采集调用栈会拖慢其中一侧",
@@ -165,7 +168,7 @@ TEXTS: dict[str, str] = {
     "diff.memory.allocated": "已用内存峰值：{base:memory} → {new:memory}（{share:share_change}）",
     "diff.memory.reserved": "预留内存峰值：{base:memory} → {new:memory}（{share:share_change}）",
     "diff.frequency": "AI Core 频率：{base:.0f} → {new:.0f} MHz",
-    "diff.config": "{count} 项设置不同：{keys}",
+    "diff.config": "{count:项设置不同|项设置不同}：{keys}",
     "diff.step.slower": "step 变长 {delta:change}（{share:share_change}）",
     "diff.step.faster": "step 变短 {delta:change}（{share:share_change}）",
 }

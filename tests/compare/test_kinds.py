@@ -1,0 +1,117 @@
+"""Profiles of different kinds against each other: another chip, a database, another level, two ranks."""
+
+import os
+from pathlib import Path
+
+import pytest
+from gpu import as_gpu
+
+from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.differences import differences
+from npu_tui.compare.kineto import kernel_type
+from npu_tui.compare.side import Side
+from npu_tui.ingest.opening import opening_of
+from npu_tui.profile.profile import Profile
+from npu_tui.report.compared.build import compared as typed
+from npu_tui.report.compared.text import text_comparison
+
+_FIXTURES = Path(__file__).parents[2] / "fixtures"
+_TRACES = os.environ.get("NPU_TUI_TRACES")
+_REAL = pytest.mark.skipif(
+    _TRACES is None, reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles"
+)
+_FASTER = 0.045
+"""A GPU that needs 45 s where the NPU needs 1000 s."""
+
+
+def side(path):
+    opening = opening_of(Path(path), cached=False)
+    return Side(Profile(opening.trace(), opening.source))
+
+
+def real(name):
+    return side(Path(_TRACES or ".") / name)
+
+
+def test_a_gpu_is_compared_by_operation(tmp_path):
+    npu = side(_FIXTURES / "healthy")
+    gpu = side(as_gpu(npu, _FASTER, tmp_path / "a100.pt.trace.json"))
+    found = Comparison(gpu, npu)
+    assert found.by_operation
+    assert found.comparability.verdict in ("comparable", "partly")
+    assert found.kernels_matched == 1.0
+    assert found.operations_matched > 0.8
+    groups = {row.identity.type: row for row in found.groups}
+    assert {"aten::mm", "aten::gelu", "npu::npu_fusion_attention"} <= set(groups)
+    assert all(row.rung == "operation" for row in found.groups)
+    # Steps of one side are not those of the other: kernels differ by a few percent between them.
+    assert groups["aten::mm"].new.total / groups["aten::mm"].base.total == pytest.approx(1 / _FASTER, rel=0.1)
+    assert found.computing.new.mean() / found.computing.base.mean() == pytest.approx(1 / _FASTER, rel=0.05)
+    assert found.computing.verdict == "slower"
+    assert found.lines == [], "lost time is known on one side only"
+    assert not found.comparability.config, "one side tells no settings"
+    report = typed(found)
+    row = next(row for row in report.groups if row.type == "aten::mm")
+    assert row.ratio == pytest.approx(1 / _FASTER, rel=0.1)
+    text = text_comparison(report)
+    assert f"{found.computing.new.mean() / found.computing.base.mean():.3g}× the time of the base" in text
+
+
+def test_the_same_gpu_twice_is_the_same(tmp_path):
+    gpu = side(as_gpu(side(_FIXTURES / "healthy"), _FASTER, tmp_path / "a100.pt.trace.json"))
+    found = Comparison(gpu, gpu)
+    assert not found.by_operation
+    assert found.step.verdict == "same"
+    assert differences(found) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>(int, float*)",
+         "at::native::vectorized_elementwise_kernel"),
+        ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
+        ("MatMulV2_12", "MatMulV2"),
+        ("te_matmul_3f9a1c2b7d4e_1", "te_matmul"),
+        ("42", "42"),
+    ],
+)  # fmt: skip
+def test_names_lose_what_differs_from_run_to_run(name, type_):
+    assert kernel_type(name) == type_
+
+
+@_REAL
+@pytest.mark.parametrize("level", ["level0", "level1"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_text_and_database_of_one_job(level, rank):
+    """The same job, host and day: computing is the same, and no step is called slower."""
+    found = Comparison(real(f"text/{level}/rank{rank}_ascend_pt"), real(f"db/{level}/rank{rank}_ascend_pt"))
+    assert found.computing.verdict == "same"
+    assert found.step.verdict != "slower"
+    assert found.operations_matched > 0.99
+    assert found.kernels_matched > 0.99
+    assert len(found.collectives) == 4
+    assert all(row.base and row.new for row in found.collectives)
+
+
+@_REAL
+@pytest.mark.parametrize("kind", ["text", "db"])
+def test_two_levels_leave_out_short_kernels(kind):
+    found = Comparison(real(f"{kind}/level0/rank0_ascend_pt"), real(f"{kind}/level1/rank0_ascend_pt"))
+    assert found.computing.verdict == "same"
+    assert [each.code for each in found.comparability.not_judged] == ["compare.skipped.short_kernels"]
+
+
+@_REAL
+def test_two_ranks_from_databases_are_one_job():
+    found = Comparison(real("db/level1/rank0_ascend_pt"), real("db/level1/rank1_ascend_pt"))
+    assert found.comparability.verdict == "same_job"
+    assert found.paired
+
+
+def test_an_old_chip_against_a_new_one():
+    found = Comparison(side(_FIXTURES / "older_chip"), side(_FIXTURES / "healthy"))
+    assert found.comparability.verdict in ("comparable", "partly")
+    assert sum(part.exact for part in found.parts) == round(
+        len(found.base.walls) * found.new.walls.sum() - len(found.new.walls) * found.base.walls.sum()
+    )
