@@ -1,0 +1,24 @@
+"""A damaged file beside a trace fails nothing, and what is lost of it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from damaged_files import damages
+
+
+def test_every_file_in_every_way(tmp_path: Path) -> None:
+    told: dict[tuple[str, str], tuple[str, str]] = {}
+    for file, way, state, said in damages(tmp_path / "profile", 4, whole=False):
+        told[file, way] = state, said
+    assert len(told) >= 80
+    for (file, way), (state, said) in told.items():
+        assert (state == "read") or said, (file, way)
+        if way == "directory":
+            assert state == "unreadable", file
+        if way == "no byte":
+            assert state == "empty", file
+        if way.startswith("cut") and file.endswith(".json"):
+            assert state == "cut_off", (file, way)
+        if way.startswith("cut") and file.endswith(".csv"):
+            assert state == "cut_off" or said == "", (file, way)
