@@ -5,7 +5,8 @@
 
 A storm is made of its seed. It fails where the program shows a traceback, ends with another code than 0 or 130, leaves
 the terminal in another state than before, or does not end within ``PATIENCE`` seconds of its own processor time after
-Ctrl+C; it is then made smaller as long as it fails, and written to ``storm-<seed>.json``.
+Ctrl+C; it is then made smaller as long as it fails, and written to ``storm-<seed>.json``, the last of its output to
+``storm-<seed>.out``.
 """
 
 from __future__ import annotations
@@ -320,7 +321,8 @@ class _Terminal:
             if at >= 0:
                 return "shows " + self.output[at : at + 200].decode("utf-8", "replace").partition("\r")[0]
         if self._code not in (0, 130):
-            return f"ends with {self._code}"
+            said = self.output[-400:].decode("utf-8", "replace").replace("\x1b", "^")
+            return f"ends with {self._code}: {said!r}"
         if left := modes_left(self.output):
             return f"leaves {sorted(left)}"
         if (left := termios.tcgetattr(self.fd)[:4]) != _usual_settings():
@@ -355,7 +357,9 @@ def _cpu_of(pid: int) -> float:
 
 
 def smaller(made: Storm, traces: Traces, tries: int = 60) -> Storm:
-    """A storm that still fails with as few of the events as ``tries`` runs find."""
+    """A storm that still fails with as few of the events as ``tries`` runs find; as it is where it fails now and then."""
+    if not run(made, traces).fault:
+        return made
     events, size = made.events, max(len(made.events) // 2, 1)
     while size and tries:
         at = 0
@@ -406,6 +410,7 @@ def main() -> int:
         events, slowest = events + len(made.events), max(slowest, outcome.seconds)
         if outcome.fault:
             failed += 1
+            Path(f"storm-{seed}.out").write_bytes(outcome.output)
             print(f"storm {seed} on {made.trace}, {made.answers}: {outcome.fault}", flush=True)
             path = Path(f"storm-{seed}.json")
             path.write_text(json.dumps(asdict(smaller(made, traces)), indent=1) + "\n")
