@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.trace.model import HOST_TO_DEVICE, Layer, Trace
+from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Layer, Trace
 
 Bools = npt.NDArray[np.bool_]
 
@@ -42,19 +43,25 @@ def is_group_lane(name: str) -> bool:
 
 
 def device_slices(trace: Trace) -> list[DeviceSlices]:
-    """One entry per device of the trace, by device number; the unknown device (older writers) comes first."""
-    devices = {layer.device for layer in trace.layers if layer.kind in ("hardware", "communication") and layer.lanes}
-    return [
-        _slices_of(trace, device) for device in sorted(devices, key=lambda device: -1 if device is None else device)
-    ]
+    """One entry per device of the trace, by device number; the unknown device (older writers) comes first.
+
+    Of more than ``MOST_DEVICES`` the first ones.
+    """
+    layers: defaultdict[int | None, list[Layer]] = defaultdict(list)
+    for layer in trace.layers:
+        if layer.kind in ("hardware", "communication") and layer.lanes:
+            layers[layer.device].append(layer)
+    devices = sorted(layers, key=lambda device: -1 if device is None else device)
+    return [_slices_of(trace, device, layers[device]) for device in devices[:MOST_DEVICES]]
 
 
-def _slices_of(trace: Trace, device: int | None) -> DeviceSlices:
+def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceSlices:
     slices = trace.slices
-    hardware = _on_lanes(trace, [lane for layer in _layers(trace, "hardware", device) for lane in layer.lanes])
+    hardware = _on_lanes(trace, [lane for layer in layers if layer.kind == "hardware" for lane in layer.lanes])
     groups = [
         lane
-        for layer in _layers(trace, "communication", device)
+        for layer in layers
+        if layer.kind == "communication"
         for lane in layer.lanes
         if is_group_lane(trace.lanes[lane].name)
     ]
@@ -67,10 +74,6 @@ def _slices_of(trace: Trace, device: int | None) -> DeviceSlices:
         compute = compute | (launched & ~_named(trace, lambda name: name.startswith(_NOT_KERNELS)))
     # Older chips run copies on the AI CPU, whose task type counts as compute.
     return DeviceSlices(device, compute & hardware & ~copy, _on_lanes(trace, groups), copy & hardware)
-
-
-def _layers(trace: Trace, kind: str, device: int | None) -> list[Layer]:
-    return [layer for layer in trace.layers if layer.kind == kind and layer.device == device]
 
 
 def _on_lanes(trace: Trace, lanes: list[int]) -> Bools:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npu_tui.trace.message import Message
-from npu_tui.trace.model import Trace
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import MOST_DEVICES, Trace
 
 _DAY_NS = 24 * 3600 * 10**9
 
@@ -74,8 +74,14 @@ def trace_health(trace: Trace) -> TraceHealth:
         samples_outside=int(np.count_nonzero(outside)) if len(trace.slices) else 0,
         far=far,
         far_gap=gap,
-        warnings=list(trace.health.warnings),
+        warnings=trace.health.warnings + _of_devices(trace),
     )
+
+
+def _of_devices(trace: Trace) -> list[Message]:
+    kinds = ("hardware", "communication", "overlap")
+    count = len({layer.device for layer in trace.layers if layer.kind in kinds and layer.lanes})
+    return [message("odd.devices", count=count, most=MOST_DEVICES)] if count > MOST_DEVICES else []
 
 
 def far_slices(trace: Trace) -> tuple[int, int]:

@@ -58,7 +58,7 @@ def run(words: list[str]) -> int:
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
     part = part_of(parser, options)
-    found, incomplete = report(part), unread(part.trace.health)
+    found, incomplete = report(part), unread(part.profile.health)
     measured = measures(found, incomplete)
     checks = trace_checks(found) + limit_checks(measured, limits)
     checks += finding_checks(found, severity, only, ignore, incomplete)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from npu_tui.analysis.health import TraceHealth
 from npu_tui.trace.message import Message
-from npu_tui.trace.model import Health
 
 Evidence = Literal["slices", "links"]
 
@@ -29,6 +29,7 @@ _LOST: dict[str, frozenset[Evidence]] = {
     "odd.no_name": _SLICES,
     "odd.no_process": _SLICES,
     "odd.no_thread": _SLICES,
+    "odd.devices": _BOTH,
     "odd.db_locked": _BOTH,
     "odd.db_written": _BOTH,
     "odd.db_rows": _BOTH,
@@ -38,16 +39,16 @@ _LOST: dict[str, frozenset[Evidence]] = {
     "odd.db_texts": _SLICES,
     "input.too_long_later": _BOTH,
 }
-"""What is said in ``Health`` by what it takes away; what was never shown takes nothing away."""
+"""What is said in ``TraceHealth`` by what it takes away; what was never shown takes nothing away."""
 
 _PHASES = frozenset("NODSTpFcVva()=,n")
 """Phases of the Trace Event Format that are no slices, samples or links; any other is a damaged one of these."""
 
 
-def unread(health: Health) -> frozenset[Evidence]:
+def unread(health: TraceHealth) -> frozenset[Evidence]:
     """What is incomplete by what ``health`` says."""
     lost: set[Evidence] = set()
-    for each in (*health.skipped, *health.warnings):
+    for each in (*(reason for reason, _ in health.skipped), *health.warnings):
         lost |= _taken(each)
     return frozenset(lost)
 

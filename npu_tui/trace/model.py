@@ -25,6 +25,9 @@ Bools = npt.NDArray[np.bool_]
 LayerKind = Literal["python", "cann", "hardware", "communication", "overlap", "counter", "other"]
 
 HOST_TO_DEVICE = "HostToDevice"
+
+MOST_DEVICES = 64
+"""So many devices of one trace are analysed; no machine that is profiled into one has more (16 in a server)."""
 ASYNC_NPU = "async_npu"
 TASK_QUEUE = "async_task_queue"
 FORWARD_BACKWARD = "fwdbwd"

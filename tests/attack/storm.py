@@ -357,7 +357,7 @@ def _cpu_of(pid: int) -> float:
 
 
 def smaller(made: Storm, traces: Traces, tries: int = 60) -> Storm:
-    """A storm that still fails with as few of the events as ``tries`` runs find; as it is where it fails now and then."""
+    """A storm that still fails with as few of the events as ``tries`` runs find; itself if it withstands again."""
     if not run(made, traces).fault:
         return made
     events, size = made.events, max(len(made.events) // 2, 1)

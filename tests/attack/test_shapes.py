@@ -12,6 +12,8 @@ from npu_tui.profile.profile import Profile
 from npu_tui.report.pages.text_report import text_report
 from npu_tui.report.pages.timeline_picture import timeline_pictures
 from npu_tui.report.report import report
+from npu_tui.trace.message import message
+from npu_tui.trace.model import MOST_DEVICES
 
 SIZES = {"crossing": 20_000, "collectives": 20_000, "devices": 200, "nested_args": 500}
 """Shapes that were quadratic once have a size that was felt; the others are small."""
@@ -30,3 +32,11 @@ def test_a_shape_is_kept_whole(shape: str, tmp_path: Path) -> None:
     assert found.trace.slices == len(trace.slices)
     assert text_report(found).strip()
     assert all(picture.startswith("<svg") for picture in timeline_pictures(part))
+
+
+def test_more_devices_than_any_machine_has_are_shown_and_the_first_analysed(tmp_path: Path) -> None:
+    trace = load(write_shape(tmp_path / "trace_view.json", "devices", 100))
+    profile = Profile(trace)
+    assert len({layer.device for layer in trace.layers}) > 100
+    assert len(profile.devices) == MOST_DEVICES
+    assert message("odd.devices", count=101, most=MOST_DEVICES) in profile.health.warnings

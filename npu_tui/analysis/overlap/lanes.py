@@ -11,7 +11,7 @@ from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.overlap.sums import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED, Overlap
 from npu_tui.analysis.window import Window
 from npu_tui.trace.intervals import difference, union
-from npu_tui.trace.model import Layer, Trace
+from npu_tui.trace.model import MOST_DEVICES, Layer, Trace
 
 I64 = npt.NDArray[np.int64]
 Intervals = tuple[I64, I64]
@@ -47,7 +47,7 @@ class OverlapLanes:
 def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLanes]:
     """The lanes of every device with an Overlap Analysis layer, a compute slice or a collective.
 
-    ``devices`` are those of the trace; they come first and in their order.
+    ``devices`` are those of the trace; they come first and in their order, all together up to ``MOST_DEVICES``.
     """
     layers = [layer for layer in trace.layers if layer.kind == "overlap" and layer.lanes]
     found: list[OverlapLanes] = []
@@ -60,7 +60,8 @@ def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLane
             found.append(_of_file(trace, layer, device.device))
         elif (device.compute | device.collective).any():
             found.append(computed_lanes(trace, device))
-    return found + [_of_file(trace, layer, layer.device) for layer in layers]
+    rest = layers[: MOST_DEVICES - len(found)]
+    return found + [_of_file(trace, layer, layer.device) for layer in rest]
 
 
 def _of_file(trace: Trace, layer: Layer, device: int | None) -> OverlapLanes:

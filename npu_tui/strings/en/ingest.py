@@ -65,6 +65,7 @@ TEXTS: dict[str, str] = {
     "skip.lone_source": "link source without target",
     "skip.lone_target": "link target without source",
     "odd.process_names": "process {pid} is named {first} and {other}: both are shown under the first name",
+    "odd.devices": "{count:count} devices: only the first {most} are analysed",
     "odd.no_trace": "{path}: tables without a trace: there is no timeline",
     "odd.no_process": "{count:count} slices name no process: they are shown on a layer of their own",
     "odd.no_thread": "{count:count} slices name no thread: they are shown on a lane of their own",
