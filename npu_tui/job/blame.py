@@ -12,7 +12,10 @@ from npu_tui.job.meetings import Meeting
 from npu_tui.job.model import Call, Layout, RankProfile, Seen
 
 _REPLAYED = 16
-"""Ranks with the most work above their peers whose gain is replayed; the others gain next to nothing."""
+"""At most so many ranks are replayed, those with the most work above their peers."""
+
+_WORTH_REPLAYING = 0.001
+"""A rank whose work is above its peers' by less than this share of the job gains no more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,9 @@ def rank_sums(blamed: Sequence[Blamed], ranks: Iterable[int]) -> list[RankSum]:
             sums[each.last].came_last += 1
             sums[each.last].cost += each.cost
     length = replayed(blamed, {})
-    for rank in sorted(less, key=lambda rank: -sum(less[rank].values()))[:_REPLAYED]:
+    above = {rank: sum(own.values()) for rank, own in less.items()}
+    worth = [rank for rank, more in above.items() if more >= _WORTH_REPLAYING * length]
+    for rank in sorted(worth, key=lambda rank: -above[rank])[:_REPLAYED]:
         sums[rank].gain = max(length - replayed(blamed, less[rank]), 0)
     return list(sums.values())
 

@@ -55,6 +55,10 @@ class Job:
         told = {profile.layout for profile in self.ranks if profile.layout is not None}
         return next(iter(told)) if len(told) == 1 else None
 
+    def peers_key(self, rank: int) -> object:
+        """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells."""
+        return None if self.layout is None else self.layout.peers_key(rank)
+
     @once
     def hosts(self) -> list[Host]:
         """The hosts by their lowest rank."""

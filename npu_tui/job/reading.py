@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from npu_tui.ingest.companions.communication import communication_matrix, communication_times
+from npu_tui.ingest.companions.communication import communication_spans, matrix_rows
+from npu_tui.ingest.companions.documents import Document
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.source.find import Source
 from npu_tui.job.model import Call, Layout, LinkUse, RankProfile, StepTime
-from npu_tui.profile.beside import groups_of
+from npu_tui.profile.beside import groups_in
 from npu_tui.trace.message import message
 
 _NAME = re.compile(r"(?:hcom_)?(?P<type>[A-Za-z]+?)_{1,3}(?P<hash>\d+)_(?P<ordinal>\d+)(?:_\d+)*")
@@ -31,10 +32,12 @@ def call_name(name: str) -> tuple[str, str, int | None]:
 def companion_rank(source: Source, companions: Companions, rank: int) -> RankProfile:
     """``rank`` as the files beside its trace tell it; what is missing there stays empty."""
     problems = []
-    times = communication_times(companions.document_state("communication.json"))
+    times = companions.document_state("communication.json")
     if times.state == "unreadable":
         problems.append(message("job.unreadable", rank=rank, file="communication.json"))
     boot, counter = _host(companions.profiler_info)
+    metadata = companions.metadata
+    groups = groups_in(metadata)
     return RankProfile(
         rank,
         source.opened,
@@ -42,22 +45,19 @@ def companion_rank(source: Source, companions: Companions, rank: int) -> RankPro
         boot,
         counter,
         level=companions.profiler_level,
-        layout=_layout(companions.metadata),
-        groups=groups_of(companions),
-        calls=tuple(_calls(times.frame.iter_rows(named=True))),
+        layout=_layout(metadata),
+        groups=groups,
+        calls=tuple(_calls(times)),
         steps=tuple(_steps(companions)),
-        links=tuple(_links(companions)),
+        links=tuple(_links(companions.document_state("communication_matrix.json"), groups)),
         problems=tuple(problems),
     )
 
 
-def _calls(rows: Iterable[dict[str, Any]]) -> Iterable[Call]:
-    for row in rows:
-        if row["start"] is None or row["elapsed"] is None:
-            continue
-        kind, suffix, ordinal = call_name(row["name"])
-        end = row["start"] + row["elapsed"]
-        yield Call(row["group"] or suffix, kind, row["name"], row["step"], ordinal, row["start"], end)
+def _calls(document: Document) -> Iterable[Call]:
+    for (step, _, name, group), start, elapsed in communication_spans(document):
+        kind, suffix, ordinal = call_name(name)
+        yield Call(group or suffix, kind, name, step, ordinal, start, start + elapsed)
 
 
 def _host(info: dict[str, Any]) -> tuple[int | None, int | None]:
@@ -95,26 +95,16 @@ def _steps(companions: Companions) -> Iterable[StepTime]:
         yield StepTime(step or "", computing, exposed, free, computing + exposed + free)
 
 
-def _links(companions: Companions) -> Iterable[LinkUse]:
+def _links(document: Document, groups: Mapping[str, tuple[int, ...]]) -> Iterable[LinkUse]:
     """Every operation between two chips by communication_matrix.json; sums over operations are left out."""
-    groups = groups_of(companions)
     sets = {ranks for ranks in groups.values() if len(ranks) > 1}
-    frame = communication_matrix(companions.document_state("communication_matrix.json")).frame
-    for row in frame.iter_rows(named=True):
-        name, speed, size = row["name"] or "", row["gb_s"], row["size_mb"]
-        if (
-            name.endswith("-total")
-            or row["transport"] == _LOCAL
-            or not speed
-            or not size
-            or row["source"] == row["target"]
-        ):
+    ranks = next(iter(sets)) if len(sets) == 1 else ()
+    for _, _, name, _, source, target, transport, size, _, speed, operation in matrix_rows(document):
+        if transport == _LOCAL or source == target or name.endswith("-total") or not speed or not size:
             continue
-        ranks = next(iter(sets)) if len(sets) == 1 else ()
-        source, target = row["source"], row["target"]
         if max(source, target) < len(ranks):
             source, target = ranks[source], ranks[target]
-        yield LinkUse(source, target, row["transport"] or "", call_name(row["operation"] or name)[0], size, speed)
+        yield LinkUse(source, target, transport or "", call_name(operation or name)[0], size, speed)
 
 
 def read_ranks(

@@ -17,12 +17,11 @@ def beside_of(companions: Companions | None) -> Beside:
     for group in ("common_config", "experimental_config"):
         values = config.get(group) if isinstance(config, dict) else None
         settings.update(values if isinstance(values, dict) else {})
-    return Beside(settings, _environment(companions), companions.ranks, groups_of(companions))
+    return Beside(settings, _environment(companions), companions.ranks, groups_in(companions.metadata))
 
 
-def groups_of(companions: Companions) -> dict[str, tuple[int, ...]]:
-    """The ranks of every group that profiler_metadata.json names; a malformed entry is left out."""
-    document: Any = companions.metadata
+def groups_in(document: Any) -> dict[str, tuple[int, ...]]:
+    """The ranks of every group that ``document``, profiler_metadata.json, names; a malformed entry is left out."""
     values = document.get("parallel_group_info") if isinstance(document, dict) else None
     found = {}
     for name, group in values.items() if isinstance(values, dict) else ():

@@ -37,19 +37,25 @@ def communication_times(document: Document) -> Reading:
         "wait_ratio": float,
         "synchronization_ratio": float,
     }
-    rows = []
-    for place, body in _operations(document.value):
-        times = _dict(body.get("Communication Time Info"))
-        rows.append(
-            (
-                *place,
-                _start(times.get("Start Timestamp(us)")),
-                *(_scaled(times.get(title), 1e6) for title in _TIMES.values()),
-                _number(times.get("Wait Time Ratio")),
-                _number(times.get("Synchronization Time Ratio")),
-            )
+    rows = [
+        (
+            *place,
+            _start(times.get("Start Timestamp(us)")),
+            *(_scaled(times.get(title), 1e6) for title in _TIMES.values()),
+            _number(times.get("Wait Time Ratio")),
+            _number(times.get("Synchronization Time Ratio")),
         )
+        for place, times in _times(document.value)
+    ]
     return _reading("communication.json", document, columns, rows)
+
+
+def communication_spans(document: Document) -> Iterator[tuple[tuple[str, str, str, str], int, int]]:
+    """Every collective with (step, kind, name, group), its start in ns since 1970 and what it took, ns; no table."""
+    for place, times in _times(document.value):
+        start, elapsed = _start(times.get("Start Timestamp(us)")), _scaled(times.get(_TIMES["elapsed"]), 1e6)
+        if start is not None and elapsed is not None:
+            yield place, start, elapsed
 
 
 def communication_bandwidth(document: Document) -> Reading:
@@ -88,24 +94,25 @@ def communication_matrix(document: Document) -> Reading:
         **_PLACE, "source": int, "target": int, "transport": str, "size_mb": float, "transit": int, "gb_s": float,
         "operation": str,
     }  # fmt: skip
-    rows = []
+    return _reading("communication_matrix.json", document, columns, list(matrix_rows(document)))
+
+
+def matrix_rows(document: Document) -> Iterator[tuple[Any, ...]]:
+    """The rows of ``communication_matrix``."""
     for place, body in _operations(document.value):
         for pair, link in body.items():
             source, _, target = pair.partition("-")
             if isinstance(link, dict) and source.isdecimal() and target.isdecimal():
-                rows.append(
-                    (
-                        *place,
-                        int(source),
-                        int(target),
-                        _text(link.get("Transport Type")),
-                        _number(link.get("Transit Size(MB)")),
-                        _scaled(link.get("Transit Time(ms)"), 1e6),
-                        _number(link.get("Bandwidth(GB/s)")),
-                        _text(link.get("Op Name")),
-                    )
+                yield (
+                    *place,
+                    int(source),
+                    int(target),
+                    _text(link.get("Transport Type")),
+                    _number(link.get("Transit Size(MB)")),
+                    _scaled(link.get("Transit Time(ms)"), 1e6),
+                    _number(link.get("Bandwidth(GB/s)")),
+                    _text(link.get("Op Name")),
                 )
-    return _reading("communication_matrix.json", document, columns, rows)
 
 
 def _reading(name: str, document: Document, columns: dict[str, type], rows: list[tuple[Any, ...]]) -> Reading:
@@ -115,6 +122,11 @@ def _reading(name: str, document: Document, columns: dict[str, type], rows: list
     frame: pl.DataFrame = pl.DataFrame(rows, schema={key: types[kind] for key, kind in columns.items()}, orient="row")
     state = "empty" if document.state == "read" and not rows else document.state
     return Reading(name, state, frame, tuple(columns) if rows else (), why=document.why)
+
+
+def _times(value: Any) -> Iterator[tuple[tuple[str, str, str, str], dict[str, Any]]]:
+    for place, body in _operations(value):
+        yield place, _dict(body.get("Communication Time Info"))
 
 
 def _operations(value: Any) -> Iterator[tuple[tuple[str, str, str, str], dict[str, Any]]]:

@@ -120,17 +120,26 @@ def find_sources(path: Path) -> list[Source]:
     try:
         if not path.is_dir():
             return [find_source(path)]
-        found = [_source(files[0], files[0], files) for files in _traces_in(path) or _traces_below(path, None)]
-        held = {source.folder for source in found}
-        for profile in (path, *_folders(path)):
-            tables = _tables_in(profile)
-            if tables is not None and tables not in held:
-                found.append(Source(profile, tables, (), _rank_of(tables / _OUTPUT), "companions"))
+        found = [source for folder in (path, *_folders(path)) for source in _sources_in(folder)]
+        if not found:
+            found = [_source(files[0], files[0], files) for files in _traces_below(path, None)]
     except OSError as error:
         raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
     if not found:
         raise InputError(_nothing_in(path, None))
     return sorted(found, key=lambda source: source.path)
+
+
+def _sources_in(profile: Path) -> list[Source]:
+    """What the profile at ``profile`` holds; nothing where it may not be read."""
+    try:
+        traces = _traces_in(profile)
+        tables = None if traces else _tables_in(profile)
+        if tables is not None:
+            return [Source(profile, tables, (), _rank_of(tables / _OUTPUT), "companions")]
+        return [_source(profile, files[0], files) for files in traces]
+    except OSError:
+        return []
 
 
 def _tables_below(path: Path) -> list[Path]:

@@ -1,0 +1,102 @@
+"""A job of many ranks from the files beside their traces: ``python tests/benchmarks/ranks.py [--ranks 1000]``.
+
+Writes what the profiler writes beside a trace (communication.json, communication_matrix.json, step_trace_time.csv,
+settings; about 50 kB a rank) for a job with one slow rank, and times ``npu-tui ranks`` on it in a process of its own,
+with its peak memory and their ratios to the budgets (2 s and 1 GB for 1000 ranks, 20 s for 10 000).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+EPOCH = 1_760_000_000_000_000
+"""us since 1970 at which the job starts."""
+
+BUDGETS = {1_000: (2.0, 1e9), 10_000: (20.0, None)}
+
+
+def write_job(folder: Path, world: int, steps: int, calls: int, slow: int) -> None:
+    """A data parallel job in groups of 8 ranks and one of all, whose rank ``slow`` works 20 % longer."""
+    draw = random.Random(1)
+    left = [0.0] * world
+    rows: list[dict[str, dict[str, dict[str, object]]]] = [{} for _ in range(world)]
+    empty = {name: {"Transit Size(MB)": 0, "Transit Time(ms)": 0, "Bandwidth(GB/s)": 0, "Large Packet Ratio": 0,
+                    "Size Distribution": {}} for name in ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")}  # fmt: skip
+    for step in range(steps):
+        for number in range(calls):
+            everybody = number == calls - 1
+            for first in range(0, world, world if everybody else 8):
+                members = range(first, world if everybody else min(first + 8, world))
+                starts = {rank: left[rank] + 5_000 * (1.2 if rank == slow else 1 + draw.random() / 100) for rank in members}
+                end = max(starts.values()) + 400
+                group = "99" if everybody else str(1000 + first)
+                name = f"hcom_allReduce__{group[-3:]:0>3}_{step * calls + number}_1@{group}"
+                for rank in members:
+                    times = {"Start Timestamp(us)": EPOCH + starts[rank], "Elapse Time(ms)": (end - starts[rank]) / 1e3,
+                             "Transit Time(ms)": 0.4, "Wait Time(ms)": 0, "Synchronization Time(ms)": 0,
+                             "Idle Time(ms)": 0, "Wait Time Ratio": 0, "Synchronization Time Ratio": 0}  # fmt: skip
+                    body = {"Communication Time Info": times, "Communication Bandwidth Info": empty}
+                    rows[rank].setdefault(f"step{step}", {"p2p": {}, "collective": {}})["collective"][name] = body
+                    left[rank] = end
+    for rank in range(world):
+        profile = folder / f"rank_{rank}_ascend_pt"
+        output = profile / "ASCEND_PROFILER_OUTPUT"
+        output.mkdir(parents=True)
+        (output / "communication.json").write_text(json.dumps(rows[rank]))
+        first = rank // 8 * 8
+        links = {f"{rank % 8}-{other}": {"Transport Type": "HCCS", "Transit Size(MB)": 8.0, "Transit Time(ms)": 0.45,
+                                        "Bandwidth(GB/s)": 18 + draw.random(), "Op Name": "hcom_allReduce__000_0_1"}
+                 for other in range(8) if other != rank % 8}  # fmt: skip
+        matrix = {"step0": {"p2p": {}, "collective": {f"allreduce-top1@{1000 + first}": links}}}
+        (output / "communication_matrix.json").write_text(json.dumps(matrix))
+        total = left[rank] / steps
+        lines = ["Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free"]
+        lines += [f"{rank},{step},{total * 0.6:.3f},{total * 0.3:.3f},0,{total * 0.3:.3f},{total * 0.1:.3f}" for step in range(steps)]
+        (output / "step_trace_time.csv").write_text("\n".join(lines) + "\n")
+        boot = 1_700_000_000_000_000_000 + rank // 8 * 1_000_000_000
+        info = {"config": {"experimental_config": {"_profiler_level": "Level1"}}, "rank_id": str(rank),
+                "start_info": {"freq": 100, "start_cnt": 1_000_000, "start_monotonic": 0},
+                "end_info": {"collectionTimeEnd": boot + 5, "MonotonicTimeEnd": 5}}  # fmt: skip
+        (profile / f"profiler_info_{rank}.json").write_text(json.dumps(info))
+        args = {"tensor_model_parallel_size": 1, "pipeline_model_parallel_size": 1, "data_parallel_size": world,
+                "world_size": world}  # fmt: skip
+        (profile / "profiler_metadata.json").write_text(json.dumps({"distributed_args": args}))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1_000])
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--calls", type=int, default=6)
+    options = parser.parse_args()
+    print("| ranks | files | report | of budget | peak memory | of budget | first named |\n|---|---|---|---|---|---|---|")
+    for world in options.ranks:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / "job"
+            write_job(folder, world, options.steps, options.calls, slow=world // 2)
+            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            command = [shutil.which("npu-tui", path=os.path.dirname(sys.executable)) or "npu-tui", "ranks", str(folder)]
+            begun = time.perf_counter()
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            seconds = time.perf_counter() - begun
+            memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        wall, most = BUDGETS.get(world, (None, None))
+        of_wall = f"{seconds / wall:.2f}" if wall else ""
+        of_memory = f"{memory / most:.2f}" if most else ""
+        named = done.stdout.splitlines()[2]
+        print(f"| {world:,} | {size / 1e6:.0f} MB | {seconds:.2f} s | {of_wall} | {memory / 1e6:.0f} MB | {of_memory} | {named} |")
+
+
+if __name__ == "__main__":
+    main()
