@@ -62,7 +62,7 @@ def test_several_profiles_are_named_so_that_one_can_be_copied(tmp_path: Path) ->
     with pytest.raises(InputError) as caught:
         find_source(tmp_path)
     told = said(caught.value)
-    assert "holds 3 traces; give one of them: " in told
+    assert "holds 3 traces; npu-tui ranks compares them, or give one of them: " in told
     assert "\n" not in told
     assert shlex.split(told.partition("give one of them: ")[2]) == [str(tmp_path / name) for name in names]
     assert find_source(tmp_path / "two").path == tmp_path / names[2] / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
