@@ -39,6 +39,8 @@ def run(words: list[str]) -> int:
     failing = _failing(parser, options.fail_on)
     tolerance = _tolerance(parser, options.tolerance)
     ignored = _ignored(parser, options.ignore)
+    if options.more or options.label:
+        return _sweep(parser, options, failing, tolerance)
     from npu_tui.compare.comparison import Comparison
     from npu_tui.compare.moved_lines import renumbering
     from npu_tui.report.compared.build import compared
@@ -95,10 +97,37 @@ def run(words: list[str]) -> int:
     return DONE
 
 
+def _sweep(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, failing: frozenset[str], tolerance: Tolerance
+) -> int:
+    """The table of all profiles against the first; 1 where one of them fails."""
+    from npu_tui.commands.profile_options import opened_profile
+    from npu_tui.compare.sweep import sweep
+    from npu_tui.report.compared.sweep import html_sweep, markdown_sweep, swept, text_sweep
+
+    paths = [options.base, options.new, *options.more]
+    if len(options.label) > len(paths):
+        parser.error(say("sweep.bad_label", count=len(options.label), profiles=len(paths)))
+    for path in paths:
+        refuse_terminal(parser, path)
+    thresholds, cached = thresholds_of(options.config), not options.no_cache
+    sides = [_side(parser, options, opened_profile(path, cached, thresholds, options.source), path) for path in paths]
+    found = swept(sweep(sides, [*options.label, *paths[len(options.label) :]], tolerance.step))
+    if options.format == "json":
+        import msgspec
+
+        write(msgspec.json.encode(found) + b"\n")
+    else:
+        write({"html": html_sweep, "markdown": markdown_sweep}.get(options.format, text_sweep)(found))
+    return FAILED if failing & {each.verdict for each in found.profiles} else DONE
+
+
 def _parser() -> Parser:
     parser = Parser(prog="npu-tui compare", description=say("compare.description"), epilog=say("compare.epilog"))
     parser.add_argument("base", metavar="BASE", help=say("compare.base"))
     parser.add_argument("new", metavar="NEW", help=say("compare.new"))
+    parser.add_argument("more", nargs="*", metavar="PROFILE", help=say("sweep.more"))
+    parser.add_argument("--label", action="append", default=[], metavar="TEXT", help=say("sweep.label"))
     parser.add_argument("--format", choices=("text", "markdown", "json", "html"), help=say("compare.format"))
     parser.add_argument("--step", metavar="N", help=say("compare.step"))
     parser.add_argument("--tolerance", metavar="SHARE", help=say("compare.tolerance"))

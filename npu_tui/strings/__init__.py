@@ -66,6 +66,7 @@ ROOMS = (
     "search",
     "sentences",
     "settings",
+    "sweep",
     "tabs",
     "thresholds",
     "walk",

@@ -1,0 +1,23 @@
+"""The texts of a table of several profiles."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    "sweep.more": "more profiles: all are held against the first in one table of steps, latency and throughput",
+    "sweep.label": "what the next PROFILE is called, in their order; a number such as bs=32 is its batch size. Gives the table for two profiles, too",
+    "sweep.bad_label": "{count:label|labels} for {profiles} profiles",
+    "sweep.title": "Steps, latency and throughput",
+    "sweep.profile": "profile",
+    "sweep.steps": "steps",
+    "sweep.step": "step, median",
+    "sweep.change": "against the first",
+    "sweep.share": "share",
+    "sweep.verdict": "verdict",
+    "sweep.computing": "computing",
+    "sweep.exposed": "exposed comm.",
+    "sweep.idle": "idle",
+    "sweep.outside": "before and after",
+    "sweep.steps_per_s": "steps/s",
+    "sweep.samples_per_s": "samples/s",
+    "sweep.no_batch": "samples a second need a batch size per profile: --label bs=32 --label bs=64",
+}
