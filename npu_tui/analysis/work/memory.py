@@ -115,6 +115,8 @@ class Memory:
         reserved, allocated = self.curve("reserved"), self.curve("allocated")
         if reserved is None or allocated is None:
             return None
+        if np.array_equal(reserved.time, allocated.time):  # as one file has both
+            return MemoryCurve(reserved.component, "gap", reserved.time, reserved.value - allocated.value)
         time = np.union1d(reserved.time, allocated.time)
         time = time[time >= max(reserved.time[0], allocated.time[0])]
         return MemoryCurve(reserved.component, "gap", time, _held(reserved, time) - _held(allocated, time))
@@ -127,9 +129,14 @@ def _held(curve: MemoryCurve, time: I64) -> I64:
 
 def memory_curve(component: str, amount: Amount, time: I64, value: I64) -> MemoryCurve:
     """The curve of records in any order; of several at the same time the highest counts, so that no peak is lost."""
-    order = np.argsort(time, kind="stable")
-    time, value = time[order], value[order]
-    first = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
+    step = np.diff(time)
+    if (step < 0).any():
+        order = np.argsort(time, kind="stable")
+        time, value = time[order], value[order]
+        step = np.diff(time)
+    if (step > 0).all():
+        return MemoryCurve(component, amount, time, value)
+    first = np.flatnonzero(np.append(True, step != 0))
     return MemoryCurve(component, amount, time[first], np.maximum.reduceat(value, first))
 
 
