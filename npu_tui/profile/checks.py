@@ -12,7 +12,8 @@ from npu_tui.analysis.work.communication import Collective
 from npu_tui.analysis.work.cross_check import Check, Figures, Key, cross_check
 from npu_tui.analysis.work.kernel_groups import kernel_groups
 from npu_tui.analysis.work.kernels import KernelTable
-from npu_tui.ingest.companions.schemas import API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
+from npu_tui.analysis.work.memory import APP, Memory, MemoryCurve
+from npu_tui.ingest.companions.schemas import ALLOCATIONS, API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.tables import Tables
 from npu_tui.trace.model import Trace
@@ -22,6 +23,7 @@ _PER_CALL = 1
 _SUMS, _SPANS = 60, 300
 """ns; stage and preparing are of times since 1970 in float64, a grid of 250 ns."""
 _COLLECTIVES = ("HCCL", "COMMUNICATION")
+_MB = 1 << 20
 
 
 class Measured(Protocol):
@@ -53,20 +55,26 @@ class Measured(Protocol):
         ...
 
     @property
+    def memory(self) -> Memory:
+        """Memory over all the time."""
+        ...
+
+    @property
     def collectives(self) -> Sequence[Collective]:
         """The collectives; raises ``InputError`` if the file is gone."""
         ...
 
 
 def checks_of(part: Measured, tables: Tables) -> list[Check]:
-    """A check for every file that lies beside the trace of ``part`` and that the trace has the figures for."""
-    if not len(part.trace.slices):
-        return []
-    makers = {
-        OPERATOR_TYPES.stem: _operators, API_CALLS.stem: _apis, STEPS.stem: _steps, KERNELS.stem: _kernels,
-    }  # fmt: skip
+    """A check for every file that lies beside the trace of ``part`` and that the trace has the figures for.
+
+    Without a trace those that other files have the figures for: operators by kernels, records of memory by allocations.
+    """
+    makers = {OPERATOR_TYPES.stem: _operators, ALLOCATIONS.stem: _memory}
+    if len(part.trace.slices):
+        makers |= {API_CALLS.stem: _apis, STEPS.stem: _steps, KERNELS.stem: _kernels}
     found = [check(part, tables) for stem, check in makers.items() if tables.has(stem)]
-    if tables.communication.state != "missing":
+    if len(part.trace.slices) and tables.communication.state != "missing":
         found.append(_collectives(part, tables))
     return [check for check in found if check is not None and check.rows]
 
@@ -149,6 +157,29 @@ def _kernels(part: Measured, tables: Tables) -> Check | None:
             ours[key] = {"duration": length[row]}
     busy = any(each.busy.any() for each in part.devices)
     return cross_check("kernel_details.csv", ours, theirs, {"duration": 2 * _PER_CALL}) if busy else None
+
+
+def _memory(part: Measured, tables: Tables) -> Check | None:
+    """Every allocation with the totals that its row names, in the record of its time; the components share a file."""
+    curves = [curve for curve in part.memory.curves if curve.component != APP]
+    columns = [amount for amount in ("allocated", "reserved", "active") if any(c.amount == amount for c in curves)]
+    frame = tables.table(ALLOCATIONS.stem).frame
+    ours: dict[Key, Figures] = {}
+    theirs: dict[Key, Figures] = {}
+    for row, (name, start, *totals) in enumerate(frame.select("name", "allocated_at", *columns).iter_rows()):
+        if start is None or not columns or all(total is None for total in totals):
+            continue
+        key = name or "", str(row)
+        told = {amount: round(total * _MB) for amount, total in zip(columns, totals, strict=True) if total is not None}
+        theirs[key] = told
+        ours[key] = {amount: _nearest(curves, amount, start - tables.start_ns, value) for amount, value in told.items()}
+    return cross_check("memory_record.csv", ours, theirs, dict.fromkeys(columns, 1))
+
+
+def _nearest(curves: Sequence[MemoryCurve], amount: str, time: int, value: int) -> int | None:
+    """What the component has at ``time`` that comes nearest to ``value``."""
+    held = [curve.at(time) for curve in curves if curve.amount == amount]
+    return min((each for each in held if each is not None), key=lambda each: abs(each - value), default=None)
 
 
 def _collectives(part: Measured, tables: Tables) -> Check | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 Key = tuple[str, ...]
 Figures = Mapping[str, int | None]
-"""Figures of one row by name: counts, and times in ns."""
+"""Figures of one row by name: counts, times in ns, memory in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

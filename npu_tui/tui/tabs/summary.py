@@ -11,11 +11,12 @@ from npu_tui import __version__
 from npu_tui.analysis.overlap.step_spread import step_spread
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.work.cross_check import Check, Difference
+from npu_tui.analysis.work.memory import AMOUNTS
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.text import brief
-from npu_tui.trace.units import duration_text, share_text
+from npu_tui.trace.units import duration_text, memory_text, share_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.scope import ComputedTab
 from npu_tui.tui.tabs.spread import bar, spark
@@ -191,6 +192,8 @@ def _checks(checks: list[Check]) -> list[Row]:
 def _number(name: str, value: int | None) -> str:
     if value is None:
         return say("report.unknown")
+    if name in AMOUNTS:
+        return memory_text(value)
     return f"{value:,}" if name == "count" else duration_text(value)
 
 
