@@ -1,14 +1,17 @@
 """Simulated jobs with one cause each, and the same jobs without it: predicted against simulated gain.
 
     python tests/causes.py [--seeds 20] [NAME…]
+    python tests/causes.py --profiles [FOLDER…]
 
 Prints a table: how often the finding leads, how often its gain is within 10 % of the simulated one or 3 % of the step,
-and how many findings above info the remedied job has.
+and how many findings above info the remedied job has. With ``--profiles``: the recorded against the replayed run of
+every profile below the folders, by default the fixtures and those of NPU_TUI_TRACES.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,11 +22,13 @@ for folder in (ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "analysis" / 
 
 from cause_jobs import CAUSES, Cause, Job  # noqa: E402 - its folder is no package
 from jobs import measured, rule  # noqa: E402
+from measured import profile_at  # noqa: E402
 
 from npu_tui.analysis.findings.facts.facts import Facts  # noqa: E402
 from npu_tui.analysis.findings.gains import scale_of  # noqa: E402
 from npu_tui.analysis.findings.model import Finding  # noqa: E402
 from npu_tui.analysis.findings.rule import Draft  # noqa: E402
+from npu_tui.ingest.errors import InputError  # noqa: E402
 
 _NEAR = 0.10
 _OF_STEP = 0.03
@@ -83,12 +88,51 @@ def leads(cause: Cause, row: Outcome) -> bool:
     return not cause.leads or (row.lead in cause.leads) is not cause.gains_nothing
 
 
+def print_replays(folders: list[Path]) -> None:
+    """How close each profile below ``folders`` is replayed, device by device."""
+    print(f"{'profile':64}{'steps':>6}{'recorded ms':>13}{'replayed ms':>13}{'error':>9}{'linked':>8}  used")
+    for found in sorted(trace for folder in folders for trace in _traces(folder)):
+        name = str(found.relative_to(ROOT) if found.is_relative_to(ROOT) else found)
+        try:
+            replays = profile_at(found).replays
+        except InputError as error:
+            print(f"{name[-63:]:64}{error}"[:160])
+            continue
+        for device, replay in replays:
+            label = f"{name} device {device.device}" if len(replays) > 1 else name
+            if replay is None:
+                print(f"{label[-63:]:64}{'':6}{'':13}{'':13}{'':9}{'':8}  intervals: no launch leads to the device")
+                continue
+            steps, used = replay.steps, "replay" if replay.trusted else "intervals: not within 2 %"
+            print(
+                f"{label[-63:]:64}{steps:6}{replay.recorded / steps / 1e6:13.3f}{replay.replayed / steps / 1e6:13.3f}"
+                f"{replay.error:9.4%}{replay.model.linked:8.1%}  {used}",
+                flush=True,
+            )
+
+
+def _traces(folder: Path) -> list[Path]:
+    patterns = (
+        "trace_view.json",
+        "trace_view.json.gz",
+        "*.pt.trace.json",
+        "msprof_*.json",
+        "ascend_pytorch_profiler*.db",
+    )
+    return [path for pattern in patterns for path in folder.rglob(pattern)]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description="Predicted against simulated gain.")
-    parser.add_argument("names", nargs="*", help="which causes; all without one")
+    parser.add_argument("names", nargs="*", help="which causes or folders; all without one")
+    parser.add_argument("--profiles", action="store_true", help="replay profiles instead of simulated jobs")
     parser.add_argument("--seeds", type=int, default=20)
     options = parser.parse_args()
+    if options.profiles:
+        own = [ROOT / "fixtures", *map(Path, filter(None, [os.environ.get("NPU_TUI_TRACES")]))]
+        print_replays([Path(name).resolve() for name in options.names] or own)
+        return
     print(
         f"{'cause':28}{'step ms':>9}{'predicted':>11}{'simulated':>11}{'right':>8}{'leads':>8}{'quiet':>8}{'replay':>9}"
     )

@@ -111,3 +111,7 @@ def test_no_kernels() -> None:
     from npu_tui.trace.model import Trace
 
     assert operators(Trace.__new__(Trace), np.zeros(0, np.int64)) == []
+
+
+def test_older_chips_write_memset_in_their_own_way():
+    assert operator_type("memset-") == operator_type("MemSet_12") == "MemSet"

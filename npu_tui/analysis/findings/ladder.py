@@ -16,6 +16,7 @@ from npu_tui.analysis.findings.gains import Scale, scale_of
 from npu_tui.analysis.findings.model import SEVERITIES, Finding
 from npu_tui.analysis.findings.phrases import sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
+from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
 
 SUMMING_UP = ("UTIL", "VERDICT")
@@ -205,13 +206,13 @@ def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
     if draft.removes is not None and len(draft.removes[0]):
         start, end = draft.removes
     elif draft.evidence:
-        start, end = np.array([(each.start, each.end) for each in draft.evidence], np.int64).T
+        start, end = np.array([(each.start, max(each.end, each.start + 1)) for each in draft.evidence], np.int64).T
     else:
         return ()
     steps = [each for each in facts.steps if each.window is not None]
-    # What comes before the first kernel of a step belongs to that step.
-    ends = np.array([each.window.end for each in steps if each.window is not None], np.int64)
-    weight = np.bincount(np.searchsorted(ends, start, "right"), end - start + 1, len(steps) + 1)[: len(steps)].tolist()
+    # What comes before the first kernel of a step belongs to that step; what crosses its end is divided.
+    ends = np.array([each.window.end for each in steps if each.window is not None], np.float64)
+    weight = np.diff(covered_before(*union(start, end), ends), prepend=0.0).tolist()
     least = _SHOWS * max(weight, default=0)
     shown = [each.number for each, own in zip(steps, weight, strict=True) if own and own >= least]
     return tuple(number for number in shown if number is not None)

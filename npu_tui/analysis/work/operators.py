@@ -34,6 +34,8 @@ def operator_type(name: str, operation: str = "") -> str:
     ``operation`` is what the launching ``Dequeue@`` slice names: it tells ``MaxPoolWithArgmaxV1`` with a number behind
     it from another version of that operator.
     """
+    if name.rstrip("-0123456789_").lower() == "memset":
+        return "MemSet"  # older chips write it in their own way
     words = name.split("_")
     while len(words) > 1 and words[-1].isdecimal():
         words.pop()

@@ -116,7 +116,7 @@ TEXTS: dict[str, str] = {
     "finding.optimizer.title": "Optimizer {name} is not fused: {time:time} of host time per step",
     "finding.optimizer.detail": (
         "Optimizer.step#{name}.step ran {count:time|times}, {time:time} on the host; the device waited {lost:time} "
-        "for its launches."
+        "for its launches, {launches:mean_count} each time where the fused one needs a few."
     ),
     "finding.optimizer.place": "NpuFused{name} needs only a few launches for this",
     "finding.pause.title": "{count:pause|pauses} of the host without a record: {time:time}",

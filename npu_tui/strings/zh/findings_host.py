@@ -90,7 +90,7 @@ TEXTS: dict[str, str] = {
     "finding.small.place": "比下发它还短",
     "finding.optimizer.title": "优化器 {name} 未融合：每个 step 占用 Host {time:time}",
     "finding.optimizer.detail": (
-        "Optimizer.step#{name}.step 执行 {count:count} 次，Host 耗时 {time:time}；设备为它的下发等待 {lost:time}。"
+        "Optimizer.step#{name}.step 执行 {count:count} 次，Host 耗时 {time:time}；设备为它的下发等待 {lost:time}，每次下发 {launches:mean_count} 个任务，融合优化器只需几个。"
     ),
     "finding.optimizer.place": "NpuFused{name} 只需几次下发",
     "finding.pause.title": "Host 有 {count:count} 次无记录的停顿：{time:time}",

@@ -12,10 +12,13 @@ from launcher import Launcher
 from troubled import TROUBLED
 
 from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.spans import length_of
 from npu_tui.analysis.findings.ladder import steps_of
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.profile.selection import select_step
 from npu_tui.strings import words
+from npu_tui.trace.message import message
 
 
 def test_a_constant_clock_is_the_full_clock() -> None:
@@ -154,3 +157,20 @@ def test_a_weight_comes_after_every_gain() -> None:
         ladder = [each for each in job(trouble).findings.findings if each.severity != "info" and not each.part_of]
         gains = [each.gain_ns is not None and each.step_after_ns is not None for each in ladder]
         assert gains == sorted(gains, reverse=True)
+
+
+def test_what_crosses_the_end_of_a_step_is_divided() -> None:
+    found = measured(replace(TROUBLED["loader"], seed=3, steps=3))
+    whole = facts_of(found)
+    first, second, third = (each.window for each in whole.steps)
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    begin, end = np.array([first.end - 900]), np.array([second.end + 100])
+    said = message("finding.nothing")
+    draft = Draft("high", said, said, removes=(begin, end))
+    assert steps_of(draft, whole) == (whole.steps[1].number,)
+    selections = [select_step(found.steps, each.number or 0) for each in whole.steps]
+    parts = [found.profile.part(each).facts[0] for each in selections if each is not None]
+    assert sum(length_of(each.free) for each in parts) == length_of(whole.free)
+    assert sum(length_of(each.host_late) for each in parts) == length_of(whole.host_late)

@@ -59,6 +59,12 @@ class Facts:
         if self.warm_up and (last := self.warm_up[-1].window) is not None:
             self.window = Window(last.end, EVERYTHING.end, whole=True)
 
+    @once
+    def _since(self) -> int:
+        """The end of the step before the chosen one, ns; before all without one."""
+        ends = [each.window.end for each in self._shared.steps if each.window is not None]
+        return max((end for end in ends if end <= self.window.start), default=EVERYTHING.start)
+
     def _warm_up(self) -> tuple[Step, ...]:
         numbered = [each for each in self._shared.steps if each.number is not None and each.window is not None]
         items = np.array([each.item for each in numbered], np.int64)
@@ -192,8 +198,14 @@ class Facts:
     # Spans of the device's time, each disjoint and ascending.
 
     def cut(self, span: Span) -> Span:
-        """``span`` within the window; a step owns what starts in it as a whole."""
+        """``span`` within the window. A step owns what lies between the end of the one before and its own.
+
+        Without a step that is chosen what starts in the window belongs to it as a whole.
+        """
         start, end = span
+        if self._shared.step is not None:
+            low, high = clipped(start, end, self._since, self.window.end)
+            return low[high > low], high[high > low]
         if self.window.whole:
             own = self.window.holds(start)
             return start[own], end[own]
@@ -306,6 +318,8 @@ class Facts:
         if self.part.slices is None or self.part.pairs is None:
             return []
         found = drains(self.trace, self.part.slices, self.part.pairs)
+        if self._shared.step is not None:
+            return [each for each in found if self._since < each.end <= self.window.end]
         return [each for each in found if self.window.start <= each.start < self.window.end]
 
     @once

@@ -39,7 +39,8 @@ def free(facts: Facts) -> Draft | None:
     if not known:
         cause = message("finding.free.unknown")
     else:
-        words = {"late": late / facts.sums.free, "side": side / facts.sums.free}
+        free = max(length_of(idle), 1)
+        words = {"late": late / free, "side": side / free}
         cause = message("finding.free.split", **words)
     return Draft(
         severity,

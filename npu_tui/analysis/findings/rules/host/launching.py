@@ -24,6 +24,8 @@ from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.trace.message import message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
+_FUSED_LAUNCHES = 4
+"""So many launches are left of a fused optimizer's step."""
 _FUSED = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
 
 
@@ -96,7 +98,7 @@ def optimizer(facts: Facts) -> Draft | None:
     if not spent:
         return None
     name = _fused_name(facts.trace.name_of(int(items[0]))) or ""
-    removes = NOTHING
+    removes, launches = NOTHING, 0
     late = facts.share(length_of(facts.host_late)) >= facts.limits.stage_share
     if facts.launches is not None:
         source = operation_of(facts.trace, facts.target)
@@ -106,6 +108,7 @@ def optimizer(facts: Facts) -> Draft | None:
         at = np.searchsorted(span[0], begin, "right") - 1
         under = (at >= 0) & (begin < span[1][np.maximum(at, 0)])
         removes = facts.lost_span(under)
+        launches = int(np.count_nonzero(under))
     lost = facts.share(length_of(removes))
     severity: Severity = "medium" if lost >= facts.limits.severity_medium else "low" if late else "info"
     return Draft(
@@ -117,11 +120,13 @@ def optimizer(facts: Facts) -> Draft | None:
             count=len(items),
             time=spent,
             lost=length_of(removes),
+            launches=launches / len(items),
         ),
         facts.longest(items, lambda item: message("finding.optimizer.place", name=name), most=5),
         (message("finding.advice.fused_optimizer", name=name),),
         removes if length_of(removes) else None,
         confidence="medium",
+        change=without_calls(facts, items, min(_FUSED_LAUNCHES * len(items) / launches, 1.0)) if launches else None,
     )
 
 
