@@ -14,6 +14,7 @@ from npu_tui.analysis.device import DeviceSlices, device_slices
 from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.analysis.health import TraceHealth, trace_health
 from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
+from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.analysis.overlap.idle import Idles, idles
 from npu_tui.analysis.overlap.lanes import OverlapLanes, disagreement, overlap_lanes
 from npu_tui.analysis.overlap.steps import Step, StepSums, step_sums, steps
@@ -296,6 +297,17 @@ class Profile:
             model = build(self.trace, device, self.whole.collectives, steps)
             found.append((device, None if model is None else Replay(model)))
         return found
+
+    def operation_of(self, item: int) -> int:
+        """The outermost operation of the framework that launched the kernel ``item``; -1 without one."""
+        found = int(operation_of(self.trace, np.array([item], np.int64))[0])
+        hosts = self.host_operators
+        at = int(np.searchsorted(hosts.item, found))
+        if found < 0 or at >= len(hosts.item) or hosts.item[at] != found:
+            return found
+        while (above := int(hosts.parent[at])) >= 0 and "::" in self.trace.name_of(int(hosts.item[above])):
+            at = above
+        return int(hosts.item[at])
 
     # What else is asked of a trace.
 

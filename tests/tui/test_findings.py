@@ -38,6 +38,8 @@ async def test_small_terminals_have_less_of_the_verdict(session):
     async with opened(session, (80, 24)) as driver:
         assert driver.main.query_one(Verdict).size.height == 1
     async with opened(session, (60, 15)) as driver:
+        assert driver.main.query_one(Verdict).size.height == 1
+    async with opened(session, (60, 12)) as driver:
         assert not driver.main.query_one(Verdict).display
 
 

@@ -295,4 +295,5 @@ TEXTS: dict[str, str] = {
     "filter.count": "{shown} of {count}",
     "panel.row_of": "{n} of {count}: {words}",
     "details.same": "{count} of this name",
+    "panel.operation": "launched by {name}",
 }

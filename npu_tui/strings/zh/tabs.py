@@ -285,4 +285,5 @@ TEXTS: dict[str, str] = {
     "filter.count": "{count} 行中的 {shown} 行",
     "panel.row_of": "第 {n}/{count} 行：{words}",
     "details.same": "同名 {count} 个",
+    "panel.operation": "由 {name} 下发",
 }

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.message import Message
 
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.explore.finder import Finder
 from npu_tui.tui.session import Session
@@ -25,6 +25,7 @@ _MARGIN = 0.05
 """A stretch of time is shown with this share of its length on either side."""
 _CONTEXT = 0.75
 """The same of what differs between two profiles: it is told by what stands around it."""
+_LONGEST_NAME = 50
 _THIN = 0.02
 _AROUND = 3.0
 """A slice thinner than this share of the view is shown with so many of its lengths on either side."""
@@ -173,9 +174,14 @@ class Contents:
             self._explorer.show(start, end, _AROUND)
 
     def _slice(self, place: Selected) -> str:
+        """How long the slice lasts, and which operation launched it from which line."""
         trace = self._session.scene.traces[place.trace]
         length = duration_text(int(trace.slices.end[place.item] - trace.slices.start[place.item]))
-        return say("panel.slice", length=length, name=printable(trace.name_of(place.item)))
+        words = [say("panel.slice", length=length, name=brief(trace.name_of(place.item), _LONGEST_NAME))]
+        operation = self._session.profiles[place.trace].operation_of(place.item)
+        if operation >= 0:
+            words.append(say("panel.operation", name=brief(trace.name_of(operation), _LONGEST_NAME)))
+        return "   ".join(words)
 
     def _show_stretch(self, place: Stretch) -> None:
         """Mark a stretch as the range and fit it; a slice of its own is selected too."""

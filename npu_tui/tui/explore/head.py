@@ -11,7 +11,7 @@ from npu_tui.tui.widgets.verdict import Verdict
 from npu_tui.view.walk.explorer import Explorer
 
 _BARS_FROM = 30
-_VERDICT_ROWS = ((30, 2), (18, 1))
+_VERDICT_ROWS = ((30, 2), (14, 1))
 """From how many rows of the terminal on there are bars, and so many lines of the verdict."""
 
 

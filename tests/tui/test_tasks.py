@@ -1,0 +1,97 @@
+"""Ten questions that a user asks of a profile, each answered on screen within so many keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from driving import opened
+from measured import session_of
+
+from npu_tui.ingest.load import load
+from npu_tui.strings import say
+from npu_tui.trace.units import duration_text
+from npu_tui.tui.session import Session
+
+
+@pytest.fixture(scope="module")
+def waiting() -> Session:
+    return session_of(load(Path(__file__).resolve().parents[2] / "fixtures" / "communication_bound"))
+
+
+async def answer(session: Session, *keys: str, size: tuple[int, int] = (120, 40)) -> tuple[int, str, object]:
+    """How many keys were pressed (a text that is typed is one), what is on screen then, and what was copied."""
+    async with opened(session, size) as driver:
+        for key in keys:
+            await driver.send(key)
+            await driver.settle()
+        return len(keys), driver.text(), driver.app.clipboard
+
+
+async def test_the_longest_kernel_and_its_operation(session):
+    keys, text, _ = await answer(session, "6", "6", "\r")
+    assert keys <= 3
+    profile = session.profiles[0]
+    top = profile.whole.operators[0]
+    assert duration_text(top.longest) in text
+    assert "aten::" in text.splitlines()[-1]
+
+
+async def test_why_the_device_is_idle_between_two_times(session):
+    keys, text, _ = await answer(session, ":", "2ms..5ms", "\r", "3")
+    assert keys <= 4
+    assert "host late" in text
+    assert say("idle.next") in text
+
+
+async def test_forward_against_backward(session):
+    keys, text, _ = await answer(session, "5", "5", "5", "5", "5")
+    assert keys <= 6
+    assert "forward" in text
+    assert "backward" in text
+
+
+async def test_the_distribution_of_one_operation(session):
+    keys, text, _ = await answer(session, "6", "6", " ")
+    assert keys <= 4
+    for word in ("p50", "p90", "max"):
+        assert word in text
+
+
+async def test_what_cann_does_meanwhile(session):
+    keys, text, _ = await answer(session, "b", "b", "3", "P", "P")
+    assert keys <= 5
+    assert say("idle.meanwhile") in text
+    assert "CANN" in text
+
+
+async def test_the_cost_of_all_syncs(session):
+    keys, text, _ = await answer(session, "T")
+    assert keys <= 3
+    assert "block the host for" in text
+
+
+async def test_culprit_or_victim(waiting):
+    keys, text, _ = await answer(waiting, size=(80, 24))
+    assert keys == 0
+    assert "COMMUNICATION, not this rank" in text
+
+
+async def test_what_communication_is_exposed_and_who_came_last(waiting):
+    keys, text, _ = await answer(waiting, "7", size=(80, 24))
+    assert keys <= 2
+    heading = next(line for line in text.splitlines() if "exposed" in line and "elapsed" in line and "name" in line)
+    assert "last" in heading
+
+
+async def test_the_code_line_in_the_editor(session):
+    keys, text, copied = await answer(session, "1", "o")
+    assert keys <= 3
+    line = session.findings[0].findings[0].code_lines[0]
+    assert f"{line.file}:{line.line}" in copied or line.file in text
+
+
+async def test_the_view_is_shared_with_one_key(session):
+    keys, _, copied = await answer(session, "Y")
+    assert keys == 1
+    assert str(copied).startswith("npu-tui ")
