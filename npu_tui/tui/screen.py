@@ -208,7 +208,7 @@ class MainScreen(PanelScreen):
     def on_remembered(self, event: Remembered) -> None:
         """Show the curves of memory of a trace."""
         if event.session is self.session and self.session.remember(event.index):
-            self.explorer.list.refold()
+            self.explorer.list.refit()
             self._timeline.changed()
 
     def on_examined(self, event: Examined) -> None:

@@ -81,12 +81,16 @@ def footer(place: Place, width: int) -> Text:
 
 
 def led(leads: Iterable[str], width: int) -> Text:
-    """How to get help and out, then the first of ``leads`` that fits into ``width`` columns, else the last one."""
+    """How to get help and out, then the first of ``leads`` that fits into ``width`` columns, else the last one.
+
+    What room is left is for the other hints of the lanes.
+    """
     line = _joined(_ALWAYS, width)
     gap = "   " if line.plain else ""
     room, words = width - line.cell_len - len(gap), list(leads)
-    line.append(gap + next((lead for lead in words if cell_count(lead) <= room), words[-1]), style="bold")
-    return line
+    line.append(gap + next((lead for lead in words if cell_count(lead) <= room), words[-1]), style="bold reverse")
+    others = _joined(HINTS["lanes"][len(_ALWAYS) :], width - line.cell_len - 2)
+    return line.append("  ").append_text(others) if others.plain else line
 
 
 def _joined(hints: Iterable[Hint], width: int) -> Text:

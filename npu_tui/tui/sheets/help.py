@@ -13,6 +13,7 @@ from rich.text import Text
 
 from npu_tui.strings import say
 from npu_tui.tui.keys.commands import BY_ID, COMMANDS, Command, Group, keys_label
+from npu_tui.tui.tabs.legend import legend
 
 Focus = Literal["lanes", "table", "panel"]
 Task = Literal[
@@ -137,9 +138,10 @@ def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width:
         groups.sort(key=lambda group: not any(wanted in entry.keys.split() for entry in group[1]))
         if not groups:
             return Text(say("help.none", text=wanted))
+    first = () if wanted.strip() else (*legend(), Text())
     words = Text("" if wanted.strip() else say("help.words"), style="dim")
     if width < _TWO_COLUMNS:
-        return Lines(_column(groups), words)
+        return Lines(*first, _column(groups), words)
     half, count, left = sum(len(found) + 2 for _, found in groups) / 2, 0, 0
     while left < len(groups) and count + len(groups[left][1]) / 2 < half:
         count += len(groups[left][1]) + 2
@@ -148,7 +150,7 @@ def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width:
     columns.add_column(ratio=1)
     columns.add_column(ratio=1)
     columns.add_row(_column(groups[:left]), _column(groups[left:]))
-    return Lines(columns, words)
+    return Lines(*first, columns, words)
 
 
 def _matching(found: list[Entry], wanted: str) -> list[Entry]:

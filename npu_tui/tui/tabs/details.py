@@ -26,11 +26,12 @@ from npu_tui.trace.text import on_one_line, printable
 from npu_tui.trace.units import duration_text, exact_text, memory_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.kernel import kernel_facts
+from npu_tui.tui.tabs.legend import class_name, legend
 from npu_tui.tui.tabs.links import shape_text
 from npu_tui.tui.tabs.spread import spread_words, sum_words
 from npu_tui.tui.tabs.tab import Content, Context, Tab
 from npu_tui.tui.tabs.why import idle_at, range_text, why_text
-from npu_tui.tui.terminal.theme import ALERT, class_style
+from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.view.frame.charts import STARVING_NS, StepCurve
 from npu_tui.view.scene import LinkClasses, LinkShape
 
@@ -74,7 +75,7 @@ class DetailsTab(Tab):
             return _chart(self._curves[key], scene.to_trace(row.trace, now.cursor), now.cursor)
         ranged = self._of_range(now)
         if now.selection is None:
-            return Group(*(ranged or self._of_cursor(now)), *legend())
+            return Group(*(ranged or self._of_cursor(now)), Text(say("details.none"), style="dim"), *legend())
         trace = now.selection.trace
         profile = now.session.profiles[trace]
         item = now.selection.item
@@ -106,25 +107,6 @@ class DetailsTab(Tab):
             return []
         found = idle_at(profile, int(slices.start[item]))
         return [] if found is None else why_text(now, index, *found)
-
-
-def legend() -> list[RenderableType]:
-    """What colours and lines mean, for while nothing is selected."""
-    classes = Text(say("details.legend"), style="dim")
-    for op_class in OpClass:
-        classes.append("  ")
-        classes.append("╱╱" if op_class == OpClass.WAIT else "  ", style=class_style(op_class))
-        classes.append(f" {class_name(op_class)}")
-    lines = Text.assemble((say("details.lines"), "dim"))
-    for shape, starved in (
-        (LinkShape.NEAR_VERTICAL, True),
-        (LinkShape.NEAR_VERTICAL, False),
-        (LinkShape.SHALLOW, False),
-        (LinkShape.QUEUED, False),
-    ):
-        lines.append("  ")
-        lines.append_text(shape_text(shape, starved))
-    return [Text(say("details.none"), style="dim"), classes, lines]
 
 
 def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
@@ -225,11 +207,6 @@ def _facts(trace: Trace, item: int, offset: int) -> Text:
         line.append(f"{label} " if label else "", style="dim")
         line.append(f"{printable(value)}   ")
     return line
-
-
-def class_name(op_class: OpClass) -> str:
-    """The word for a class of slices."""
-    return say(f"class.{op_class.name.lower()}")
 
 
 def _launch(trace: Trace, marks: LinkClasses, devices: list[Dispatch], link: int) -> Text:

@@ -127,6 +127,10 @@ class RowList:
         self._rebuild(row)
         return True
 
+    def refit(self) -> None:
+        """There are more rows now than were fitted: fold again what has to be, unless the user says what is folded."""
+        self._fold_to_fit()
+
     def _is_worker(self, row: ScreenRow) -> bool:
         """Whether a row is that of the workers of a layer, or of one of them."""
         return row.lane in workers_of(self._scene, row.trace, self._scene.traces[row.trace].layers[row.layer])
