@@ -10,6 +10,8 @@ from npu_tui.commands.profile_options import refuse_terminal
 from npu_tui.commands.streams import DONE, write
 from npu_tui.strings import ENGLISH, say, speak
 
+FORMATS = ("text", "markdown", "json")
+
 
 def run(words: list[str]) -> int:
     """Print the report about the job that ``words`` name; returns the exit code.
@@ -18,25 +20,34 @@ def run(words: list[str]) -> int:
     """
     parser = Parser(prog="npu-tui ranks", description=say("job.description"), epilog=say("job.epilog"))
     parser.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("job.path"))
-    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("job.format"))
+    parser.add_argument("--format", choices=FORMATS, default="text", help=say("job.format"))
     parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
     options = parser.parse_args(words)
     refuse_terminal(parser, options.path)
     if options.format == "json":
         speak(ENGLISH)
+    write_job(Path(options.path), options.format, options.traces)
+    return DONE
+
+
+def write_job(path: Path, form: str = "text", traces: bool | None = None) -> None:
+    """Print the report about the job at ``path`` in one of ``FORMATS``. Raises as ``run`` does."""
     from npu_tui.job.opening import open_job
     from npu_tui.report.job.build import job_report
 
-    found = job_report(open_job(Path(options.path), options.traces, _told if sys.stderr.isatty() else None))
-    if options.format == "json":
+    found = job_report(open_job(path, traces, _told if sys.stderr.isatty() else None))
+    if form == "json":
         import msgspec
 
         write(msgspec.json.encode(found) + b"\n")
+    elif form == "markdown":
+        from npu_tui.report.job.markdown import job_markdown
+
+        write(job_markdown(found))
     else:
         from npu_tui.report.job.text import job_text
 
         write(job_text(found))
-    return DONE
 
 
 def _told(done: int, count: int) -> None:

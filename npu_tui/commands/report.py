@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import add_profile, part_of
+from npu_tui.commands.ranks import FORMATS, write_job
 from npu_tui.commands.streams import DONE, write
 from npu_tui.strings import ENGLISH, say, speak
 
@@ -21,9 +24,16 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     if options.format == "json":
         speak(ENGLISH)
+    from npu_tui.ingest.errors import SeveralError
     from npu_tui.report.report import report
 
-    part = part_of(parser, options)
+    try:
+        part = part_of(parser, options)
+    except SeveralError:
+        if options.format not in FORMATS or options.range is not None or options.step is not None:
+            raise
+        write_job(Path(options.path), options.format)
+        return DONE
     found = report(part)
     if options.format == "json":
         from npu_tui.report.pages.json_report import json_report

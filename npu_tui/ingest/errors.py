@@ -17,6 +17,10 @@ class InputError(Exception):
         self.message = _harmless(message)
 
 
+class SeveralError(InputError):
+    """There are several profiles where one is asked for."""
+
+
 class WorkerError(InputError):
     """A process that was reading failed, whatever the input is like."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.errors import InputError, SeveralError
 from npu_tui.trace.message import Message, message
 
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -102,13 +102,13 @@ def find_source(path: Path, form: Form | None = None) -> Source:
     if len(found) == 1:
         return _source(path, found[0][0], found[0])
     if found:
-        raise InputError(_several(path, [trace[0] for trace in found]))
+        raise SeveralError(_several(path, [trace[0] for trace in found]))
     tables = _tables_in(path) if form is None else None
     if tables is not None:
         return Source(path, tables, (), _rank_of(tables / _OUTPUT), "companions")
     below = _tables_below(path) if form is None else []
     if below:
-        raise InputError(_several(path, below, "input.tables"))
+        raise SeveralError(_several(path, below, "input.tables"))
     raise InputError(_nothing_in(path, form))
 
 

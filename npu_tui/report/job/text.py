@@ -17,46 +17,61 @@ _MOST_RANGE = 6
 
 def job_text(found: JobReport) -> str:
     """The lines of ``found``: verdict, findings, clock, ranks, collectives, links, and what was not checked."""
-    lines = [_head(found), "", found.verdict]
+    lines = [head_line(found), "", found.verdict]
     lines += _section(
         "findings", [line for each in found.findings for line in (f"{each.id}  {each.title}", f"    {each.detail}")]
     )
-    lines += _section("clock", _columns([clock_cells(row) for row in _shown_clocks(found)], "<><<"))
+    lines += _section("clock", _columns([clock_cells(row) for row in shown_clocks(found)], "<><<"))
     lines += _section(
-        "ranks", [*_columns([_rank_head(), *map(rank_cells, _shown_ranks(found))], "<<>>>>>>>>"), *_alike(found)]
+        "ranks", [*_columns([rank_heads(), *map(rank_cells, shown_ranks(found))], "<<>>>>>>>>"), *_alike(found)]
     )
-    rows = sorted(found.collectives, key=lambda row: -row.second_us)[:_MOST_COLLECTIVES]
-    cells = [
-        [
-            row.type,
-            say("job.in_step", step=row.step) if row.step else "",
-            say("job.nobody") if row.last_rank is None else say("job.last", rank=row.last_rank),
-            duration_text(row.second_us * 1e3),
-            duration_text(row.transfer_us * 1e3),
-            say("job.spread", time=row.end_spread_us * 1e3),
-        ]
-        for row in rows
-        if row.second_us
-    ]
-    if cells:
-        cells.insert(0, [say(f"job.column.{name}") for name in ("type", "step", "last", "waits", "transfer", "ends")])
-    lines += _section("collectives", _columns(cells, "<<<>><"))
-    slow = [link for link in found.links if link.verdict != "as_others"] or sorted(
-        found.links, key=lambda link: link.z
-    )[:1]
-    lines += _section(
-        "links",
-        [
-            say(f"job.link.{link.verdict}", source=link.src, target=link.dst, transport=link.transport, type=link.type,
-                speed=link.gb_s, expected=link.expected_gb_s)
-            for link in slow[:_MOST_LINKS]
-        ],
-    )  # fmt: skip
+    cells = collective_cells(found)
+    lines += _section("collectives", _columns(cells, "<<<>><") if len(cells) > 1 else [])
+    lines += _section("links", link_lines(found))
     lines += _section("not_checked", found.not_checked)
     return "\n".join(map(printable, lines)) + "\n"
 
 
-def _head(found: JobReport) -> str:
+def collective_cells(found: JobReport) -> list[list[str]]:
+    """The collectives that were waited for the longest, under a row of headings."""
+    rows = sorted((row for row in found.collectives if row.second_us), key=lambda row: -row.second_us)
+    names = ("type", "step", "last", "waits", "transfer", "ends")
+    return [
+        [say(f"job.column.{name}") for name in names],
+        *(
+            [
+                row.type,
+                say("job.in_step", step=row.step) if row.step else "",
+                say("job.nobody") if row.last_rank is None else say("job.last", rank=row.last_rank),
+                duration_text(row.second_us * 1e3),
+                duration_text(row.transfer_us * 1e3),
+                say("job.spread", time=row.end_spread_us * 1e3),
+            ]
+            for row in rows[:_MOST_COLLECTIVES]
+        ),
+    ]
+
+
+def link_lines(found: JobReport) -> list[str]:
+    """The links that stand out; the slowest one where none does."""
+    slow = [link for link in found.links if link.verdict != "as_others"]
+    slow = slow or sorted(found.links, key=lambda link: link.z)[:1]
+    return [
+        say(
+            f"job.link.{link.verdict}",
+            source=link.src,
+            target=link.dst,
+            transport=link.transport,
+            type=link.type,
+            speed=link.gb_s,
+            expected=link.expected_gb_s,
+        )
+        for link in slow[:_MOST_LINKS]
+    ]
+
+
+def head_line(found: JobReport) -> str:
+    """Where the job lies and what of it."""
     steps = say("job.no_steps")
     if found.steps:
         first, last = found.steps[0], found.steps[-1]
@@ -83,7 +98,7 @@ def _told(found: JobReport) -> list[str]:
     return [line for each in found.findings for line in (f"{each.id}  {each.title}", f"    {each.detail}")]
 
 
-def _shown_clocks(found: JobReport) -> list[ClockRow]:
+def shown_clocks(found: JobReport) -> list[ClockRow]:
     """The clocks worth a line: of a large job those that are not tied, drift, or are known the least."""
     rows = found.clock
     if len(rows) <= _MOST_RANKS:
@@ -103,12 +118,13 @@ def clock_cells(row: ClockRow) -> list[str]:
     return [say("job.rank", rank=row.rank), offset, interval, say(f"job.method.{row.method}") + drift]
 
 
-def _rank_head() -> list[str]:
+def rank_heads() -> list[str]:
+    """The headings of ``rank_cells``."""
     names = ("rank", "host", "step", "computing", "exposed", "free", "own", "last", "waits", "gain")
     return [say(f"job.column.{name}") for name in names]
 
 
-def _shown_ranks(found: JobReport) -> list[RankRow]:
+def shown_ranks(found: JobReport) -> list[RankRow]:
     """The ranks with the most work above their peers; all of a small job."""
     return sorted(found.rank_table, key=lambda row: (-(row.gain_us or 0), -row.own_excess_us, row.rank))[:_MOST_RANKS]
 
