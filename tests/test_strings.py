@@ -18,6 +18,7 @@ from npu_tui.analysis.overlap.rhythm import Unit
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.partition import PARTS
 from npu_tui.gate.baseline import PLACES
+from npu_tui.gate.job_checks import JOB_LIMITS
 from npu_tui.gate.limits import LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES
 from npu_tui.ingest.companions.reading import State
@@ -90,7 +91,7 @@ COMPUTED = {
     "compared.shown.": set(get_args(Face)),
     "compared.computing.": {"slower", "faster", "same", "unsure"},
     "compared.part.": {f"{part}{form}" for part in PARTS for form in ("", ".short")} | {"others"},
-    "gate.measure.": {*BASELINE_MEASURES, *LIMITS.values()},
+    "gate.measure.": {*BASELINE_MEASURES, *LIMITS.values(), *JOB_LIMITS.values()},
     "gate.definition.": {*BASELINE_MEASURES, "tolerances"},
     "gate.differs.": {*PLACES, "selection"},
     "gate.status.": {"pass", "fail", "not_measured"},

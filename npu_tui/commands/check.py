@@ -14,6 +14,7 @@ from npu_tui.commands.streams import drop_output, write
 from npu_tui.strings import ENGLISH, say, speak, speaking
 
 if TYPE_CHECKING:
+    from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import Check
     from npu_tui.profile.profile import Profile
 
@@ -30,6 +31,8 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     if options.format == "json":
         speak(ENGLISH)
+    if options.max_rank_wait is not None or options.max_own_excess is not None:
+        return _check_job(parser, options)
     from npu_tui.gate.limits import LIMITS, SHARED, parse_limit
 
     limits = []
@@ -49,7 +52,7 @@ def run(words: list[str]) -> int:
     if not (limits or severity or options.baseline or options.write_baseline or options.against):
         parser.error(say("gate.nothing"))
 
-    from npu_tui.gate.answer import Answer, answer_object, answer_text
+    from npu_tui.gate.answer import Answer
     from npu_tui.gate.baseline import baseline, read_baseline, write_baseline
     from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks, trace_checks
     from npu_tui.gate.evidence import unread
@@ -77,7 +80,14 @@ def run(words: list[str]) -> int:
             with speaking(ENGLISH):
                 write_baseline(Path(options.write_baseline), baseline(found, measured, tolerances))
         notes.append(say("gate.wrote" if answer.passed else "gate.kept", path=options.write_baseline))
-    if options.format == "json":
+    return _told(answer, options.format)
+
+
+def _told(answer: Answer, form: str) -> int:
+    """Print ``answer`` as text or JSON; the exit code."""
+    from npu_tui.gate.answer import answer_object, answer_text
+
+    if form == "json":
         import orjson
 
         text = orjson.dumps(answer_object(answer), option=orjson.OPT_INDENT_2).decode() + "\n"
@@ -90,6 +100,31 @@ def run(words: list[str]) -> int:
     return PASSED if answer.passed else FAILED
 
 
+def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Answer the limits on a job; those on one profile do not go with them."""
+    from npu_tui.gate.answer import Answer
+    from npu_tui.gate.job_checks import JOB_LIMITS, job_checks, parse_most
+    from npu_tui.job.opening import open_job
+
+    others = ("max_free", "max_host_late", "max_lost", "max_exposed_communication", "max_step", "fail_on", "against",
+              "baseline", "write_baseline", "range", "step")  # fmt: skip
+    for option in others:
+        if getattr(options, option) is not None:
+            parser.error(say("gate.job.alone", option=f"--{option.replace('_', '-')}"))
+    limits = {}
+    for option, measure in JOB_LIMITS.items():
+        text = getattr(options, option)
+        most = None if text is None else parse_most(text)
+        if text is not None and most is None:
+            parser.error(say("gate.bad_share", option=f"--{option.replace('_', '-')}", text=text))
+        if most is not None:
+            limits[measure] = most
+    checks = job_checks(open_job(Path(options.path)), limits)
+    measured = [each for each in checks if each.status != "not_measured"]
+    notes = [say("gate.job.most", what=say(f"gate.measure.{each.id}"), rank=each.text) for each in measured]
+    return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options.format)
+
+
 def _parser() -> Parser:
     parser = Parser(prog="npu-tui check", description=say("gate.description"), epilog=say("gate.epilog"))
     add_profile(parser)
@@ -98,6 +133,8 @@ def _parser() -> Parser:
     parser.add_argument("--max-lost", metavar="LIMIT", help=say("gate.max_lost"))
     parser.add_argument("--max-exposed-communication", metavar="LIMIT", help=say("gate.max_exposed_communication"))
     parser.add_argument("--max-step", metavar="TIME", help=say("gate.max_step"))
+    parser.add_argument("--max-rank-wait", metavar="LIMIT", help=say("gate.max_rank_wait"))
+    parser.add_argument("--max-own-excess", metavar="LIMIT", help=say("gate.max_own_excess"))
     parser.add_argument("--fail-on", metavar="WHAT", help=say("gate.fail_on"))
     parser.add_argument("--against", metavar="BASE", help=say("gate.against"))
     parser.add_argument("--only", action="append", default=[], metavar="IDS", help=say("gate.only"))

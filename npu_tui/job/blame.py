@@ -58,7 +58,7 @@ class Blamed:
 class RankSum:
     """One rank over all collectives, ns. ``gain``: what the job would save if this rank worked as fast as its peers.
 
-    ``inherited`` is the lateness that others caused; ``gain`` is None where it was not replayed.
+    ``inherited`` is the lateness that others caused; ``gain`` is None where many others would save more.
     """
 
     rank: int
@@ -67,7 +67,7 @@ class RankSum:
     came_last: int = 0
     collectives: int = 0
     cost: int = 0
-    gain: int | None = None
+    gain: int | None = 0
 
 
 def blame(
@@ -202,8 +202,9 @@ def rank_sums(blamed: Sequence[Blamed], ranks: Iterable[int]) -> list[RankSum]:
     length = replayed(blamed, {})
     above = {rank: sum(own.values()) for rank, own in less.items()}
     worth = [rank for rank, more in above.items() if more >= _WORTH_REPLAYING * length]
-    for rank in sorted(worth, key=lambda rank: -above[rank])[:_REPLAYED]:
-        sums[rank].gain = max(length - replayed(blamed, less[rank]), 0)
+    worth.sort(key=lambda rank: -above[rank])
+    for number, rank in enumerate(worth):
+        sums[rank].gain = max(length - replayed(blamed, less[rank]), 0) if number < _REPLAYED else None
     return list(sums.values())
 
 

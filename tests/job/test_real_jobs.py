@@ -94,3 +94,20 @@ def test_the_labelled_straggler_works_longer_than_its_stage_in_every_step(real_p
     assert len(steps) == 44
     for step in steps:
         assert max((more, rank) for (rank, at), more in sums.items() if at == step)[1] == 0
+
+
+def test_a_gate_on_what_the_job_waits_for_one_rank(real_profiles: Path, capsys: pytest.CaptureFixture[str]):
+    job4 = str(real_profiles / "job4")
+    assert main(["check", job4, "--max-rank-wait", "50%", "--max-own-excess", "5%"]) == 0
+    assert main(["check", job4, "--max-rank-wait", "5ms"]) == 1
+    assert "rank 3" in capsys.readouterr().out
+
+
+def test_a_gate_on_one_rank_is_not_measured(real_profiles: Path):
+    assert main(["check", str(real_profiles / "single_card"), "--max-rank-wait", "50%"]) == 1
+
+
+def test_limits_on_one_profile_do_not_go_with_those_on_a_job(real_profiles: Path):
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(real_profiles / "job4"), "--max-rank-wait", "50%", "--max-free", "10%"])
+    assert ended.value.code == 2

@@ -80,6 +80,8 @@ TEXTS: dict[str, str] = {
     "gate.measure.exposed_communication": "communication not overlapped",
     "gate.measure.free": "free",
     "gate.measure.host_late": "free because the host was late",
+    "gate.measure.rank_wait": "waiting for one rank",
+    "gate.measure.own_excess": "one rank's own excess",
     "gate.measure.lost": "lost time",
     "gate.differs.rank": "rank {now}, the baseline is of rank {base}",
     "gate.differs.device": "device {now}, the baseline is of device {base}",
@@ -98,4 +100,11 @@ TEXTS: dict[str, str] = {
         "and by more than 0.1 % of the device time here; edit them as you like"
     ),
     "gate.unchecked": "nothing checked: {path}",
+    "gate.max_rank_wait": "what a job may wait for one rank, as a share of its time or a time: 2%% or 5ms; PATH is a folder of ranks",
+    "gate.max_own_excess": "what one rank of a job may work longer than its peers: 5%% or 5ms; PATH is a folder of ranks",
+    "gate.job.nothing": "no collective of several ranks",
+    "gate.job.no_peers": "no ranks with the same work to compare",
+    "gate.job.most": "{what}: {rank} the most",
+    "gate.job.rank": "rank {rank}",
+    "gate.job.alone": "{option} is for one profile; --max-rank-wait and --max-own-excess are for a folder of ranks",
 }

@@ -79,6 +79,8 @@ TEXTS: dict[str, str] = {
     "gate.measure.exposed_communication": "未掩盖通信",
     "gate.measure.free": "空闲",
     "gate.measure.host_late": "Host 下发晚造成的空闲",
+    "gate.measure.rank_wait": "等待某一张卡",
+    "gate.measure.own_excess": "某一张卡自身多用",
     "gate.measure.lost": "损失时间",
     "gate.differs.rank": "rank {now}，而基线是 rank {base}",
     "gate.differs.device": "设备 {now}，而基线是设备 {base}",
@@ -98,4 +100,11 @@ TEXTS: dict[str, str] = {
         "指标超过此处的值且超出比例大于该容差，并且超出部分大于此处设备时间的 0.1 % 时，判为劣化；可自行修改"
     ),
     "gate.unchecked": "没有做检查：{path}",
+    "gate.max_rank_wait": "任务等待某一张卡的上限，占任务时间的比例或时间：2%% 或 5ms；PATH 是存放各卡的目录",
+    "gate.max_own_excess": "某一张卡比同类卡多用时间的上限：5%% 或 5ms；PATH 是存放各卡的目录",
+    "gate.job.nothing": "没有多卡共同的集合通信",
+    "gate.job.no_peers": "没有同类的卡可比较",
+    "gate.job.most": "{what}：{rank} 最多",
+    "gate.job.rank": "rank {rank}",
+    "gate.job.alone": "{option} 用于单个 profile；--max-rank-wait 和 --max-own-excess 用于存放各卡的目录",
 }
