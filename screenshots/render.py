@@ -7,6 +7,7 @@ from pathlib import Path
 
 from npu_tui.ingest.opening import Opening
 from npu_tui.profile.profile import Profile
+from npu_tui.strings import speaking
 from npu_tui.tui.picture import picture
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.cells.palette import BLIND, LIGHT
@@ -25,6 +26,8 @@ PICTURES: tuple[tuple[str, str, int, int, str], ...] = (
     ("operators_120x40", "dispatch_bound", 120, 40, "6"),
     ("communication_120x40", "healthy", 120, 40, "7"),
     ("range_120x40", "dispatch_bound", 120, 40, "x m x v d d v 5"),
+    ("idle_120x40", "dispatch_bound", 120, 40, "I b 3 P"),
+    ("distribution_120x40", "dispatch_bound", 120, 40, "slash g e l u enter 8 8 P"),
     ("keys_120x40", "dispatch_bound", 120, 40, "question_mark"),
 )
 """(name, fixture, columns, rows, keys pressed first)."""
@@ -40,15 +43,21 @@ TERMINALS: tuple[tuple[str, str, int, int, str, Terminal], ...] = (
 )
 """The same, with the terminal that shows it."""
 
+CHINESE = ("opening_80x24", "opening_120x40", "finding_120x40", "idle_120x40", "keys_120x40")
+"""Pictures that are made once more in Chinese."""
+
 
 def main() -> None:
     """Write every picture."""
     os.chdir(HERE.parent)  # the pictures show relative paths
     for name, fixture, columns, rows, keys, terminal in (*((*entry, Terminal()) for entry in PICTURES), *TERMINALS):
-        opening = Opening(Path("fixtures") / fixture, cached=False)
-        profile = Profile(opening.trace(), opening.source)
-        (HERE / f"{name}.svg").write_text(picture([profile], columns, rows, keys.split(), terminal), encoding="utf-8")
-        print(f"{name}.svg")
+        for language in ("en", "zh") if name in CHINESE else ("en",):
+            opening = Opening(Path("fixtures") / fixture, cached=False)
+            profile = Profile(opening.trace(), opening.source)
+            file = HERE / (f"{name}.svg" if language == "en" else f"{name}.{language}.svg")
+            with speaking(language):
+                file.write_text(picture([profile], columns, rows, keys.split(), terminal), encoding="utf-8")
+            print(file.name)
 
 
 if __name__ == "__main__":

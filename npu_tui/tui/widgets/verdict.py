@@ -49,6 +49,6 @@ def _plain(said: Said) -> Text:
 
 
 def _line(number: int, told: str, grave: bool) -> Text:
-    head, colon, rest = told.partition(":")
+    head, colon, rest = told.partition(":" if ":" in told.partition("：")[0] else "：")  # Chinese has one of its own
     style = f"bold {ALERT}" if grave else "bold"
     return Text.assemble((f"{number} ", style), (head + colon, style), rest, no_wrap=True, end="")
