@@ -13,7 +13,7 @@ from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import Selection
 from npu_tui.report.parts.device_part import communication_part, dispatch_part, operator_part, overlap_part
-from npu_tui.report.parts.files_part import cross_check_part, file_part, kernel_group_part, memory_part
+from npu_tui.report.parts.files_part import cross_check_part, file_part, kernel_group_part, matrix_part, memory_part
 from npu_tui.report.parts.findings_part import findings_part
 from npu_tui.report.parts.from_tables import with_tables
 from npu_tui.report.parts.not_checked import not_checked
@@ -54,6 +54,7 @@ def report(part: ProfilePart) -> Report:
         memory=memory_part(profile.memory),
         cross_check=cross_check_part(part.checks),
         files=file_part(profile.files),
+        link_matrix=matrix_part(profile.link_matrix),
         communication=communication_part(trace, part.collectives),
         apis=_apis(part),
         host_operators=_host_operators(trace, selection, part.hosts),

@@ -13,6 +13,7 @@ from npu_tui.analysis.findings.model import Confidence, FindingClass, Severity
 from npu_tui.analysis.launches.drains import Cause
 from npu_tui.analysis.overlap.stage import SlowStage
 from npu_tui.profile.profile import SourceKind
+from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPart, PairRow
 from npu_tui.trace.model import LayerKind
 
 SCHEMA_VERSION = 1
@@ -199,79 +200,6 @@ class OperatorRow(Struct, frozen=True, kw_only=True):
     max_us: float
 
 
-class KernelGroupRow(Struct, frozen=True, kw_only=True):
-    """Kernels of one type, shapes, data types and core (None: unknown); percentiles as numpy's ``linear``.
-
-    ``wait_us`` is how long nothing ran before them, in sum; ratios are how busy a pipe was, weighted by time.
-    ``outliers`` took far longer than others of their type and shapes.
-    """
-
-    type: str
-    shapes: str | None
-    dtypes: str | None
-    core: str | None
-    count: int
-    total_us: float
-    p50_us: float
-    p90_us: float
-    max_us: float
-    wait_us: float
-    bandwidth_gb_s: float | None
-    mte2_ratio: float | None
-    mac_ratio: float | None
-    vec_ratio: float | None
-    outliers: int
-
-
-class MemoryPeakRow(Struct, frozen=True, kw_only=True):
-    """The most of one curve of memory and when it was reached; ``amount`` is allocated, reserved or active."""
-
-    component: str
-    amount: str
-    peak_bytes: int
-    at_us: float
-
-
-class MemoryPart(Struct, frozen=True, kw_only=True):
-    """Memory by the files beside the trace; None where they do not tell.
-
-    ``peaks`` are those of the allocators, the process and the components that hold any. ``gap_bytes`` is the most that
-    was reserved and not allocated.
-    """
-
-    peaks: list[MemoryPeakRow]
-    gap_bytes: int | None
-    gap_at_us: float | None
-    allocations: int
-    never_released: int
-    never_released_bytes: int
-
-
-class FileRow(Struct, frozen=True, kw_only=True):
-    """A file that may lie beside the trace: ``state`` is missing, empty, cut_off, unreadable or read.
-
-    ``problems`` tell what of it is lost; ``setting`` makes the profiler write it.
-    """
-
-    name: str
-    state: str
-    rows: int | None
-    problems: list[str]
-    tells: str
-    setting: str
-
-
-class CrossCheckRow(Struct, frozen=True, kw_only=True):
-    """Our figures against one file of the profiler: its rows, those we have, figures compared, rows that differ."""
-
-    file: str
-    rows: int
-    matched: int
-    figures: int
-    differing: int
-    ours_only: int
-
-
 class ArrivalRow(Struct, frozen=True, kw_only=True):
     """How long after the start of the collective on this rank another one arrived, µs."""
 
@@ -419,6 +347,7 @@ class Report(Struct, frozen=True, kw_only=True):
     memory: MemoryPart | None = None
     cross_check: list[CrossCheckRow] = []
     files: list[FileRow] = []
+    link_matrix: list[PairRow] = []
     communication: list[CollectiveRow]
     apis: list[ApiRow]
     host_operators: list[HostOperatorRow]

@@ -7,17 +7,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from npu_tui.report.finding_words import class_word, line_place, severity_word
-from npu_tui.report.schema import (
-    CodeLineRow,
-    CollectiveRow,
-    CrossCheckRow,
-    FileRow,
-    FindingRow,
-    MemoryPeakRow,
-    OperatorRow,
-    Report,
-    StepRow,
-)
+from npu_tui.report.schema import CodeLineRow, CollectiveRow, FindingRow, OperatorRow, Report, StepRow
+from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPeakRow, PairRow
 from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, speed_text, time_text
 from npu_tui.strings import say
 from npu_tui.trace.units import memory_text
@@ -89,9 +80,11 @@ def data_tables(report: Report) -> list[Table]:
         _table("lines", _rows(_line, lines)),
         _table("steps", _rows(_step, steps)),
         _table("operators", _rows(_operator, report.operators)),
+        _table("shapes", _rows(_group, report.kernel_groups if _has_shapes(report) else [])),
         _table("memory", _rows(_peak, report.memory.peaks if report.memory is not None else [])),
         _table("cross_check", _rows(_check, report.cross_check)),
         _table("files", _rows(_file, report.files)),
+        _table("link_matrix", _rows(_pair, report.link_matrix)),
         _table("communication", _rows(_collective, longest)),
     ]
     return [table for table in tables if table.rows]
@@ -110,6 +103,8 @@ _COLUMNS = {
     "operators": ("type", "core", "count", "total", "share", "average", "longest"),
     "memory": ("component", "amount", "peak", "at"),
     "cross_check": ("file", "rows", "matched", "figures", "differing"),
+    "shapes": ("type", "shapes", "count", "total", "median", "longest", "bandwidth", "mte2", "mac", "vec"),
+    "link_matrix": ("route", "transport", "bandwidth", "size", "time", "group"),
     "files": ("file", "state", "rows", "tells", "setting"),
     "communication": ("name", "elapsed", "waited", "peer", "size", "bandwidth"),
 }
@@ -129,6 +124,10 @@ _WORDS = {
     "state",
     "tells",
     "setting",
+    "shapes",
+    "route",
+    "transport",
+    "group",
 }
 """Columns that hold no numbers."""
 
@@ -206,6 +205,35 @@ def _peak(each: MemoryPeakRow) -> list[Cell]:
 def _check(each: CrossCheckRow) -> list[Cell]:
     counts = (each.rows, each.matched, each.figures, each.differing)
     return [Cell(each.file), *map(_count, counts)]
+
+
+def _has_shapes(report: Report) -> bool:
+    return any(each.shapes is not None for each in report.kernel_groups)
+
+
+def _group(each: KernelGroupRow) -> list[Cell]:
+    speed = each.bandwidth_gb_s
+    return [
+        _name(each.type),
+        _name(each.shapes),
+        _count(each.count),
+        _time(each.total_us),
+        _time(each.p50_us),
+        _time(each.max_us),
+        Cell(speed_text(speed), speed),
+        *map(_share, (each.mte2_ratio, each.mac_ratio, each.vec_ratio)),
+    ]
+
+
+def _pair(each: PairRow) -> list[Cell]:
+    return [
+        Cell(say("links_between.pair", source=each.source, target=each.target)),
+        _name(each.transport),
+        Cell(speed_text(each.bandwidth_gb_s), each.bandwidth_gb_s),
+        Cell(size_text(each.size_bytes), each.size_bytes),
+        _time(each.transit_us),
+        _name(each.group),
+    ]
 
 
 def _file(each: FileRow) -> list[Cell]:

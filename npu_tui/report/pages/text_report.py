@@ -7,25 +7,24 @@ from npu_tui.report.parts.findings_part import verdict_lines
 from npu_tui.report.schema import (
     CodeLineRow,
     CollectiveRow,
-    CrossCheckRow,
     DispatchPart,
-    FileRow,
     HealthPart,
-    MemoryPart,
     NotChecked,
     OperatorRow,
     OverlapPart,
     RangeRow,
     Report,
     StepRow,
-)  # fmt: skip
-from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, time_text
+)
+from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPart, PairRow  # fmt: skip
+from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, speed_text, time_text
 from npu_tui.strings import say
 from npu_tui.trace.message import message
-from npu_tui.trace.text import printable, wrapped
+from npu_tui.trace.text import brief, printable, wrapped
 
 _LONGEST_LIST = 10
 _WIDTH = 118
+_SHAPES = 60
 
 
 def text_report(report: Report) -> str:
@@ -40,11 +39,14 @@ def text_report(report: Report) -> str:
         lines += _section("ranges", _rows("ranges.row", [_range(each) for each in found.ranges]))
         lines += _section("lines", _rows("lines.row", [_line(each) for each in found.code_lines]))
     lines += _section("operators", _rows("operators.row", [_operator(each) for each in report.operators]))
+    shaped = [each for each in report.kernel_groups if each.shapes is not None]
+    lines += _section("shapes", _rows("shapes.row", [_group(each) for each in shaped]))
     lines += _section("memory", _memory(report.memory))
     lines += _section("cross_check", _rows("cross_check.row", [_cross_check(each) for each in report.cross_check]))
     lines += _section("files", _files(report.files))
     longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
     lines += _section("communication", _rows("communication.row", [_collective(each) for each in longest]))
+    lines += _section("link_matrix", _rows("link_matrix.row", [_pair(each) for each in report.link_matrix]))
     lines += _section("not_checked", _not_checked(report.not_checked))
     lines += _section("health", _health(report.health))
     return "\n".join(map(printable, lines)) + "\n"
@@ -215,6 +217,23 @@ def _memory(memory: MemoryPart | None) -> list[str]:
     if memory.allocations:
         lines.append(say("report.memory.kept", count=memory.never_released, size=memory.never_released_bytes))
     return lines
+
+
+def _group(each: KernelGroupRow) -> dict[str, object]:
+    return {
+        "total": time_text(each.total_us),
+        "count": each.count,
+        "type": each.type,
+        "shapes": brief(each.shapes or "", _SHAPES),
+        "longest": time_text(each.max_us),
+    }
+
+
+def _pair(each: PairRow) -> dict[str, object]:
+    return {
+        "source": each.source, "target": each.target, "transport": each.transport,
+        "bandwidth": speed_text(each.bandwidth_gb_s), "size": size_text(each.size_bytes),
+    }  # fmt: skip
 
 
 def _files(files: list[FileRow]) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from npu_tui.analysis.work.cross_check import Check
 from npu_tui.analysis.work.kernel_groups import kernel_groups
 from npu_tui.analysis.work.kernels import KernelTable
+from npu_tui.analysis.work.link_matrix import PairSum
 from npu_tui.analysis.work.memory import Memory
 from npu_tui.profile.files import FileState
-from npu_tui.report.schema import CrossCheckRow, FileRow, KernelGroupRow, MemoryPart, MemoryPeakRow
+from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPart, MemoryPeakRow, PairRow
 from npu_tui.report.values import text, us
 from npu_tui.strings import say, words
 
@@ -73,6 +74,22 @@ def file_part(files: list[FileState]) -> list[FileRow]:
             setting=say(f"summary.makes.{each.name}"),
         )
         for each in files
+    ]
+
+
+def matrix_part(pairs: list[PairSum]) -> list[PairRow]:
+    """A row per pair of ranks and transport."""
+    return [
+        PairRow(
+            group=text(each.group),
+            source=each.source,
+            target=each.target,
+            transport=text(each.transport),
+            size_bytes=round(each.size),
+            transit_us=us(each.time),
+            bandwidth_gb_s=_rounded(each.speed),
+        )
+        for each in pairs
     ]
 
 
