@@ -60,6 +60,10 @@ UNLIKE_AT_LEVEL_0 = (
     "apis[",
     "not_checked[",
     "findings[OP.FORMAT]",  # nor does it have the formats of tensors
+    # What the run takes without a cause is replayed with the calls of CANN where they are known.
+    "findings[STEP.START].",
+    "findings[DISPATCH.INTERRUPT].",
+    *(f"findings[{each}].step_after_us" for each in ("COMM.LONGOP", "DISPATCH.FREE", "DISPATCH.STAGE", "OP.SMALL")),
 )
 """At level 0 a text leaves the calls of CANN out, and with them what is told of them."""
 
