@@ -12,13 +12,13 @@ from npu_tui.analysis.launches.origin import Around, operation_of
 from npu_tui.analysis.overlap.lanes import Intervals
 from npu_tui.analysis.work.communication import Collective
 from npu_tui.compare.comparability import Circumstances
+from npu_tui.compare.exchanges import exchanges
 from npu_tui.compare.kernels import Identity, Kernels
 from npu_tui.compare.kineto import device_claims, device_kernels, kernel_type
 from npu_tui.compare.lines import LineCost
 from npu_tui.compare.operations import Operations, operations
 from npu_tui.compare.partition import Claims, Part, claims, partition
 from npu_tui.compare.steps import Sample, StepWindow, sample, step_windows
-from npu_tui.ingest.errors import InputError
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.once import once
 
@@ -58,11 +58,8 @@ class Side:
 
     @once
     def collectives(self) -> list[Collective]:
-        """The collectives of the trace; none where the file with their args is gone."""
-        try:
-            return self.profile.whole.collectives
-        except InputError:
-            return []
+        """The collectives of the trace."""
+        return exchanges(self.trace, self.profile.beside.groups, self.windows)
 
     @once
     def waits(self) -> Intervals | None:

@@ -6,17 +6,22 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from generate import build
+from generate import build, write
 from launcher import Launcher
+from measured import profile_at
 from situations import Situation, SlowLine, Trouble
 
 from npu_tui.compare.comparison import Comparison, Tolerance
 from npu_tui.compare.side import Side
-from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
+
+_KEPT = TemporaryDirectory(prefix="npu-tui-pairs-")
+"""Args are read from the files when they are asked for."""
+_NUMBERS = count()
 
 BASE = Situation(
     name="base",
@@ -34,15 +39,13 @@ BASE = Situation(
 
 def profile(situation: Situation, edit: Callable[[str], str] = str) -> Profile:
     """The profile of ``situation``, its trace changed by ``edit``, with all that its files tell."""
-    with TemporaryDirectory() as folder:
-        for name, content in build(situation).items():
-            path = Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(edit(content.decode()).encode() if name.endswith("trace_view.json") else content)
-        opening = opening_of(folder, cached=False)
-        found = Profile(opening.trace(), opening.source)
-        _ = found.whole.findings, found.kernel_cores, found.profiler_level
-    return found
+    files = {
+        name: edit(content.decode()).encode() if name.endswith("trace_view.json") else content
+        for name, content in build(situation).items()
+    }
+    folder = Path(_KEPT.name) / str(next(_NUMBERS))
+    write(files, folder)
+    return profile_at(folder)
 
 
 def compared(base: Profile, new: Profile, tolerance: Tolerance | None = None) -> Comparison:

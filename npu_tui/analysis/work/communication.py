@@ -97,7 +97,7 @@ class Collective:
 
 def plane_tasks(trace: Trace) -> I64:
     """All slices on the plane lanes of communication layers, ascending."""
-    lanes = [lane for group, planes in _groups(trace) for lane in planes]
+    lanes = [lane for group, planes in groups_of(trace) for lane in planes]
     found = [np.arange(lane.first, lane.last, dtype=np.int64) for lane in lanes]
     return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
@@ -108,14 +108,15 @@ def plane_args(trace: Trace) -> PlaneArgs:
     source, target, size, link_type = trace.args.many(trace.slices.event[tasks], _ARGS)
     return PlaneArgs(
         tasks,
-        _ranks(source),
-        _ranks(target),
+        rank_numbers(source),
+        rank_numbers(target),
         _whole_numbers(size),
         [value if isinstance(value, str) else "" for value in link_type],
     )
 
 
-def _ranks(values: list[Any]) -> I64:
+def rank_numbers(values: list[Any]) -> I64:
+    """``values`` of an arg such as ``dst rank`` as numbers, -1 where one is no rank; (n,)."""
     ranks = _whole_numbers(values)
     return np.where(ranks == NO_RANK, -1, ranks)
 
@@ -125,7 +126,7 @@ def _whole_numbers(values: list[Any]) -> I64:
     return np.array([value if type(value) is int and -1 <= value < _MOST else -1 for value in values], np.int64)
 
 
-def _groups(trace: Trace) -> list[tuple[Lane, list[Lane]]]:
+def groups_of(trace: Trace) -> list[tuple[Lane, list[Lane]]]:
     """The group lanes of every communication layer with their planes, which follow them by thread id."""
     found: list[tuple[Lane, list[Lane]]] = []
     for layer in trace.layers:
@@ -145,7 +146,7 @@ def collectives(trace: Trace, args: PlaneArgs, window: Window = EVERYTHING) -> l
     """The collectives that start in ``window``, by start; ``args`` covers ``plane_tasks(trace)``."""
     found: list[Collective] = []
     tasks = _Tasks(trace, args)
-    for group, planes in _groups(trace):
+    for group, planes in groups_of(trace):
         begin, end = trace.slices.start[group.first : group.last], trace.slices.end[group.first : group.last]
         times = [trace.slices.start[plane.first : plane.last] for plane in planes]
         bounds = [(np.searchsorted(time, begin), np.searchsorted(time, end)) for time in times]

@@ -16,7 +16,7 @@ from npu_tui.view.cells.labels import points
 from npu_tui.view.cells.palette import Ink
 from npu_tui.view.cells.raster import Cells
 from npu_tui.view.frame.caches import SceneCache
-from npu_tui.view.pair import ALONE, BASE, CHANGED, Pair
+from npu_tui.view.pair import ALONE, BASE, CHANGED, SAME, Pair
 from npu_tui.view.scene import ScreenRow
 from npu_tui.view.viewport import Viewport
 
@@ -37,32 +37,42 @@ def draw_marks(
 
     A slice of one side alone is hollow where its body shows, in its own colour on the ground of the lanes.
     """
-    for y, row in enumerate(rows):
-        if row is None or row.rows is None or not len(row.rows.item):
+    groups: dict[tuple[int, int], list[int]] = {}
+    for line, row in enumerate(rows):
+        if row is not None and row.rows is not None and len(row.rows.item):
+            groups.setdefault((row.trace, id(row.rows)), []).append(line)
+    for (trace, _), members in groups.items():
+        own = rows[members[0]]
+        assert own is not None
+        assert own.rows is not None
+        first, count = cells.first[members], cells.count[members]
+        differs, alone = (
+            before[first + count] > before[first]
+            for before in (cache.marked(own.rows, pair.marks[trace], mark) for mark in (CHANGED, ALONE))
+        )
+        if not (differs.any() or alone.any()):
             continue
-        marks = pair.marks[row.trace]
-        first, behind = cells.first[y], cells.first[y] + cells.count[y]
-        item = cells.item[y]
-        own = np.where(item >= 0, marks[item], 0)
-        starts = ~cells.from_left[y] | (cells.count[y] > 1)
-        for mark, sign in ((CHANGED, DIFFERS), (ALONE, (GONE, ADDED)[row.trace])):
-            before = cache.marked(row.rows, marks, mark)
-            some = before[behind] > before[first]
-            if mark == ALONE:
-                body = (own == mark) & (cells.count[y] == 1)
-                hollow = body & painted.plain[y]
-                grid.char[y, hollow] = _BODY
-                ink = grid.bg[y, body].copy()
-                bar = ink < Ink.LANE
-                grid.fg[y, np.flatnonzero(body)[bar]] = ink[bar]
-                grid.bg[y, np.flatnonzero(body)[bar]] = Ink.LANE
-            # A slice that began left of the cell has its sign there; other cells tell of all that lies in them.
-            at = some & starts & ~painted.named[y]
-            bare = grid.bg[y] < Ink.LANE
-            grid.fg[y, at & bare] = Ink.LABEL
-            grid.char[y, at] = ord(sign)
-            grid.attr[y, at] |= int(Attr.BOLD)
-            painted.plain[y, at] = False
+        at = np.array(members)
+        # A slice that began left of the cell has its sign there; other cells tell of all that lies in them.
+        free = (~cells.from_left[at] | (count > 1)) & ~painted.named[at]
+        if alone.any():
+            item = cells.item[at]
+            y, x = np.nonzero((np.where(item >= 0, pair.marks[trace][item], SAME) == ALONE) & (count == 1))
+            y = at[y]
+            ink = grid.bg[y, x]
+            bar = ink < Ink.LANE
+            hollow = painted.plain[y, x]
+            grid.char[y[hollow], x[hollow]] = _BODY
+            grid.fg[y[bar], x[bar]] = ink[bar]
+            grid.bg[y[bar], x[bar]] = Ink.LANE
+        for some, sign in ((differs, DIFFERS), (alone, (GONE, ADDED)[trace])):
+            y, x = np.nonzero(some & free)
+            y = at[y]
+            bare = grid.bg[y, x] < Ink.LANE
+            grid.fg[y[bare], x[bare]] = Ink.LABEL
+            grid.char[y, x] = ord(sign)
+            grid.attr[y, x] |= int(Attr.BOLD)
+            painted.plain[y, x] = False
 
 
 def draw_lag(grid: Grid, pair: Pair, view: Viewport) -> None:

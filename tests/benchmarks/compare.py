@@ -1,0 +1,98 @@
+"""Two profiles compared from their parsed copies: how long the table takes, and a frame against that of one profile.
+
+``python tests/benchmarks/compare.py BASE NEW``: opens both once so that there are copies, then prints every figure with
+its ratio to the budget (table 2 s for two files of 1 GB; a frame as long as with one profile).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.drawing.picture import Picture
+from npu_tui.compare.drawing.scene import compared_scene
+from npu_tui.compare.side import Side
+from npu_tui.ingest.opening import opening_of
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.scene import make_scene
+from npu_tui.report.compared.build import compared
+from npu_tui.report.compared.text import text_comparison
+from npu_tui.view.frame.painter import Painter, gutter_width, lanes_top
+from npu_tui.view.scene import Scene
+from npu_tui.view.walk.explorer import Explorer
+
+TABLE_SECONDS = 2.0
+SIZE = (200, 50)
+ROUNDS = 60
+ZOOMS = (1.0, 16.0, 256.0, 4096.0)
+
+
+def timed(work: Callable[[], object]) -> tuple[float, object]:
+    """Seconds and result."""
+    begun = time.perf_counter()
+    result = work()
+    return time.perf_counter() - begun, result
+
+
+def opened(path: Path) -> Profile:
+    """The profile at ``path``, from its copy where there is one."""
+    opening = opening_of(path, cached=True)
+    return Profile(opening.trace(), opening.source)
+
+
+def frames(scene: Scene, zoom: float) -> tuple[float, float]:
+    """Median and p95 of composing a frame in ms, panning at ``zoom``."""
+    width, height = SIZE
+    explorer = Explorer(scene, width - gutter_width(width), height - lanes_top(height))
+    explorer.zoom(zoom)
+    painter = Painter(scene)
+    painter.compose(explorer.rows, explorer.state, width, height)
+    times = []
+    for turn in range(ROUNDS):
+        explorer.pan(0.1 if turn % 4 < 2 else -0.1)
+        times.append(timed(lambda: painter.compose(explorer.rows, explorer.state, width, height))[0] * 1000)
+    times.sort()
+    return statistics.median(times), times[int(0.95 * ROUNDS) - 1]
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("base", type=Path)
+    parser.add_argument("new", type=Path)
+    options = parser.parse_args()
+    paths = (options.base, options.new)
+    for path in paths:
+        opened(path)
+    opening, profiles = timed(lambda: [opened(path) for path in paths])
+    assert isinstance(profiles, list)
+    comparison = Comparison(*map(Side, profiles))
+    picture = Picture(comparison)
+    table, _ = timed(lambda: (picture.changes, comparison.parts, comparison.step))
+    drawing, scene = timed(lambda: compared_scene(picture))
+    written, report = timed(lambda: text_comparison(compared(comparison)))
+    assert isinstance(scene, Scene)
+    gigabytes = sum(path.stat().st_size for path in paths if path.is_file()) / 1e9
+    slices = sum(len(profile.trace.slices) for profile in profiles)
+    print(f"{gigabytes:.2f} GB, {slices:,} slices, {len(str(report).splitlines())} lines of the report")
+    print("| what | s | of 2 s |\n|---|---:|---:|")
+    for name, seconds in (
+        ("open both from their copies", opening), ("the table", table), ("open and the table", opening + table),
+        ("the pair to draw", drawing), ("the report, with the findings of both", written),
+    ):  # fmt: skip
+        print(f"| {name} | {seconds:.2f} | {seconds / TABLE_SECONDS:.2f} |")
+    one = make_scene([profiles[0]])
+    print("\n| zoom | one: median, p95 ms | both: median, p95 ms | ratio of the medians |\n|---|---:|---:|---:|")
+    for zoom in ZOOMS:
+        alone, both = frames(one, zoom), frames(scene, zoom)
+        print(
+            f"| {zoom:g} | {alone[0]:.1f}, {alone[1]:.1f} | {both[0]:.1f}, {both[1]:.1f} | {both[0] / alone[0]:.2f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
