@@ -81,7 +81,7 @@ COMPUTED = {
     "finding.affinity.": {"api", "kernel"},
     "finding.sync.waited.": {"compute", "communication", "copy"},
     "finding.environment.": {name for name, _ in ENVIRONMENT},
-    "chart.": {"lead.words", "depth.words"},
+    "chart.": {"lead.words", "depth.words", "ghost.words"},
     "bars.": {f"{part}{form}" for part in ("prep", "compute", "exposed", "free") for form in ("", ".short")},
     "gate.against.": {"slower", "faster", "same", "unsure", "incomparable"},
     "diff.memory.": {"allocated", "reserved"},

@@ -103,6 +103,15 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
     )
 
 
+def predicted(profile: Profile, texts: Sequence[str]) -> Run:
+    """The run of that device with all of ``texts`` changed; raises what ``whatif`` does."""
+    _, replay = _replay_of(profile)
+    change = NO_CHANGE
+    for text in texts:
+        change = change | asked(replay.model, text).change
+    return replay.run(change)
+
+
 def _row(each: Asked, alone: float, gain: float, after: float) -> Row:
     return Row(text=each.text, matches=each.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
 

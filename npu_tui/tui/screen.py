@@ -302,7 +302,11 @@ class MainScreen(PanelScreen):
         """Show what the run would take, or why it cannot be told."""
         if event.error:
             self.tell(event.error)
-        else:
+            return
+        self.session.haunt(event.trace, list(event.ghosts))
+        self.explorer.list.refold()
+        self._timeline.changed()
+        if event.title:
             self.app.push_screen(Sheet(event.title, Text("\n".join(event.lines))))
 
     def _list_flags(self) -> str | None:

@@ -9,7 +9,7 @@ from npu_tui.analysis.findings.model import Findings
 from npu_tui.compare.drawing.picture import Picture
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import finding_marks, make_scene, memory_charts
-from npu_tui.view.scene import Scene
+from npu_tui.view.scene import Chart, Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,11 @@ class Session:
         self.findings[index] = found
         if self.picture is None:  # in a comparison the changes are marked
             self.scene.findings[index] = finding_marks(found.findings)
+
+    def haunt(self, index: int, ghosts: list[Chart]) -> None:
+        """Show ``ghosts`` of profile number ``index`` in place of those before; none of them are gone."""
+        kept = [chart for chart in self.scene.charts[index] if chart.kind != "ghost"]
+        self.scene.charts[index] = [*kept, *ghosts]
 
     def remember(self, index: int) -> bool:
         """Take the charts of memory of profile number ``index``, once they are read; whether there are any."""

@@ -20,7 +20,7 @@ I64 = npt.NDArray[np.int64]
 Time = TypeVar("Time", int, I64)
 
 RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "hidden"]
-ChartKind = Literal["lead", "depth", "memory"]
+ChartKind = Literal["lead", "depth", "memory", "ghost"]
 Severity = Literal["high", "medium", "low", "info"]
 LinkMode = Literal["off", "selection", "all"]
 
@@ -62,7 +62,8 @@ class Chart:
     """A derived lane of a device at the end of layer ``layer``; ``steps`` computes what it shows.
 
     ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight, ``memory`` bytes up to
-    ``top``. Charts of memory are folded into the first of them until that is opened.
+    ``top``. Charts of memory are folded into the first of them until that is opened. A ``ghost`` is 1 while ``lane``
+    would be busy in a run with something changed, and stands below that lane.
     """
 
     kind: ChartKind
@@ -70,6 +71,7 @@ class Chart:
     name: str
     function: Callable[[], StepFunction]
     top: int = 0
+    lane: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ TEXTS: dict[str, str] = {
         "Lead: how long before the device was ready its next launch arrived. Below zero the idle device "
         "waited: that is lost time."
     ),
+    "chart.ghost.words": "When this stream would be busy with the changes of :whatif. `:whatif off` ends it.",
     "chart.depth.words": (
         "Queue depth: launches that have reached the device and have not finished. At zero the device has "
         "nothing to do."

@@ -26,6 +26,7 @@ TEXTS: dict[str, str] = {
     "whatif.recorded": "recorded",
     "whatif.predicted": "predicted",
     "whatif.scale": "busy over {length:time}, one row as recorded, one as predicted",
+    "whatif.ghost": "predicted",
     "whatif.prompt": "what if: ",
     "whatif.ask": "What if? line FILE:LINE x0, kernel NAME x0.5, rank N in time, no .item()",
 }

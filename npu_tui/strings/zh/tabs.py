@@ -37,6 +37,7 @@ TEXTS: dict[str, str] = {
     "tab.search": "搜索",
     "tab.search.short": "搜索",
     "chart.lead.words": "超前量：下一次下发比设备就绪早到多久。小于零时空闲的设备在等待：那就是损失时间。",
+    "chart.ghost.words": "按 :whatif 的修改，该 stream 会在何时忙碌。`:whatif off` 结束显示。",
     "chart.depth.words": "队列深度：已到达设备且未结束的下发数。为零时设备无事可做。",
     "chart.memory.words": "设备内存；一列有多条记录时画最高值。",
     "chart.memory.scale": "高度：至 {size:memory}",

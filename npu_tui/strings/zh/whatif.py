@@ -29,6 +29,7 @@ TEXTS: dict[str, str] = {
     "whatif.recorded": "实际",
     "whatif.predicted": "预测",
     "whatif.scale": "{length:time} 内的忙碌情况，一行为实际，一行为预测",
+    "whatif.ghost": "预测",
     "whatif.prompt": "假设： ",
     "whatif.ask": "如果…？line FILE:LINE x0、kernel NAME x0.5、rank N in time、no .item()",
 }

@@ -9,24 +9,39 @@ from textual.message import Message
 
 from npu_tui.analysis.replay.asked import UnknownChangeError
 from npu_tui.ingest.errors import InputError
+from npu_tui.profile.ghosts import ghost_charts
 from npu_tui.profile.profile import Profile
-from npu_tui.report.whatif import NoReplayError, head, whatif, whatif_lines
+from npu_tui.report.whatif import NoReplayError, head, predicted, whatif, whatif_lines
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.view.scene import Chart
 from npu_tui.view.walk.explorer import Explorer
 
+_OFF = "off"
 _LEAST_CELLS, _BESIDE = 24, 20
 """Cells of a ghost on the narrowest screen, and what the sheet needs beside it."""
 
 
 class Supposed(Message):
-    """The answer: a ``title`` with ``lines``, or in ``error`` why there is none."""
+    """The answer: a ``title`` with ``lines``, or in ``error`` why there is none.
 
-    def __init__(self, title: str = "", lines: tuple[str, ...] = (), error: str = "") -> None:
+    ``ghosts`` go below the streams of trace number ``trace``.
+    """
+
+    def __init__(
+        self,
+        title: str = "",
+        lines: tuple[str, ...] = (),
+        error: str = "",
+        trace: int = 0,
+        ghosts: tuple[Chart, ...] = (),
+    ) -> None:
         self.title = title
         self.lines = lines
         self.error = error
+        self.trace = trace
+        self.ghosts = ghosts
         super().__init__()
 
 
@@ -57,21 +72,27 @@ class Supposing:
         self._prompt.open("whatif", hint=say("whatif.ask"))
 
     def begin(self, text: str) -> None:
-        """Replay the run with the changes of ``text``, which semicolons or commas part."""
+        """Replay the run with the changes of ``text``, which semicolons or commas part; ``off`` ends the ghosts."""
         changes = [part.strip() for part in re.split(r"[;,；，]", text) if part.strip()]
+        selection = self._explorer.state.selection
+        trace = 0 if selection is None else selection.trace
         if not changes:
             return
-        selection = self._explorer.state.selection
-        profile = self._profiles[0 if selection is None else selection.trace]
+        if changes == [_OFF]:
+            self._post(Supposed(trace=trace))
+            return
         cells = min(max(self._width() * 92 // 100 - _BESIDE, _LEAST_CELLS), 110)
-        self._work(lambda: self._answer(profile, changes, cells), "whatif")
+        self._work(lambda: self._answer(trace, changes, cells), "whatif")
 
-    def _answer(self, profile: Profile, changes: list[str], cells: int) -> None:
+    def _answer(self, trace: int, changes: list[str], cells: int) -> None:
+        profile = self._profiles[trace]
         try:
             found = whatif(profile, changes, cells)
+            ghosts = tuple(ghost_charts(predicted(profile, changes)))
         except (UnknownChangeError, NoReplayError) as error:
             self._post(Supposed(error=printable(words(error.said))))
         except InputError as error:
             self._post(Supposed(error=printable(words(error.message))))
         else:
-            self._post(Supposed(head(found), tuple(map(printable, whatif_lines(found)[1:]))))
+            lines = tuple(map(printable, whatif_lines(found)[1:]))
+            self._post(Supposed(head(found), lines, trace=trace, ghosts=ghosts))

@@ -33,7 +33,7 @@ from npu_tui.tui.tabs.tab import Content, Context, Tab
 from npu_tui.tui.tabs.why import idle_at, range_text, why_text
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.view.frame.charts import STARVING_NS, StepCurve
-from npu_tui.view.scene import LinkClasses, LinkShape
+from npu_tui.view.scene import Chart, LinkClasses, LinkShape
 
 _STACK = "Call stack"
 
@@ -45,7 +45,7 @@ class DetailsTab(Tab):
     key = "3"
 
     def __init__(self) -> None:
-        self._curves: dict[tuple[int, int], StepCurve] = {}
+        self._curves: dict[tuple[int, Chart], StepCurve] = {}
 
     def depends_on(self, now: Context) -> object:
         """The selection, on a chart the cursor."""
@@ -69,7 +69,8 @@ class DetailsTab(Tab):
         """A text."""
         row, scene = now.focused, now.session.scene
         if row is not None and row.kind == "chart":
-            chart, key = scene.charts[row.trace][row.chart], (row.trace, row.chart)
+            chart = scene.charts[row.trace][row.chart]
+            key = (row.trace, chart)
             if key not in self._curves:
                 self._curves[key] = StepCurve(chart.function(), chart.kind, chart.top)
             return _chart(self._curves[key], scene.to_trace(row.trace, now.cursor), now.cursor)
@@ -111,6 +112,8 @@ class DetailsTab(Tab):
 
 def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
     """What a chart shows, and its value at ``when`` ns of its trace, where the cursor stands."""
+    if curve.kind == "ghost":
+        return Text(say("chart.ghost.words"))
     value = curve.at(when)
     line = Text()
     line.append(f"{say('chart.now')} ", style="dim")

@@ -16,7 +16,7 @@ from npu_tui.view.frame.links import links_of_slice
 from npu_tui.view.frame.losses import LossIndex
 from npu_tui.view.frame.minimap import Minimap
 from npu_tui.view.rows.row_index import RowIndex
-from npu_tui.view.scene import Scene, ScreenRow, Selected
+from npu_tui.view.scene import Chart, Scene, ScreenRow, Selected
 from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
 
@@ -39,7 +39,7 @@ class SceneCache:
         self._minimaps: dict[tuple[int, Viewport], Minimap] = {}
         self._covers: dict[tuple[int, int], Cover] = {}
         self._curves: dict[tuple[int, int], Curve] = {}
-        self._charts: dict[tuple[int, int], StepCurve] = {}
+        self._charts: dict[tuple[int, Chart], StepCurve] = {}
         self._losses: dict[int, LossIndex] = {}
         self._steps: dict[int, tuple[I64, I64]] = {}
         self._places: tuple[list[ScreenRow], int, RowIndex] | None = None
@@ -104,9 +104,9 @@ class SceneCache:
 
     def chart(self, trace: int, number: int) -> StepCurve:
         """The curve of a chart of trace number ``trace``."""
-        key = (trace, number)
+        chart = self.scene.charts[trace][number]
+        key = (trace, chart)
         if key not in self._charts:
-            chart = self.scene.charts[trace][number]
             self._charts[key] = StepCurve(chart.function(), chart.kind, chart.top)
         return self._charts[key]
 

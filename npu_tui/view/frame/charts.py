@@ -17,6 +17,7 @@ STARVING_NS = -10_000
 """A lead of this or less is drawn as an alert."""
 
 _BLOCK = 64
+_GHOST_LEVEL = 4
 _LEAD_BOUNDS = np.array([3, 10, 30, 100, 300, 1_000, 3_000], np.int64) * 1_000
 _UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32)
 
@@ -75,9 +76,13 @@ def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bool
 
     Depth and memory stand on the bottom, on a scale up to the most of the trace. A lead stands on the bottom where the
     host is ahead and hangs from the top where the device waited, in half decades from 3 us to 3 ms; red from 10 us of
-    waiting.
+    waiting. A ghost stands on the bottom, dim, where its stream would be busy.
     """
     known, value = curve.cells(viewport)
+    if curve.kind == "ghost":
+        busy: Bools = known & (value > 0)
+        grid.char[y, busy], grid.fg[y, busy] = LOWER_EIGHTHS[_GHOST_LEVEL], Ink.DIM
+        return busy
     if curve.kind != "lead":
         levels = np.where(known & (value > 0), -(-8 * value // max(curve.highest, 1)), 0)
         drawn = levels > 0
@@ -98,6 +103,8 @@ def _memory(size: int) -> str:
 
 def chart_value(curve: StepCurve, time: int) -> str:
     """What the gutter says: depth at ``time`` of the deepest, or the signed lead; empty where there is none."""
+    if curve.kind == "ghost":
+        return ""
     value = curve.at(time)
     if curve.kind == "memory":
         return f"≤{_memory(curve.highest)}" if value is None else _memory(value)

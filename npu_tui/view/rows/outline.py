@@ -9,6 +9,7 @@ from pathlib import PurePath as Path
 from npu_tui.strings import say
 from npu_tui.trace.model import Lane, Layer, Trace
 from npu_tui.trace.rows import Rows
+from npu_tui.view.rows.ghosts import with_ghosts
 from npu_tui.view.scene import Chart, Scene, ScreenRow
 
 DEEP = 8
@@ -80,7 +81,7 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
         for layer in trace.layers:
             if not layer.lanes:
                 continue
-            own = _layer_rows(scene, index, layer, folds, leaf_rows, heads)
+            own = with_ghosts(scene, index, _layer_rows(scene, index, layer, folds, leaf_rows, heads))
             rows += own
             if not own:
                 rows += _hidden_row(index, layer, folds)
@@ -199,7 +200,7 @@ def _hidden_row(index: int, layer: Layer, folds: Folds) -> list[ScreenRow]:
 
 def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool) -> list[ScreenRow]:
     """The charts of ``layer``; of those of memory only the first, which opens them, unless they are ``opened``."""
-    own = [(number, chart) for number, chart in enumerate(charts) if chart.layer == layer.index]
+    own = [row for row in enumerate(charts) if row[1].layer == layer.index and row[1].kind != "ghost"]
     memory = [number for number, chart in own if chart.kind == "memory"]
     return [
         ScreenRow(
