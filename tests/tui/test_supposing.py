@@ -36,3 +36,8 @@ def test_what_is_no_change() -> None:
     assert "is no change" in found.error
     assert not found.lines
     assert answers(" ; ") == []
+
+
+def test_quotes_as_for_a_shell_part_changes() -> None:
+    (found,) = answers("\"kernel MatMulV2 x0.5\" 'no sync'")
+    assert found.lines == answers("kernel MatMulV2 x0.5; no sync")[0].lines

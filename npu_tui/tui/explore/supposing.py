@@ -72,8 +72,11 @@ class Supposing:
         self._prompt.open("whatif", hint=say("whatif.ask"))
 
     def begin(self, text: str) -> None:
-        """Replay the run with the changes of ``text``, which semicolons or commas part; ``off`` ends the ghosts."""
-        changes = [part.strip() for part in re.split(r"[;,；，]", text) if part.strip()]
+        """Replay the run with the changes of ``text``, which semicolons or commas part; ``off`` ends the ghosts.
+
+        Quotes part them too, as a shell would have it.
+        """
+        changes = [part.strip() for part in re.split(r"[;,；，\"']", text) if part.strip()]
         selection = self._explorer.state.selection
         trace = 0 if selection is None else selection.trace
         if not changes:
