@@ -11,6 +11,7 @@ from npu_tui.tui.session import Session
 from npu_tui.view.scene import Selected
 from npu_tui.view.walk.explorer import Explorer
 from npu_tui.view.walk.follow import back, forward, siblings
+from npu_tui.view.walk.tasks import task_beside
 
 
 class LinkActions(Base):
@@ -40,6 +41,8 @@ class LinkActions(Base):
         if item is None:
             found = chain_of(trace, selected.item)
             item = None if found is None else found.beside(selected.item, 1 if onward else -1)
+        if item is None:
+            item = task_beside(trace, selected.item, onward)
         if item is None:
             return missing
         self._explorer.select(Selected(selected.trace, item))
