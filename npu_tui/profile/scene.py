@@ -10,6 +10,7 @@ import numpy as np
 from npu_tui.analysis.findings.model import Finding
 from npu_tui.analysis.launches.backlog import backlog, host_lead, waiting
 from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.overlap.sums import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED
 from npu_tui.analysis.work.memory import AMOUNTS, APP, MemoryCurve
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
@@ -72,7 +73,37 @@ def _charts(profile: Profile) -> list[Chart]:
         if layer is not None:
             found.append(Chart("lead", layer.index, say("chart.lead"), partial(_lead, trace, device)))
             found.append(Chart("depth", layer.index, say("chart.depth"), partial(_depth, profile, device.device)))
-    return found
+    return found + _overlap_charts(profile)
+
+
+def _overlap_charts(profile: Profile) -> list[Chart]:
+    """The lanes of the overlap analysis of a trace that has none, computed of its slices, below the first device."""
+    layers = profile.trace.layers
+    layer = next((layer for layer in layers if layer.kind == "hardware" and layer.lanes), None)
+    if layer is None or any(each.kind == "overlap" and each.lanes for each in layers) or not profile.compute.any():
+        return []
+    parts = (COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE)
+    names = ("compute", "communication", "exposed", "free")
+    return [
+        Chart("share", layer.index, say(f"chart.{name}"), partial(_going_on, profile, part))
+        for name, part in zip(names, parts, strict=True)
+    ]
+
+
+def _going_on(profile: Profile, part: str) -> StepFunction:
+    """1 while ``part`` of the overlap analysis goes on, on any device."""
+    found = [
+        {COMPUTING: each.computing, COMMUNICATION: each.communication, NOT_OVERLAPPED: each.not_overlapped}.get(
+            part, each.free
+        )
+        for each in profile.overlap_lanes
+    ]
+    none = np.zeros(0, np.int64)
+    start, end = union(
+        np.concatenate([none, *(each[0] for each in found)]), np.concatenate([none, *(each[1] for each in found)])
+    )
+    time = np.stack((start, end), 1).reshape(-1)
+    return StepFunction(time, np.arange(len(time)) % 2 ^ 1, int(end[-1]) if len(end) else 0)
 
 
 def memory_charts(profile: Profile) -> list[Chart]:

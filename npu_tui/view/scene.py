@@ -20,7 +20,7 @@ I64 = npt.NDArray[np.int64]
 Time = TypeVar("Time", int, I64)
 
 RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "hidden"]
-ChartKind = Literal["lead", "depth", "memory", "ghost"]
+ChartKind = Literal["lead", "depth", "memory", "share", "ghost"]
 Severity = Literal["high", "medium", "low", "info"]
 LinkMode = Literal["off", "selection", "all"]
 
@@ -62,8 +62,9 @@ class Chart:
     """A derived lane of a device at the end of layer ``layer``; ``steps`` computes what it shows.
 
     ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight, ``memory`` bytes up to
-    ``top``. Charts of memory are folded into the first of them until that is opened. A ``ghost`` is 1 while ``lane``
-    would be busy in a run with something changed, and stands below that lane.
+    ``top``, ``share`` 1 while something goes on and 0 else. Charts of memory are folded into the first of them until
+    that is opened. A ``ghost`` is 1 while ``lane`` would be busy in a run with something changed, and stands below that
+    lane.
     """
 
     kind: ChartKind

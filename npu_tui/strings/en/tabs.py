@@ -297,4 +297,12 @@ TEXTS: dict[str, str] = {
     "panel.row_of": "{n} of {count}: {words}",
     "details.same": "{count} of this name",
     "panel.operation": "launched by {name}",
+    "chart.compute": "Computing",
+    "chart.communication": "Communication",
+    "chart.exposed": "Exposed",
+    "chart.free": "Free",
+    "chart.going_on": "yes",
+    "chart.pausing": "no",
+    "chart.share.scale": "height: part of the column",
+    "chart.share.words": "Overlap analysis, computed from the slices of the device: the trace has no such lane.",
 }

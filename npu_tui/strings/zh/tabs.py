@@ -287,4 +287,12 @@ TEXTS: dict[str, str] = {
     "panel.row_of": "第 {n}/{count} 行：{words}",
     "details.same": "同名 {count} 个",
     "panel.operation": "由 {name} 下发",
+    "chart.compute": "计算",
+    "chart.communication": "通信",
+    "chart.exposed": "未掩盖通信",
+    "chart.free": "空闲",
+    "chart.going_on": "是",
+    "chart.pausing": "否",
+    "chart.share.scale": "高度：占该列的比例",
+    "chart.share.words": "由设备片段计算的掩盖分析：该 trace 没有此泳道。",
 }

@@ -128,4 +128,5 @@ class SliceActions(Base):
         start, end = (scene.to_scene(index, when) for when in times[at])
         self._explorer.go_to(start)
         self._explorer.set_range(start, end)
+        self._explorer.state.selection = None
         return say("bubble.of", n=f"{at + 1:,}", count=f"{len(times):,}", length=duration_text(end - start))

@@ -120,6 +120,8 @@ def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
     line.append(f"{exact_text(cursor)}   ")
     if value is None:
         line.append(say("chart.unknown"), style="bold")
+    elif curve.kind == "share":
+        line.append(say("chart.going_on" if value else "chart.pausing"), style="bold")
     elif curve.kind == "depth":
         line.append(f"{value:,}", style="bold")
     elif curve.kind == "memory":
@@ -130,6 +132,8 @@ def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
     if curve.kind == "depth":
         line.append(f"{say('chart.deepest')} ", style="dim")
         line.append(f"{curve.highest:,}")
+    elif curve.kind == "share":
+        line.append(say("chart.share.scale"), style="dim")
     elif curve.kind == "memory":
         line.append(say("chart.memory.scale", size=curve.highest), style="dim")
     else:

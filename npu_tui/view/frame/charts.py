@@ -32,6 +32,8 @@ class StepCurve:
         self._extreme = np.minimum if kind == "lead" else np.maximum
         blocks = np.arange(0, len(function.value), _BLOCK)
         self._blocks = self._extreme.reduceat(function.value, blocks) if len(blocks) else function.value
+        lasting = np.diff(function.time, append=function.end) * function.value
+        self._sums = np.concatenate(([0], np.cumsum(lasting)))
 
     def at(self, time: int) -> int | None:
         """The value that holds at ``time`` ns, None before the first step and from the end on."""
@@ -49,6 +51,18 @@ class StepCurve:
         value = np.zeros(viewport.width, np.int64)
         value[known] = self._over(first[known], last[known])
         return known, value
+
+    def shares(self, viewport: Viewport) -> I64:
+        """For how many thousandths of each column the value is 1, rounded up; (width,)."""
+        edges, steps = viewport.edges(), self.function
+        if not len(steps.time):
+            return np.zeros(viewport.width, np.int64)
+        at = np.searchsorted(steps.time, edges, "right") - 1
+        inside = np.maximum(at, 0)
+        passed = np.clip(edges, steps.time[inside], steps.end) - steps.time[inside]
+        done = np.where(at >= 0, self._sums[inside] + passed * steps.value[inside], 0)
+        length = np.maximum(np.diff(edges), 1)
+        return -(-1000 * np.diff(done) // length)
 
     def _over(self, first: I64, last: I64) -> I64:
         """The extreme of the values ``[first, last)``, none of which is empty."""
@@ -74,10 +88,16 @@ class StepCurve:
 def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bools:
     """Draw ``curve`` into row ``y`` of ``grid``; returns the columns that are drawn.
 
-    Depth and memory stand on the bottom, on a scale up to the most of the trace. A lead stands on the bottom where the
-    host is ahead and hangs from the top where the device waited, in half decades from 3 us to 3 ms; red from 10 us of
-    waiting. A ghost stands on the bottom, dim, where its stream would be busy.
+    Depth and memory stand on the bottom, on a scale up to the most of the trace, a share as the part of each column. A
+    lead stands on the bottom where the host is ahead and hangs from the top where the device waited, in half decades
+    from 3 us to 3 ms; red from 10 us of waiting. A ghost stands on the
+    bottom, dim, where its stream would be busy.
     """
+    if curve.kind == "share":
+        levels = -(-8 * curve.shares(viewport) // 1000)
+        some = levels > 0
+        grid.char[y, some], grid.fg[y, some] = LOWER_EIGHTHS[np.minimum(levels[some], 8)], Ink.COUNTER
+        return some
     known, value = curve.cells(viewport)
     if curve.kind == "ghost":
         busy: Bools = known & (value > 0)
@@ -106,6 +126,8 @@ def chart_value(curve: StepCurve, time: int) -> str:
     if curve.kind == "ghost":
         return ""
     value = curve.at(time)
+    if curve.kind == "share":
+        return ""
     if curve.kind == "memory":
         return f"≤{_memory(curve.highest)}" if value is None else _memory(value)
     if value is None:
