@@ -34,6 +34,7 @@ BASE = Situation(
     peer_lateness_ns=20_000,
     step_end_sync=True,
     leaf_frames=0,
+    paired=True,
 )
 
 

@@ -1,0 +1,76 @@
+"""What a run is numbered by says nothing: clocks, processes, threads, flows, communicators and folders."""
+
+import json
+import re
+
+import msgspec
+import pytest
+from pairs import BASE, Trouble, compared, profile, replace
+
+from npu_tui.report.compared.build import compared as typed
+
+_HOST = replace(BASE, kernel_ns=18_000, host_op_ns=90_000)
+_SHIFT_US = 86_400_000_000
+
+
+def later(text):
+    """Every time is a day later; so are the ids of links that are made of times."""
+    text = re.sub(r'("ts": ")(\d+)', lambda match: f"{match[1]}{int(match[2]) + _SHIFT_US}", text)
+    return re.sub(r'("id": )(\d{16,})', lambda match: f"{match[1]}{int(match[2]) + _SHIFT_US * 1000}", text)
+
+
+def renumbered(text):
+    """Other processes, host threads and flows, in the same order."""
+    text = re.sub(r'("pid": )(\d+)', lambda match: f"{match[1]}{int(match[2]) + 7_000}", text)
+    text = re.sub(r'("tid": )(2\d{5})\b', lambda match: f"{match[1]}{int(match[2]) + 311}", text)
+    return re.sub(r'("id": "?)(\d{1,9})\b', lambda match: f"{match[1]}{int(match[2]) + 50_000}", text)
+
+
+def other_communicators(text):
+    """Collectives have the hash and number of another run."""
+    text = re.sub(r"(hcom_[A-Za-z]+__)(\d+)(_\d+_\d+)", r"\g<1>977\3", text)
+    return re.sub(r"Group (\d+) Communication", r"Group 12\1 Communication", text)
+
+
+def moved_folder(text):
+    """The model lies elsewhere; the tail of its path is the same."""
+    return text.replace("/workspace/vit/", "/home/somebody/checkouts/vit/")
+
+
+def told(found):
+    """The report without paths, names of lanes and of slices."""
+    report = msgspec.to_builtins(typed(found))
+    for side in ("base", "new"):
+        report[side]["source"]["path"] = ""
+    for finding in report["findings"]:
+        for place in finding["evidence"]:
+            place["lane"] = place["name"] = ""
+        finding["title"] = re.sub(r"/\S+/|Group \d+", "", finding["title"])
+    for line in report["lines"]:
+        line["file"] = (line["file"] or "").rpartition("/")[2]
+    for known in report["profile_findings"]:
+        known["title"] = re.sub(r"/\S+/", "", known["title"])
+    return json.loads(json.dumps(report))
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return told(compared(profile(_HOST), profile(_changed())))
+
+
+def _changed():
+    return replace(_HOST, trouble=Trouble(metric_reads=2), seed=5)
+
+
+@pytest.mark.parametrize("edit", [later, renumbered, other_communicators, moved_folder], ids=lambda each: each.__name__)
+def test_the_answer_is_the_same(usual, edit):
+    assert told(compared(profile(_HOST), profile(_changed(), edit))) == usual
+
+
+@pytest.mark.parametrize("edit", [later, renumbered, other_communicators, moved_folder], ids=lambda each: each.__name__)
+def test_a_job_and_itself_renumbered(edit):
+    found = compared(profile(_HOST), profile(_HOST, edit))
+    assert found.step.delta == 0
+    assert [part.exact for part in found.parts] == [0] * len(found.parts)
+    assert found.operations_matched == 1.0
+    assert not typed(found).findings
