@@ -56,7 +56,10 @@ KERNEL_HEADER = (
     "Output Data Types", "Output Formats", "aic_mac_ratio", "aic_mte2_ratio", "aiv_vec_ratio", "aiv_mte2_ratio",
 )  # fmt: skip
 MEMORY_HEADER = ("Component", "Timestamp(us)", "Total Allocated(MB)", "Total Reserved(MB)", "Device Type")
-ALLOCATION_HEADER = ("Name", "Size(KB)", "Allocation Time(us)", "Release Time(us)", "Duration(us)", "Device Type")
+ALLOCATION_HEADER = (
+    "Name", "Size(KB)", "Allocation Time(us)", "Release Time(us)", "Allocation Total Allocated(MB)",
+    "Allocation Total Reserved(MB)", "Device Type",
+)  # fmt: skip
 STEP_HEADER = (
     "Step", "Computing", "Communication(Not Overlapped)", "Overlapped", "Communication", "Free", "Stage", "Bubble",
     "Preparing",
@@ -122,8 +125,9 @@ def _events(profile: Profile) -> list[tuple[str, int, int, int | None]]:
 
 
 def _allocations(profile: Profile) -> list[Sequence[object]]:
+    totals = {row[1]: row[2:4] for row in _memory(profile)}
     return [
-        (name, size, micros(start), "" if end is None else micros(end), "", "NPU:0")
+        (name, size, micros(start), "" if end is None else micros(end), *totals[micros(start)], "NPU:0")
         for name, size, start, end in _events(profile)
     ]
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.work.joins import rows_of_tasks
 from npu_tui.analysis.work.kernels import RATIOS, Coded, KernelTable, from_trace, waits, with_details
 from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.ingest.companions.schemas import KERNELS, L2_CACHE
@@ -28,7 +29,7 @@ def kernels_of(trace: Trace, devices: list[DeviceSlices], tables: Tables) -> Ker
     """All kernels of ``devices`` by start; those of kernel_details where the trace has none."""
     items = np.flatnonzero(np.logical_or.reduce([each.compute for each in devices])) if devices else _NONE
     if not len(items):
-        return _from_rows(_Cells(tables), tables.start_ns)
+        return _from_rows(_Cells(tables), tables)
     found = from_trace(trace, items, kernel_types(trace, items), _waits(trace, devices, items))
     place = np.searchsorted(items, found.item)
     if tables.has(KERNELS.stem):
@@ -78,7 +79,7 @@ class _Cells:
         return self._frame[column].fill_null(INVALID).to_numpy().astype(np.int64)
 
 
-def _from_rows(table: _Cells, origin: int) -> KernelTable:
+def _from_rows(table: _Cells, tables: Tables) -> KernelTable:
     """The kernels of kernel_details.csv alone, for a profile whose trace has none."""
     start, length = table.whole("start"), table.whole("duration")
     cores = table.cells("core") or [None] * len(start)
@@ -86,7 +87,7 @@ def _from_rows(table: _Cells, origin: int) -> KernelTable:
     own = np.flatnonzero(known & np.array([core not in _COLLECTIVES for core in cores], np.bool_))
     own = own[np.argsort(start[own], kind="stable")]
     others = np.setdiff1d(np.flatnonzero(known), own)
-    begin = start - origin
+    begin = start - tables.start_ns
     names, nothing = Coded.of(table.cells("name") or []), Coded([], np.full(len(own), -1, np.int64))
     unknown = np.full(len(own), np.nan)
     gap = waits(begin[own], begin[own] + length[own], begin[others], begin[others] + length[others])
@@ -94,4 +95,19 @@ def _from_rows(table: _Cells, origin: int) -> KernelTable:
         np.full(len(own), -1, np.int64), begin[own], length[own], gap, names.taken(own), nothing, nothing, nothing,
         nothing, nothing, nothing, unknown, unknown, dict.fromkeys(RATIOS, unknown), unknown,
     )  # fmt: skip
-    return with_details(bare, own, table.columns, table.cells) if len(own) else bare
+    if not len(own):
+        return bare
+    found = with_details(bare, own, table.columns, table.cells)
+    return replace(found, hit_rate=_hits_of_rows(table, tables, own)) if tables.has(L2_CACHE.stem) else found
+
+
+def _hits_of_rows(table: _Cells, tables: Tables, own: I64) -> F64:
+    """The hit rate of L2 of the rows ``own`` of kernel_details, by start; not-a-number without one."""
+    cache, names = tables.table(L2_CACHE.stem).frame, table.cells("name")
+    stream, task = table.whole("stream"), table.whole("task")
+    if not len(cache) or names is None or not len(stream) or not len(task):
+        return np.full(len(own), np.nan)
+    wanted = stream[own], task[own], [names[row] for row in own.tolist()]
+    of_stream, of_task = (cache[name].fill_null(INVALID).to_numpy().astype(np.int64) for name in ("stream", "task"))
+    row = rows_of_tasks(wanted, (of_stream, of_task, cache["name"].to_list()))
+    return np.append(cache["hit_rate"].fill_null(np.nan).to_numpy(), np.nan)[row]

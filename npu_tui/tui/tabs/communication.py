@@ -19,7 +19,7 @@ from npu_tui.trace.units import duration_text, exact_text, share_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.link_matrix import link_table
 from npu_tui.tui.tabs.scope import ComputedTab, Ranked, scope_note
-from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Table
+from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Stretch, Table
 
 _COLUMNS = (
     "name", "elapsed", "exposed", "last", "wait", "longest", "transit", "sync", "ratio", "size", "bandwidth", "start",
@@ -56,6 +56,8 @@ class CommunicationTab(ComputedTab):
             found = now.part.collectives
         except InputError as error:
             return say("communication.gone", why=error.message)
+        if not found and not len(trace.slices):
+            return _of_tables(now)
         if not found:
             return say("communication.none")
         types = [collective_type(trace.name_of(each.item)) for each in found]
@@ -75,6 +77,41 @@ class CommunicationTab(ComputedTab):
         links = say("communication.links", key=keys_label(BY_ID["tab_communication"]))
         note = GAP.join([total, scope_note(now), links])
         return Table(tuple(say(f"communication.{key}") for key in _COLUMNS), rows, note)
+
+
+_TABLE_COLUMNS = ("name", "elapsed", "wait", "transit", "sync", "ratio", "size", "bandwidth", "start", "group")
+
+
+def _of_tables(now: Context) -> Content:
+    """The collectives of communication.json, where there is no trace."""
+    profile = now.profile
+    moved: dict[tuple[str, int], tuple[float, int]] = {}
+    for each in profile.transfers:
+        if each.transport in ("SDMA", "RDMA"):
+            size, time = moved.get((each.name, each.start), (0.0, 0))
+            moved[each.name, each.start] = size + each.size, time + each.time
+    columns = ("name", "group", "start", "elapsed", "wait", "transit", "synchronization", "synchronization_ratio")
+    frame, origin = profile.tables.communication.frame, profile.tables.start_ns
+    rows = []
+    for name, group, start, elapsed, *times, ratio in frame.select(*columns).iter_rows():
+        begin = None if start is None else start - origin
+        sums = moved.get((name, begin or 0))
+        volume = None if sums is None else sums[0]
+        speed = sums[0] / sums[1] if sums is not None and sums[1] else None
+        shown = ["" if value is None else duration_text(value) for value in (elapsed, *times)]
+        cells = (
+            brief(name), *shown, "" if ratio is None else share_text(ratio),
+            "" if volume is None else say("communication.megabytes", size=volume / _MB),
+            "" if speed is None else say("communication.gigabytes", speed=speed),
+            "" if begin is None else exact_text(begin), brief(group or ""),
+        )  # fmt: skip
+        values = (name, elapsed, *times, ratio, volume, speed, begin, group)
+        place = () if begin is None else (Stretch(begin, begin + (elapsed or 0), now.trace, words=brief(name)),)
+        rows.append(Row(cells, place, values))
+    if not rows:
+        return say("communication.none")
+    links = say("communication.links", key=keys_label(BY_ID["tab_communication"]))
+    return Table(tuple(say(f"communication.{key}") for key in _TABLE_COLUMNS), rows, links)
 
 
 def _exposed(profile: Profile, items: list[int]) -> tuple[list[int], int]:
