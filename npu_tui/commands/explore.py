@@ -16,6 +16,7 @@ from npu_tui.commands.look import add_look
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place, place_of
 from npu_tui.commands.profile_options import add_opening, refuse_terminal
+from npu_tui.commands.ranks import write_job
 from npu_tui.commands.settings_file import read_settings, thresholds_of
 from npu_tui.commands.streams import DONE, USAGE, end_process, refuse, write
 from npu_tui.strings import say
@@ -61,13 +62,17 @@ def explore(
     start = place_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not on_terminal():
+        from npu_tui.ingest.errors import SeveralError
         from npu_tui.profile.profile import Profile
         from npu_tui.report.pages.text_report import text_report
         from npu_tui.report.report import report
 
         thresholds = thresholds_of(None)
-        for opening in openings:
-            write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
+        for path, opening in zip(paths, openings, strict=True):
+            try:
+                write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
+            except SeveralError:
+                write_job(path)
         return DONE
 
     from npu_tui.tui.terminal.terminal import Guard, find_terminal

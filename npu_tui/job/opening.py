@@ -31,7 +31,7 @@ def open_job(path: Path, traces: bool | None = None, progress: Progress | None =
     """The job of all profiles at or below ``path``.
 
     Files beside the traces come first; the traces are read too if ``traces`` says so, or, where it is None, if they are
-    few and small. Raises ``InputError`` if nothing is there.
+    few and small. Raises ``InputError`` if nothing is there, or nothing of it can be read.
     """
     sources = find_sources(path)
     if traces is None:
@@ -46,6 +46,8 @@ def open_job(path: Path, traces: bool | None = None, progress: Progress | None =
         return _read(source, rank, traces)
 
     ranks, broken = read_ranks(sources, read, lambda source: source.rank)
+    if not ranks:
+        raise broken[0][1]
     said = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
     return Job(path, ranks, said)
 

@@ -111,3 +111,14 @@ def test_limits_on_one_profile_do_not_go_with_those_on_a_job(real_profiles: Path
     with pytest.raises(SystemExit) as ended:
         main(["check", str(real_profiles / "job4"), "--max-rank-wait", "50%", "--max-free", "10%"])
     assert ended.value.code == 2
+
+
+def test_a_folder_of_ranks_is_a_job_wherever_a_report_is_asked_for(
+    real_profiles: Path, capsys: pytest.CaptureFixture[str]
+):
+    job4 = str(real_profiles / "job4")
+    assert main(["ranks", job4]) == 0
+    text = capsys.readouterr().out
+    for words in (["report", job4], [job4]):
+        assert main(words) == 0
+        assert capsys.readouterr().out == text
