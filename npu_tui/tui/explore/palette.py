@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol, cast
 
+from rich.cells import cell_len
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
-from textual.markup import escape
 
+from npu_tui.trace.text import printable, shortened
 from npu_tui.tui.keys.commands import COMMANDS, keys_label
 
 Entry = tuple[str, str, Callable[[], object]]
 """A name, what stands beside it, and what choosing it does."""
+
+
+_EDGES = 7
+"""What the edges of the palette and its scroll bar take."""
 
 
 class Offering(Protocol):
@@ -38,12 +43,19 @@ class CommandProvider(Provider):
         for title, keys, run in (*self._commands(), *self._offering.places()):
             score = matcher.match(title)
             if score > 0:
-                yield Hit(score, Content(title), run, text=title, help=escape(keys))
+                yield Hit(score, self._line(title, keys), run, text=title)
 
     async def discover(self) -> Hits:
         """All commands, before anything is typed."""
         for title, keys, run in self._commands():
-            yield DiscoveryHit(Content(title), run, text=title, help=escape(keys))
+            yield DiscoveryHit(self._line(title, keys), run, text=title)
+
+    def _line(self, title: str, keys: str) -> Content:
+        """A name, and on the right of the line what stands beside it."""
+        room = self.app.size.width - _EDGES
+        beside = shortened(printable(keys), max(room - cell_len(title) - 2, 8), ahead=True)
+        gap = max(room - cell_len(title) - cell_len(beside), 2)
+        return Content.assemble(title, " " * gap, (beside, "dim"))
 
     @property
     def _offering(self) -> Offering:
@@ -54,5 +66,5 @@ class CommandProvider(Provider):
         for command in COMMANDS:
             if command.id != "palette":
                 keys, reason = keys_label(command), reasons.get(command.id)
-                words = f"{keys}   {reason}" if reason else keys
+                words = f"{reason}   {keys}" if reason else keys
                 yield command.title, words, partial(self._offering.run_command, command.id)
