@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from npu_tui.ingest.database.device import TASK_TYPES
-from npu_tui.ingest.database.rows import ABSENT, Table, Tables, as_text, plain
+from npu_tui.ingest.database.pieces import ABSENT
+from npu_tui.ingest.database.rows import Table, Tables, as_text, plain
 from npu_tui.ingest.database.stacks import FRAMES
 from npu_tui.ingest.database.texts import NOT_APPLICABLE, enumeration
 from npu_tui.ingest.database.whole import COLLECTIVE

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from npu_tui.ingest.database.host import valid_connections
 from npu_tui.ingest.database.joins import matched, numbered
-from npu_tui.ingest.database.rows import ABSENT, Rows, Tables
+from npu_tui.ingest.database.pieces import ABSENT
+from npu_tui.ingest.database.rows import Rows, Tables
 from npu_tui.ingest.database.texts import NOT_APPLICABLE, Texts, enumeration
 from npu_tui.ingest.database.whole import Ends, Whole
 

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from npu_tui.ingest.database.connections import Connections
 from npu_tui.ingest.database.joins import matched, numbered
-from npu_tui.ingest.database.rows import ABSENT, Rows, Table, Tables
+from npu_tui.ingest.database.pieces import ABSENT
+from npu_tui.ingest.database.rows import Rows, Table, Tables
 from npu_tui.ingest.database.stacks import stack_codes
 from npu_tui.ingest.database.texts import Texts, enumeration
 from npu_tui.ingest.database.whole import COLLECTIVE, Ends, Whole

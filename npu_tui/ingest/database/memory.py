@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from npu_tui.ingest.database.kernels import microseconds
-from npu_tui.ingest.database.rows import ABSENT, Tables
+from npu_tui.ingest.database.pieces import ABSENT
+from npu_tui.ingest.database.rows import Tables
 from npu_tui.ingest.database.texts import Texts, enumeration
 
 _MB, _KB = 1 << 20, 1 << 10

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.database.joins import numbered
-from npu_tui.ingest.database.rows import ABSENT, Tables
+from npu_tui.ingest.database.pieces import ABSENT
+from npu_tui.ingest.database.rows import Tables
 from npu_tui.ingest.json.columns.codes import Codes
 
 I32 = npt.NDArray[np.int32]
