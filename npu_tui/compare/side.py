@@ -143,6 +143,8 @@ class Side:
         """For each kernel the innermost operation around its launch with a name of ``known``, else None; (n,)."""
         trace = self.trace
         around = Around(trace, self._all_operations)
+        if not len(around.items):
+            return [None] * len(self.kernels.item)
         parent = around.parents()
         wanted = np.array([name in known for name in trace.names] + [False])
         place = np.full(len(trace.slices) + 1, -1, np.int64)

@@ -8,12 +8,17 @@ from gpu import as_gpu
 
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import differences
+from npu_tui.compare.drawing.picture import Picture
+from npu_tui.compare.drawing.scene import compared_scene
 from npu_tui.compare.kineto import kernel_type
 from npu_tui.compare.side import Side
 from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.report.compared.build import compared as typed
+from npu_tui.report.compared.html import html_comparison
 from npu_tui.report.compared.text import text_comparison
+from npu_tui.view.frame.painter import Painter
+from npu_tui.view.walk.explorer import Explorer
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 _TRACES = os.environ.get("NPU_TUI_TRACES")
@@ -115,3 +120,26 @@ def test_an_old_chip_against_a_new_one():
     assert sum(part.exact for part in found.parts) == round(
         len(found.base.walls) * found.new.walls.sum() - len(found.new.walls) * found.base.walls.sum()
     )
+
+
+_UNLIKE = [
+    ("mindspore", "kineto"), ("mindspore", "msprof_two_devices"), ("healthy", "chrome_generic/pretty.json"),
+    ("interrupted", "level0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("names", _UNLIKE, ids="-".join)
+def test_unlike_profiles_are_told_and_drawn(names, turned):
+    """Without steps, operations, a device or anything alike there is still a report, a page and a picture."""
+    base, new = (side(_FIXTURES / name) for name in (names[::-1] if turned else names))
+    found = Comparison(base, new)
+    picture = Picture(found)
+    assert text_comparison(typed(found)).startswith("base ")
+    assert "</html>" in html_comparison(typed(found), picture)
+    for alignment in ("step", "every"):
+        picture.pair.alignment = alignment
+        scene = compared_scene(picture)
+        explorer = Explorer(scene, 100, 20)
+        rows = Painter(scene).compose(explorer.rows, explorer.state, 124, 24).grid
+        assert rows.text(4).strip()
