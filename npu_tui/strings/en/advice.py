@@ -36,6 +36,10 @@ TEXTS: dict[str, str] = {
     ),
     "finding.advice.causes": "Fix the causes in order: each has its own finding or code line.",
     "finding.advice.prefetch": "Fetch and copy the next batch while the step runs (prefetch, a second stream).",
+    "finding.advice.inference": (
+        "Serving: set MINDIE_ASYNC_SCHEDULING_ENABLE=1 in MindIE, ATB_OPERATION_EXECUTE_ASYNC=1 (2 with spare CPU cores) for ATB, "
+        "or capture the decoding of a token as a graph (torch.npu.NPUGraph)."
+    ),
     "finding.advice.overlap_steps": "Do not wait for the device between steps.",
     "finding.advice.foreach": "Use foreach=True or a fused optimizer: one launch for many tensors.",
     "finding.advice.graph": "Compile the model into a graph (torchair), which needs a single launch.",
@@ -107,6 +111,7 @@ TEXTS: dict[str, str] = {
     "finding.advice.fewer_copies": "Create tensors on the device, and merge small copies into one.",
     "finding.advice.expandable": "Set PYTORCH_NPU_ALLOC_CONF=expandable_segments:True.",
     "finding.advice.empty_cache": "Remove torch.npu.empty_cache() from the step.",
+    "finding.advice.temporaries": "Delete large temporaries early (del), and write into tensors that are there (out=, in-place).",
     "finding.advice.smaller_batch": "Use a smaller batch if memory is short.",
     "finding.advice.checkpointing": "Checkpoint activations (torch.utils.checkpoint).",
     "finding.advice.gc": (

@@ -112,6 +112,8 @@ TEXTS: dict[str, str] = {
         "{count:count} of {all:count} kernels, median {median:time}; the host launches one every {interval:time}, "
         "and the device waited {lost:time} for them. Most frequent: {types:and}."
     ),
+    "finding.small.run": "Up to {count} elementwise kernels follow each other ({types:and}): one expression could be one kernel.",
+    "finding.small.run_at": "Up to {count} elementwise kernels follow each other ({types:and}), called from {lines:and}.",
     "finding.small.place": "shorter than its launch",
     "finding.optimizer.title": "Optimizer {name} is not fused: {time:time} of host time per step",
     "finding.optimizer.detail": (
@@ -140,6 +142,7 @@ TEXTS: dict[str, str] = {
     "finding.allocation.detail": (
         "{calls:and}; the device ran dry {drains:time|times} during them, {lost:time} in total."
     ),
+    "finding.allocation.drops": "torch.npu.empty_cache() is called {count:time|times} meanwhile.",
     "finding.allocation.call": "{name} {count}× {time:time}",
     "finding.allocation.place": "device memory is allocated or freed",
     "finding.pressure.title": "{reserved:.1f} GB reserved, {ratio:.2f} times what is allocated",

@@ -29,6 +29,10 @@ TEXTS: dict[str, str] = {
     "finding.advice.device_gaps": "大部分在 Device 侧：请检查 Event 等待、拷贝和 kernel 之间的间隙，而不是 Host。",
     "finding.advice.causes": "按顺序解决各个原因：每个都有对应的诊断或代码行。",
     "finding.advice.prefetch": "在 step 执行期间取好并拷贝下一批数据（预取、另一条流）。",
+    "finding.advice.inference": (
+        "推理服务：MindIE 设置 MINDIE_ASYNC_SCHEDULING_ENABLE=1；ATB 设置 ATB_OPERATION_EXECUTE_ASYNC=1（CPU 核有余可设 2）；"
+        "或把一个 token 的解码捕获为图（torch.npu.NPUGraph）。"
+    ),
     "finding.advice.overlap_steps": "两个 step 之间不要等待设备。",
     "finding.advice.foreach": "使用 foreach=True 或融合优化器：一次下发处理多个张量。",
     "finding.advice.graph": "把模型编译成图（torchair），只需一次下发。",
@@ -79,6 +83,7 @@ TEXTS: dict[str, str] = {
     "finding.advice.fewer_copies": "直接在设备上创建张量，把小拷贝合并成一次。",
     "finding.advice.expandable": "设置 PYTORCH_NPU_ALLOC_CONF=expandable_segments:True。",
     "finding.advice.empty_cache": "从 step 中去掉 torch.npu.empty_cache()。",
+    "finding.advice.temporaries": "大的临时张量尽早 del，尽量写入已有张量（out=、in-place）。",
     "finding.advice.smaller_batch": "内存不足时减小 batch。",
     "finding.advice.checkpointing": "对激活值做重计算（torch.utils.checkpoint）。",
     "finding.advice.gc": (

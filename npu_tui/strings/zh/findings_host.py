@@ -87,6 +87,8 @@ TEXTS: dict[str, str] = {
         "{all:count} 个 kernel 中有 {count:count} 个，中位数 {median:time}；Host 平均每 {interval:time} 下发"
         "一个，设备为它们等待 {lost:time}。最多的是 {types:and}。"
     ),
+    "finding.small.run": "最多连续 {count} 个逐元素 kernel（{types:and}）：一个表达式可以合成一个 kernel。",
+    "finding.small.run_at": "最多连续 {count} 个逐元素 kernel（{types:and}），调用处：{lines:and}。",
     "finding.small.place": "比下发它还短",
     "finding.optimizer.title": "优化器 {name} 未融合：每个 step 占用 Host {time:time}",
     "finding.optimizer.detail": (
@@ -111,6 +113,7 @@ TEXTS: dict[str, str] = {
     "finding.loader.verdict": "数据：每个 step 设备为下一批数据等待 {waits:time}。",
     "finding.allocation.title": "内存调用耗时 {time:time}；设备空闲 {lost:time}",
     "finding.allocation.detail": "{calls:and}；期间设备断流 {drains:count} 次，共 {lost:time}。",
+    "finding.allocation.drops": "其间调用了 {count:count} 次 torch.npu.empty_cache()。",
     "finding.allocation.call": "{name} {count} 次 {time:time}",
     "finding.allocation.place": "申请或释放设备内存",
     "finding.pressure.title": "预留 {reserved:.1f} GB，是已分配的 {ratio:.2f} 倍",

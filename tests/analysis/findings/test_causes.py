@@ -61,6 +61,7 @@ def test_a_server_is_told_per_token() -> None:
     assert found is not None
     assert "makes each token" in words(found.detail)
     assert "Each token then takes" in words(found.detail)
+    assert "MINDIE_ASYNC_SCHEDULING_ENABLE=1" in words(found.advice[0])
 
 
 def test_what_is_said_of_late_ranks() -> None:

@@ -19,7 +19,7 @@ _COMPILE = "aclopCompileAndExecute"
 _SYNC_OPERATIONS = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
 )
-_MEMORY_CALLS = ("aclMallocMemInner", "aclrtFreePhysical", "aclrtFree")
+_MEMORY_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtMallocPhysical", "aclrtFreePhysical", "aclrtFree")
 _LEAST_SHARE = 0.02
 _WHOLE_LOOP = 0.5
 _GRAPH = 3
@@ -37,6 +37,12 @@ def memory_calls(facts: Facts) -> dict[str, I64]:
     found = facts.named(("cann",), lambda name: name.rpartition("@")[2] in _MEMORY_CALLS)
     names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in found.tolist()])
     return {name: found[names == name] for name in _MEMORY_CALLS if len(names) and (names == name).any()}
+
+
+def cache_drops(facts: Facts) -> int:
+    """How often the program gave its cached memory back: frames of ``empty_cache``."""
+    named = facts.named(("python", "other"), lambda name: name.rpartition(": ")[2] == "empty_cache")
+    return len(facts.outermost(named))
 
 
 def sync_calls(facts: Facts) -> I64:

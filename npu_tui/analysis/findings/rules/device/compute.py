@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from npu_tui.analysis.findings.facts.blame import compile_calls
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, Span, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
@@ -33,7 +34,7 @@ def utilization(facts: Facts) -> Draft:
     compute, busy = facts.share(sums.computing), 1 - facts.share(sums.free)
     band = "fine" if compute > limits.utilization_fine else "poor" if compute < limits.utilization_poor else "room"
     return Draft(
-        "info",
+        "medium" if band == "poor" else "info",
         message("finding.util.title", compute=compute, busy=busy),
         message(f"finding.util.{band}", compute=compute, busy=busy, total=facts.total),
     )
@@ -203,7 +204,8 @@ def bound(facts: Facts) -> Draft | None:
         advice += [message("finding.advice.ai_cpu"), message("finding.advice.ai_cpu_operators")]
     if dynamic:
         details.append(message("finding.bound.dynamic", count=count))
-        advice.append(message("finding.advice.jit_compile"))
+        compiles = not facts.has("cann") or len(compile_calls(facts)) > 0
+        advice.append(message("finding.advice.jit_compile" if compiles else "finding.advice.graph"))
     return Draft(
         severity,
         title,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts.blame import fetches, memory_calls, starving
+from npu_tui.analysis.findings.facts.blame import cache_drops, fetches, memory_calls, starving
 from npu_tui.analysis.findings.facts.facts import GARBAGE_COLLECTION, Facts
 from npu_tui.analysis.findings.facts.spans import Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.gains import without_calls
 from npu_tui.analysis.findings.model import Evidence, Severity
-from npu_tui.analysis.findings.phrases import advise
+from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.message import message
@@ -105,23 +105,25 @@ def allocation(facts: Facts) -> Draft | None:
     items = np.concatenate(list(calls.values())) if calls else np.zeros(0, np.int64)
     removes = starving(facts, items)
     share = facts.share(length_of(removes))
+    drops = cache_drops(facts)
+    detail = message(
+        "finding.allocation.detail",
+        calls=[
+            message("finding.allocation.call", name=name, count=len(calls[name]), time=time)
+            for name, time in spent.items()
+        ],
+        drains=len(drained),
+        lost=length_of(removes),
+    )
     return Draft(
         severity_of(facts, share) if share >= limits.sync_share else "low",
         message("finding.allocation.title", time=sum(spent.values()), lost=length_of(removes)),
-        message(
-            "finding.allocation.detail",
-            calls=[
-                message("finding.allocation.call", name=name, count=len(calls[name]), time=time)
-                for name, time in spent.items()
-            ],
-            drains=len(drained),
-            lost=length_of(removes),
-        ),
+        sentences(detail, message("finding.allocation.drops", count=drops) if drops else ""),
         facts.longest(items, lambda item: message("finding.allocation.place"))
         or tuple(
             Evidence(int(each.start), int(each.end), None, message("finding.cause.memory"), "") for each in drained[:10]
         ),
-        advise("expandable", "empty_cache", "smaller_batch"),
+        advise("empty_cache", "expandable") if drops else advise("expandable", "temporaries", "smaller_batch"),
         removes,
         change=without_calls(facts, items) if len(items) else None,
     )

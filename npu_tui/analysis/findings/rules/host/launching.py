@@ -10,20 +10,23 @@ import re
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts.blame import (
-    compile_calls,
-    starving,
-)
+from npu_tui.analysis.findings.facts.blame import compile_calls, starving
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import NOTHING, length_of
+from npu_tui.analysis.findings.facts.spans import I64, NOTHING, length_of
 from npu_tui.analysis.findings.gains import without_calls
 from npu_tui.analysis.findings.model import Severity
-from npu_tui.analysis.findings.phrases import advise, counted
+from npu_tui.analysis.findings.phrases import advise, counted, line_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
+from npu_tui.analysis.launches.code_lines import stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Said, message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
+_RUN = 10
+_ELEMENTWISE = re.compile(
+    r"(?:Abs|Adds?|Addcdiv|Addcmul|Cast|Divs?|Exp|Log|Maximum|Minimum|Muls?|Neg|Pow|RealDiv|Reciprocal|Relu|Rsqrt"
+    r"|Sigmoid|Sqrt|Square|Subs?|Tanh)"
+)
 _FUSED_LAUNCHES = 4
 """So many launches are left of a fused optimizer's step."""
 _FUSED = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
@@ -75,19 +78,43 @@ def small(facts: Facts) -> Draft | None:
     return Draft(
         "low",
         message("finding.small.title", share=share, least=limits.small_kernel_us * 1000),
-        message(
-            "finding.small.detail",
-            count=int(np.count_nonzero(short)),
-            all=len(kernels),
-            median=median,
-            interval=interval,
-            lost=length_of(removes),
-            types=most,
+        sentences(
+            message(
+                "finding.small.detail",
+                count=int(np.count_nonzero(short)),
+                all=len(kernels),
+                median=median,
+                interval=interval,
+                lost=length_of(removes),
+                types=most,
+            ),
+            _longest_run(facts, types, code),
         ),
         facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
         advise("fewer_operators", "foreach", "graph"),
         removes,
     )
+
+
+def _longest_run(facts: Facts, types: list[str], code: I64) -> Said:
+    """The most elementwise kernels that follow each other, such as ``x + 1`` and ``x * 2``, with their lines."""
+    plain = np.array([_ELEMENTWISE.fullmatch(name) is not None for name in types], np.bool_)[code]
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], plain, [False])).astype(np.int8)))
+    if not len(edges):
+        return ""
+    low, high = edges[::2], edges[1::2]
+    at = int(np.argmax(high - low))
+    first, last = int(low[at]), int(high[at])
+    if last - first < _RUN:
+        return ""
+    names = list(dict.fromkeys(types[k] for k in code[first:last].tolist()))[:4]
+    stacks = stack_of(facts.trace, operation_of(facts.trace, facts.kernels[first:last]))
+    found = [user_line(facts.trace.stacks[stack]) for stack in stacks.tolist() if stack >= 0]
+    lines = [line for line in dict.fromkeys(found) if line is not None][:2]
+    if not lines:
+        return message("finding.small.run", count=last - first, types=names)
+    named = [line_of(line) for line in lines]
+    return message("finding.small.run_at", count=last - first, types=names, lines=named)
 
 
 def optimizer(facts: Facts) -> Draft | None:

@@ -32,6 +32,8 @@ def stage_advice(facts: Facts) -> tuple[Message, ...]:
     if launch_blocking(facts) > facts.limits.sync_blocking:
         return advise("launch_blocking", "fewer_operators")
     stage = blamed_stage(facts)
+    if facts.rhythm is not None and facts.rhythm.unit == "token":
+        return advise("inference", "task_queue", "binding")
     if stage == "cann":
         return advise("cann_cache", "jit_compile", "binding")
     if stage == "python":

@@ -90,7 +90,8 @@ def sync_host(facts: Facts) -> Draft | None:
         if site is not None
         else message("finding.sync.title", lost=lost)
     )
-    advice: tuple[Message, ...] = advise("metrics_rarely", "non_blocking")
+    serving = facts.rhythm is not None and facts.rhythm.unit == "token"
+    advice: tuple[Message, ...] = advise("inference" if serving else "metrics_rarely", "non_blocking")
     if blocking > limits.sync_blocking:
         advice = (message("finding.advice.launch_blocking"), *advice)
     return Draft(
