@@ -63,4 +63,4 @@ def test_no_other_module_uses_them() -> None:
 
 
 def test_the_pin_is_as_tight() -> None:
-    assert '"textual~=8.2"' in (ROOM.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert '"textual~=8.2.8"' in (ROOM.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
