@@ -305,4 +305,6 @@ TEXTS: dict[str, str] = {
     "chart.pausing": "no",
     "chart.share.scale": "height: part of the column",
     "chart.share.words": "Overlap analysis, computed from the slices of the device: the trace has no such lane.",
+    "chart.lowest": "lowest",
+    "chart.highest": "highest",
 }

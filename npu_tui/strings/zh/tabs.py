@@ -295,4 +295,6 @@ TEXTS: dict[str, str] = {
     "chart.pausing": "否",
     "chart.share.scale": "高度：占该列的比例",
     "chart.share.words": "由设备片段计算的掩盖分析：该 trace 没有此泳道。",
+    "chart.lowest": "最低",
+    "chart.highest": "最高",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,9 +34,15 @@ from npu_tui.tui.tabs.tab import Content, Context, Tab
 from npu_tui.tui.tabs.why import idle_at, range_text, why_text
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.view.frame.charts import STARVING_NS, StepCurve
+from npu_tui.view.frame.counters import find_curve
+from npu_tui.view.rows.outline import series_name
 from npu_tui.view.scene import Chart, LinkClasses, LinkShape
 
 _STACK = "Call stack"
+_UNIT = re.compile(r"\(([^()]{1,12})\)$|^([KMG]?Hz|[KMG]?B|%)$")
+"""Keys of counters that name their unit, such as ``Read(MB/s)`` and ``MHz``."""
+_NONE = 2**32 - 1
+"""Stands for no value where 32 bits without a sign are written."""
 
 
 class DetailsTab(Tab):
@@ -52,6 +59,8 @@ class DetailsTab(Tab):
         row = now.focused
         if row is not None and row.kind == "chart":
             return row.trace, row.chart, now.cursor
+        if row is not None and row.kind == "counter":
+            return row.trace, "counter", row.series, now.cursor
         beside = now.cursor if now.selection is None else None
         return now.selection, now.marked, now.trace, beside
 
@@ -68,6 +77,8 @@ class DetailsTab(Tab):
     def content(self, now: Context) -> Content:
         """A text."""
         row, scene = now.focused, now.session.scene
+        if row is not None and row.kind == "counter":
+            return _counter(scene.traces[row.trace], row.series, scene.to_trace(row.trace, now.cursor), now.cursor)
         if row is not None and row.kind == "chart":
             chart = scene.charts[row.trace][row.chart]
             key = (row.trace, chart)
@@ -139,6 +150,26 @@ def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
     else:
         line.append(say("chart.scale"), style="dim")
     return Group(Text(say(f"chart.{curve.kind}.words")), line)
+
+
+def _counter(trace: Trace, series: int, when: int, cursor: int) -> RenderableType:
+    """The value of a counter at ``when`` ns of its trace with its unit, and between what it lies."""
+    found, curve = trace.counters.series[series], find_curve(trace.counters, series)
+    unit = _UNIT.search(found.key)
+    word = f" {unit[1] or unit[2]}" if unit is not None else ""
+    value = curve.at(when)
+    line = Text.assemble((f"{say('chart.now')} ", "dim"), f"{exact_text(cursor)}   ")
+    line.append(say("chart.unknown") if value is None else f"{_known(value)}{word}", style="bold")
+    for key, bound in (("chart.lowest", curve.low), ("chart.highest", curve.high)):
+        line.append(f"   {say(key)} ", style="dim")
+        line.append(f"{_known(bound)}{word}")
+    name = f"{trace.layers[found.layer].name} / {series_name(found.name, found.instance)}"
+    return Group(Text(printable(name), style="bold"), line)
+
+
+def _known(value: float) -> str:
+    """A number as it is; what stands for none is a dash."""
+    return "–" if value == _NONE else f"{value:,.10g}"
 
 
 def _lead_text(lead: float) -> str:
@@ -250,7 +281,11 @@ def _chain(trace: Trace, chain: Chain) -> Text:
 def _args(args: dict[str, object]) -> list[RenderableType]:
     table = Table.grid(padding=(0, 2))
     parts: list[RenderableType] = []
-    short = [(key, printable(on_one_line(str(value)))) for key, value in args.items() if key != _STACK]
+    short = [
+        (key, "–" if str(value) == str(_NONE) else printable(on_one_line(str(value))))
+        for key, value in args.items()
+        if key != _STACK
+    ]
     line = Text()
     for key, value in short:
         line.append(f"{printable(key)} ", style="dim")
