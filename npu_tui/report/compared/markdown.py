@@ -8,7 +8,7 @@ from npu_tui.report.compared import schema
 from npu_tui.report.compared.text import part_rows, setting_line, side_lines, verdict_lines
 from npu_tui.report.pages.markdown_report import code, plain
 from npu_tui.strings import say
-from npu_tui.trace.units import change_text, share_text
+from npu_tui.trace.units import change_text, share_change_text
 
 _CHANGES = 7
 
@@ -29,7 +29,7 @@ def markdown_comparison(found: schema.Compared) -> str:
         base = sum(found.step.base_us) / len(found.step.base_us)
         for each in shown[:_CHANGES]:
             delta = "" if each.delta_us is None else change_text(each.delta_us * 1000)
-            share = "" if each.delta_us is None else share_text(each.delta_us / base)
+            share = "" if each.delta_us is None else share_change_text(each.delta_us / base)
             lines.append(f"| {plain(each.title)} | {delta} | {share} | {code(each.id, table=True)} |")
         if len(shown) > _CHANGES:
             lines += ["", say("compare.more", count=len(shown) - _CHANGES)]
