@@ -35,8 +35,11 @@ def straggler(facts: Facts) -> Draft | None:
     share = facts.share(gain)
     single = longest >= limits.straggler_share * worst.collective.elapsed and longest >= limits.straggler_ms * 1e6
     # Ranks that take turns by little do not wait for a late one.
-    least = limits.severity_high if len(found.ranks) >= SEVERAL else limits.severity_medium
-    if gain < limits.straggler_ms * 1e6 or not (single or share >= least):
+    if len(found.ranks) >= SEVERAL:
+        enough = share >= (1 if single else 2) * limits.severity_high
+    else:
+        enough = single or share >= limits.severity_medium
+    if gain < limits.straggler_ms * 1e6 or not enough:
         return None
     slices = facts.trace.slices
     seen = [each for each in facts.collectives if each.arrivals is not None]
