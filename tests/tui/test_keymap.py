@@ -202,7 +202,6 @@ async def test_texts_on_screen_name_the_users_keys(session, tmp_path):
         assert "F1 keys  :q quit" in driver.rows()[-1]
         await driver.run("panel", "tab_range")
         await driver.settle()
-        assert "F7 marks one by keyboard" in driver.text()
         assert "F6 Range" in driver.text()
         await driver.send("z")
         assert "no range: F7 marks one" in driver.rows()[-1]

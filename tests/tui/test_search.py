@@ -118,6 +118,7 @@ async def test_hits_are_sorted_by_duration_in_the_tab(session):
     async with opened(session) as driver:
         await driver.press("/", *"layer:hardware", "enter", "8")
         await driver.settle()
+        driver.table.move_cursor(row=0)
         await driver.press("enter")
         lasting = (trace.slices.end - trace.slices.start)[driver.main.hits.items]
         item = driver.state.selection.item

@@ -12,7 +12,6 @@ from npu_tui.analysis.work.phases import PHASES, phases
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text, exact_text
-from npu_tui.tui.hits import Hits
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.scope import Ranked
@@ -39,7 +38,6 @@ class SearchTab(Tab):
     def __init__(self) -> None:
         self._view = 0
         self._made: tuple[object, Content] | None = None
-        self._listed: Hits | None = None
 
     def depends_on(self, now: Context) -> object:
         """The search, the view, and in the list of hits the selection."""
@@ -80,9 +78,7 @@ class SearchTab(Tab):
                 notes[0] = say("search.more", count=len(hits), shown=_SHOWN_ROWS)
             at = hits.index(now.selection)
             headings = tuple(say(f"search.{key}") for key in _HITS)
-            # A search selects a hit by itself: that is no reason to leave the slowest one.
-            fresh, self._listed = self._listed is not hits, hits
-            return Table(headings, rows, GAP.join(notes), shown.index(at) if at in shown and not fresh else None)
+            return Table(headings, rows, GAP.join(notes), shown.index(at) if at in shown else None)
         rows = [
             row
             for number in range(len(now.session.scene.traces))
