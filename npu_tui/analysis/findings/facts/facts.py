@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from npu_tui.analysis.findings.facts.beside import Beside, Input, Shared
+from npu_tui.analysis.findings.facts.slices import TraceSlices
 from npu_tui.analysis.findings.facts.spans import I64, NOTHING, Bools, Span
-from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.launches.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
@@ -29,18 +29,13 @@ from npu_tui.analysis.work.kernels import KernelTable
 from npu_tui.analysis.work.memory import Memory
 from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.analysis.work.transfers import Preprocessing, Transfer
-from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import clipped, union
-from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
 from npu_tui.trace.once import once
-from npu_tui.trace.text import brief
-
-GARBAGE_COLLECTION = "GC"
-"""The frame that torch_npu's profiler records for a collection (gc_detect_threshold)."""
 
 
-class Facts:
+class Facts(TraceSlices):
     """One device of a trace within a window, ns.
 
     ``whole_steps`` tells whether the window is that of one step or of all, not a range of time. First steps that take
@@ -48,9 +43,9 @@ class Facts:
     """
 
     def __init__(self, part: DevicePart, shared: Shared) -> None:
+        super().__init__(shared.trace)
         self.part = part
         self._shared = shared
-        self.trace = shared.trace
         self.limits = shared.thresholds
         self.whole_steps = shared.step is not None or shared.window == EVERYTHING
         whole = shared.window == EVERYTHING and shared.step is None
@@ -399,29 +394,6 @@ class Facts:
 
     # Slices.
 
-    @once
-    def host_calls(self) -> tuple[I64, I64]:
-        """Start, on its clock, and length of what the host does but for frames of Python and steps; by start."""
-        trace, slices = self.trace, self.trace.slices
-        kinds = ("python", "cann", "other")
-        host = np.array([trace.layers[lane.layer].kind in kinds for lane in trace.lanes] + [False])
-        chosen = host[slices.lane]
-        if "python_function" in trace.categories:
-            collecting = np.array([name == GARBAGE_COLLECTION for name in trace.names] + [False])[slices.name]
-            chosen &= (slices.category != trace.categories.index("python_function")) | collecting
-        step = np.array([step_number(name) is not None for name in trace.names] + [False])
-        items = np.flatnonzero(chosen & ~step[slices.name])
-        items = items[np.argsort(slices.start[items], kind="stable")]
-        return slices.start[items], slices.end[items] - slices.start[items]
-
-    def length(self, items: I64) -> I64:
-        """Durations of slices, ns."""
-        return self.trace.slices.end[items] - self.trace.slices.start[items]
-
-    def span_of(self, chosen: Bools | I64) -> Span:
-        """The union of slices, given as a mask or by index."""
-        return union(self.trace.slices.start[chosen], self.trace.slices.end[chosen])
-
     def named(self, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
         """The slices on layers of ``kinds`` whose name fulfils ``rule`` and that start in the window, by start."""
         wanted = [code for code, name in enumerate(self.trace.names) if rule(name)]
@@ -445,32 +417,6 @@ class Facts:
                 found |= (start >= slices.start[step.item]) & (start < slices.end[step.item])
         return found
 
-    def outermost(self, items: I64) -> I64:
-        """Those of ``items`` that lie in no other of them on the same lane."""
-        slices = self.trace.slices
-        order = items[np.lexsort((-slices.end[items], slices.start[items], slices.lane[items]))]
-        if not len(order):
-            return order
-        kept, lane, reach = [], -1, -1
-        for item in order.tolist():
-            if int(slices.lane[item]) != lane or int(slices.end[item]) > reach:
-                kept.append(item)
-                lane, reach = int(slices.lane[item]), int(slices.end[item])
-        found = np.array(kept, np.int64)
-        return found[np.argsort(slices.start[found], kind="stable")]
-
     def on_device(self, span: Span) -> Span:
         """A span of the host on the clock of the device."""
         return span[0] + self.floor, span[1] + self.floor
-
-    def place(self, item: int, note: Said) -> Evidence:
-        """A slice as evidence."""
-        slices = self.trace.slices
-        name = brief(self.trace.name_of(item))
-        return Evidence(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), name, note, item)
-
-    def longest(self, items: I64, note: Callable[[int], Said], most: int = 10) -> tuple[Evidence, ...]:
-        """The longest of ``items`` as evidence, in order of time; ``note`` gives the words for a slice."""
-        chosen = np.sort(items[np.argsort(-self.length(items), kind="stable")[:most]])
-        chosen = chosen[np.argsort(self.trace.slices.start[chosen], kind="stable")]
-        return tuple(self.place(item, note(item)) for item in chosen.tolist())

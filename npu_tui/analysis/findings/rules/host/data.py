@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.findings.facts.blame import cache_drops, fetches, memory_calls, starving
-from npu_tui.analysis.findings.facts.facts import GARBAGE_COLLECTION, Facts
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.slices import GARBAGE_COLLECTION
 from npu_tui.analysis.findings.facts.spans import Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.gains import without_calls
 from npu_tui.analysis.findings.model import Evidence, Severity

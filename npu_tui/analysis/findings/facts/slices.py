@@ -1,0 +1,75 @@
+"""Slices of a trace as rules take them: by length, as a span, as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from npu_tui.analysis.findings.facts.spans import I64, Bools, Span
+from npu_tui.analysis.findings.model import Evidence
+from npu_tui.trace.classes import step_number
+from npu_tui.trace.intervals import union
+from npu_tui.trace.message import Said
+from npu_tui.trace.model import Trace
+from npu_tui.trace.once import once
+from npu_tui.trace.text import brief
+
+GARBAGE_COLLECTION = "GC"
+"""The frame that torch_npu's profiler records for a collection (gc_detect_threshold)."""
+
+
+class TraceSlices:
+    """The slices of ``trace``."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    @once
+    def host_calls(self) -> tuple[I64, I64]:
+        """Start, on its clock, and length of what the host does but for frames of Python and steps; by start."""
+        trace, slices = self.trace, self.trace.slices
+        kinds = ("python", "cann", "other")
+        host = np.array([trace.layers[lane.layer].kind in kinds for lane in trace.lanes] + [False])
+        chosen = host[slices.lane]
+        if "python_function" in trace.categories:
+            collecting = np.array([name == GARBAGE_COLLECTION for name in trace.names] + [False])[slices.name]
+            chosen &= (slices.category != trace.categories.index("python_function")) | collecting
+        step = np.array([step_number(name) is not None for name in trace.names] + [False])
+        items = np.flatnonzero(chosen & ~step[slices.name])
+        items = items[np.argsort(slices.start[items], kind="stable")]
+        return slices.start[items], slices.end[items] - slices.start[items]
+
+    def length(self, items: I64) -> I64:
+        """Durations of slices, ns."""
+        return self.trace.slices.end[items] - self.trace.slices.start[items]
+
+    def span_of(self, chosen: Bools | I64) -> Span:
+        """The union of slices, given as a mask or by index."""
+        return union(self.trace.slices.start[chosen], self.trace.slices.end[chosen])
+
+    def outermost(self, items: I64) -> I64:
+        """Those of ``items`` that lie in no other of them on the same lane."""
+        slices = self.trace.slices
+        order = items[np.lexsort((-slices.end[items], slices.start[items], slices.lane[items]))]
+        if not len(order):
+            return order
+        kept, lane, reach = [], -1, -1
+        for item in order.tolist():
+            if int(slices.lane[item]) != lane or int(slices.end[item]) > reach:
+                kept.append(item)
+                lane, reach = int(slices.lane[item]), int(slices.end[item])
+        found = np.array(kept, np.int64)
+        return found[np.argsort(slices.start[found], kind="stable")]
+
+    def place(self, item: int, note: Said) -> Evidence:
+        """A slice as evidence."""
+        slices = self.trace.slices
+        name = brief(self.trace.name_of(item))
+        return Evidence(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), name, note, item)
+
+    def longest(self, items: I64, note: Callable[[int], Said], most: int = 10) -> tuple[Evidence, ...]:
+        """The longest of ``items`` as evidence, in order of time; ``note`` gives the words for a slice."""
+        chosen = np.sort(items[np.argsort(-self.length(items), kind="stable")[:most]])
+        chosen = chosen[np.argsort(self.trace.slices.start[chosen], kind="stable")]
+        return tuple(self.place(item, note(item)) for item in chosen.tolist())
