@@ -42,7 +42,7 @@ def run(words: list[str]) -> int:
     if options.more or options.label:
         return _sweep(parser, options, failing, tolerance)
     from npu_tui.compare.comparison import Comparison
-    from npu_tui.compare.moved_lines import renumbering
+    from npu_tui.compare.matching.moved_lines import renumbering
     from npu_tui.report.compared.build import compared
 
     renumber = None

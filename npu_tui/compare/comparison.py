@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.launches.code_lines import CodeLine
-from npu_tui.compare.collectives import CollectiveChange, Exchanged, collective_changes
 from npu_tui.compare.comparability import Comparability, comparability
-from npu_tui.compare.kernels import GroupChange, Kernels, group_changes
 from npu_tui.compare.lag import Lag, lag
-from npu_tui.compare.lines import LineChange, line_changes
-from npu_tui.compare.operations import OperationMatch, match_operations
+from npu_tui.compare.matching.collectives import CollectiveChange, Exchanged, collective_changes
+from npu_tui.compare.matching.kernels import GroupChange, Kernels, group_changes
+from npu_tui.compare.matching.lines import LineChange, line_changes
+from npu_tui.compare.matching.operations import OperationMatch, match_operations
 from npu_tui.compare.partition import PARTS, Part
 from npu_tui.compare.side import Side
 from npu_tui.compare.verdict import Judgement, judge

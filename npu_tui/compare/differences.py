@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from npu_tui.analysis.findings.model import FindingClass, Severity
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.kernels import GroupChange
+from npu_tui.compare.matching.kernels import GroupChange
 from npu_tui.compare.side import Side
 from npu_tui.compare.steps import StepWindow
 from npu_tui.trace.message import Message, message

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.communication import Collective, groups_of, rank_numbers
-from npu_tui.analysis.work.groups import Groups, with_ranks_of_job
+from npu_tui.analysis.work.collectives.communication import Collective, groups_of, rank_numbers
+from npu_tui.analysis.work.collectives.groups import Groups, with_ranks_of_job
 from npu_tui.compare.steps import StepWindow
 from npu_tui.ingest.errors import InputError
 from npu_tui.trace.model import Trace

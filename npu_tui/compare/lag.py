@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.compare.operations import OperationMatch, Operations
+from npu_tui.compare.matching.operations import OperationMatch, Operations
 from npu_tui.compare.steps import StepWindow
 from npu_tui.trace.model import Trace
 

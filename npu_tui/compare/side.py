@@ -10,13 +10,13 @@ import numpy.typing as npt
 from npu_tui.analysis.launches.code_lines import launches_by_line
 from npu_tui.analysis.launches.origin import Around, operation_of
 from npu_tui.analysis.overlap.lanes import Intervals
-from npu_tui.analysis.work.communication import Collective
+from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.compare.comparability import Circumstances
 from npu_tui.compare.exchanges import exchanges
-from npu_tui.compare.kernels import Identity, Kernels
 from npu_tui.compare.kineto import device_claims, device_kernels, kernel_type
-from npu_tui.compare.lines import LineCost
-from npu_tui.compare.operations import Operations, operations
+from npu_tui.compare.matching.kernels import Identity, Kernels
+from npu_tui.compare.matching.lines import LineCost
+from npu_tui.compare.matching.operations import Operations, operations
 from npu_tui.compare.partition import Claims, Part, claims, partition
 from npu_tui.compare.steps import Sample, StepWindow, sample, step_windows
 from npu_tui.profile.profile import Profile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.work.communication import NO_RANK, plane_tasks
+from npu_tui.analysis.work.collectives.communication import NO_RANK, plane_tasks
 from npu_tui.job.model import Call, Notify, Seen
 from npu_tui.job.reading import call_name
 from npu_tui.profile.profile import Profile

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.overlap.steps import Step, StepSums
 from npu_tui.analysis.work.apis import ApiSum
-from npu_tui.analysis.work.communication import Collective
-from npu_tui.analysis.work.cross_check import Check, Figures, Key, cross_check
-from npu_tui.analysis.work.kernel_groups import kernel_groups
-from npu_tui.analysis.work.kernels import KernelTable
-from npu_tui.analysis.work.memory import APP, Memory, MemoryCurve
+from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.joined.cross_check import Check, Figures, Key, cross_check
+from npu_tui.analysis.work.joined.kernel_groups import kernel_groups
+from npu_tui.analysis.work.joined.kernels import KernelTable
+from npu_tui.analysis.work.joined.memory import APP, Memory, MemoryCurve
 from npu_tui.ingest.companions.schemas import ALLOCATIONS, API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.tables import Tables

@@ -19,14 +19,14 @@ from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.apis import ApiSum, apis
-from npu_tui.analysis.work.communication import Collective, PlaneArgs, collectives
-from npu_tui.analysis.work.cross_check import Check
-from npu_tui.analysis.work.groups import with_own_args, with_ranks_of_job
+from npu_tui.analysis.work.collectives.communication import Collective, PlaneArgs, collectives
+from npu_tui.analysis.work.collectives.groups import with_own_args, with_ranks_of_job
+from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.analysis.work.host_operators import HostOperators
-from npu_tui.analysis.work.kernels import KernelTable
-from npu_tui.analysis.work.memory import Memory
+from npu_tui.analysis.work.joined.cross_check import Check
+from npu_tui.analysis.work.joined.kernels import KernelTable
+from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.analysis.work.operators import OperatorSum, operators
-from npu_tui.analysis.work.transfers import Preprocessing, Transfer
 from npu_tui.profile.selection import Selection
 from npu_tui.profile.step_table import step_sums
 from npu_tui.trace.model import Trace

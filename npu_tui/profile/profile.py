@@ -25,12 +25,12 @@ from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.search.search import Searchable
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING
-from npu_tui.analysis.work.communication import PlaneArgs, plane_args
+from npu_tui.analysis.work.collectives.communication import PlaneArgs, plane_args
+from npu_tui.analysis.work.collectives.link_matrix import PairSum, pair_sums
+from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.analysis.work.host_operators import HostOperators, host_operators
-from npu_tui.analysis.work.kernels import KernelTable
-from npu_tui.analysis.work.link_matrix import PairSum, pair_sums
-from npu_tui.analysis.work.memory import Memory
-from npu_tui.analysis.work.transfers import Preprocessing, Transfer
+from npu_tui.analysis.work.joined.kernels import KernelTable
+from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.schemas import KERNELS
 from npu_tui.ingest.source.find import Source

@@ -11,7 +11,7 @@ from npu_tui.analysis.findings.model import Finding
 from npu_tui.analysis.launches.backlog import backlog, host_lead, waiting
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.overlap.sums import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED
-from npu_tui.analysis.work.memory import AMOUNTS, APP, MemoryCurve
+from npu_tui.analysis.work.joined.memory import AMOUNTS, APP, MemoryCurve
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union

@@ -15,7 +15,7 @@ from npu_tui.tui.explore.head import Head
 from npu_tui.tui.explore.record import record
 from npu_tui.tui.key_screen import KeyScreen
 from npu_tui.tui.sheets.sheet import Sheet
-from npu_tui.tui.tabs.tab import Table
+from npu_tui.tui.tabs.table.tab import Table
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.tui.widgets.tab_line import TabLine

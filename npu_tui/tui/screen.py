@@ -35,7 +35,7 @@ from npu_tui.tui.sheets.flag_sheet import Choice, FlagSheet
 from npu_tui.tui.sheets.help import Focus
 from npu_tui.tui.sheets.help_sheet import HelpSheet
 from npu_tui.tui.sheets.sheet import Sheet
-from npu_tui.tui.tabs.tab import Table
+from npu_tui.tui.tabs.table.tab import Table
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.tui.widgets.tab_line import TabLine

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npu_tui.analysis.work.communication import Collective, collectives, plane_args
+from npu_tui.analysis.work.collectives.communication import Collective, collectives, plane_args
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:

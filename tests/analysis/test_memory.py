@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.overlap.step_spread import step_spread
-from npu_tui.analysis.work.cross_check import cross_check
-from npu_tui.analysis.work.kernels import Coded
-from npu_tui.analysis.work.link_matrix import pair_sums
-from npu_tui.analysis.work.memory import BEFORE, NEVER, Allocations, Memory, allocating, holders, memory_curve
+from npu_tui.analysis.work.collectives.link_matrix import pair_sums
+from npu_tui.analysis.work.joined.cross_check import cross_check
+from npu_tui.analysis.work.joined.kernels import Coded
+from npu_tui.analysis.work.joined.memory import BEFORE, NEVER, Allocations, Memory, allocating, holders, memory_curve
 from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.view.frame.charts import StepCurve

@@ -3,8 +3,8 @@
 import subprocess
 
 from npu_tui.analysis.launches.code_lines import CodeLine
-from npu_tui.compare.lines import LineCost, line_changes
-from npu_tui.compare.moved_lines import renumbering
+from npu_tui.compare.matching.lines import LineCost, line_changes
+from npu_tui.compare.matching.moved_lines import renumbering
 
 
 def cost(line, lost, *operations, file="/home/a/vit/train.py", function="step"):

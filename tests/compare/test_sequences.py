@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.compare.sequences import matched
+from npu_tui.compare.matching.sequences import matched
 
 
 def lcs(base, new):

@@ -19,7 +19,7 @@ from npu_tui.tui.explore.shell_command import command_here, quoted
 from npu_tui.tui.flags import Flag, Flags, identity_of
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets.flag_sheet import FlagSheet
-from npu_tui.tui.tabs.tab import Table
+from npu_tui.tui.tabs.table.tab import Table
 from npu_tui.tui.terminal.clipboard import to_tmux
 from npu_tui.tui.widgets.header import StatusLine
 from npu_tui.view.walk.start import NO_TAB

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from npu_tui.tui.tabs.order import Order, arranged, sortable
-from npu_tui.tui.tabs.tab import Row, Table
+from npu_tui.tui.tabs.table.order import Order, arranged, sortable
+from npu_tui.tui.tabs.table.tab import Row, Table
 
 ROWS = [
     Row(("3 ms", "b"), values=(3, "b")),

@@ -20,7 +20,7 @@ from npu_tui.analysis.replay.edges import Builder, Edges, device_edges, host_edg
 from npu_tui.analysis.replay.host import MARK, HostPoints, host_points, thread_numbers
 from npu_tui.analysis.replay.peers import Meeting, meetings
 from npu_tui.analysis.replay.unrecorded import unrecorded_waits
-from npu_tui.analysis.work.communication import Collective
+from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npu_tui.analysis.replay.device import COLLECTIVE, DeviceTasks
-from npu_tui.analysis.work.communication import Collective
+from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.analysis.work.operators import collective_type
 from npu_tui.trace.model import Trace
 

@@ -7,12 +7,12 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.compare.collectives import Exchanged, collective_changes
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import Difference
 from npu_tui.compare.lag import lag
-from npu_tui.compare.operations import OperationMatch, match_operations
-from npu_tui.compare.sequences import matched
+from npu_tui.compare.matching.collectives import Exchanged, collective_changes
+from npu_tui.compare.matching.operations import OperationMatch, match_operations
+from npu_tui.compare.matching.sequences import matched
 from npu_tui.compare.side import Side
 from npu_tui.compare.steps import StepWindow
 from npu_tui.trace.once import once

@@ -54,7 +54,7 @@ def directory() -> Path:
 def key_of(source: Source) -> str | None:
     """What the copy of ``source`` is called; None if it is not worth one or cannot be read."""
     if source.kind == "database":
-        from npu_tui.ingest.database.connect import is_whole  # most traces are JSON
+        from npu_tui.ingest.database.tables.connect import is_whole  # most traces are JSON
 
         if not is_whole(source.path):
             return None

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from npu_tui.ingest.database.device import TASK_TYPES
-from npu_tui.ingest.database.pieces import ABSENT
-from npu_tui.ingest.database.rows import Table, Tables, as_text, plain
-from npu_tui.ingest.database.stacks import FRAMES
-from npu_tui.ingest.database.texts import NOT_APPLICABLE, enumeration
-from npu_tui.ingest.database.whole import COLLECTIVE
+from npu_tui.ingest.database.columns.device import TASK_TYPES
+from npu_tui.ingest.database.columns.whole import COLLECTIVE
+from npu_tui.ingest.database.tables.pieces import ABSENT
+from npu_tui.ingest.database.tables.rows import Table, Tables, as_text, plain
+from npu_tui.ingest.database.tables.stacks import FRAMES
+from npu_tui.ingest.database.tables.texts import NOT_APPLICABLE, enumeration
 
 _TID = (1 << 32) - 1
 _DIMS = re.compile(r"[\d,;\s-]*")

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.database.arg_names import ARGS, ArgOf, Cells, Look, columns_of
-from npu_tui.ingest.database.connect import opened
-from npu_tui.ingest.database.rows import Tables
-from npu_tui.ingest.database.whole import ROW, ROW_BITS, TABLES
+from npu_tui.ingest.database.columns.whole import ROW, ROW_BITS, TABLES
+from npu_tui.ingest.database.tables.connect import opened
+from npu_tui.ingest.database.tables.rows import Tables
 from npu_tui.ingest.errors import InputError
 from npu_tui.trace.args import Arg, Matches, always
 from npu_tui.trace.message import Message, message

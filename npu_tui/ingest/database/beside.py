@@ -18,10 +18,10 @@ from npu_tui.ingest.companions.documents import Document
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.reading import Reading
 from npu_tui.ingest.companions.schema import Schema
-from npu_tui.ingest.database.connect import opened
 from npu_tui.ingest.database.kernels import kernel_rows
 from npu_tui.ingest.database.memory import memory_rows, module_rows, operator_rows
-from npu_tui.ingest.database.rows import Tables, as_text
+from npu_tui.ingest.database.tables.connect import opened
+from npu_tui.ingest.database.tables.rows import Tables, as_text
 from npu_tui.ingest.errors import InputError
 
 _ANALYSIS = "analysis.db"

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.database.joins import matched, numbered
-from npu_tui.ingest.database.pieces import ABSENT
-from npu_tui.ingest.database.rows import Rows, Tables
-from npu_tui.ingest.database.texts import Texts, enumeration
-from npu_tui.ingest.database.whole import COLLECTIVE
+from npu_tui.ingest.database.columns.whole import COLLECTIVE
+from npu_tui.ingest.database.tables.joins import matched, numbered
+from npu_tui.ingest.database.tables.pieces import ABSENT
+from npu_tui.ingest.database.tables.rows import Rows, Tables
+from npu_tui.ingest.database.tables.texts import Texts, enumeration
 
 I64 = npt.NDArray[np.int64]
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from npu_tui.ingest.build.trace import build_trace
 from npu_tui.ingest.database.args import DatabaseArgs
-from npu_tui.ingest.database.collectives import read_collectives
-from npu_tui.ingest.database.connect import Database, open_database
-from npu_tui.ingest.database.connections import Connections
-from npu_tui.ingest.database.counters import read_counters
-from npu_tui.ingest.database.device import read_device
-from npu_tui.ingest.database.host import read_host
-from npu_tui.ingest.database.links import read_links
-from npu_tui.ingest.database.overlap import read_overlap
-from npu_tui.ingest.database.rows import Tables
-from npu_tui.ingest.database.texts import Texts
-from npu_tui.ingest.database.whole import Whole
+from npu_tui.ingest.database.columns.collectives import read_collectives
+from npu_tui.ingest.database.columns.counters import read_counters
+from npu_tui.ingest.database.columns.device import read_device
+from npu_tui.ingest.database.columns.host import read_host
+from npu_tui.ingest.database.columns.links import read_links
+from npu_tui.ingest.database.columns.overlap import read_overlap
+from npu_tui.ingest.database.columns.whole import Whole
+from npu_tui.ingest.database.tables.connect import Database, open_database
+from npu_tui.ingest.database.tables.connections import Connections
+from npu_tui.ingest.database.tables.rows import Tables
+from npu_tui.ingest.database.tables.texts import Texts
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.trace.message import Message, message

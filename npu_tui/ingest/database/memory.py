@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from npu_tui.ingest.database.kernels import microseconds
-from npu_tui.ingest.database.pieces import ABSENT
-from npu_tui.ingest.database.rows import Tables
-from npu_tui.ingest.database.texts import Texts, enumeration
+from npu_tui.ingest.database.tables.pieces import ABSENT
+from npu_tui.ingest.database.tables.rows import Tables
+from npu_tui.ingest.database.tables.texts import Texts, enumeration
 
 _MB, _KB = 1 << 20, 1 << 10
 _TOTALS = {"Allocated": "totalAllocated", "Reserved": "totalReserved", "Active": "totalActive"}

@@ -11,7 +11,7 @@ from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.work.communication import Collective
+from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.analysis.work.operators import OperatorSum, collective_type
 from npu_tui.profile.selection import Selection
 from npu_tui.report.schema import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.work.cross_check import Check
-from npu_tui.analysis.work.kernel_groups import kernel_groups
-from npu_tui.analysis.work.kernels import KernelTable
-from npu_tui.analysis.work.link_matrix import PairSum
-from npu_tui.analysis.work.memory import Memory
+from npu_tui.analysis.work.collectives.link_matrix import PairSum
+from npu_tui.analysis.work.joined.cross_check import Check
+from npu_tui.analysis.work.joined.kernel_groups import kernel_groups
+from npu_tui.analysis.work.joined.kernels import KernelTable
+from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.profile.files import FileState
 from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPart, MemoryPeakRow, PairRow
 from npu_tui.report.values import text, us

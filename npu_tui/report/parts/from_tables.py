@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from npu_tui.analysis.work.kernel_groups import kernel_groups
+from npu_tui.analysis.work.joined.kernel_groups import kernel_groups
 from npu_tui.analysis.work.operators import collective_type
 from npu_tui.ingest.companions.schemas import API_CALLS, OPERATOR_TYPES
 from npu_tui.profile.profile import Profile

@@ -11,8 +11,8 @@ from npu_tui.tui.explore.finder import Finder
 from npu_tui.tui.explore.notes import Notes
 from npu_tui.tui.explore.shell_command import command_here, is_piped
 from npu_tui.tui.session import Session
-from npu_tui.tui.tabs.tab import Table
-from npu_tui.tui.tabs.table_text import as_csv, as_text, row_cells
+from npu_tui.tui.tabs.table.tab import Table
+from npu_tui.tui.tabs.table.table_text import as_csv, as_text, row_cells
 from npu_tui.tui.terminal.clipboard import MOST_BYTES, cut
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.view.walk.explorer import Explorer

@@ -8,7 +8,7 @@ from npu_tui.analysis.launches.code_lines import CodeLine, line_of
 from npu_tui.strings import say
 from npu_tui.tui.actions.base import Base
 from npu_tui.tui.session import Session
-from npu_tui.tui.tabs.tab import Table
+from npu_tui.tui.tabs.table.tab import Table
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.view.walk.explorer import Explorer
 

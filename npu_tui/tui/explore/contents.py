@@ -16,7 +16,7 @@ from npu_tui.tui.explore.finder import Finder
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs import COMPARED_TABS, TABS
 from npu_tui.tui.tabs.lines import LinesTab
-from npu_tui.tui.tabs.tab import Content, Context, Row, Stretch, Tab, Table
+from npu_tui.tui.tabs.table.tab import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.view.scene import Selected
 from npu_tui.view.walk.explorer import Explorer

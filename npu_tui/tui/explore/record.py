@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npu_tui.tui.tabs.tab import Row, Table
-from npu_tui.tui.tabs.table_text import padded, row_cells
+from npu_tui.tui.tabs.table.tab import Row, Table
+from npu_tui.tui.tabs.table.table_text import padded, row_cells
 
 
 def record(table: Table, row: Row) -> str:

@@ -11,8 +11,8 @@ from npu_tui.analysis.work.meanwhile import meanwhile
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text, exact_text, share_text
-from npu_tui.tui.tabs.scope import scope_note
-from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Stretch, Table, known_columns
+from npu_tui.tui.tabs.table.scope import scope_note
+from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Stretch, Table, known_columns
 from npu_tui.tui.tabs.why import host_threads, verdict
 from npu_tui.view.roles import Role
 

@@ -13,7 +13,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import change_text, duration_text, share_text
-from npu_tui.tui.tabs.tab import Content, Context, Row, Stretch, Tab, Table
+from npu_tui.tui.tabs.table.tab import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.view.pair import BASE, NEW
 

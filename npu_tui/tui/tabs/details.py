@@ -26,12 +26,12 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.text import on_one_line, printable
 from npu_tui.trace.units import duration_text, exact_text, memory_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
-from npu_tui.tui.tabs.kernel import kernel_facts
 from npu_tui.tui.tabs.legend import class_name, legend
 from npu_tui.tui.tabs.links import shape_text
-from npu_tui.tui.tabs.spread import spread_words, sum_words
-from npu_tui.tui.tabs.tab import Content, Context, Tab
+from npu_tui.tui.tabs.table.spread import spread_words, sum_words
+from npu_tui.tui.tabs.table.tab import Content, Context, Tab
 from npu_tui.tui.tabs.why import idle_at, range_text, why_text
+from npu_tui.tui.tabs.work.kernel import kernel_facts
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.view.frame.charts import STARVING_NS, StepCurve
 from npu_tui.view.frame.counters import find_curve

@@ -11,9 +11,9 @@ from npu_tui.strings import say
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.tabs.bubbles import bubbles
-from npu_tui.tui.tabs.host_tables import calls, host_ops, syncs
-from npu_tui.tui.tabs.scope import ComputedTab, Ranked, scope_note
-from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Table
+from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, scope_note
+from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Table
+from npu_tui.tui.tabs.work.host_tables import calls, host_ops, syncs
 
 _COLUMNS = ("lost", "share", "launches", "heading", "function")
 

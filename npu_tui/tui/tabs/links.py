@@ -10,7 +10,7 @@ from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
-from npu_tui.tui.tabs.tab import Content, Context, Row, Tab, Table
+from npu_tui.tui.tabs.table.tab import Content, Context, Row, Tab, Table
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.view.frame.strip import SHAPE_GLYPHS
 from npu_tui.view.scene import LinkClasses, LinkShape, Selected

@@ -14,9 +14,9 @@ from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text, exact_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.session import Session
-from npu_tui.tui.tabs.scope import Ranked
-from npu_tui.tui.tabs.spread import spread, spread_picture, spread_words, sum_words
-from npu_tui.tui.tabs.tab import GAP, Content, Context, Row, Tab, Table
+from npu_tui.tui.tabs.table.scope import Ranked
+from npu_tui.tui.tabs.table.spread import spread, spread_picture, spread_words, sum_words
+from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Tab, Table
 from npu_tui.view.scene import Selected
 
 I64 = npt.NDArray[np.int64]

@@ -19,7 +19,7 @@ from npu_tui.strings import say
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text, exact_text, share_text
-from npu_tui.tui.tabs.tab import Context
+from npu_tui.tui.tabs.table.tab import Context
 from npu_tui.view.roles import Role
 
 _NAMES = 4

@@ -13,8 +13,8 @@ from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
-from npu_tui.tui.tabs.order import Order, arranged
-from npu_tui.tui.tabs.tab import GAP, Content, Row, Table
+from npu_tui.tui.tabs.table.order import Order, arranged
+from npu_tui.tui.tabs.table.tab import GAP, Content, Row, Table
 from npu_tui.tui.widgets.rows import Rows
 from npu_tui.tui.widgets.tab_line import TabLine
 

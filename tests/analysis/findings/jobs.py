@@ -22,7 +22,7 @@ from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.analysis.work.memory import Memory
+from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.ingest.build.trace import build_trace
 from npu_tui.ingest.companions.csv_table import table_of
 from npu_tui.ingest.companions.files import Companions

@@ -11,10 +11,10 @@ from jobs import Cells, check, facts_of, job
 
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.analysis.work.flops import product_flops
-from npu_tui.analysis.work.kernels import Coded
-from npu_tui.analysis.work.memory import NEVER, Allocations, Memory, memory_curve
-from npu_tui.analysis.work.transfers import Preprocessing, Transfer
+from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
+from npu_tui.analysis.work.joined.flops import product_flops
+from npu_tui.analysis.work.joined.kernels import Coded
+from npu_tui.analysis.work.joined.memory import NEVER, Allocations, Memory, memory_curve
 from npu_tui.strings import words
 
 MB = 1 << 20

@@ -11,8 +11,8 @@ import pytest
 from small import SMALL, small_database
 
 from npu_tui.ingest.copy import cache
-from npu_tui.ingest.database.connect import PADDED, header_of
 from npu_tui.ingest.database.load import load_database
+from npu_tui.ingest.database.tables.connect import PADDED, header_of
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import find_source

@@ -17,18 +17,17 @@ from npu_tui.analysis.overlap.rhythm import Rhythm, rhythm
 from npu_tui.analysis.overlap.stage import dequeue_idle_ratio
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.overlap.sums import Overlap
-from npu_tui.analysis.overlap.warm_up import warm_up_steps
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.change import Change
 from npu_tui.analysis.replay.device import DeviceTasks
 from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.analysis.work.communication import Collective, PlaneArgs
+from npu_tui.analysis.work.collectives.communication import Collective, PlaneArgs
+from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.analysis.work.host_operators import HostOperators
-from npu_tui.analysis.work.kernels import KernelTable
-from npu_tui.analysis.work.memory import Memory
+from npu_tui.analysis.work.joined.kernels import KernelTable
+from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.analysis.work.operators import kernel_types
-from npu_tui.analysis.work.transfers import Preprocessing, Transfer
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
@@ -49,7 +48,7 @@ class Facts(TraceSlices):
         self.limits = shared.thresholds
         self.whole_steps = shared.step is not None or shared.window == EVERYTHING
         whole = shared.window == EVERYTHING and shared.step is None
-        self.warm_up = self._warm_up() if whole else ()
+        self.warm_up = self.warming_up(shared.steps) if whole else ()
         self.window = shared.window
         if self.warm_up and (last := self.warm_up[-1].window) is not None:
             self.window = Window(last.end, EVERYTHING.end, whole=True)
@@ -59,11 +58,6 @@ class Facts(TraceSlices):
         """The end of the step before the chosen one, ns; before all without one."""
         ends = [each.window.end for each in self._shared.steps if each.window is not None]
         return max((end for end in ends if end <= self.window.start), default=EVERYTHING.start)
-
-    def _warm_up(self) -> tuple[Step, ...]:
-        numbered = [each for each in self._shared.steps if each.number is not None and each.window is not None]
-        items = np.array([each.item for each in numbered], np.int64)
-        return tuple(numbered[: warm_up_steps(self.length(items))])
 
     # What the devices share.
 

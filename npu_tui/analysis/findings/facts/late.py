@@ -9,7 +9,7 @@ import numpy as np
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of
 from npu_tui.analysis.replay.peers import late_arrivals, late_ranks, unknown_waits
-from npu_tui.analysis.work.communication import Collective
+from npu_tui.analysis.work.collectives.communication import Collective
 
 SEVERAL = 3
 """So many late ranks take turns, where none is late in most cases."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from npu_tui.analysis.findings.facts.spans import I64, Bools, Span
 from npu_tui.analysis.findings.model import Evidence
+from npu_tui.analysis.overlap.steps import Step
+from npu_tui.analysis.overlap.warm_up import warm_up_steps
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Said
@@ -43,6 +45,12 @@ class TraceSlices:
     def length(self, items: I64) -> I64:
         """Durations of slices, ns."""
         return self.trace.slices.end[items] - self.trace.slices.start[items]
+
+    def warming_up(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        """The first of ``steps`` that take far longer than the others."""
+        numbered = [each for each in steps if each.number is not None and each.window is not None]
+        items = np.array([each.item for each in numbered], np.int64)
+        return tuple(numbered[: warm_up_steps(self.length(items))])
 
     def span_of(self, chosen: Bools | I64) -> Span:
         """The union of slices, given as a mask or by index."""

@@ -14,7 +14,7 @@ from npu_tui.analysis.findings.facts.spans import I64, NOTHING, both, length_of,
 from npu_tui.analysis.findings.model import SEVERITIES, Severity
 from npu_tui.analysis.findings.phrases import sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.work.communication import ON_CHIP
+from npu_tui.analysis.work.collectives.communication import ON_CHIP
 from npu_tui.trace.message import Message, message
 
 _TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "ROCE": "RDMA", "RDMA": "RDMA"}

@@ -13,8 +13,8 @@ from npu_tui.analysis.findings.facts.spans import I64
 from npu_tui.analysis.findings.phrases import advise, timed
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.rules.files.places import longest_kernels, title_of
-from npu_tui.analysis.work.flops import matrix_flops
-from npu_tui.analysis.work.kernels import KernelTable
+from npu_tui.analysis.work.joined.flops import matrix_flops
+from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.trace.message import Message, message
 
 F64 = npt.NDArray[np.float64]

@@ -13,7 +13,7 @@ from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise, counted
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.rules.files.places import moment_place
-from npu_tui.analysis.work.memory import Allocations, holders
+from npu_tui.analysis.work.joined.memory import Allocations, holders
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 

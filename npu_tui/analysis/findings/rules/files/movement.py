@@ -13,7 +13,7 @@ from npu_tui.analysis.findings.facts.spans import I64
 from npu_tui.analysis.findings.phrases import advise
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.rules.files.places import longest_kernels, title_of
-from npu_tui.analysis.work.kernels import KernelTable
+from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64
 from npu_tui.analysis.findings.model import Evidence
-from npu_tui.analysis.work.kernels import KernelTable
+from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.trace.message import Message, Said
 from npu_tui.trace.text import brief
 

@@ -11,7 +11,7 @@ from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.work.transfers import Preprocessing, Transfer
+from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 

@@ -1,0 +1,1 @@
+"""Collectives: waiting, transfers, groups, links between ranks."""

@@ -1,0 +1,65 @@
+"""What a collective's own args tell, and which ranks of the job its group has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.trace.model import Trace
+
+Groups = Mapping[str, tuple[int, ...]]
+"""The ranks of the job in every group, by the name of the group: ``parallel_group_info`` of profiler_metadata.json."""
+
+_ARGS = ("alg_type", "count", "data_type")
+_BITS = re.compile(r"(\d+)")
+_LANE = re.compile(r"Group (?P<name>.+?) Communication(?: Aicpu)?")
+
+
+def with_own_args(trace: Trace, found: Sequence[Collective]) -> list[Collective]:
+    """``found`` with algorithm and size. Raises ``InputError`` if the file is gone or has changed."""
+    items = np.array([each.item for each in found], np.int64)
+    if not len(items):
+        return []
+    algorithm, count, kind = trace.args.many(trace.slices.event[items], _ARGS)
+    return [
+        replace(each, algorithm=name if isinstance(name, str) else "", size=_size(number, data))
+        for each, name, number, data in zip(found, algorithm, count, kind, strict=True)
+    ]
+
+
+def _size(count: object, kind: object) -> int | None:
+    """Bytes of ``count`` elements of a type such as ``FP32`` or ``INT8``; None where either is not known."""
+    bits = _BITS.search(kind) if isinstance(kind, str) else None
+    if bits is None or isinstance(count, bool) or not isinstance(count, int) or count <= 0:
+        return None
+    return count * max(int(bits[1]) // 8, 1)
+
+
+def with_ranks_of_job(trace: Trace, found: Sequence[Collective], groups: Groups) -> list[Collective]:
+    """``found`` with ranks of the job in place of ranks of the group, where ``groups`` has the group of the lane."""
+    of_lane = {lane.index: _ranks(lane.name, groups) for lane in trace.lanes}
+    rows = []
+    for each in found:
+        ranks = of_lane[int(trace.slices.lane[each.item])]
+        if each.arrivals is None or not ranks or max(rank for rank, _ in each.arrivals) >= len(ranks):
+            rows.append(each)
+            continue
+        arrivals = [(ranks[rank], after) for rank, after in each.arrivals]
+        peer = ranks[each.peer] if each.peer is not None and 0 <= each.peer < len(ranks) else each.peer
+        rows.append(replace(each, arrivals=arrivals, peer=peer))
+    return rows
+
+
+def _ranks(lane: str, groups: Groups) -> tuple[int, ...]:
+    """The ranks of the group that a lane is named after; where only one group has peers at all, those of it."""
+    match = _LANE.fullmatch(lane)
+    if match is None:
+        return ()
+    if match["name"] in groups:
+        return groups[match["name"]]
+    shared = {ranks for ranks in groups.values() if len(ranks) > 1}
+    return next(iter(shared)) if len(shared) == 1 else ()

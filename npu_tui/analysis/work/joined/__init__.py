@@ -1,0 +1,1 @@
+"""What the tables beside a trace tell of its slices."""

@@ -1,0 +1,1 @@
+"""What of one profile is what of the other."""

@@ -1,0 +1,114 @@
+"""Collectives of two profiles: by type, communicator and place in the step, never by name.
+
+The name of a collective holds a hash of its communicator, which differs from run to run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.analysis.overlap.lanes import Intervals
+from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.operators import collective_type
+from npu_tui.compare.steps import StepWindow
+from npu_tui.trace.intervals import covered_before
+from npu_tui.trace.model import Trace
+
+_NUMBERED = re.compile(r"Group \d+ Communication")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveSide:
+    """One collective of the step, mean over the steps that have it, ns; None is what the profile does not tell.
+
+    It lasts ``elapsed``: ``wait`` until its longest wait for a peer ended, then ``transfer``; of these ``exposed_wait``
+    and ``exposed_transfer`` were not hidden by computing. ``peer`` is the rank it waited for longest, in most steps;
+    ``items`` are its slices.
+    """
+
+    elapsed: float
+    wait: float | None
+    transfer: float | None
+    exposed_wait: float
+    exposed_transfer: float
+    peer: int | None
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveChange:
+    """The ``ordinal``-th collective of ``type`` in ``group`` on both sides, None where a side has none."""
+
+    type: str
+    group: str
+    ordinal: int
+    base: CollectiveSide | None
+    new: CollectiveSide | None
+
+    @property
+    def delta(self) -> float:
+        """New minus base elapsed time, ns per step."""
+        return (self.new.elapsed if self.new else 0.0) - (self.base.elapsed if self.base else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """The collectives of one side in the steps ``windows``, and when communication was ``exposed``."""
+
+    trace: Trace
+    collectives: list[Collective]
+    windows: list[StepWindow]
+    exposed: Intervals
+
+
+def collective_changes(base: Exchanged, new: Exchanged) -> list[CollectiveChange]:
+    """The collectives of the compared steps in the order of the base, then those that only the new side has."""
+    sides = [_by_place(side) for side in (base, new)]
+    names = [list(dict.fromkeys(group for _, group, _ in side)) for side in sides]
+    if set(names[0]) != set(names[1]) or any(_NUMBERED.fullmatch(name) for side in names for name in side):
+        # Communicators are numbered as they come; their order of first use is the program's.
+        of = dict(zip(names[1], names[0], strict=False))
+        sides[1] = {(kind, of.get(group, group), at): own for (kind, group, at), own in sides[1].items()}
+    keys = list(dict.fromkeys([*sides[0], *sides[1]]))
+    return [CollectiveChange(*key, _mean(base, sides[0].get(key)), _mean(new, sides[1].get(key))) for key in keys]
+
+
+def _by_place(side: Exchanged) -> dict[tuple[str, str, int], list[Collective]]:
+    found: dict[tuple[str, str, int], list[Collective]] = defaultdict(list)
+    trace = side.trace
+    starts = trace.slices.start[np.array([each.item for each in side.collectives], np.int64)]
+    for window in side.windows:
+        ordinals: dict[tuple[str, str], int] = defaultdict(int)
+        low, high = np.searchsorted(starts, (window.start, window.end)).tolist()
+        for each in side.collectives[low:high]:
+            kind = collective_type(trace.name_of(each.item)).removeprefix("hcom_").rstrip("_")
+            group = trace.lanes[int(trace.slices.lane[each.item])].name
+            found[kind, group, ordinals[kind, group]].append(each)
+            ordinals[kind, group] += 1
+    return found
+
+
+def _mean(side: Exchanged, own: list[Collective] | None) -> CollectiveSide | None:
+    if not own:
+        return None
+    waits = [each.waited for each in own if each.waited is not None]
+    peers = [each.peer for each in own if each.peer is not None]
+    elapsed = sum(each.elapsed for each in own) / len(own)
+    wait = sum(waits) / len(waits) if len(waits) == len(own) else None
+    start = side.trace.slices.start[np.array([each.item for each in own], np.int64)].astype(np.float64)
+    turn = start + np.array([each.waited or 0 for each in own])
+    end = start + np.array([each.elapsed for each in own])
+    exposed = [float(covered_before(*side.exposed, time).sum()) for time in (start, turn, end)]
+    return CollectiveSide(
+        elapsed,
+        wait,
+        None if wait is None else elapsed - wait,
+        float(exposed[1] - exposed[0]) / len(own),
+        float(exposed[2] - exposed[1]) / len(own),
+        max(peers, key=peers.count) if peers else None,
+        tuple(each.item for each in own),
+    )

@@ -1,0 +1,169 @@
+"""Host operations of two profiles matched: the same operation of the same thread, at the same place of the program.
+
+Threads are matched by role, never by id. Top-level operations are matched as sequences, then the children of every
+matched pair among themselves, level by level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.launches.origin import Around
+from npu_tui.compare.matching.sequences import matched
+from npu_tui.trace.classes import step_number
+from npu_tui.trace.model import FORWARD_BACKWARD, Trace
+
+I64 = npt.NDArray[np.int64]
+
+_OPERATION = "cpu_op"
+_ENGINE = "autograd::engine"
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """The operations of one step; (n,) each, by role of the thread, then by start, the outer one first.
+
+    ``item`` are slices, ``parent`` positions in these arrays (-1 at the top), ``role`` numbers the threads.
+    """
+
+    item: I64
+    name: list[str]
+    role: I64
+    parent: I64
+    level: I64
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Neighbouring operations of one level that only one side has, between two matches; positions, ascending."""
+
+    base: I64
+    new: I64
+
+
+@dataclass(frozen=True, slots=True)
+class OperationMatch:
+    """Positions in the ``Operations`` of both sides that belong together, and what was replaced by what."""
+
+    base: I64
+    new: I64
+    replaced: list[Replacement]
+
+    def share(self, base: Operations, new: Operations) -> float | None:
+        """How much of both sides is matched, 0...1; None where neither has an operation."""
+        total = len(base) + len(new)
+        return 2 * len(self.base) / total if total else None
+
+
+def operations(trace: Trace, low: int, high: int) -> Operations:
+    """The operations of the framework that start in ``[low, high)``."""
+    chosen = np.zeros(len(trace.slices), np.bool_)
+    if _OPERATION in trace.categories:
+        start = trace.slices.start
+        named = np.array([step_number(name) is None for name in trace.names] + [False])
+        chosen = (trace.slices.category == trace.categories.index(_OPERATION)) & (start >= low) & (start < high)
+        chosen &= named[trace.slices.name]
+    around = Around(trace, chosen)
+    parent = around.parents()
+    role_of = _roles(trace, chosen)
+    role = role_of[around.lane]
+    order = np.argsort(role, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    parent = np.where(parent >= 0, place[np.maximum(parent, 0)], -1)[order]
+    names = [trace.names[code] for code in trace.slices.name[around.items[order]].tolist()]
+    return Operations(around.items[order], names, role[order], parent, _levels(parent))
+
+
+def _roles(trace: Trace, chosen: npt.NDArray[np.bool_]) -> I64:
+    """For each lane its role: 0 main thread, 1 autograd, from 2 on the others by their first operation; -1 none."""
+    slices, links = trace.slices, trace.links
+    lanes = np.unique(slices.lane[chosen]).tolist()
+    role = np.full(len(trace.lanes) + 1, -1, np.int64)
+    if not lanes:
+        return role
+    count = np.bincount(slices.lane[chosen], minlength=len(trace.lanes))
+    steps = np.array([step_number(name) is not None for name in trace.names] + [False])
+    holding = np.bincount(slices.lane[steps[slices.name]], minlength=len(trace.lanes))
+    ways = trace.links_of(FORWARD_BACKWARD)
+    ends = links.target_lane[ways]
+    backward = np.bincount(ends[ends >= 0], minlength=len(trace.lanes))
+    if not backward.any():  # not every profiler writes these links
+        engine = np.array([name.startswith(_ENGINE) for name in trace.names] + [False])
+        backward = np.bincount(slices.lane[chosen & engine[slices.name]], minlength=len(trace.lanes))
+    main = max(lanes, key=lambda lane: (holding[lane], count[lane], -lane))
+    rest = [lane for lane in lanes if lane != main]
+    autograd = max(rest, key=lambda lane: (backward[lane], -lane), default=None)
+    role[main] = 0
+    if autograd is not None and backward[autograd]:
+        role[autograd] = 1
+        rest.remove(autograd)
+    first = {lane: int(slices.start[chosen & (slices.lane == lane)].min()) for lane in rest}
+    for number, lane in enumerate(sorted(rest, key=lambda lane: first[lane]), 2):
+        role[lane] = number
+    return role
+
+
+def _levels(parent: I64) -> I64:
+    level = np.zeros(len(parent), np.int64)
+    above = parent.copy()
+    while (open_ := above >= 0).any():
+        level[open_] += 1
+        above[open_] = parent[above[open_]]
+    return level
+
+
+def match_operations(base: Operations, new: Operations) -> OperationMatch:
+    """The operations of ``base`` and ``new`` that are the same by name and place."""
+    codes: dict[str, int] = {}
+    names = [np.array([codes.setdefault(name, len(codes)) for name in side.name], np.int64) for side in (base, new)]
+    pair_of = [np.full(len(side) + 1, -1, np.int64) for side in (base, new)]
+    found: list[tuple[I64, I64]] = []
+    replaced: list[Replacement] = []
+    pairs = 0
+    for level in range(1 + min((int(side.level.max()) if len(side) else -1) for side in (base, new))):
+        own = [np.flatnonzero(side.level == level) for side in (base, new)]
+        # Children match only within the pair their parents make, top-level operations within one role.
+        frame = [
+            side.role[at] if level == 0 else pair_of[k][side.parent[at]]
+            for k, (side, at) in enumerate(zip((base, new), own, strict=True))
+        ]
+        own = [at[inside >= 0] for at, inside in zip(own, frame, strict=True)]
+        frame = [inside[inside >= 0] for inside in frame]
+        order = [np.argsort(inside, kind="stable") for inside in frame]
+        own = [at[by] for at, by in zip(own, order, strict=True)]
+        frame = [inside[by] for inside, by in zip(frame, order, strict=True)]
+        symbol = [inside * len(codes) + name[at] for inside, name, at in zip(frame, names, own, strict=True)]
+        left, right = matched(symbol[0], symbol[1])
+        found.append((own[0][left], own[1][right]))
+        pair_of[0][own[0][left]] = pair_of[1][own[1][right]] = pairs + np.arange(len(left))
+        pairs += len(left)
+        replaced += _replacements(own, frame, left, right)
+    first = np.concatenate([left for left, _ in found]) if found else np.zeros(0, np.int64)
+    second = np.concatenate([right for _, right in found]) if found else np.zeros(0, np.int64)
+    order_all = np.argsort(first, kind="stable")
+    return OperationMatch(first[order_all], second[order_all], replaced)
+
+
+def _replacements(own: list[I64], frame: list[I64], left: I64, right: I64) -> list[Replacement]:
+    """Where both sides have something between the same two matches, inside one frame."""
+    lows = [np.concatenate(([-1], matches)) + 1 for matches in (left, right)]
+    highs = [np.append(matches, len(at)) for matches, at in zip((left, right), own, strict=True)]
+    both = np.flatnonzero((highs[0] > lows[0]) & (highs[1] > lows[1]))
+    found = []
+    for gap in both.tolist():
+        spans = [slice(int(low[gap]), int(high[gap])) for low, high in zip(lows, highs, strict=True)]
+        shared = np.intersect1d(frame[0][spans[0]], frame[1][spans[1]])
+        for inside in shared.tolist():
+            found.append(
+                Replacement(
+                    own[0][spans[0]][frame[0][spans[0]] == inside], own[1][spans[1]][frame[1][spans[1]] == inside]
+                )
+            )
+    return found

@@ -1,0 +1,1 @@
+"""Tabs that sum up the trace or a range of it."""

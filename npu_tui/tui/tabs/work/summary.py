@@ -1,0 +1,202 @@
+"""The Summary tab: the job on one page, with its steps, settings, files, and our figures against the profiler's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from rich.text import Text
+
+from npu_tui import __version__
+from npu_tui.analysis.overlap.step_spread import step_spread
+from npu_tui.analysis.overlap.sums import Overlap
+from npu_tui.analysis.work.joined.cross_check import Check, Difference
+from npu_tui.analysis.work.joined.memory import AMOUNTS
+from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
+from npu_tui.strings import knows, say, words
+from npu_tui.trace.text import brief
+from npu_tui.trace.units import duration_text, memory_text, share_text
+from npu_tui.tui.keys.commands import BY_ID, keys_label
+from npu_tui.tui.tabs.table.scope import ComputedTab
+from npu_tui.tui.tabs.table.spread import bar, spark
+from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Row, Stretch, Table
+
+_BAR = 24
+_MOST_STEPS = 400
+_LONGEST = 90
+_MOST_DIFFERENCES = 5
+_PARTS = ("computing", "communication", "not_overlapped", "free")
+
+
+class SummaryTab(ComputedTab):
+    """A row per step, setting, file and check; Enter goes to the step. Its key again goes on to the next section."""
+
+    id = "summary"
+    key = "r"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._section = 0
+
+    def depends_on(self, now: Context) -> object:
+        """The trace and the section."""
+        return now.trace, self._section
+
+    def again(self) -> bool:
+        """Go on to the next section."""
+        self._section += 1
+        return True
+
+    def compute(self, now: Context) -> Content:
+        """All sections one below the other."""
+        profile = now.profile
+        sections = [
+            _steps(now.trace, profile.whole), _settings(profile), _files(profile), _checks(profile.whole.checks),
+        ]  # fmt: skip
+        rows: list[Row] = []
+        starts = []
+        for section in sections:
+            if section:
+                starts.append(len(rows))
+                rows += section
+        at = starts[self._section % len(starts)] if starts else None
+        note = GAP.join([_head(profile), say("summary.again", key=keys_label(BY_ID["tab_summary"]))])
+        headings = tuple(say(f"summary.{key}") for key in ("section", "item", "value", "more"))
+        return Table(headings, rows, note, at)
+
+
+def _line(section: str, item: str, value: Text | str = "", more: str = "", places: tuple[Place, ...] = ()) -> Row:
+    return Row((say(f"summary.{section}"), brief(item, _LONGEST), value, brief(more, _LONGEST)), places)
+
+
+def _head(profile: Profile) -> str:
+    trace = profile.trace
+    level = profile.profiler_level
+    if not len(trace.slices):
+        return say("summary.no_trace", kernels=len(profile.kernel_table))
+    return say(
+        "summary.head",
+        rank=say("report.unknown") if trace.rank is None else trace.rank,
+        device=say("report.unknown") if profile.device is None else profile.device,
+        level=say("report.unknown") if level is None else level,
+        kernels=len(profile.kernel_table),
+        span=trace.end,
+    )
+
+
+def _steps(index: int, part: ProfilePart) -> list[Row]:
+    """How each step was spent, and how their lengths spread."""
+    rows, lengths = [], []
+    trace = part.trace
+    if not len(trace.slices):
+        return [_split(_name(each.number), each.overlap) for each in part.profile.table_steps]
+    for step, sums in part.step_sums:
+        if not sums or step.window is None:
+            continue
+        whole = Overlap(
+            None, *(sum(getattr(each.overlap, part) for each in sums) for part in _PARTS)
+        )  # fmt: skip
+        length = int(trace.slices.end[step.item] - trace.slices.start[step.item]) if step.item >= 0 else whole.total
+        lengths.append(length)
+        start, end = (0, trace.end) if step.item < 0 else _times(part, step.item)
+        name = step.name or say("report.steps.none")
+        rows.append(_split(name, whole, length, (Stretch(start, end, index, words=name),)))
+    found = step_spread(np.array(lengths, np.int64))
+    if found is None or len(lengths) < 2:
+        return rows
+    for row in range(found.warm_up):
+        cells_ = rows[row].cells
+        rows[row] = Row((*cells_[:3], say("summary.warm_up", more=str(cells_[3]))), rows[row].places)
+    curve = spark(lengths[:_MOST_STEPS])
+    percentiles = say("summary.percentiles", p50=found.p50, p90=found.p90, p99=found.p99, warm=found.warm_up)
+    return [_line("steps", say("summary.all", count=len(lengths)), curve[:_LONGEST], percentiles), *rows[:_MOST_STEPS]]
+
+
+def _name(number: int | None) -> str:
+    return say("report.steps.none") if number is None else f"ProfilerStep#{number}"
+
+
+def _split(name: str, sums: Overlap, length: int | None = None, places: tuple[Place, ...] = ()) -> Row:
+    """A step with a bar of how it was spent; ``length`` (ns) is that on the host, else the time of the device."""
+    times, whole = (sums.computing, sums.not_overlapped, sums.free), sums.total
+    cells = [round(_BAR * time / whole) if whole else 0 for time in times]
+    shares = [share_text(time / whole) if whole else "" for time in times]
+    more = say("summary.split", compute=shares[0], exposed=shares[1], free=shares[2])
+    value = Text(f"{duration_text(whole if length is None else length):>9} ")
+    value.append("█" * cells[0] + "▒" * cells[1] + "░" * cells[2])
+    return _line("steps", name, value, more, places)
+
+
+def _times(part: ProfilePart, item: int) -> tuple[int, int]:
+    slices = part.trace.slices
+    return int(slices.start[item]), int(slices.end[item])
+
+
+def _settings(profile: Profile) -> list[Row]:
+    """What the profiler was told, versions, and the variables of the job that are set."""
+    rows = []
+    for name, value in sorted(profile.beside.settings.items()):
+        if isinstance(value, Mapping):
+            value = ", ".join(f"{key} {each}" for key, each in value.items())
+        elif isinstance(value, list):
+            value = ", ".join(map(str, value))
+        rows.append(_line("setting", name.strip("_"), brief(str(value), _LONGEST)))
+    info = {} if profile.companions is None else profile.companions.profiler_info
+    for name in sorted(key for key in info if "version" in key):
+        rows.append(_line("version", name, brief(str(info[name]), _LONGEST)))
+    rows.append(_line("version", "npu-tui", __version__))
+    environment = profile.beside.environment or {}
+    unset = [name for name, value in environment.items() if not value]
+    rows += [_line("variable", name, brief(value, _LONGEST)) for name, value in environment.items() if value]
+    if unset:
+        rows.append(_line("variable", say("summary.unset"), str(len(unset)), ", ".join(unset)))
+    return rows
+
+
+def _files(profile: Profile) -> list[Row]:
+    """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it."""
+    rows = []
+    for each in profile.files:
+        tells = say(f"summary.tells.{each.name}")
+        word = say(f"summary.state.{each.state}")
+        if each.state == "missing":
+            makes = say("summary.makes", tells=tells, setting=say(f"summary.makes.{each.name}"))
+            rows.append(_line("file", each.name, Text(word, style="dim"), makes))
+            continue
+        value = word if not each.rows else say("summary.rows", state=word, count=each.rows)
+        problems = [words(problem).removeprefix(f"{each.name}: ") for problem in each.problems]
+        rows.append(_line("file", each.name, value, "; ".join([*problems, tells])))
+    return rows
+
+
+def _checks(checks: list[Check]) -> list[Row]:
+    """Our figures against each file, and what differs."""
+    rows = []
+    for check in checks:
+        same = check.rows - check.differing
+        value = Text(bar(same / check.rows if check.rows else 1.0, 8)).append(
+            f" {share_text(same / max(check.rows, 1))}"
+        )
+        more = say(
+            "summary.compared", rows=check.rows, figures=check.compared, differing=check.differing, ours=check.ours_only
+        )
+        rows.append(_line("check", check.file, value, more))
+        rows += [
+            _line("check", " ".join(each.key), _number(each.name, each.theirs), _apart(each))
+            for each in check.differences[:5]
+        ]
+    return rows
+
+
+def _number(name: str, value: int | None) -> str:
+    if value is None:
+        return say("report.unknown")
+    if name in AMOUNTS:
+        return memory_text(value)
+    return f"{value:,}" if name == "count" else duration_text(value)
+
+
+def _apart(each: Difference) -> str:
+    label = say(f"summary.figure.{each.name}") if knows(f"summary.figure.{each.name}") else each.name
+    return say("summary.differs", name=label, ours=_number(each.name, each.ours))
