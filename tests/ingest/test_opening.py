@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import gzip
 import io
 import os
@@ -65,7 +66,11 @@ def test_both_forms_of_the_report_are_the_same_through_a_pipe(tmp_path: Path) ->
     path.write_bytes(TRACE.read_bytes())
     direct = run([*WAYS, str(path), "--no-cache"])
     through = run([*WAYS, "-"], TRACE.read_bytes())
-    assert through.replace(b'"-"', b'"%b"' % str(path).encode()) == direct
+    piped_report, report = json.loads(through), json.loads(direct)
+    assert piped_report.pop("files") == []  # nothing lies beside a pipe
+    assert {each["state"] for each in report.pop("files")} == {"missing"}
+    assert piped_report | {"source": report["source"]} == report
+    assert piped_report["source"] == report["source"] | {"path": "-"}
     assert run(["-"], TRACE.read_bytes()).splitlines()[1:] == run([str(path)]).splitlines()[1:]
 
 

@@ -1,4 +1,4 @@
-"""Jobs of several ranks stand beside these tests."""
+"""Makes this folder importable."""
 
 import sys
 from pathlib import Path

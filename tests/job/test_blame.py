@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from jobs import length_of, simulated
+from made_jobs import length_of, simulated
 
 from npu_tui.job.blame import replayed
 from npu_tui.job.findings import job_findings, shapes

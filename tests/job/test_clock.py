@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from jobs import simulated
+from made_jobs import simulated
 
 from npu_tui.job.clock import clocks
 from npu_tui.job.meetings import meetings

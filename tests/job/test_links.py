@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from jobs import linked
+from made_jobs import linked
 
 from npu_tui.job.links import judged_links
 

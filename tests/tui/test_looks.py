@@ -217,7 +217,7 @@ async def test_the_legend_of_lines_shows_what_the_link_strip_draws(session, glyp
         draw_strip(grid, LinkIndex(trace, marks, HOST_TO_DEVICE), Viewport(0, trace.end, 1))
         drawn[shape] = chr(redraw(grid, glyphs).char[0, 0])
     async with opened(session, Terminal(glyphs=glyphs)) as driver:
-        await driver.press("3")
+        await driver.press("?")
         await driver.settle()
         legend = next(row for row in driver.rows() if say("shape.shallow") in row)
     for shape, char in drawn.items():

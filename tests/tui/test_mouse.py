@@ -36,6 +36,8 @@ async def test_a_click_on_nothing_deselects_and_moves_the_cursor(session):
 
 async def test_a_click_below_the_last_row_changes_nothing(session):
     async with opened(session, (120, 60)) as driver:
+        await driver.press("q")  # the panel takes the rows that lanes leave blank
+        await driver.settle()
         frame, focus = driver.timeline.frame, driver.state.focus
         assert frame.lane_rows[-1] == -1
         await click(driver, 60, frame.lanes_top + len(frame.lane_rows) - 1)
@@ -206,7 +208,7 @@ async def test_a_click_on_the_number_of_a_finding_goes_to_it(session):
             found = next(row for row in driver.panel.rows if str(row.cells[0]) == mark.label)
             numbers.add(mark.label)
             assert f"{mark.label} of" in driver.rows()[-1]
-            assert str(found.cells[3]) in driver.rows()[-1]
+            assert str(found.cells[-1])[:40].strip() in driver.rows()[-1]
             assert driver.state.range == (found.places[0].start, found.places[0].end)
     assert len(numbers) > 1
 

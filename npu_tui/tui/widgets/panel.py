@@ -21,6 +21,8 @@ from npu_tui.tui.widgets.tab_line import TabLine
 _HEIGHTS = ((45, 10), (36, 8))
 _SHOWN_FROM = 36
 _SMALL = 8
+_ABOVE = 9
+"""Rows for what stands above the lanes, three of them, and the bottom line."""
 _TALL = 14
 """From so many rows on the panel has more than one line above its table."""
 _ASIDE_FROM = 110
@@ -111,7 +113,7 @@ class Panel(Vertical):
     def usual(self) -> int:
         """The rows it has while it is neither grown nor dragged."""
         rows = next((rows for least, rows in _HEIGHTS if self._terminal >= least), _SMALL)
-        return min(rows, max(self._terminal // 2, 3))
+        return min(rows, max(min(self._terminal // 2, self._terminal - _ABOVE), 3))
 
     def take_blank(self, rows: int) -> None:
         """Take ``rows`` that the lanes would leave blank, while it is as it comes."""
