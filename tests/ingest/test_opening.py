@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import json
 import gzip
 import io
+import json
 import os
 import subprocess
 import sys
