@@ -50,13 +50,14 @@ QUERIES = (
 )
 
 
-def measure(trace: Trace, searchable: Searchable, order: I64, text: str) -> tuple[int, float, float]:
+def measure(scene: Scene, searchable: Searchable, order: I64, text: str) -> tuple[int, float, float]:
     """Hits, seconds to the first of them (to the end where there are none), seconds to the last."""
+    trace = scene.traces[0]
     begun = time.perf_counter()
     query = parse_search(text)
     mask = searchable.find(query)
     if not query.args:
-        hits = make_hits(text, Scene([trace], []), [mask])
+        hits = make_hits(text, scene, [mask])
         taken = time.perf_counter() - begun
         return len(hits), taken, taken
     count, first = 0, 0.0
@@ -84,6 +85,7 @@ def main() -> None:
     options = parser.parse_args()
     trace = Opening(options.trace).trace()
     profile = Profile(trace)
+    scene = Scene([trace], [])
     loop = plain_loop(trace)
     print(f"{options.trace.name}: {len(trace.slices):,} slices, {len(trace.names):,} names, {trace.size / 1e6:.0f} MB")
     print(f"a plain loop over the names of all slices: {loop * 1000:.0f} ms")
@@ -98,8 +100,8 @@ def main() -> None:
     for text in options.query:
         searchable = Searchable(trace, profile.dispatch, lambda: profile.steps)
         searchable.prepare()
-        count, first, _ = measure(trace, searchable, order, text)
-        later = [measure(trace, searchable, order, text) for _ in range(LATER)]
+        count, first, _ = measure(scene, searchable, order, text)
+        later = [measure(scene, searchable, order, text) for _ in range(LATER)]
         again, whole = median(run[1] for run in later), median(run[2] for run in later)
         print(
             f"| {text} | {count:,} | {first * 1000:.1f} | {first / loop:.2f} | {again * 1000:.1f} | {again / loop:.2f} "
