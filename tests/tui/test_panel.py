@@ -293,3 +293,16 @@ async def test_the_gap_before_a_slice_and_behind_it_is_one_key(session):
         assert driver.state.range[0] == int(trace.slices.end[item])
         await driver.press("V")
         assert driver.state.range == (start, end)
+
+
+async def test_what_lanes_asked_back_is_not_taken_again(session):
+    async with opened(session, (120, 40)) as driver:
+        panel = driver.panel
+        given = []
+        for rows in (5, 2, 5, 2, 5):
+            panel.take_blank(rows)
+            given.append(panel.styles.height.value - panel.usual)
+        assert given == [5, 2, 2, 2, 2]
+        panel.fit(39)
+        panel.take_blank(5)
+        assert panel.styles.height.value == panel.usual + 5

@@ -68,6 +68,7 @@ class Panel(Vertical):
         self.tab = "findings"
         self.table = Rows()
         self.growth: Growth = "normal"
+        self._asked_back: set[int] = set()
         self._tabs = TabLine()
         self._text = Static(id="text")
         self._scroll = VerticalScroll(self._text, id="scroll")
@@ -106,6 +107,7 @@ class Panel(Vertical):
         """Take the room that a terminal of ``height`` rows has for it; where that is little, hide unless asked for."""
         if height != self._terminal:
             self._terminal, self._blank = height, 0
+            self._asked_back.clear()
         self._resize()
         self.set_class(not (height >= _SHOWN_FROM if self._wanted is None else self._wanted), "-hidden")
 
@@ -116,10 +118,17 @@ class Panel(Vertical):
         return min(rows, max(min(self._terminal // 2, self._terminal - _ABOVE), 3))
 
     def take_blank(self, rows: int) -> None:
-        """Take ``rows`` that the lanes would leave blank, while it is as it comes."""
-        if rows != self._blank:
-            self._blank = rows
-            self._resize()
+        """Take ``rows`` that the lanes would leave blank, while it is as it comes.
+
+        Lanes fold and open with the room there is: what they asked back stays theirs until the panel or the terminal
+        is given another size, so that the two never take turns.
+        """
+        if rows == self._blank or rows in self._asked_back:
+            return
+        if rows < self._blank:
+            self._asked_back.add(self._blank)
+        self._blank = rows
+        self._resize()
 
     def drag(self, rows: int) -> None:
         """Have ``rows`` from now on, as far as the terminal goes."""
@@ -131,6 +140,7 @@ class Panel(Vertical):
         if not self.is_shown:
             self.toggle()
         self._dragged = 0
+        self._asked_back.clear()
         self.growth = growth or _GROWTHS[(_GROWTHS.index(self.growth) + 1) % len(_GROWTHS)]
         self._resize()
 
@@ -161,6 +171,7 @@ class Panel(Vertical):
         self.set_class(not self._wanted, "-hidden")
         if not self._wanted:
             self.growth, self._blank = "normal", 0
+            self._asked_back.clear()
             self._resize()
 
     # --- tabs and focus
