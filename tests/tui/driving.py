@@ -22,7 +22,7 @@ from npu_tui.view.scene import ViewState
 from npu_tui.view.walk.explorer import Explorer
 
 SIZE = (120, 40)
-_PATIENCE = 2_000
+_PATIENCE = 20_000
 
 LEGACY = {
     "left": "\x1b[D", "right": "\x1b[C", "up": "\x1b[A", "down": "\x1b[B", "shift+left": "\x1b[1;2D",
