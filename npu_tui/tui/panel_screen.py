@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 
 from rich.text import Text
@@ -38,9 +39,9 @@ class PanelScreen(KeyScreen):
         self._panel_timer: Timer | None = None
         self._filter_before = ""
 
+    @abstractmethod
     def _show_head(self) -> None:
         """Fill what stands above the lanes."""
-        raise NotImplementedError
 
     # --- size
 
