@@ -1,21 +1,24 @@
-"""Who the others wait for, whose own work makes it late, and what that costs the job."""
+"""Who the others wait for, and whose own work makes it late."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from statistics import median_low
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
 
 from npu_tui.job.clock import Clock
-from npu_tui.job.meetings import Meeting
-from npu_tui.job.model import Call, Layout, RankProfile, Seen
+from npu_tui.job.medians import Grouped
+from npu_tui.job.meetings import Meeting, Meetings
+from npu_tui.job.model import RankProfile, Seen
+from npu_tui.job.table import CallTable
 
-_REPLAYED = 16
-"""At most so many ranks are replayed, those with the most work above their peers."""
-
-_WORTH_REPLAYING = 0.001
-"""A rank whose work is above its peers' by less than this share of the job gains no more than that."""
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,187 +57,285 @@ class Blamed:
     cost: int
 
 
-@dataclass(slots=True)
-class RankSum:
-    """One rank over all collectives, ns. ``gain``: what the job would save if this rank worked as fast as its peers.
+@dataclass(frozen=True, slots=True, eq=False)
+class Blame(Sequence[Blamed]):
+    """Every collective on the common clock, by time, as columns; an item is made when it is asked for.
 
-    ``inherited`` is the lateness that others caused; ``gain`` is None where many others would save more.
+    ``meeting`` (m,) indexes ``met``. The arrivals of collective k stand at ``first[k]:first[k + 1]`` in their order:
+    ``row`` is k, ``rank`` a place in ``ranks``, where ranks without files come last; ``call`` the row of the table (-1
+    outside); ``gap`` and ``own`` with ``has_gap`` and ``has_own``; (n,) each. ``come`` is when the last came for
+    certain, ``last`` its place (-1 where the clocks do not tell), ``cost``, ``transfer``, ``spread``; (m,) each.
     """
 
-    rank: int
-    own: int = 0
-    inherited: int = 0
-    came_last: int = 0
-    collectives: int = 0
-    cost: int = 0
-    gain: int | None = 0
+    met: Meetings
+    ranks: tuple[int, ...]
+    meeting: I64
+    first: I64
+    row: I64
+    rank: I64
+    call: I64
+    start: I64
+    end: I64
+    gap: I64
+    has_gap: Bools
+    own: I64
+    has_own: Bools
+    at_most: Bools
+    come: I64
+    middle: I64
+    last: I64
+    cost: I64
+    transfer: I64
+    spread: I64
 
+    def __len__(self) -> int:
+        return len(self.meeting)
 
-def blame(
-    ranks: Sequence[RankProfile], met: Sequence[Meeting], clocks: Iterable[Clock], layout: Layout | None
-) -> list[Blamed]:
-    """Every collective of ranks whose clocks are tied, by time. Ranks with the same work are those of ``layout``."""
-    clock_of = {clock.rank: clock for clock in clocks if clock.is_tied}
-    rows = []
-    for meeting in met:
-        times = {
-            rank: (clock_of[rank].to_common(call.start), clock_of[rank].to_common(call.end))
-            for rank, call in meeting.calls.items()
-            if rank in clock_of
-        }
-        if len(times) > 1:
-            rows.append((meeting, times))
-    rows.sort(key=lambda row: max(start for start, _ in row[1].values()))
-    own = excess([profile for profile in ranks if profile.rank in clock_of], layout)
-    seen = _seen(ranks)
-    left: dict[int, int] = {}
-    found = []
-    for meeting, times in rows:
-        outside = _outside(meeting, times, seen)
-        every = times | {rank: (start, max(end for _, end in times.values())) for rank, (start, _) in outside.items()}
-        gaps = {rank: start - left[rank] for rank, (start, _) in every.items() if rank in left}
-        left |= {rank: end for rank, (_, end) in every.items()}
-        found.append(_blamed(meeting, every, gaps, own, outside, clock_of))
-    return found
+    @property
+    def outside(self) -> Bools:
+        """Which arrivals are of ranks without files."""
+        return self.call < 0
 
+    @property
+    def late(self) -> I64:
+        """How long each came after the median of its collective, ns."""
+        return self.start - self.middle[self.row]
 
-def _seen(ranks: Sequence[RankProfile]) -> dict[tuple[int, str], list[Seen]]:
-    """What each rank saw of others in each call, by its rank and the name of the call."""
-    found: dict[tuple[int, str], list[Seen]] = defaultdict(list)
-    for profile in ranks:
-        for each in profile.seen:
-            found[profile.rank, each.name].append(each)
-    return found
+    @property
+    def wait(self) -> I64:
+        """How long each waited for the last, ns."""
+        return np.asarray(np.maximum(self.come[self.row] - self.start, 0))
 
+    @property
+    def steps(self) -> I64:
+        """The step of every collective, as a place in ``step_names``, (m,)."""
+        return self._step_codes()[0]
 
-def _outside(
-    meeting: Meeting, times: dict[int, tuple[int, int]], seen: dict[tuple[int, str], list[Seen]]
-) -> dict[int, tuple[int, bool]]:
-    """When ranks without files came on the common clock, and whether that is a bound; the surest view counts."""
-    found: dict[int, tuple[int, bool]] = {}
-    for rank, (start, _) in times.items():
-        for each in seen.get((rank, meeting.calls[rank].name), ()):
-            view = (start + each.after, each.at_most)
-            if each.peer not in times and (each.peer not in found or (view[1], view[0]) < found[each.peer][::-1]):
-                found[each.peer] = view
-    return found
+    @property
+    def step_names(self) -> list[str]:
+        """The steps of all kinds of calls."""
+        return self._step_codes()[1]
 
+    def _step_codes(self) -> tuple[I64, list[str]]:
+        codes: dict[str, int] = {}
+        of_kind = np.array([codes.setdefault(step, len(codes)) for _, _, step in self.met.table.kinds], np.int64)
+        return of_kind[self.met.kind[self.meeting]] if len(self) else np.zeros(0, np.int64), list(codes)
 
-def _blamed(
-    meeting: Meeting,
-    times: dict[int, tuple[int, int]],
-    gaps: dict[int, int],
-    own: dict[tuple[int, int], int],
-    outside: dict[int, tuple[int, bool]],
-    clock_of: dict[int, Clock],
-) -> Blamed:
-    order = sorted(times, key=lambda rank: times[rank][0])
-    sure = [rank for rank in order if rank not in outside or not outside[rank][1]]
-    last, second = sure[-1], sure[-2]
-    come = times[last][0]
-    ahead = come - times[second][0]
-    certain = ahead > 2 * max(clock_of[rank].error if rank in clock_of else 0.0 for rank in (last, second))
-    middle = median_low([start for start, _ in times.values()])
-    arrivals = []
-    for rank in order:
-        start, end = times[rank]
-        call = meeting.calls.get(rank)
-        more = own.get((rank, call.start)) if call is not None else None
-        at_most = rank in outside and outside[rank][1]
-        arrivals.append(
-            Arrival(
-                rank, start, end, max(come - start, 0), start - middle, gaps.get(rank), more, rank in outside, at_most
+    @overload
+    def __getitem__(self, at: int) -> Blamed: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Blamed]: ...
+    def __getitem__(self, at: int | slice) -> Blamed | list[Blamed]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        at %= len(self)
+        own = slice(int(self.first[at]), int(self.first[at + 1]))
+        come, middle = int(self.come[at]), int(self.middle[at])
+        arrivals = tuple(
+            Arrival(self.ranks[rank], start, end, max(come - start, 0), start - middle, gap if has_gap else None,
+                    more if has_own else None, call < 0, at_most)
+            for rank, start, end, gap, has_gap, more, has_own, call, at_most in zip(
+                *(column[own].tolist() for column in (self.rank, self.start, self.end, self.gap, self.has_gap,
+                                                      self.own, self.has_own, self.call, self.at_most)),
+                strict=True,
             )
+        )  # fmt: skip
+        last = int(self.last[at])
+        return Blamed(
+            self.met[int(self.meeting[at])],
+            arrivals,
+            int(self.transfer[at]),
+            int(self.spread[at]),
+            None if last < 0 else self.ranks[last],
+            int(self.cost[at]),
         )
-    ends = [end for rank, (_, end) in times.items() if rank not in outside]
-    transfer, spread = max(min(ends) - come, 0), max(ends) - min(ends)
-    return Blamed(meeting, tuple(arrivals), transfer, spread, last if certain else None, ahead if certain else 0)
 
 
-def excess(ranks: Sequence[RankProfile], layout: Layout | None) -> dict[tuple[int, int], int]:
-    """How much longer each rank worked before a call than its peers with the same work, ns, by (rank, call's start).
+def common_times(time: I64, rank: I64, clocks: Sequence[Clock]) -> I64:
+    """``time`` of each ``rank`` (a place in ``clocks``) on the clock of its reference, ns since 1970."""
+    offset = np.array([clock.offset for clock in clocks], np.int64)
+    drift = np.array([clock.drift for clock in clocks])
+    at = np.array([clock.at for clock in clocks], np.int64)
+    return np.asarray(time - offset[rank] - np.rint(drift[rank] * (time - at[rank])).astype(np.int64))
 
-    Work is the time since the call before on the same rank, so it needs no common clock. The same work is the same
-    place in the order of calls of a step, with the same type, on a rank of the same stage and tensor index; peers are
-    compared with their median, two with the faster one.
+
+def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], own: tuple[I64, Bools]) -> Blame:
+    """Every collective by its last arrival. ``own`` is what ``excess`` found for the table of ``met``."""
+    table, count = met.table, len(ranks)
+    start = common_times(table.start[met.call], met.rank, clocks)
+    end = common_times(table.end[met.call], met.rank, clocks)
+    row, rank, call = met.row, met.rank, met.call
+    names, at_most = [profile.rank for profile in ranks], np.zeros(len(row), np.bool_)
+    outside = _outside(ranks, met, start)
+    if outside:
+        places: dict[int, int] = {}
+        for _, peer in outside:
+            places.setdefault(peer, count + len(places))
+        names += list(places)
+        leaves = np.maximum.reduceat(end, met.first[:-1])
+        row = np.append(row, [at for at, _ in outside])
+        rank = np.append(rank, [places[peer] for _, peer in outside])
+        call = np.append(call, np.full(len(outside), -1))
+        start = np.append(start, [come for come, _ in outside.values()])
+        end = np.append(end, [leaves[at] for at, _ in outside])
+        at_most = np.append(at_most, [bound for _, bound in outside.values()])
+    order = np.lexsort((start, row))
+    row, rank, call = row[order], rank[order], call[order]
+    start, end, at_most = start[order], end[order], at_most[order]
+    first = np.searchsorted(row, np.arange(len(met) + 1))
+    sure = np.flatnonzero(~at_most)
+    last = sure[np.searchsorted(row[sure], np.arange(len(met)), "right") - 1] if len(met) else first[:0]
+    come = start[last]
+    by_time = np.argsort(come, kind="stable")
+    sizes = np.diff(first)[by_time]
+    picked = np.repeat(first[:-1][by_time], sizes) + np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    first = np.concatenate(([0], np.cumsum(sizes)))
+    rank, call, start, end, at_most = rank[picked], call[picked], start[picked], end[picked], at_most[picked]
+    row = np.repeat(np.arange(len(met)), sizes)
+    gap, has_gap = _gaps(rank, start, end)
+    more, has_own = _since_before(own, table.first, rank, call)
+    return _priced(
+        Blame(
+            met, tuple(names), by_time, first, row, rank, call, start, end, gap, has_gap,
+            more, has_own, at_most, come[by_time], *(first[:0],) * 5,
+        ),
+        clocks,
+    )  # fmt: skip
+
+
+def _since_before(own: tuple[I64, Bools], first: I64, rank: I64, call: I64) -> tuple[I64, Bools]:
+    """``own`` (calls of the table) of every arrival, with that of the calls since its collective before, (n,) each.
+
+    A rank may work longer before a call that it makes with nobody, and so come late to the next collective.
     """
-    key: Callable[[int], object] = layout.peers_key if layout is not None else (lambda rank: None)
-    works: dict[object, list[tuple[int, int, int]]] = defaultdict(list)
-    for profile in ranks:
-        before: Call | None = None
-        place: dict[str, int] = defaultdict(int)
-        for call in sorted(profile.calls, key=lambda call: call.start):
-            place[call.step] += 1
-            if before is not None:
-                work = call.start - before.end
-                works[key(profile.rank), call.step, place[call.step], call.type].append(
-                    (profile.rank, call.start, work)
-                )
-            if before is None or call.end > before.end:
-                before = call
-    found = {}
-    for same in works.values():
-        if len({rank for rank, _, _ in same}) < 2:
-            continue
-        usual = median_low([work for _, _, work in same])
-        for rank, start, work in same:
-            found[rank, start] = work - usual
+    found, known = np.zeros(len(call), np.int64), np.zeros(len(call), np.bool_)
+    inside = np.flatnonzero(call >= 0)
+    order = inside[np.argsort(call[inside])]
+    sums, counts = (np.concatenate(([0], np.cumsum(each, dtype=np.int64))) for each in own)
+    begun = first[rank[order]]
+    before = np.maximum(np.concatenate(([0], call[order][:-1] + 1))[: len(order)], begun)
+    found[order] = sums[call[order] + 1] - sums[before]
+    known[order] = counts[call[order] + 1] > counts[before]
+    return found, known
+
+
+def _priced(found: Blame, clocks: Sequence[Clock]) -> Blame:
+    """``found`` with what each collective cost and whom."""
+    count = len(found)
+    if not count:
+        return found
+    sure = np.flatnonzero(~found.at_most)
+    at = np.searchsorted(found.row[sure], np.arange(count), "right")
+    last, second = sure[at - 1], sure[np.maximum(at - 2, 0)]
+    error = np.array([clock.error for clock in clocks] + [0.0] * (len(found.ranks) - len(clocks)))
+    ahead = found.come - found.start[second]
+    certain = (found.row[second] == found.row[last]) & (second != last)
+    certain &= ahead > 2 * np.maximum(error[found.rank[last]], error[found.rank[second]])
+    sizes = np.diff(found.first)
+    middle = found.start[found.first[:-1] + (sizes - 1) // 2]
+    huge = np.iinfo(np.int64).max
+    ends = np.where(found.outside, huge, found.end)
+    early = np.minimum.reduceat(ends, found.first[:-1])
+    late = np.maximum.reduceat(np.where(found.outside, -huge, found.end), found.first[:-1])
+    return replace(
+        found,
+        middle=middle,
+        last=np.where(certain, found.rank[last], -1),
+        cost=np.where(certain, ahead, 0),
+        transfer=np.maximum(early - found.come, 0),
+        spread=late - early,
+    )
+
+
+def _gaps(rank: I64, start: I64, end: I64) -> tuple[I64, Bools]:
+    """The time of every arrival since its rank left the collective before, and which have one before."""
+    order = np.lexsort((np.arange(len(rank)), rank))
+    gap, has = np.zeros(len(rank), np.int64), np.zeros(len(rank), np.bool_)
+    same = np.diff(rank[order]) == 0
+    gap[order[1:][same]] = (start[order[1:]] - end[order[:-1]])[same]
+    has[order[1:][same]] = True
+    return gap, has
+
+
+def _outside(ranks: Sequence[RankProfile], met: Meetings, start: I64) -> dict[tuple[int, int], tuple[int, bool]]:
+    """When ranks without files came on the common clock, by meeting and rank, and whether that is a bound.
+
+    The surest view counts.
+    """
+    here = {profile.rank for profile in ranks}
+    seen: dict[tuple[int, str], list[Seen]] = defaultdict(list)
+    for place, profile in enumerate(ranks):
+        for each in profile.seen:
+            if each.peer not in here:
+                seen[place, each.name].append(each)
+    found: dict[tuple[int, int], tuple[int, bool]] = {}
+    if not seen:
+        return found
+    for row, place, call, begun in zip(met.row.tolist(), met.rank.tolist(), met.call.tolist(), start.tolist(),
+                                       strict=True):  # fmt: skip
+        for each in seen.get((place, met.table.name(call)), ()):
+            view = (begun + each.after, each.at_most)
+            before = found.get((row, each.peer))
+            if before is None or (view[1], view[0]) < before[::-1]:
+                found[row, each.peer] = view
     return found
 
 
-def rank_sums(blamed: Sequence[Blamed], ranks: Iterable[int]) -> list[RankSum]:
-    """What every rank did over all collectives: those of ``ranks`` in their order, then those without files."""
-    sums = {rank: RankSum(rank) for rank in ranks}
-    less: dict[int, dict[tuple[int, int], int]] = defaultdict(dict)
-    for number, each in enumerate(blamed):
-        for arrival in each.arrivals:
-            own = sums.setdefault(arrival.rank, RankSum(arrival.rank))
-            own.collectives += 1
-            more = arrival.own or 0
-            own.own += more
-            own.inherited += max(arrival.late - max(more, 0), 0)
-            saved = each.cost if arrival.outside and each.last == arrival.rank else more
-            if saved > 0:
-                less[arrival.rank][number, arrival.rank] = saved
-        if each.last is not None:
-            sums[each.last].came_last += 1
-            sums[each.last].cost += each.cost
-    length = replayed(blamed, {})
-    above = {rank: sum(own.values()) for rank, own in less.items()}
-    worth = [rank for rank, more in above.items() if more >= _WORTH_REPLAYING * length]
-    worth.sort(key=lambda rank: -above[rank])
-    for number, rank in enumerate(worth):
-        sums[rank].gain = max(length - replayed(blamed, less[rank]), 0) if number < _REPLAYED else None
-    return list(sums.values())
+def excess(table: CallTable, key: Callable[[int], Hashable]) -> tuple[I64, Bools]:
+    """How much longer each rank worked before a call than its peers with the same work, ns, and where that is known.
 
-
-def replayed(blamed: Sequence[Blamed], less: dict[tuple[int, int], int]) -> int:
-    """How long the collectives take together, ns, with ``less`` work before some: by (number of collective, rank).
-
-    Max-plus: a collective begins with its last arrival, takes its transfer, and each rank leaves as much after that as
-    it did; with nothing less the recorded times come out.
+    (calls of the table,) each. Work is the time since the call before on the same rank, so it needs no common clock.
+    The same work is the same place in the order of calls of a step, with the same type, on a rank with the same
+    ``key``; peers are compared with their median, two with the faster one.
     """
-    left: dict[int, int] = {}
-    begun = min((arrival.start for each in blamed for arrival in each.arrivals if not arrival.outside), default=0)
-    for number, each in enumerate(blamed):
-        sure = [arrival for arrival in each.arrivals if not arrival.at_most]
-        come = sure[-1].start
-        arrived = 0
-        for arrival in sure:
-            start = arrival.start if arrival.gap is None else left[arrival.rank] + arrival.gap
-            arrived = max(arrived, start - less.get((number, arrival.rank), 0))
-        for arrival in each.arrivals:
-            left[arrival.rank] = arrived + max(arrival.end - come, 0)
-    return max(left.values(), default=begun) - begun
+    count = len(table.rank)
+    more, known = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    if not count:
+        return more, known
+    codes: dict[Hashable, int] = {}
+    peers = np.array([codes.setdefault(key(rank), len(codes)) for rank in table.ranks], np.int64)[table.rank]
+    types: dict[tuple[str, str], int] = {}
+    steps: dict[str, int] = {}
+    of_kind = [(types.setdefault((step, kind), len(types)), steps.setdefault(step, len(steps)))
+               for _, kind, step in table.kinds]  # fmt: skip
+    type_of, step_of = np.array(of_kind, np.int64)[table.kind].T
+    place = _places(table.rank, step_of)
+    work, has_before = np.zeros(count, np.int64), np.ones(count, np.bool_)
+    has_before[table.first[:-1][np.diff(table.first) > 0]] = False
+    for low, high in zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True):
+        work[low + 1 : high] = table.start[low + 1 : high] - np.maximum.accumulate(table.end[low : max(high - 1, low)])
+    some = np.flatnonzero(has_before)
+    group = _codes(peers[some], type_of[some], place[some])
+    groups = int(group.max(initial=-1)) + 1
+    usual = Grouped(group, groups).low_medians(work[some])
+    ranks = np.bincount(_unique_pairs(group, table.rank[some]), minlength=groups)
+    more[some] = work[some] - usual[group]
+    known[some] = ranks[group] >= 2
+    more[~known] = 0
+    return more, known
 
 
-def own_by_step(blamed: Sequence[Blamed]) -> dict[tuple[int, str], tuple[int, int]]:
-    """Own excess and greatest lateness of every rank in every step, ns."""
-    own: dict[tuple[int, str], int] = defaultdict(int)
-    late: dict[tuple[int, str], int] = defaultdict(int)
-    for each in blamed:
-        for arrival in (arrival for arrival in each.arrivals if not arrival.outside):
-            key = arrival.rank, each.meeting.step
-            own[key] += arrival.own or 0
-            late[key] = max(late[key], arrival.late)
-    return {key: (own[key], late[key]) for key in own}
+def _places(rank: I64, step: I64) -> I64:
+    """The place of every call among those of its rank and step; calls stand by rank and start."""
+    order = np.lexsort((np.arange(len(rank)), step, rank))
+    changed = np.append(True, (np.diff(rank[order]) != 0) | (np.diff(step[order]) != 0))
+    begins = np.flatnonzero(changed)
+    found = np.empty(len(rank), np.int64)
+    found[order] = np.arange(len(rank)) - np.repeat(begins, np.diff(np.append(begins, len(rank))))
+    return found
+
+
+def _codes(*columns: I64) -> I64:
+    """A number for every combination of values, (n,)."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        code = code * (int(column.max(initial=0)) + 1) + column
+    return np.asarray(np.unique(code, return_inverse=True)[1])
+
+
+def _unique_pairs(group: I64, rank: I64) -> I64:
+    """The group of every rank that it has."""
+    most = int(rank.max(initial=0)) + 1
+    return np.unique(group * most + rank) // most

@@ -2,7 +2,7 @@
 
 What happened on one rank after something on another bounds how far their clocks are apart: a wait ends after the
 record it waits for has started, and nobody leaves a barrier before everybody has come. Shortest paths over these bounds
-give every rank an interval that is certain; where it is wide, the common ends of collectives give the point in it.
+give every rank an interval that is certain; where it is wide, what ranks saw at one time gives the point in it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.job.ends import agreement, common_ends, drifts, straightened
-from npu_tui.job.meetings import Meeting
+from npu_tui.job.bounds import Bounds, intervals, islands, message_bounds, notify_bounds
+from npu_tui.job.ends import Agreement, Events, agreement, drifts
+from npu_tui.job.meetings import Meetings
 from npu_tui.job.model import RankProfile
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
-Method = Literal["reference", "notify", "collective_ends", "none"]
+Method = Literal["reference", "notify", "third_rank", "collective_ends", "none"]
 
 _NARROW = 5_000
 """ns: an interval of this width is a clock by itself."""
 
-_PAIRWISE = 64
-"""Ranks up to which every pair of a collective is a bound; beyond it the first and the last are."""
+_LEAST_VIEWS = 3
+"""Arrivals of third ranks below which they make no clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,143 +37,139 @@ class Clock:
     """How far the device clock of ``rank`` is ahead of the reference rank's, ns: ``offset`` at ``at``, and its drift.
 
     ``low`` and ``high`` are certain bounds (None where nothing bounds it), ``error`` is the ± of ``offset``: half the
-    interval, or the spread of the common ends. ``edges`` counts the bounds it rests on. ``method`` ``none``: nothing
-    ties it to the reference.
+    interval, or what the common events leave open. ``edges`` counts the bounds and events it rests on. ``method``
+    ``none``: nothing ties it to the lowest rank; its offset then is against ``reference``, the lowest rank of those
+    that it is tied to.
     """
 
     rank: int
     method: Method
-    offset: float = 0.0
-    low: float | None = None
-    high: float | None = None
+    offset: int = 0
+    low: int | None = None
+    high: int | None = None
     error: float = 0.0
     drift: float = 0.0
     at: int = 0
     edges: int = 0
+    reference: int = 0
 
     @property
     def is_tied(self) -> bool:
-        """Whether times of this rank can stand beside those of the reference."""
+        """Whether times of this rank can stand beside those of the lowest one."""
         return self.method != "none"
 
     def to_common(self, time: int) -> int:
         """``time`` of this rank's device on the clock of the reference."""
-        return time - round(self.offset + self.drift * (time - self.at))
+        return time - self.offset - round(self.drift * (time - self.at))
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """clock[target] − clock[source] ≤ most; indices into the ranks, (n,) each. ``exact`` marks those of notifies."""
-
-    source: I64
-    target: I64
-    most: I64
-    notify: npt.NDArray[np.bool_]
-
-
-def clocks(ranks: Sequence[RankProfile], met: Sequence[Meeting]) -> list[Clock]:
+def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
     """The clock of every rank, in their order; the first one is the reference."""
     if not ranks:
         return []
-    index = {profile.rank: number for number, profile in enumerate(ranks)}
-    ends, at = common_ends(met, index)
-    drift = drifts(ends, len(ranks))
-    bounds = _bounds(ranks, met, index, drift, at)
-    low, high = _intervals(len(ranks), bounds)
+    count, index = len(ranks), {profile.rank: number for number, profile in enumerate(ranks)}
+    notified = notify_bounds(ranks, index)
+    island = islands(count, met, notified)
+    references = np.array([np.flatnonzero(island == each)[0] for each in range(int(island.max()) + 1)])[island]
+    zero = _zeros(met, count)
+    ends = _common_ends(met, zero)
+    drift = drifts(ends, count, references)
+    bounds = Bounds.of(met, notified, message_bounds(met), zero, drift)
+    low, high = intervals(bounds, references)
     bounded = np.isfinite(low) & np.isfinite(high) & (low <= high)
-    middle = np.full(len(ranks), np.nan)
-    middle[bounded] = (low[bounded] + high[bounded]) / 2
-    agreed = agreement(straightened(ends, drift), middle)
-    notified = set(np.concatenate((bounds.source[bounds.notify], bounds.target[bounds.notify])).tolist())
-    edges = np.bincount(np.concatenate((bounds.source, bounds.target)), minlength=len(ranks))
-    found = [Clock(ranks[0].rank, "reference", low=0.0, high=0.0, at=at, edges=int(edges[0]))]
-    for number, profile in enumerate(ranks[1:], 1):
-        least, most = float(low[number]), float(high[number])
-        if not bounded[number] and not agreed.tied[number]:
-            found.append(Clock(profile.rank, "none", error=float("inf"), at=at))
+    by_ends = agreement(ends.straightened(drift), references)
+    by_third = agreement(_third_ranks(ranks, met, index, zero).straightened(drift), references)
+    exact = set(notified.source.tolist()) | set(notified.target.tolist())
+    edges = bounds.edges + by_ends.sights + by_third.sights
+    found = []
+    for number, profile in enumerate(ranks):
+        reference = int(references[number])
+        at, base = int(zero[number]), int(zero[number] - zero[reference])
+        told = ranks[reference].rank
+        if number == reference:
+            first: Method = "reference" if number == 0 else "none"
+            found.append(Clock(profile.rank, first, 0, 0, 0, 0.0, at=at, edges=int(edges[number]), reference=told))
             continue
-        narrow = bounded[number] and most - least <= _NARROW
-        by_ends = bool(agreed.tied[number] and not narrow)
-        point = float(agreed.offset[number] if by_ends else middle[number])
+        method, point, error = _point(
+            number, float(low[number]), float(high[number]), bool(bounded[number]), by_ends, by_third, number in exact
+        )
         found.append(
             Clock(
                 profile.rank,
-                "notify" if number in notified and not by_ends else "collective_ends",
-                float(np.clip(point, least, most)) if bounded[number] else point,
-                least if bounded[number] else None,
-                most if bounded[number] else None,
-                float(agreed.error[number]) if by_ends else (most - least) / 2,
+                method if reference == 0 else "none",
+                base + round(point),
+                base + round(float(low[number])) if bounded[number] else None,
+                base + round(float(high[number])) if bounded[number] else None,
+                error,
                 float(drift[number]),
                 at,
                 int(edges[number]),
+                told,
             )
         )
     return found
 
 
-def _bounds(
-    ranks: Sequence[RankProfile], met: Sequence[Meeting], index: dict[int, int], drift: F64, at: int
-) -> _Bounds:
-    """Every bound that notifies and barriers set, once the drift is taken out."""
-    rows: list[tuple[int, int, int, bool]] = []
-    rates: list[float] = drift.tolist()
-
-    def straight(time: int, number: int) -> int:
-        return time - round(rates[number] * (time - at)) if rates[number] else time
-
-    records: dict[tuple[int, int, str, int], list[int]] = defaultdict(list)
-    waits: dict[tuple[int, int, str, int], list[int]] = defaultdict(list)
-    for profile in ranks:
-        for each in profile.notifies:
-            if each.waits:
-                waits[each.peer, profile.rank, each.name, each.key].append(each.end)
-            else:
-                records[profile.rank, each.peer, each.name, each.key].append(each.start)
-    for key, begun in records.items():
-        ended = waits.get(key)
-        source, target = index.get(key[0]), index.get(key[1])
-        if ended is None or source is None or target is None or len(ended) != len(begun):
-            continue
-        for start, end in zip(sorted(begun), sorted(ended), strict=True):
-            rows.append((source, target, straight(end, target) - straight(start, source), True))
-    for meeting in met:
-        if not meeting.is_barrier:
-            continue
-        own = [
-            (index[rank], straight(call.start, index[rank]), straight(call.end, index[rank]))
-            for rank, call in meeting.calls.items()
-        ]
-        sources = own if len(own) <= _PAIRWISE else own[:1]
-        for source, start, end in sources:
-            for target, other_start, other_end in own:
-                if target != source:
-                    rows.append((source, target, other_end - start, False))
-                    rows.append((target, source, end - other_start, False))
-    if not rows:
-        nothing = np.zeros(0, np.int64)
-        return _Bounds(nothing, nothing, nothing, np.zeros(0, np.bool_))
-    table = np.array([row[:3] for row in rows], np.int64)
-    return _Bounds(table[:, 0], table[:, 1], table[:, 2], np.array([row[3] for row in rows], np.bool_))
+def _point(
+    number: int, low: float, high: float, bounded: bool, ends: Agreement, third: Agreement, exact: bool
+) -> tuple[Method, float, float]:
+    """How the clock of a rank is known, its point within the interval, and its ±, ns."""
+    if bounded and high - low <= _NARROW:
+        return "notify" if exact else "collective_ends", (low + high) / 2, (high - low) / 2
+    views = bool(third.tied[number]) and int(third.sights[number]) >= _LEAST_VIEWS
+    method: Method = "collective_ends"
+    if views and (not ends.tied[number] or third.error[number] < ends.error[number]):
+        method, point, error = "third_rank", float(third.offset[number]), float(third.error[number])
+    elif ends.tied[number]:
+        point, error = float(ends.offset[number]), float(ends.error[number])
+    elif bounded:
+        return "notify" if exact else "collective_ends", (low + high) / 2, (high - low) / 2
+    else:
+        return "none", 0.0, float("inf")
+    if bounded:
+        point = min(max(point, low), high)
+        error = min(error, max(high - point, point - low))
+    return method, point, error
 
 
-def _intervals(count: int, bounds: _Bounds) -> tuple[F64, F64]:
-    """The lowest and the highest clock of each rank against the first one's that all ``bounds`` allow, (ranks,) each.
+def _zeros(met: Meetings, count: int) -> I64:
+    """A time of every rank that others relate to: the end of its first collective, ns since 1970.
 
-    Where bounds contradict each other (a clock that is not constant) both are NaN.
+    Clocks that are hours or decades apart keep their nanoseconds when times count from there.
     """
-    high = _shortest(count, bounds.source, bounds.target, bounds.most)
-    low = -_shortest(count, bounds.target, bounds.source, bounds.most)
-    return low, high
+    zero = np.zeros(count, np.int64)
+    table = met.table
+    place = met.rank[::-1]
+    zero[place] = table.end[met.call[::-1]]
+    return zero
 
 
-def _shortest(count: int, source: I64, target: I64, most: I64) -> F64:
-    """Shortest paths from rank 0 over the bounds (Bellman–Ford), inf where there is none, NaN on a negative cycle."""
-    distance = np.full(count, np.inf)
-    distance[0] = 0.0
-    for _ in range(count + 1):
-        reached = distance.copy()
-        np.minimum.at(reached, target, distance[source] + most)
-        if (reached == distance).all():
-            return distance
-        distance = reached
-    return np.where(np.isfinite(distance), np.nan, distance)
+def _common_ends(met: Meetings, zero: I64) -> Events:
+    """The ends of all barriers, each on its own clock from ``zero`` on."""
+    kept = met.barrier[met.row]
+    rank = met.rank[kept]
+    groups: dict[str, int] = {}
+    group = np.array([groups.setdefault(name, len(groups)) for name, _, _ in met.table.kinds], np.int64)
+    call = met.call[kept]
+    time = (met.table.end[call] - zero[rank]).astype(np.float64)
+    return Events(met.row[kept], rank, time, group[met.table.kind[call]])
+
+
+def _third_ranks(ranks: Sequence[RankProfile], met: Meetings, index: dict[int, int], zero: I64) -> Events:
+    """When ranks came that several others waited for: one event per collective and rank that came."""
+    nothing = np.zeros(0, np.int64)
+    if not any(profile.seen for profile in ranks):
+        return Events(nothing, nothing, nothing.astype(np.float64), nothing)
+    views: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    at = {(int(place), met.table.name(call)): (row, call) for place, row, call in zip(
+        met.rank.tolist(), met.row.tolist(), met.call.tolist(), strict=True)}  # fmt: skip
+    for profile in ranks:
+        place = index[profile.rank]
+        for each in profile.seen:
+            meeting = at.get((place, each.name))
+            if meeting is not None and not each.at_most:
+                row, call = meeting
+                views[row, each.peer].append((place, int(met.table.start[call]) + each.after - int(zero[place])))
+    rows = [(number, *view) for number, seen in enumerate(views.values()) if len(seen) > 1 for view in seen]
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    return Events(table[:, 0], table[:, 1], table[:, 2].astype(np.float64), np.zeros(len(table), np.int64))

@@ -1,25 +1,25 @@
-"""Common ends of collectives: clocks under which the ranks leave each of them together.
+"""Events that several ranks saw at the same time: clocks under which they agree.
 
-Alternating medians: when a collective ended given the clocks, then what the clock of a rank is given the ends. A rank
-that meets the reference only through others comes to it step by step.
+Ranks leave a barrier together, and a third rank comes at one moment for all that wait for it. Alternating medians: when
+an event was given the clocks, then what the clock of a rank is given the events. A rank that meets the reference only
+through others comes to it step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.job.meetings import Meeting
+from npu_tui.job.medians import Grouped
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _TOGETHER = 200_000
-"""ns: ends that are further apart are no common end."""
+"""ns: sights of an event that are further apart are none of the same moment."""
 
 _ROUNDED = 500.0
 """ns to which communication.json rounds its times."""
@@ -27,128 +27,158 @@ _ROUNDED = 500.0
 _WINDOW = 10_000_000_000
 """ns over which a clock is taken as constant."""
 
-_ROUNDS = 50
+_SHORTEST = 500_000_000
+"""ns that the windows span at least; less tells no drift."""
+
+_LEAST_IN_WINDOW = 4
+_ROUNDS = 40
+_SETTLED = 10.0
+"""ns by which no clock moves any more when they are settled."""
+
+_CERTAINTY = 3.0
+"""The ± in medians of what is left between sights and the common ones: two deviations of normal noise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """Who left which barrier collective when: ``row`` is the collective, ``rank`` an index, ``time`` ns; (n,) each."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """Who saw which event when: ``row`` is the event, ``rank`` a place among the ranks, ``time`` ns; (n,) each.
+
+    Events of one ``group`` are seen by the same ranks in the same way, and so equally well.
+    """
 
     row: I64
     rank: I64
     time: F64
+    group: I64
 
-    def of(self, kept: Bools) -> Ends:
+    def of(self, kept: Bools) -> Events:
         """Those that are ``kept``."""
-        return Ends(self.row[kept], self.rank[kept], self.time[kept])
+        return Events(self.row[kept], self.rank[kept], self.time[kept], self.group[kept])
+
+    def straightened(self, drift: F64) -> Events:
+        """As clocks without ``drift`` (ranks,) would show them."""
+        return Events(self.row, self.rank, self.time - drift[self.rank] * self.time, self.group)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Agreement:
-    """Clocks of all ranks, ns (ranks,): ``offset`` with its ± ``error``, and which the ends tie to the first rank.
+    """Clocks of all ranks, ns (ranks,): ``offset`` with its ± ``error``, and which the events tie to the references.
 
-    The ± is twice the median of what is left between a rank's ends and the common ones.
+    ``sights`` counts what each rests on.
     """
 
     offset: F64
     error: F64
     tied: Bools
+    sights: I64
 
 
-def common_ends(met: Sequence[Meeting], index: dict[int, int]) -> tuple[Ends, int]:
-    """The ends of all barrier collectives, ns after the first of them; that first end in ns since 1970."""
-    found = [
-        (row, index[rank], call.end)
-        for row, each in enumerate(met)
-        if each.is_barrier
-        for rank, call in each.calls.items()
-    ]
-    first = min((end for _, _, end in found), default=0)
-    table = np.array([(row, rank, end - first) for row, rank, end in found], np.int64).reshape(-1, 3)
-    return Ends(table[:, 0], table[:, 1], table[:, 2].astype(np.float64)), first
+def agreement(events: Events, references: I64) -> Agreement:
+    """The clocks under which ``events`` agree best, (ranks,).
 
-
-def drifts(ends: Ends, count: int) -> F64:
-    """How fast each clock runs against the first one's, as a share, (ranks,); 0 where the ends span no two windows."""
-    window = (ends.time // _WINDOW).astype(np.int64)
-    parts = np.unique(window)
-    if len(parts) < 2:
-        return np.zeros(count)
-    offsets = np.full((len(parts), count), np.nan)
-    for number, part in enumerate(parts.tolist()):
-        found = agreement(ends.of(window == part), np.full(count, np.nan))
-        offsets[number, found.tied] = found.offset[found.tied]
-    middle = np.array([np.median(ends.time[window == part]) for part in parts])
-    slopes = np.diff(offsets, axis=0) / np.diff(middle)[:, None]
-    slopes[:, np.isnan(slopes).all(axis=0)] = 0.0
-    return np.asarray(np.nanmedian(slopes, axis=0), np.float64)
-
-
-def straightened(ends: Ends, drift: F64) -> Ends:
-    """``ends`` as clocks without drift would show them."""
-    return Ends(ends.row, ends.rank, ends.time - drift[ends.rank] * ends.time)
-
-
-def agreement(ends: Ends, middle: F64) -> Agreement:
-    """The clocks under which ``ends`` agree best, from ``middle`` (NaN where nothing else is known); (ranks,)."""
-    offset, tied = _linked(ends, middle)
-    ends = ends.of(tied[ends.rank])
-    for _ in range(2):  # the second time without ends that are not common under the first clocks
-        offset = _settled(ends, offset)
-        left = ends.time - offset[ends.rank]
-        rows = int(ends.row.max(initial=-1)) + 1
-        highest, lowest = np.full(rows, -np.inf), np.full(rows, np.inf)
-        np.maximum.at(highest, ends.row, left)
-        np.minimum.at(lowest, ends.row, left)
-        together = (highest - lowest)[ends.row] <= _TOGETHER
-        if not together.any():
+    ``references`` (ranks,) names for every rank the one whose clock is 0; a rank is tied if events lead to that. The ±
+    adds up over the groups that lead there.
+    """
+    count = len(references)
+    offset, tied = _linked(events, references)
+    events = events.of(tied[events.rank])
+    for _ in range(2):  # the second time without what was not seen at one time under the first clocks
+        by_row, by_rank = _groups(events, count)
+        offset = _settled(events, offset, references, by_row, by_rank)
+        left = events.time - offset[events.rank]
+        highest, lowest = np.full(by_row.count, -np.inf), np.full(by_row.count, np.inf)
+        np.maximum.at(highest, events.row, left)
+        np.minimum.at(lowest, events.row, left)
+        together = (highest - lowest)[events.row] <= _TOGETHER
+        if together.all() or not together.any():
             break
-        ends = ends.of(together)
-    left = ends.time - offset[ends.rank]
-    apart = np.abs(left - _medians(ends.row, left)[ends.row])
-    error = _medians(ends.rank, apart, len(middle))
-    return Agreement(offset, np.where(np.isnan(error), np.inf, np.maximum(2 * error, _ROUNDED)), tied)
+        events = events.of(together)
+    left = events.time - offset[events.rank]
+    rows = Grouped(events.row, int(events.row.max(initial=-1)) + 1)
+    apart = np.abs(left - rows.medians(left)[events.row])
+    return Agreement(offset, _errors(events, apart, references), tied, np.bincount(events.rank, minlength=count))
 
 
-def _linked(ends: Ends, middle: F64) -> tuple[F64, Bools]:
-    """A first clock for every rank that common ends lead to from the first one, and which those are."""
-    offset = np.where(np.isfinite(middle), middle, 0.0)
-    tied = np.zeros(len(middle), np.bool_)
-    tied[:1] = True
-    rows = int(ends.row.max(initial=-1)) + 1
+def _errors(events: Events, apart: F64, references: I64) -> F64:
+    """The ± of every clock, (ranks,): of the groups between it and its reference the sum, by the surest way."""
+    groups = int(events.group.max(initial=-1)) + 1
+    of_group = _CERTAINTY * Grouped(events.group, groups).medians(apart)
+    of_group = np.maximum(np.nan_to_num(of_group, nan=np.inf), _ROUNDED)
+    error = np.where(references == np.arange(len(references)), 0.0, np.inf)
+    both = np.unique(events.group * len(references) + events.rank)
+    group, rank = both // len(references), both % len(references)
     while True:
-        known = tied[ends.rank]
-        common = _medians(ends.row[known], ends.time[known] - offset[ends.rank[known]], rows)
-        reached = ~known & ~np.isnan(common[ends.row])
+        best = np.full(groups, np.inf)
+        np.minimum.at(best, group, error[rank])
+        reached = error.copy()
+        np.minimum.at(reached, rank, (best + of_group)[group])
+        if np.array_equal(reached, error):
+            return error
+        error = reached
+
+
+def drifts(events: Events, count: int, references: I64) -> F64:
+    """How fast each clock runs against its reference's, as a share, (ranks,): from window to window.
+
+    0 where the events span too little, and where what is found lies within what the windows tell.
+    """
+    if not len(events.row):
+        return np.zeros(count)
+    begun, span = float(events.time.min()), float(np.ptp(events.time))
+    if span < _SHORTEST:
+        return np.zeros(count)
+    parts = max(int(span // _WINDOW), 4)
+    window = np.minimum(((events.time - begun) / span * parts).astype(np.int64), parts - 1)
+    offsets, errors = np.full((parts, count), np.nan), np.full((parts, count), np.nan)
+    middle = np.full(parts, np.nan)
+    for part in range(parts):
+        own = events.of(window == part)
+        if len(own.row) < 2:
+            continue
+        found = agreement(own, references)
+        told = found.tied & (found.sights >= _LEAST_IN_WINDOW)
+        offsets[part, told], errors[part, told] = found.offset[told], found.error[told]
+        middle[part] = np.median(own.time)
+    slopes = np.zeros(count)
+    first, second = np.triu_indices(parts, 1)
+    pairs = (offsets[second] - offsets[first]) / (middle[second] - middle[first])[:, None]
+    some = ~np.isnan(pairs).all(axis=0)
+    slopes[some] = np.nanmedian(pairs[:, some], axis=0)
+    error = np.full(count, np.inf)
+    error[some] = np.nanmedian(errors[:, some], axis=0)
+    return np.where(np.abs(slopes) * span > 2 * error, slopes, 0.0)
+
+
+def _groups(events: Events, count: int) -> tuple[Grouped, Grouped]:
+    return Grouped(events.row, int(events.row.max(initial=-1)) + 1), Grouped(events.rank, count)
+
+
+def _linked(events: Events, references: I64) -> tuple[F64, Bools]:
+    """A first clock for every rank that common events lead to from its reference, and which those are."""
+    offset = np.zeros(len(references))
+    tied = references == np.arange(len(references))
+    rows = int(events.row.max(initial=-1)) + 1
+    while True:
+        known = tied[events.rank]
+        common = Grouped(events.row[known], rows).medians((events.time - offset[events.rank])[known])
+        reached = ~known & ~np.isnan(common[events.row])
         if not reached.any():
             return offset, tied
-        found = _medians(ends.rank[reached], ends.time[reached] - common[ends.row[reached]], len(middle))
+        own = Grouped(events.rank[reached], len(references))
+        found = own.medians(events.time[reached] - common[events.row[reached]])
         new = ~np.isnan(found)
-        offset[new] = np.where(np.isfinite(middle[new]), middle[new], found[new])
+        offset[new] = found[new]
         tied |= new
 
 
-def _settled(ends: Ends, offset: F64) -> F64:
-    for _ in range(_ROUNDS if len(ends.row) else 0):
-        common = _medians(ends.row, ends.time - offset[ends.rank])
-        found = _medians(ends.rank, ends.time - common[ends.row], len(offset))
+def _settled(events: Events, offset: F64, references: I64, by_row: Grouped, by_rank: Grouped) -> F64:
+    for _ in range(_ROUNDS if len(events.row) else 0):
+        common = by_row.medians(events.time - offset[events.rank])
+        found = by_rank.medians(events.time - common[events.row])
         following = np.where(np.isnan(found), offset, found)
-        following -= following[0]
-        if np.allclose(following, offset, rtol=0.0, atol=0.5):
-            return following
+        following -= following[references]
+        moved = float(np.abs(following - offset).max(initial=0.0))
         offset = following
+        if moved < _SETTLED:
+            break
     return offset
-
-
-def _medians(group: I64, value: F64, count: int = 0) -> F64:
-    """The median of the values of every group 0..count-1, NaN for those without any; (groups,)."""
-    count = max(count, int(group.max(initial=-1)) + 1)
-    order = np.lexsort((value, group))
-    size = np.bincount(group, minlength=count)
-    first = np.cumsum(size) - size
-    found = np.full(count, np.nan)
-    some = size > 0
-    low, high = first[some] + (size[some] - 1) // 2, first[some] + size[some] // 2
-    ordered = value[order]
-    found[some] = (ordered[low] + ordered[high]) / 2
-    return found

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+import numpy as np
+
 from npu_tui.job.job import Job
+from npu_tui.job.meetings import Unpaired
 from npu_tui.trace.message import Message, message
 
 Severity = Literal["high", "medium", "low", "info"]
-Shape = Literal["always", "stage", "host", "wandering", "once"]
 
 _HIGH, _MEDIUM, _LOW = 0.10, 0.03, 0.01
 """Shares of the job's time that a cause must cost to be told with that severity."""
-
-_ALWAYS = 0.8
-"""Share of the steps in which a rank must be the slowest by its own work to be so always."""
-
-_ENOUGH_STEPS = 4
-_STAGE = 1.15
-"""A stage that computes this many times as long as the fastest one holds up the pipeline."""
 
 _DRIFT = 1e-5
 
@@ -50,34 +45,9 @@ class JobFinding:
 
 def job_findings(job: Job) -> list[JobFinding]:
     """Everything, the dearest first; what only limits the report comes last."""
-    found = [*_stages(job), *_slow_ranks(job), *_wandering(job), *_links(job)]
+    found = [*_stages(job), *_slow_ranks(job), *_slow_hosts(job), *_wandering(job), *_links(job)]
     found.sort(key=lambda finding: -(finding.gain or 0))
     return [*found, *_missing(job), *_clocks(job), *_sizes(job)]
-
-
-def shapes(job: Job) -> dict[int, Shape]:
-    """How each rank with own excess is slow: always, with its host, in changing turns, or once."""
-    slowest = _slowest_by_step(job)
-    found: dict[int, Shape] = {}
-    if len(slowest) < _ENOUGH_STEPS:
-        return dict.fromkeys(slowest.values(), "once") if len(slowest) == 1 else {}
-    counts = Counter(slowest.values())
-    for rank, count in counts.items():
-        found[rank] = "always" if count >= _ALWAYS * len(slowest) else "wandering" if len(counts) > 2 else "once"
-    for host in job.hosts:
-        share = sum(counts[rank] for rank in host.ranks) / len(slowest)
-        if len(job.hosts) > 1 and len(host.ranks) > 1 and share >= _ALWAYS and "always" not in found.values():
-            found |= {rank: "host" for rank in host.ranks if rank in counts}
-    return found
-
-
-def _slowest_by_step(job: Job) -> dict[str, int]:
-    """The rank with the most own excess in every step in which that is worth telling."""
-    rows: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for (rank, step), (own, _) in job.by_step.items():
-        rows[step].append((own, rank))
-    least = _LOW * job.length / max(len(rows), 1)
-    return {step: rank for step, (own, rank) in ((step, max(row)) for step, row in rows.items()) if own >= least}
 
 
 def _severity(share: float) -> Severity:
@@ -85,83 +55,108 @@ def _severity(share: float) -> Severity:
 
 
 def _slow_ranks(job: Job) -> list[JobFinding]:
-    found, shape = [], shapes(job)
+    """Each rank that alone makes the job longer, and those together of which each hides the others."""
+    found, shape = [], job.shapes
     there = {profile.rank for profile in job.ranks}
+    cells = job.slow_cells.sum(axis=1).tolist()
+    slow_steps = {profile.rank: count for profile, count in zip(job.ranks, cells, strict=True)}
     for own in job.sums:
         gain = own.gain or 0
-        if not job.length or gain < _LOW * job.length or shape.get(own.rank) == "wandering":
+        kind = shape.get(own.rank, "once") if own.rank in there else "outside"
+        if not job.length or gain < _LOW * job.length or kind in ("wandering", "host"):
             continue
         args: dict[str, object] = {"rank": own.rank, "gain": gain, "own": own.own, "cost": own.cost}
         args |= {"last": own.came_last, "count": own.collectives}
-        kind = shape.get(own.rank, "once") if own.rank in there else "outside"
-        steps = sum(rank == own.rank for rank in _slowest_by_step(job).values())
         title = message("job.late.title" if kind == "outside" else "job.slow.title", share=gain / job.length, **args)
-        detail = message(f"job.slow.{kind}", steps=steps, all=len(job.steps), **args)
+        detail = message(f"job.slow.{kind}", steps=slow_steps.get(own.rank, 0), all=len(job.steps), **args)
         evidence = _evidence(job, own.rank)
         found.append(JobFinding("RANK.SLOW", _severity(gain / job.length), title, detail, (own.rank,), gain, evidence))
+    always = [own for own in job.sums if shape.get(own.rank) == "always" and own.own >= _LOW * job.length]
+    if len(always) > 1:
+        together = _gain(job, [own.rank for own in always])
+        alone = max(own.gain or 0 for own in always)
+        if together - alone >= _LOW * job.length:
+            ranks = tuple(own.rank for own in always)
+            args = {"count": len(ranks), "ranks": list(ranks[:8]), "gain": together, "share": together / job.length}
+            title, detail = message("job.several.title", **args), message("job.several.detail", **args)
+            evidence = tuple(each for rank in ranks[:5] for each in _evidence(job, rank)[:1])
+            severity = _severity(together / job.length)
+            found.append(JobFinding("RANK.SLOW", severity, title, detail, ranks, together, evidence))
     return found
+
+
+def _gain(job: Job, ranks: list[int]) -> int:
+    """What the job would save with all of ``ranks`` as fast as their peers, ns."""
+    place = {rank: number for number, rank in enumerate(job.blamed.ranks)}
+    return job.prices.gains([np.isin(job.blamed.rank, [place[rank] for rank in ranks if rank in place])])[0]
 
 
 def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
     """The work before the collectives that the rank made late the most by its own, at most five."""
-    rows = [
-        (arrival.own, each.meeting.calls[rank].start, arrival.gap)
-        for each in job.blamed
-        for arrival in each.arrivals
-        if arrival.rank == rank and arrival.own and arrival.own > 0 and arrival.gap is not None
-    ]
-    return tuple(Evidence(rank, start - gap, start) for _, start, gap in sorted(rows, reverse=True)[:5])
+    blame = job.blamed
+    own = np.flatnonzero(np.array(blame.ranks)[blame.rank] == rank) if len(blame) else np.zeros(0, np.int64)
+    own = own[(blame.own[own] > 0) & blame.has_gap[own] & (blame.call[own] >= 0)]
+    own = own[np.argsort(-blame.own[own], kind="stable")][:5]
+    start = job.calls.start[blame.call[own]]
+    return tuple(
+        Evidence(rank, begun - gap, begun) for begun, gap in zip(start.tolist(), blame.gap[own].tolist(), strict=True)
+    )
+
+
+def _slow_hosts(job: Job) -> list[JobFinding]:
+    """Hosts whose ranks are slow together."""
+    found, shape = [], job.shapes
+    for host in job.hosts:
+        ranks = [rank for rank in host.ranks if shape.get(rank) == "host"]
+        gain = _gain(job, ranks) if ranks else 0
+        if not ranks or not job.length or gain < _LOW * job.length:
+            continue
+        args: dict[str, object] = {"host": host.id, "count": len(ranks), "of": len(host.ranks), "gain": gain}
+        title = message("job.host.title", share=gain / job.length, **args)
+        evidence = tuple(each for rank in ranks[:5] for each in _evidence(job, rank)[:1])
+        severity = _severity(gain / job.length)
+        detail = message("job.host.detail", **args)
+        found.append(JobFinding("RANK.HOST", severity, title, detail, tuple(ranks), gain, evidence))
+    return found
 
 
 def _stages(job: Job) -> list[JobFinding]:
     """Stages of the pipeline that compute longer than the others."""
-    layout = job.layout
-    if layout is None or layout.pipeline < 2:
+    slow = job.slow_stage
+    if slow is None:
         return []
-    computing: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for profile in job.ranks:
-        if profile.steps:
-            computing[layout.stage(profile.rank)].append((sum(step.computing for step in profile.steps), profile.rank))
-    if len(computing) < 2:
-        return []
-    middle = {stage: median(time for time, _ in rows) for stage, rows in computing.items()}
-    slow, fast = max(middle, key=middle.__getitem__), min(middle, key=middle.__getitem__)
-    apart = middle[slow] - middle[fast]
-    within = max(max(time for time, _ in rows) - min(time for time, _ in rows) for rows in computing.values())
-    if middle[fast] <= 0 or middle[slow] < _STAGE * middle[fast] or within > apart / 2:
-        return []
-    ranks = tuple(sorted(rank for _, rank in computing[slow]))
-    even = middle[slow] - sum(middle.values()) / len(middle)
-    args = {
-        "stage": slow,
-        "ranks": list(ranks),
-        "time": round(middle[slow]),
-        "other": fast,
-        "less": round(middle[fast]),
+    args: dict[str, object] = {
+        "stage": slow.stage,
+        "ranks": list(slow.ranks[:8]),
+        "count": len(slow.ranks),
+        "time": round(slow.time),
+        "other": slow.fastest,
+        "less": round(slow.less),
     }
-    share = even / job.length if job.length else 0.0
-    return [
-        JobFinding(
-            "RANK.STAGE",
-            _severity(share),
-            message("job.stage.title", **args),
-            message("job.stage.detail", even=round(even), **args),
-            ranks,
-            round(even),
-        )
-    ]
+    share, even = slow.even / job.length if job.length else 0.0, round(slow.even)
+    title, detail = message("job.stage.title", **args), message("job.stage.detail", even=even, **args)
+    return [JobFinding("RANK.STAGE", _severity(share), title, detail, slow.ranks, even)]
 
 
 def _wandering(job: Job) -> list[JobFinding]:
-    slowest = _slowest_by_step(job)
-    ranks = [rank for rank, shape in shapes(job).items() if shape == "wandering"]
-    if not ranks or not job.length:
+    """Ranks that are slow in turns, with what the job would save if none of them were."""
+    places = [number for number, each in enumerate(job.ranks) if job.shapes.get(each.rank) == "wandering"]
+    if not places or not job.length:
         return []
-    cost = sum(max(own for (rank, at), (own, _) in job.by_step.items() if at == step) for step in slowest)
-    share = cost / job.length
-    args = {"steps": len(slowest), "ranks": len(ranks), "cost": cost, "share": share}
+    cells, blame = job.slow_cells, job.blamed
+    column = {step: number for number, step in enumerate(job.table_by_step.steps)}
+    step = np.array([column.get(name, 0) for name in blame.step_names], np.int64)[blame.steps[blame.row]]
+    inside = ~blame.outside
+    case = np.zeros(len(inside), np.bool_)
+    case[inside] = cells[blame.rank[inside], step[inside]]
+    gain = job.prices.gains([case])[0]
+    share = gain / job.length
+    if share < _LOW:
+        return []
+    ranks = tuple(job.ranks[place].rank for place in places)
+    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": gain, "share": share}
     title, detail = message("job.wander.title", **args), message("job.wander.detail", **args)
-    return [JobFinding("RANK.WANDER", _severity(share), title, detail, tuple(sorted(ranks)), cost)]
+    return [JobFinding("RANK.WANDER", _severity(share), title, detail, ranks, gain)]
 
 
 def _links(job: Job) -> list[JobFinding]:
@@ -220,10 +215,19 @@ def _clocks(job: Job) -> list[JobFinding]:
 
 
 def _sizes(job: Job) -> list[JobFinding]:
+    """Collectives that the ranks of a group made not equally often, by group and type."""
+    same: dict[tuple[str, str], list[Unpaired]] = defaultdict(list)
+    for each in job.unpaired:
+        same[each.group, each.type].append(each)
     found = []
-    for each in job.unpaired[:5]:
-        least, most = min(each.counts.values()), max(each.counts.values())
-        args = {"type": each.type, "group": each.group, "step": each.step, "least": least, "most": most}
-        title, detail = message("job.sizes.title", **args), message("job.sizes.detail", **args)
-        found.append(JobFinding("GROUP.SIZES", "low", title, detail, tuple(sorted(each.counts)), None))
+    for (group, kind), rows in list(same.items())[:5]:
+        counts: dict[int, int] = defaultdict(int)
+        for each in rows:
+            for rank, count in each.counts.items():
+                counts[rank] += count
+        args: dict[str, object] = {"type": kind, "group": group, "steps": len(rows), "step": rows[0].step}
+        args |= {"least": min(counts.values()), "most": max(counts.values()), "paired": sum(r.paired for r in rows)}
+        code = "job.sizes.paired" if args["paired"] else "job.sizes.detail"
+        title = message("job.sizes.title", **args)
+        found.append(JobFinding("GROUP.SIZES", "low", title, message(code, **args), tuple(sorted(counts)), None))
     return found

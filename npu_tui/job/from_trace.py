@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npu_tui.analysis.work.collectives.communication import NO_RANK, plane_tasks
-from npu_tui.job.model import Call, Notify, Seen
+from npu_tui.ingest.load import load
+from npu_tui.ingest.source.find import Source
+from npu_tui.job.model import Call, Calls, Notify, RankProfile, Seen
 from npu_tui.job.reading import call_name
 from npu_tui.profile.profile import Profile
 
@@ -14,6 +18,16 @@ _NO_NOTIFY = (1 << 64) - 1
 
 _ALREADY_THERE = 20
 """ns: a wait that is no longer only says that the peer had come before (reference: ranks, section 3)."""
+
+
+def with_trace(profile: RankProfile, source: Source) -> RankProfile:
+    """``profile`` with what the trace of ``source`` adds to the files beside it. Raises ``InputError``."""
+    measured = Profile(load(source), source)
+    calls = calls_of(measured)
+    if not calls:
+        return profile
+    notifies = notifies_of(measured, profile.rank)
+    return replace(profile, calls=Calls.of(calls), notifies=tuple(notifies), seen=tuple(seen_of(calls, notifies)))
 
 
 def calls_of(profile: Profile) -> list[Call]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from npu_tui.job.blame import Blamed, RankSum, blame, own_by_step, rank_sums
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.job.blame import Blame, blame, excess
 from npu_tui.job.clock import Clock, clocks
-from npu_tui.job.links import Link, judged_links
-from npu_tui.job.meetings import Meeting, Unpaired, meetings
+from npu_tui.job.links import Link, judged_links, placed_links
+from npu_tui.job.meetings import Meetings, Unpaired, meetings
 from npu_tui.job.model import Layout, RankProfile
+from npu_tui.job.shapes import Shape, SlowStage, shapes_of, slow_cells, slow_stage
+from npu_tui.job.sums import ByStep, Prices, RankSum, by_step, rank_sums
+from npu_tui.job.table import CallTable, call_table
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 
@@ -55,20 +61,59 @@ class Job:
         told = {profile.layout for profile in self.ranks if profile.layout is not None}
         return next(iter(told)) if len(told) == 1 else None
 
+    @once
+    def _positions(self) -> dict[int, dict[str, int]]:
+        """Of every rank its place in the groups of each kind that its metadata name."""
+        found: dict[int, dict[str, int]] = {}
+        for profile in self.ranks:
+            own = found.setdefault(profile.rank, {})
+            for name, ranks in profile.groups.items():
+                if name in _KINDS and profile.rank in ranks:
+                    own[name] = ranks.index(profile.rank)
+        return found
+
+    def stage(self, rank: int) -> int | None:
+        """The pipeline stage of ``rank``: its place in its pipeline group, else by the sizes of the groups."""
+        place = self._positions.get(rank, {}).get("pp")
+        if place is not None:
+            return place
+        return None if self.layout is None else self.layout.stage(rank)
+
     def peers_key(self, rank: int) -> object:
-        """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells."""
-        return None if self.layout is None else self.layout.peers_key(rank)
+        """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells.
+
+        The stage and the place in the tensor group; where that leaves a rank alone, the stage only.
+        """
+        return self._peers.get(rank)
+
+    @once
+    def _peers(self) -> dict[int, object]:
+        stage = {profile.rank: self.stage(profile.rank) for profile in self.ranks}
+        exact: dict[int, object] = {}
+        for rank, own in stage.items():
+            place = self._positions.get(rank, {}).get("tp")
+            if place is None and self.layout is not None:
+                place = rank % max(self.layout.tensor, 1)
+            exact[rank] = own, place
+        alone = [rank for rank, count in Counter(exact.values()).items() if count == 1]
+        return {rank: stage[rank] if alone else key for rank, key in exact.items()}
 
     @once
     def hosts(self) -> list[Host]:
         """The hosts by their lowest rank."""
         found: list[tuple[RankProfile, list[int]]] = []
+        near: dict[object, list[int]] = defaultdict(list)  # the hosts that a profile with this boot may be of
         for profile in self.ranks:
-            own = next((ranks for first, ranks in found if _together(first, profile)), None)
+            keys: list[object] = [profile.host_name]
+            if profile.boot is not None:
+                keys = [profile.boot // _SAME_BOOT + side for side in (-1, 0, 1)]
+            candidates = sorted({number for key in keys for number in near[key]})
+            own = next((number for number in candidates if _together(found[number][0], profile)), None)
             if own is None:
+                near[profile.host_name if profile.boot is None else profile.boot // _SAME_BOOT].append(len(found))
                 found.append((profile, [profile.rank]))
             else:
-                own.append(profile.rank)
+                found[own][1].append(profile.rank)
         return [
             Host(first.host_name or f"host{number}", tuple(ranks), first.boot)
             for number, (first, ranks) in enumerate(found)
@@ -80,36 +125,56 @@ class Job:
         return {rank: host for host in self.hosts for rank in host.ranks}
 
     @once
-    def _met(self) -> tuple[list[Meeting], list[Unpaired]]:
-        return meetings(self.ranks)
+    def calls(self) -> CallTable:
+        """The calls of all ranks."""
+        return call_table(self.ranks)
+
+    @once
+    def _met(self) -> tuple[Meetings, list[Unpaired]]:
+        return meetings(self.calls)
 
     @property
-    def meetings(self) -> list[Meeting]:
+    def meetings(self) -> Meetings:
         """The collectives that several ranks recorded."""
         return self._met[0]
 
     @property
     def unpaired(self) -> list[Unpaired]:
-        """Calls that cannot be put together."""
+        """Calls that the ranks did not make equally often."""
         return self._met[1]
 
     @once
     def groups(self) -> list[Group]:
         """The groups in which several ranks met, named by the metadata where that knows their ranks."""
-        members: dict[str, set[int]] = defaultdict(set)
-        for meeting in self.meetings:
-            members[meeting.group] |= set(meeting.calls)
-        named: dict[frozenset[int], list[str]] = defaultdict(list)
-        there = {profile.rank for profile in self.ranks}
-        for profile in self.ranks:
-            for name, ranks in profile.groups.items():
-                named[frozenset(ranks) & there].append(name)
+        met, table = self.meetings, self.calls
+        names: dict[str, int] = {}
+        code = np.array([names.setdefault(group, len(names)) for group, _, _ in table.kinds], np.int64)
+        both = np.unique(code[met.kind[met.row]] * len(self.ranks) + met.rank) if len(met) else met.row
+        members: dict[str, list[int]] = {name: [] for name in names}
+        told = list(names)
+        for each in both.tolist():
+            members[told[each // len(self.ranks)]].append(table.ranks[each % len(self.ranks)])
         found = []
         for group, own in members.items():
-            names = named.get(frozenset(own), [])
-            kind = next((kind for kind in _KINDS for name in names if kind in name.lower().split("_")), None)
-            found.append(Group(group, kind, tuple(sorted(own))))
+            if own:
+                called = self._named.get(frozenset(own), set())
+                kind = next((kind for kind in _KINDS if any(kind in name.lower().split("_") for name in called)), None)
+                found.append(Group(group, kind, tuple(own)))
         return sorted(found, key=lambda group: (group.ranks, group.name))
+
+    @once
+    def _named(self) -> dict[frozenset[int], set[str]]:
+        """What the metadata call the groups, by those of their ranks that have files."""
+        there = frozenset(profile.rank for profile in self.ranks)
+        sets: dict[int, frozenset[int]] = {}  # by identity: readers share equal groups, which may be long
+        named: dict[frozenset[int], set[str]] = defaultdict(set)
+        for profile in self.ranks:
+            for name, ranks in profile.groups.items():
+                own = sets.get(id(ranks))
+                if own is None:
+                    own = sets[id(ranks)] = there.intersection(ranks)
+                named[own].add(name)
+        return named
 
     @once
     def clocks(self) -> list[Clock]:
@@ -117,25 +182,58 @@ class Job:
         return clocks(self.ranks, self.meetings)
 
     @once
-    def blamed(self) -> list[Blamed]:
+    def blamed(self) -> Blame:
         """Every collective on the common clock."""
-        return blame(self.ranks, self.meetings, self.clocks, self.layout)
+        return blame(self.ranks, self.meetings, self.clocks, excess(self.calls, self._peers.__getitem__))
+
+    @once
+    def prices(self) -> Prices:
+        """What the job would save if some ranks worked less."""
+        references: dict[int, int] = {}
+        island = [references.setdefault(clock.reference, len(references)) for clock in self.clocks]
+        return Prices(self.blamed, np.array(island, np.int64))
 
     @once
     def sums(self) -> list[RankSum]:
-        """What every rank did over all collectives, by rank."""
-        return rank_sums(self.blamed, [profile.rank for profile in self.ranks])
+        """What every rank did over all collectives: by rank those with files, then those without."""
+        return rank_sums(self.blamed, self.prices)
+
+    @once
+    def table_by_step(self) -> ByStep:
+        """Own excess and greatest lateness of every rank in every step."""
+        return by_step(self.blamed, len(self.ranks), self.steps)
 
     @once
     def by_step(self) -> dict[tuple[int, str], tuple[int, int]]:
         """Own excess and greatest lateness by (rank, step), ns."""
-        return own_by_step(self.blamed)
+        table = self.table_by_step
+        places, steps = np.nonzero(table.there)
+        cells = zip(places.tolist(), steps.tolist(), table.own[places, steps].tolist(),
+                    table.late[places, steps].tolist(), strict=True)  # fmt: skip
+        return {(self.ranks[place].rank, table.steps[step]): (own, late) for place, step, own, late in cells}
+
+    @once
+    def slow_cells(self) -> npt.NDArray[np.bool_]:
+        """In which steps each rank is slow by its own work, (ranks with files, steps)."""
+        return slow_cells(self.table_by_step, self.length)
+
+    @once
+    def slow_stage(self) -> SlowStage | None:
+        """The stage of the pipeline that holds up the others."""
+        return slow_stage(self.ranks, self.stage, len(self.steps))
+
+    @once
+    def shapes(self) -> dict[int, Shape]:
+        """How each slow rank is slow: always, with its stage or host, in turns, or now and then."""
+        steps = int(self.table_by_step.there.any(axis=0).sum())
+        hosts = [host.ranks for host in self.hosts]
+        return shapes_of(self.slow_cells, steps, [profile.rank for profile in self.ranks], hosts, self.slow_stage)
 
     @once
     def steps(self) -> list[str]:
         """The steps that any rank recorded, in the order of their numbers."""
         found = {each.step for profile in self.ranks for each in profile.steps}
-        found |= {meeting.step for meeting in self.meetings}
+        found |= {self.calls.kinds[kind][2] for kind in np.unique(self.meetings.kind).tolist()}
         return sorted(found, key=lambda step: (not step.isdecimal(), int(step) if step.isdecimal() else 0, step))
 
     @once
@@ -144,19 +242,19 @@ class Job:
         told = [sum(step.total for step in profile.steps) for profile in self.ranks if profile.steps]
         if told:
             return max(told)
-        ends = [arrival for each in self.blamed for arrival in each.arrivals]
-        return max((a.end for a in ends), default=0) - min((a.start for a in ends), default=0)
+        return self.prices.length
 
     @once
     def links(self) -> list[Link]:
         """Every link between two ranks, judged."""
-        return judged_links(use for profile in self.ranks for use in profile.links)
+        return judged_links(placed_links(self.ranks))
 
     @once
     def missing(self) -> list[int]:
         """Ranks of the job that no profile on disk belongs to."""
         there = {profile.rank for profile in self.ranks}
-        known = {rank for profile in self.ranks for ranks in profile.groups.values() for rank in ranks}
+        groups = {id(ranks): ranks for profile in self.ranks for ranks in profile.groups.values()}
+        known = set().union(*groups.values())
         known |= {seen.peer for profile in self.ranks for seen in profile.seen}
         if self.layout is not None:
             known |= set(range(self.layout.world))

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.job.model import LinkUse
+from npu_tui.job.medians import Grouped
+from npu_tui.job.model import LinkUse, RankProfile
 
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 
 Verdict = Literal["slow", "slow_sender", "slow_receiver", "as_others"]
 
@@ -31,6 +33,8 @@ _LARGE_MB = 1.0
 """Smaller transfers are bound by latency, which says nothing of a link."""
 _LEAST = 4
 """Links of one kind below which none can stand out."""
+_LEAST_USES = 2
+"""Operations of one kind in which a link must be slow, where the links were used so often."""
 _SCALE = 1.4826
 """From the median of absolute deviations to a standard deviation of normal values."""
 
@@ -50,55 +54,97 @@ class Link:
     verdict: Verdict
 
 
+def placed_links(ranks: Sequence[RankProfile]) -> list[LinkUse]:
+    """The links of all ranks between ranks of the job; those of groups whose ranks are not known are left out.
+
+    communication_matrix.json names places in a group. Its ranks are those that the metadata list, or all that recorded
+    calls in it, if the place of every rank on disk fits.
+    """
+    members: dict[str, dict[int, RankProfile]] = defaultdict(dict)
+    for profile in ranks:
+        for group in {use.group for use in profile.links}:
+            members[group][profile.rank] = profile
+    found = []
+    for group, own in members.items():
+        uses = [use for profile in own.values() for use in profile.links if use.group == group]
+        if not group:
+            found += uses
+            continue
+        places = {profile.rank: {use.source for use in profile.links if use.group == group} for profile in own.values()}
+        order = _members(own, places)
+        if order is not None:
+            found += [replace(use, source=order[use.source], target=order[use.target], group="") for use in uses
+                      if max(use.source, use.target) < len(order)]  # fmt: skip
+    return found
+
+
+def _members(own: dict[int, RankProfile], places: dict[int, set[int]]) -> tuple[int, ...] | None:
+    """The ranks of a group in their order, None where nothing tells them."""
+    listed = {id(ranks): ranks for profile in own.values() for ranks in profile.groups.values()}
+    candidates = sorted(listed.values(), key=len)
+    for order in (*candidates, tuple(sorted(own))):
+        place = {rank: number for number, rank in enumerate(order)}
+        if all(rank in place and (found == {place[rank]} or len(found) > 1) for rank, found in places.items()):
+            return order
+    return None
+
+
 def judged_links(uses: Iterable[LinkUse]) -> list[Link]:
     """Every link by source and target, each in the kind it was used in."""
-    kinds: dict[tuple[str, str, int], dict[tuple[int, int], list[LinkUse]]] = defaultdict(lambda: defaultdict(list))
-    for use in (use for use in uses if use.size_mb >= _LARGE_MB):
-        kinds[use.transport, use.type, round(math.log2(use.size_mb))][use.source, use.target].append(use)
-    found = [link for pairs in kinds.values() for link in _of_kind(pairs)]
+    kinds: dict[tuple[str, str, int], list[LinkUse]] = defaultdict(list)
+    for use in uses:
+        if use.size_mb >= _LARGE_MB:
+            kinds[use.transport, use.type, round(math.log2(use.size_mb))].append(use)
+    found = [link for same in kinds.values() for link in _of_kind(same)]
     return sorted(found, key=lambda link: (link.source, link.target, link.transport, link.type, link.size_mb))
 
 
-def _of_kind(pairs: dict[tuple[int, int], list[LinkUse]]) -> list[Link]:
-    ranks = sorted({rank for pair in pairs for rank in pair})
-    place = {rank: number for number, rank in enumerate(ranks)}
-    table = np.full((len(ranks), len(ranks)), np.nan)
-    for (source, target), uses in pairs.items():
-        table[place[source], place[target]] = math.log(float(np.median([use.speed for use in uses])))
-    middle, sent, received, left = _polished(table)
-    deviation = _SCALE * float(np.nanmedian(np.abs(left)))
+def _of_kind(uses: list[LinkUse]) -> list[Link]:
+    ends = np.array([(use.source, use.target) for use in uses], np.int64)
+    ranks, places = np.unique(ends, return_inverse=True)
+    places = places.reshape(ends.shape)
+    pairs, pair = np.unique(places[:, 0] * len(ranks) + places[:, 1], return_inverse=True)
+    source, target = pairs // len(ranks), pairs % len(ranks)
+    own_uses = Grouped(pair, len(pairs))
+    speeds = own_uses.medians(np.log([use.speed for use in uses]))
+    sizes = own_uses.medians(np.array([use.size_mb for use in uses]))
+    times = np.bincount(pair)
+    middle, sent, received, left = _polished(source, target, speeds, len(ranks))
+    deviation = max(_SCALE * float(np.median(np.abs(left))), 1e-3)
+    score = left / deviation
     few = len(pairs) < _LEAST
+    slow = (score < -_ODD) & (np.exp(left) < _SLOW) & (times >= _LEAST_USES if times.max() >= _LEAST_USES else True)
+    transport, kind = uses[0].transport, uses[0].type
     found = []
-    for (source, target), uses in pairs.items():
-        i, j = place[source], place[target]
-        own, score = float(table[i, j]), float(left[i, j]) / max(deviation, 1e-3)
-        expected = math.exp(own - float(left[i, j]))
-        verdict: Verdict = "as_others"
-        if not few and score < -_ODD and math.exp(float(left[i, j])) < _SLOW:
+    for number in range(len(pairs)):
+        i, j, own = int(source[number]), int(target[number]), float(speeds[number])
+        expected, verdict = math.exp(own - float(left[number])), "as_others"
+        if not few and slow[number]:
             verdict = "slow"
         elif not few and math.exp(float(sent[i])) < _SLOW:
             verdict, expected = "slow_sender", math.exp(middle)
         elif not few and math.exp(float(received[j])) < _SLOW:
             verdict, expected = "slow_receiver", math.exp(middle)
-        size = float(np.median([use.size_mb for use in uses]))
-        use = uses[0]
-        found.append(Link(source, target, use.transport, use.type, size, math.exp(own), expected, score, verdict))
+        found.append(Link(int(ranks[i]), int(ranks[j]), transport, kind, float(sizes[number]), math.exp(own), expected,
+                          float(score[number]), verdict))  # type: ignore[arg-type]  # fmt: skip
     return found
 
 
-def _polished(table: F64) -> tuple[float, F64, F64, F64]:
-    """Common value, effect of every row and column, and what is left; NaN cells count nowhere."""
-    left = table.copy()
-    middle, rows, columns = 0.0, np.zeros(len(table)), np.zeros(len(table))
-    there = ~np.isnan(table)
+def _polished(source: I64, target: I64, value: F64, count: int) -> tuple[float, F64, F64, F64]:
+    """Common value, effect of every source and target (count,), and what is left of each ``value`` (n,)."""
+    left, middle = value.copy(), 0.0
+    effects = np.zeros((2, count))
+    sides = [(number, side, Grouped(side, count)) for number, side in enumerate((source, target))]
     for _ in range(_ROUNDS):
-        for axis, effect in ((1, rows), (0, columns)):
-            seen = there.any(axis=axis)
-            step = np.zeros(len(table))
-            step[seen] = np.nanmedian(left[seen] if axis == 1 else left[:, seen], axis=axis)
-            left = left - (step[:, None] if axis == 1 else step[None, :])
-            effect += step
-            common = float(np.median(effect[seen]))
-            effect[seen] -= common
+        moved = 0.0
+        for number, side, grouped in sides:
+            step = np.nan_to_num(grouped.medians(left))
+            left = left - step[side]
+            effects[number] += step
+            common = float(np.median(effects[number][np.unique(side)]))
+            effects[number][np.unique(side)] -= common
             middle += common
-    return middle, rows, columns, left
+            moved = max(moved, float(np.abs(step).max(initial=0.0)))
+        if moved < 1e-9:
+            break
+    return middle, effects[0], effects[1], left

@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
 
 from npu_tui.trace.message import Message
 
-BARRIERS = frozenset({"allReduce", "allGather", "reduceScatter", "alltoall", "allToAll", "alltoallv", "allToAllV",
-                      "alltoallvc", "batchSendRecv", "AllReduce", "AllGather", "ReduceScatter", "barrier"})  # fmt: skip
-"""Types of collectives that no rank can leave before all have arrived (``batchSendRecv`` for its two)."""
+I64 = npt.NDArray[np.int64]
+
+_BARRIERS = frozenset(("allreduce", "allgather", "reducescatter", "alltoall", "alltoallv", "alltoallvc", "barrier"))
+_PAIRS = frozenset(("batchsendrecv",))
+_SENDS, _RECEIVES = frozenset(("send",)), frozenset(("receive", "recv"))
+
+
+def is_barrier(kind: str) -> bool:
+    """Whether no rank can leave a collective of this type before all have arrived."""
+    return kind.lower() in _BARRIERS
+
+
+def is_pair(kind: str) -> bool:
+    """Whether a call of this type is a barrier of two ranks, in a group that may have more."""
+    return kind.lower() in _PAIRS
+
+
+def is_send(kind: str) -> bool:
+    """Whether a call of this type goes to one rank that receives."""
+    return kind.lower() in _SENDS
+
+
+def is_receive(kind: str) -> bool:
+    """Whether a call of this type waits for one rank that sends."""
+    return kind.lower() in _RECEIVES
+
+
+NO_ORDINAL = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +57,62 @@ class Call:
     ordinal: int | None
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calls(Sequence[Call]):
+    """The calls of one rank by their start, as columns of (n,) each: ``kind`` is an index into ``kinds``.
+
+    A kind is (group, type, step); ``ordinal`` is ``NO_ORDINAL`` where the name has none.
+    """
+
+    kinds: tuple[tuple[str, str, str], ...]
+    name: tuple[str, ...]
+    kind: I64
+    ordinal: I64
+    start: I64
+    end: I64
+
+    @staticmethod
+    def of(rows: Iterable[Call]) -> Calls:
+        """``rows`` as columns."""
+        rows = list(rows)
+        columns = [row.name for row in rows], [(row.group, row.type, row.step) for row in rows]
+        ordinal = [NO_ORDINAL if row.ordinal is None else row.ordinal for row in rows]
+        return Calls.sorted(*columns, ordinal, [row.start for row in rows], [row.end for row in rows])
+
+    @staticmethod
+    def sorted(
+        names: Sequence[str],
+        kinds: Sequence[tuple[str, str, str]],
+        ordinals: Sequence[int],
+        starts: Sequence[int] | I64,
+        ends: Sequence[int] | I64,
+    ) -> Calls:
+        """Columns in any order, brought into that of the starts."""
+        codes: dict[tuple[str, str, str], int] = {}
+        kind = np.array([codes.setdefault(each, len(codes)) for each in kinds], np.int64)
+        ordinal, start, end = (np.asarray(column, np.int64) for column in (ordinals, starts, ends))
+        order = np.argsort(start, kind="stable")
+        if len(order) and (np.diff(order) == 1).all():
+            return Calls(tuple(codes), tuple(names), kind, ordinal, start, end)
+        named = tuple(names[number] for number in order.tolist())
+        return Calls(tuple(codes), named, kind[order], ordinal[order], start[order], end[order])
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @overload
+    def __getitem__(self, at: int) -> Call: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Call, ...]: ...
+    def __getitem__(self, at: int | slice) -> Call | tuple[Call, ...]:
+        if isinstance(at, slice):
+            return tuple(self[number] for number in range(*at.indices(len(self))))
+        ordinal = int(self.ordinal[at])
+        kind = self.kinds[self.kind[at]]
+        known = None if ordinal == NO_ORDINAL else ordinal
+        return Call(kind[0], kind[1], self.name[at], kind[2], known, int(self.start[at]), int(self.end[at]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +153,10 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class LinkUse:
-    """From one rank of the job to another in one operation: GB/s over ``size_mb``, by ``transport``."""
+    """From one rank of ``group`` to another in one operation: GB/s over ``size_mb``, by ``transport``.
+
+    ``source`` and ``target`` are places within the group, ranks of the job where ``group`` is empty.
+    """
 
     source: int
     target: int
@@ -76,6 +164,7 @@ class LinkUse:
     type: str
     size_mb: float
     speed: float
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +202,7 @@ class RankProfile:
     level: int | None = None
     layout: Layout | None = None
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    calls: tuple[Call, ...] = ()
+    calls: Sequence[Call] = ()
     notifies: tuple[Notify, ...] = ()
     seen: tuple[Seen, ...] = ()
     steps: tuple[StepTime, ...] = ()

@@ -1,27 +1,28 @@
-"""A folder of profiles to a job."""
+"""A folder of profiles, or of summaries of them, to a job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import Source, find_sources
-from npu_tui.job.from_trace import calls_of, notifies_of, seen_of
 from npu_tui.job.job import Job
 from npu_tui.job.model import RankProfile
-from npu_tui.job.reading import companion_rank, read_ranks
-from npu_tui.profile.profile import Profile
-from npu_tui.trace.message import message
+from npu_tui.job.reading import companion_rank
+from npu_tui.trace.message import Message, message
 
 BY_THEMSELVES = 8
 """Ranks up to which traces are read without being asked for."""
 
 SMALL = 256 << 20
 """Bytes of all traces together up to which that holds."""
+
+UNKNOWN = -1
+"""Stands for the rank of a profile that does not tell it."""
 
 Progress = Callable[[int, int], None]
 """Told how many ranks of how many are read."""
@@ -35,40 +36,73 @@ def open_job(path: Path, traces: bool | None = None, progress: Progress | None =
     """
     sources = find_sources(path)
     if traces is None:
-        traces = len(sources) <= BY_THEMSELVES and _bytes(sources) <= SMALL
-    done = 0
-
-    def read(source: Source, rank: int) -> RankProfile:
-        nonlocal done
-        done += 1
+        traces = reads_traces(sources)
+    ranks: list[RankProfile] = []
+    broken = []
+    for number, source in enumerate(sources, 1):
         if progress is not None:
-            progress(done, len(sources))
-        return _read(source, rank, traces)
-
-    ranks, broken = read_ranks(sources, read, lambda source: source.rank)
+            progress(number, len(sources))
+        try:
+            ranks.append(read_rank(source, traces))
+        except InputError as error:
+            broken.append((source, error))
     if not ranks:
         raise broken[0][1]
     said = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
-    return Job(path, ranks, said)
+    return job_of(path, ranks, said)
 
 
-def _bytes(sources: list[Source]) -> int:
+def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
+    """The job of ``profiles``: one of each rank; those whose rank is not known get free numbers."""
+    said = list(broken)
+    found: dict[int, RankProfile] = {}
+    same: dict[int, list[RankProfile]] = defaultdict(list)
+    for profile in profiles:
+        same[profile.rank].append(profile)
+    unknown = same.pop(UNKNOWN, [])
+    meets = Counter(
+        group for profile in profiles for group in {group for group, _, _ in profile.calls.kinds}  # type: ignore[attr-defined]
+    ) if any(len(own) > 1 for own in same.values()) else Counter()  # fmt: skip
+    for rank, own in same.items():
+        kept = max(own, key=lambda profile: _company(profile, meets))
+        found[rank] = kept
+        said += [message("job.twice", rank=rank, path=str(each.path)) for each in own if each is not kept]
+    for profile in unknown:
+        rank = max(found, default=-1) + 1
+        found[rank] = replace(profile, rank=rank)
+        if len(profiles) > 1:
+            said.append(message("job.unnumbered", path=str(profile.path), rank=rank))
+    return Job(path, [found[rank] for rank in sorted(found)], said)
+
+
+def _company(profile: RankProfile, meets: Counter[str]) -> tuple[int, int]:
+    """How many profiles share a group with it, and when it began: what decides which of two is of this job."""
+    kinds = {group for group, _, _ in profile.calls.kinds}  # type: ignore[attr-defined]
+    return sum(meets[group] for group in kinds), profile.calls[0].start if len(profile.calls) else 0
+
+
+def reads_traces(sources: Sequence[Source]) -> bool:
+    """Whether the traces are so few and small that they are read without being asked for."""
+    if len(sources) > BY_THEMSELVES:
+        return False
     try:
-        return sum(file.stat().st_size for source in sources for file in source.files)
+        return sum(file.stat().st_size for source in sources for file in source.files) <= SMALL
     except OSError:
-        return 0
+        return True
 
 
-def _read(source: Source, rank: int, traces: bool) -> RankProfile:
+def read_rank(source: Source, traces: bool) -> RankProfile:
+    """What the profile of one rank tells, ``UNKNOWN`` for its rank where it does not tell that.
+
+    The trace is read too if ``traces`` says so, or if nothing beside it tells its collectives. Raises ``InputError``.
+    """
+    rank = UNKNOWN if source.rank is None else source.rank
     profile = companion_rank(source, _companions(source), rank)
     if source.kind == "companions" or not (traces or not profile.calls):
         return profile
-    measured = Profile(load(source), source)
-    calls = calls_of(measured)
-    if not calls:
-        return profile
-    notifies = notifies_of(measured, rank)
-    return replace(profile, calls=tuple(calls), notifies=tuple(notifies), seen=tuple(seen_of(calls, notifies)))
+    from npu_tui.job.from_trace import with_trace  # most of a large job is read without traces
+
+    return with_trace(profile, source)
 
 
 def _companions(source: Source) -> Companions:

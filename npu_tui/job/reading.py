@@ -1,26 +1,57 @@
-"""The ranks below a folder, from the files beside their traces and, where wanted, from the traces themselves."""
+"""One rank, from the files beside its trace.
+
+The few fields that are needed are decoded straight into records; a file that does not fit them, or that is cut off, is
+read the patient way.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from npu_tui.ingest.companions.communication import communication_spans, matrix_rows
 from npu_tui.ingest.companions.documents import Document
-from npu_tui.ingest.companions.files import Companions
-from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.companions.files import Companions, level_in
 from npu_tui.ingest.source.find import Source
-from npu_tui.job.model import Call, Layout, LinkUse, RankProfile, StepTime
-from npu_tui.profile.beside import groups_in
-from npu_tui.trace.message import message
+from npu_tui.job.model import NO_ORDINAL, Calls, Layout, LinkUse, RankProfile, StepTime
+from npu_tui.trace.message import Message, message
 
 _NAME = re.compile(r"(?:hcom_)?(?P<type>[A-Za-z]+?)_{1,3}(?P<hash>\d+)_(?P<ordinal>\d+)(?:_\d+)*")
 _SIZES = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "data_parallel_size", "world_size")
 _STEP_COLUMNS = ("Step", "Computing", "Communication(Not Overlapped)", "Free", "Stage", "Overlapped")
 _LOCAL = "LOCAL"
+_TOTALS = ("Total Op Info", "total")
+_LARGEST = 2**62
 
 
+class _Times(msgspec.Struct):
+    start: float | None = msgspec.field(name="Start Timestamp(us)", default=None)
+    elapsed: float | None = msgspec.field(name="Elapse Time(ms)", default=None)
+
+
+class _Operation(msgspec.Struct):
+    times: _Times | None = msgspec.field(name="Communication Time Info", default=None)
+
+
+class _Link(msgspec.Struct):
+    transport: str | None = msgspec.field(name="Transport Type", default=None)
+    size: float | None = msgspec.field(name="Transit Size(MB)", default=None)
+    speed: float | None = msgspec.field(name="Bandwidth(GB/s)", default=None)
+    operation: str | None = msgspec.field(name="Op Name", default=None)
+
+
+_communication = msgspec.json.Decoder(dict[str, dict[str, dict[str, _Operation]]])
+_matrix = msgspec.json.Decoder(dict[str, dict[str, dict[str, dict[str, _Link]]]])
+_Decoded = TypeVar("_Decoded")
+
+
+@lru_cache(maxsize=1 << 16)
 def call_name(name: str) -> tuple[str, str, int | None]:
     """Type, group suffix and ordinal in a name such as ``hcom_allReduce__586_0_1``."""
     match = _NAME.fullmatch(name)
@@ -31,33 +62,91 @@ def call_name(name: str) -> tuple[str, str, int | None]:
 
 def companion_rank(source: Source, companions: Companions, rank: int) -> RankProfile:
     """``rank`` as the files beside its trace tell it; what is missing there stays empty."""
-    problems = []
-    times = companions.document_state("communication.json")
-    if times.state == "unreadable":
-        problems.append(message("job.unreadable", rank=rank, file="communication.json"))
-    boot, counter = _host(companions.profiler_info)
-    metadata = companions.metadata
-    groups = groups_in(metadata)
+    problems: list[Message] = []
+    info, metadata = companions.profiler_info, companions.metadata
+    boot, counter = _host(info)
     return RankProfile(
         rank,
         source.opened,
         source.kind,
         boot,
         counter,
-        level=companions.profiler_level,
+        host_name=_text(info.get("host_name")),
+        level=level_in(info),
         layout=_layout(metadata),
-        groups=groups,
-        calls=tuple(_calls(times)),
+        groups=_groups(metadata),
+        calls=_calls(companions, rank, problems),
         steps=tuple(_steps(companions)),
-        links=tuple(_links(companions.document_state("communication_matrix.json"), groups)),
+        links=tuple(_links(companions, rank, problems)),
         problems=tuple(problems),
     )
 
 
-def _calls(document: Document) -> Iterable[Call]:
-    for (step, _, name, group), start, elapsed in communication_spans(document):
-        kind, suffix, ordinal = call_name(name)
-        yield Call(group or suffix, kind, name, step, ordinal, start, start + elapsed)
+def _decoded(companions: Companions, name: str, decoder: msgspec.json.Decoder[_Decoded]) -> _Decoded | None:
+    """The file ``name`` as records; None if it is not there, or holds something else."""
+    if type(companions) is not Companions:  # what a database holds is no file
+        return None
+    try:
+        return decoder.decode((companions.folder / name).read_bytes())
+    except (OSError, ValueError):  # what msgspec raises is one; a text that is no UTF-8 too
+        return None
+
+
+def _patient(companions: Companions, name: str, rank: int, problems: list[Message]) -> Document:
+    found = companions.document_state(name)
+    if found.state in ("unreadable", "cut_off"):
+        problems.append(message(f"job.{found.state}", rank=rank, file=name))
+    return found
+
+
+def _calls(companions: Companions, rank: int, problems: list[Message]) -> Calls:
+    name = "communication.json"
+    fast = _decoded(companions, name, _communication)
+    if fast is None:
+        document = _patient(companions, name, rank, problems)
+        rows = [(place[0], place[2], place[3], start, start + elapsed)
+                for place, start, elapsed in communication_spans(document)]  # fmt: skip
+        return _columns(
+            [(step, called, group) for step, called, group, _, _ in rows],
+            np.array([row[3] for row in rows], np.int64),
+            np.array([row[4] for row in rows], np.int64),
+        )
+    places, times = [], []
+    for step, kinds in fast.items():
+        number = _shared(step.removeprefix("step"))
+        for operations in kinds.values():
+            for key, body in operations.items():
+                own = body.times
+                if own is None or own.start is None or own.elapsed is None:
+                    continue
+                called, _, group = key.partition("@")
+                if called not in _TOTALS:
+                    places.append((number, called, group))
+                    times.append((own.start, own.elapsed))
+    table = np.array(times, np.float64).reshape(-1, 2)
+    good = np.isfinite(table).all(axis=1) & (np.abs(table[:, 0]) < _LARGEST / 1e3) & (np.abs(table[:, 1]) < 1e12)
+    if not good.all():
+        table, places = table[good], [place for place, kept in zip(places, good.tolist(), strict=True) if kept]
+    whole = np.floor(table[:, 0])  # a float of us since 1970 holds no ns: the parts are scaled apart
+    start = whole.astype(np.int64) * 1_000 + np.rint((table[:, 0] - whole) * 1e3).astype(np.int64)
+    return _columns(places, start, start + np.rint(table[:, 1] * 1e6).astype(np.int64))
+
+
+def _columns(places: list[tuple[str, str, str]], start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> Calls:
+    """Calls of (step, name, group)."""
+    kinds, ordinals, names = [], [], []
+    for step, called, group in places:
+        kind, suffix, ordinal = call_name(called)
+        kinds.append((_shared(group) or suffix, kind, step))
+        ordinals.append(NO_ORDINAL if ordinal is None else ordinal)
+        names.append(_shared(called))
+    return Calls.sorted(names, kinds, ordinals, start, end)
+
+
+@lru_cache(maxsize=1 << 18)
+def _shared(text: str) -> str:
+    """One object for equal texts: thousands of ranks name the same groups and collectives."""
+    return text
 
 
 def _host(info: dict[str, Any]) -> tuple[int | None, int | None]:
@@ -75,6 +164,10 @@ def _host(info: dict[str, Any]) -> tuple[int | None, int | None]:
     return boot, counter
 
 
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
 def _layout(metadata: Any) -> Layout | None:
     args = metadata.get("distributed_args") if isinstance(metadata, dict) else None
     if not isinstance(args, dict):
@@ -85,40 +178,73 @@ def _layout(metadata: Any) -> Layout | None:
     return Layout(*sizes)  # type: ignore[arg-type]
 
 
-def _steps(companions: Companions) -> Iterable[StepTime]:
+def _groups(metadata: Any) -> dict[str, tuple[int, ...]]:
+    """The ranks of every parallel group by its name (``tp``, ``dp_cp``, …); a malformed entry is left out."""
+    values = metadata.get("parallel_group_info") if isinstance(metadata, dict) else None
+    found: dict[str, tuple[int, ...]] = {}
+    for key, group in values.items() if isinstance(values, dict) else ():
+        ranks = group.get("global_ranks") if isinstance(group, dict) else None
+        if not (isinstance(ranks, list) and ranks and all(type(rank) is int and rank >= 0 for rank in ranks)):
+            continue
+        name = _text(group.get("group_name")) or str(key)
+        found[_shared(name if name not in found else str(key))] = _shared_ranks(tuple(ranks))
+    return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _shared_ranks(ranks: tuple[int, ...]) -> tuple[int, ...]:
+    """One object for equal groups."""
+    return ranks
+
+
+def _steps(companions: Companions) -> Iterator[StepTime]:
     """Steps of step_trace_time.csv; its times are in us."""
     for step, *cells in companions.rows("step_trace_time.csv", *_STEP_COLUMNS):
         try:
             computing, exposed, free = (round(float(cell or 0) * 1_000) for cell in cells[:3])
         except (ValueError, OverflowError):
             continue
-        yield StepTime(step or "", computing, exposed, free, computing + exposed + free)
+        yield StepTime(_shared(step or ""), computing, exposed, free, computing + exposed + free)
 
 
-def _links(document: Document, groups: Mapping[str, tuple[int, ...]]) -> Iterable[LinkUse]:
-    """Every operation between two chips by communication_matrix.json; sums over operations are left out."""
-    sets = {ranks for ranks in groups.values() if len(ranks) > 1}
-    ranks = next(iter(sets)) if len(sets) == 1 else ()
-    for _, _, name, _, source, target, transport, size, _, speed, operation in matrix_rows(document):
-        if transport == _LOCAL or source == target or name.endswith("-total") or not speed or not size:
+def _links(companions: Companions, rank: int, problems: list[Message]) -> Iterator[LinkUse]:
+    """Every operation between two chips by communication_matrix.json; sums over operations are left out.
+
+    The same operation may stand there under several names, as the fastest and the middle one: it counts once.
+    """
+    seen: set[tuple[str, str, str]] = set()
+    for step, group, pair, transport, size, speed, operation in _link_rows(companions, rank, problems):
+        source, _, target = pair.partition("-")
+        if (
+            transport == _LOCAL
+            or source == target
+            or not (speed and size and source.isdecimal() and target.isdecimal())
+        ):
             continue
-        if max(source, target) < len(ranks):
-            source, target = ranks[source], ranks[target]
-        yield LinkUse(source, target, transport or "", call_name(operation or name)[0], size, speed)
+        if speed < 0 or size < 0 or (step, operation, pair) in seen:
+            continue
+        seen.add((step, operation, pair))
+        kind = _shared(call_name(operation)[0])
+        yield LinkUse(int(source), int(target), _shared(transport), kind, size, speed, _shared(group))
 
 
-def read_ranks(
-    sources: Iterable[Source], of: Callable[[Source, int], RankProfile], numbered: Callable[[Source], int | None]
-) -> tuple[list[RankProfile], list[tuple[Source, InputError]]]:
-    """The ranks of ``sources`` by rank, and those that could not be read; one without a rank takes a free one."""
-    found: dict[int, RankProfile] = {}
-    broken = []
-    for source in sources:
-        rank = numbered(source)
-        if rank is None or rank in found:
-            rank = max(found, default=-1) + 1
-        try:
-            found[rank] = of(source, rank)
-        except InputError as error:
-            broken.append((source, error))
-    return [found[rank] for rank in sorted(found)], broken
+def _link_rows(
+    companions: Companions, rank: int, problems: list[Message]
+) -> Iterable[tuple[str, str, str, str, float | None, float | None, str]]:
+    name = "communication_matrix.json"
+    fast = _decoded(companions, name, _matrix)
+    if fast is None:
+        for step, _, called, group, source, target, transport, size, _, speed, operation in matrix_rows(
+            _patient(companions, name, rank, problems)
+        ):
+            if not called.endswith("-total"):
+                yield step, group, f"{source}-{target}", transport or "", size, speed, operation or called
+        return
+    for step, kinds in fast.items():
+        for operations in kinds.values():
+            for key, links in operations.items():
+                called, _, group = key.partition("@")
+                if called in _TOTALS or called.endswith("-total"):
+                    continue
+                for pair, link in links.items():
+                    yield step, group, pair, link.transport or "", link.size, link.speed, link.operation or called

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from made_jobs import length_of, simulated
 
-from npu_tui.job.blame import replayed
-from npu_tui.job.findings import job_findings, shapes
+from npu_tui.job.findings import job_findings
 from npu_tui.job.model import Layout
 
 HOUR = 3_600 * 1_000_000_000
@@ -42,7 +41,7 @@ def test_one_slow_rank_is_named_with_its_price(seed: int):
     truth = length_of(simulated(world, worked(seed, lambda rank, *_: more if rank == slow else 0), seed=seed))
     first = slow_ranks(job)[0]
     assert first.ranks == (slow,)
-    assert shapes(job)[slow] == "always"
+    assert job.shapes[slow] == "always"
     assert first.gain == pytest.approx(truth - length_of(without), rel=0.05)
     assert [each.ranks for each in slow_ranks(job)] == [(slow,)]
 
@@ -58,7 +57,7 @@ def test_the_replay_gives_the_recorded_times():
     recorded = max(arrival.end for each in job.blamed for arrival in each.arrivals) - min(
         arrival.start for each in job.blamed for arrival in each.arrivals
     )
-    assert replayed(job.blamed, {}) == recorded
+    assert job.prices.length == recorded
 
 
 def test_turns_are_a_matter_of_data_and_no_slow_rank():

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from made_jobs import simulated
 
-from npu_tui.job.clock import clocks
-from npu_tui.job.meetings import meetings
-from npu_tui.job.model import Notify
+from npu_tui.job.clock import Clock
+from npu_tui.job.job import Job
+from npu_tui.job.model import Notify, RankProfile
 
 HOUR = 3_600 * 1_000_000_000
+
+
+def clocks(ranks: list[RankProfile]) -> list[Clock]:
+    return Job(Path("job"), ranks).clocks
 
 
 def even(draw: random.Random, spread: int = 400_000):
@@ -59,13 +64,13 @@ def test_notifies_both_ways_bound_a_clock_on_both_sides():
         notifies[source.rank].append(Notify(False, target.rank, call.name, 92, start, start + 20))
         notifies[target.rank].append(Notify(True, source.rank, call.name, 92, start, start + after))
     ranks = [replace(profile, notifies=tuple(notifies[profile.rank])) for profile in job.ranks]
-    clock = clocks(ranks, meetings(ranks)[0])[1]
+    clock = clocks(ranks)[1]
     assert clock.method == "notify"
     assert clock.low == 61_370 - 1_100
     assert clock.high == 61_370 + 900
     swapped = [replace(profile, rank=1 - profile.rank, notifies=tuple(
         replace(each, peer=1 - each.peer) for each in profile.notifies)) for profile in reversed(ranks)]  # fmt: skip
-    mirrored = clocks(swapped, meetings(swapped)[0])[1]
+    mirrored = clocks(swapped)[1]
     assert mirrored.offset == -clock.offset
 
 
@@ -73,7 +78,7 @@ def test_a_rank_that_nothing_ties_stands_alone():
     job = simulated(3, even(random.Random(1)))
     alone = replace(job.ranks[2], calls=tuple(replace(call, group="other") for call in job.ranks[2].calls))
     ranks = [*job.ranks[:2], alone]
-    found = clocks(ranks, meetings(ranks)[0])
+    found = clocks(ranks)
     assert [clock.method for clock in found] == ["reference", "collective_ends", "none"]
 
 
@@ -86,6 +91,6 @@ def test_ranks_tied_through_a_third_one_share_its_clock():
         replace(middle, calls=(*middle.calls, *pair)),
         replace(last, calls=tuple(replace(call, group="b") for call in last.calls)),
     ]
-    found = clocks(ranks, meetings(ranks)[0])
+    found = clocks(ranks)
     assert [clock.is_tied for clock in found] == [True, True, True]
     assert abs(found[2].offset - 2 * HOUR) < 2_000

@@ -16,6 +16,7 @@ from npu_tui.job.blame import excess
 from npu_tui.job.findings import job_findings
 from npu_tui.job.model import Call, Layout, RankProfile
 from npu_tui.job.opening import open_job
+from npu_tui.job.table import call_table
 
 
 @pytest.fixture
@@ -87,9 +88,10 @@ def test_the_labelled_straggler_works_longer_than_its_stage_in_every_step(real_p
         ranks.append(RankProfile(int(rank), Path(), "", calls=tuple(calls)))
     sums: dict[tuple[int, str], int] = defaultdict(int)
     layout = Layout(tensor=1, pipeline=4, data=16, world=64)
-    step_of = {(profile.rank, call.start): call.step for profile in ranks for call in profile.calls}
-    for (rank, start), more in excess(ranks, layout).items():
-        sums[rank, step_of[rank, start]] += more
+    calls = call_table(ranks)
+    more, known = excess(calls, layout.peers_key)
+    for row in known.nonzero()[0].tolist():
+        sums[calls.ranks[calls.rank[row]], calls.call(row).step] += int(more[row])
     steps = {step for _, step in sums}
     assert len(steps) == 44
     for step in steps:

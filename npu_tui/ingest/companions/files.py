@@ -119,11 +119,16 @@ class Companions:
     @property
     def profiler_level(self) -> int | None:
         """0, 1 or 2 where the settings of the profiler say so."""
-        settings: Any = self.profiler_info
-        for key in ("config", "experimental_config", "_profiler_level"):
-            settings = settings.get(key) if isinstance(settings, dict) else None
-        match = _LEVEL.fullmatch(settings.rpartition(".")[2]) if isinstance(settings, str) else None
-        return int(match[1]) if match else None
+        return level_in(self.profiler_info)
+
+
+def level_in(info: dict[str, Any]) -> int | None:
+    """The level of the profiler that ``info``, a profiler_info file, tells."""
+    settings: Any = info
+    for key in ("config", "experimental_config", "_profiler_level"):
+        settings = settings.get(key) if isinstance(settings, dict) else None
+    match = _LEVEL.fullmatch(settings.rpartition(".")[2]) if isinstance(settings, str) else None
+    return int(match[1]) if match else None
 
 
 def _cell(cells: list[str], at: int) -> str | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from statistics import median_low
 
-from npu_tui.job.blame import Blamed
 from npu_tui.job.clock import Clock
-from npu_tui.job.findings import JobFinding, job_findings, shapes
+from npu_tui.job.findings import JobFinding, job_findings
 from npu_tui.job.job import Job
 from npu_tui.job.model import RankProfile
 from npu_tui.report.job.schema import (
     ArrivalRow,
+    Bound,
     ClockRow,
     CollectiveRow,
     GroupRow,
@@ -51,7 +51,7 @@ def job_report(job: Job) -> JobReport:
         heat=[
             HeatCell(rank, text(step), us(own), us(late)) for (rank, step), (own, late) in sorted(job.by_step.items())
         ],
-        collectives=[_collective(each) for each in job.blamed],
+        collectives=_collectives(job),
         links=[
             LinkRow(
                 link.source,
@@ -76,7 +76,7 @@ def verdict(job: Job, found: list[JobFinding]) -> Message:
     """The dearest cause in a sentence; what was compared, where there is none."""
     if found and found[0].severity != "info":
         return found[0].title
-    if not job.blamed:
+    if not len(job.blamed):
         return message("job.verdict.nothing", ranks=len(job.ranks))
     return message("job.verdict.even", ranks=len(job.ranks), collectives=len(job.blamed))
 
@@ -87,7 +87,7 @@ def not_checked(job: Job) -> list[Message]:
     said += [problem for profile in job.ranks for problem in profile.problems]
     if len(job.ranks) < 2:
         said.append(message("job.one_rank"))
-    elif not job.meetings:
+    elif not len(job.meetings):
         said.append(message("job.no_meetings"))
     if job.layout is None and len(job.ranks) > 1:
         said.append(message("job.no_layout"))
@@ -106,7 +106,7 @@ def _clock(clock: Clock) -> ClockRow:
 
 
 def _ranks(job: Job) -> list[RankRow]:
-    shape, clock_of = shapes(job), {clock.rank: clock for clock in job.clocks}
+    shape, clock_of = job.shapes, {clock.rank: clock for clock in job.clocks}
     usual = _usual(job)
     rows = []
     for profile, own in zip(job.ranks, job.sums, strict=False):  # those without files come after
@@ -165,22 +165,42 @@ def _why(profile: RankProfile, usual: dict[str, float]) -> list[str]:
     return said
 
 
-def _collective(each: Blamed) -> CollectiveRow:
-    first = each.arrivals[0].start
-    return CollectiveRow(
-        text(each.meeting.step),
-        text(each.meeting.group),
-        text(each.meeting.type),
-        each.meeting.ordinal,
-        each.last,
-        us(each.cost),
-        us(each.transfer),
-        us(each.spread),
-        [
-            ArrivalRow(arrival.rank, us(arrival.start - first), "at_most" if arrival.at_most else "exact")
-            for arrival in each.arrivals
-        ],
+def _collectives(job: Job) -> list[CollectiveRow]:
+    found, table = job.blamed, job.calls
+    if not len(found):
+        return []
+    after = (found.start - found.start[found.first[:-1]][found.row]).tolist()
+    bounds: list[Bound] = ["at_most" if at_most else "exact" for at_most in found.at_most.tolist()]
+    arrivals = [
+        ArrivalRow(found.ranks[rank], time / 1e3, bound)
+        for rank, time, bound in zip(found.rank.tolist(), after, bounds, strict=True)
+    ]
+    kinds = [(text(group), text(kind), text(step)) for group, kind, step in table.kinds]
+    rows = zip(
+        found.met.kind[found.meeting].tolist(),
+        found.met.ordinal[found.meeting].tolist(),
+        found.last.tolist(),
+        found.cost.tolist(),
+        found.transfer.tolist(),
+        found.spread.tolist(),
+        found.first[:-1].tolist(),
+        found.first[1:].tolist(),
+        strict=True,
     )
+    return [
+        CollectiveRow(
+            kinds[kind][2],
+            kinds[kind][0],
+            kinds[kind][1],
+            ordinal,
+            None if last < 0 else found.ranks[last],
+            us(cost),
+            us(transfer),
+            us(spread),
+            arrivals[low:high],
+        )
+        for kind, ordinal, last, cost, transfer, spread, low, high in rows
+    ]
 
 
 def _finding(each: JobFinding) -> JobFindingRow:

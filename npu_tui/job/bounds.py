@@ -1,0 +1,163 @@
+"""What bounds the clocks of ranks against each other: notifies, messages and barriers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.job.meetings import Meetings
+from npu_tui.job.model import RankProfile, is_send
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+_MOST_HOPS = 256
+"""Bounds that a shortest path leads over at most; what still gets shorter then goes around a negative cycle."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Something began on ``source`` and cannot have ended on ``target`` before: places and times of both; (n,) each."""
+
+    source: I64
+    target: I64
+    began: I64
+    ended: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounds:
+    """All bounds of a job, ns by the clock of each rank without drift; ``edges`` counts those of every rank.
+
+    ``pairs`` as (source, target, clock[target] − clock[source] at most); of the barriers ``row``, ``rank``, ``start``
+    and ``end`` of every call: no end of a row comes before any start of it.
+    """
+
+    pairs: tuple[I64, I64, F64]
+    row: I64
+    rank: I64
+    start: F64
+    end: F64
+    edges: I64
+
+    @staticmethod
+    def of(met: Meetings, notified: Pairs, messages: Pairs, zero: I64, drift: F64) -> Bounds:
+        """Times count from ``zero`` of their rank, and are those of a clock without ``drift``; (ranks,) each."""
+
+        def straight(time: I64, rank: I64) -> F64:
+            since = (time - zero[rank]).astype(np.float64)
+            return np.asarray(np.rint(since - drift[rank] * since))
+
+        pairs = [np.concatenate(both) for both in ((notified.source, messages.source),
+                 (notified.target, messages.target), (notified.began, messages.began),
+                 (notified.ended, messages.ended))]  # fmt: skip
+        source, target, began, ended = pairs
+        kept = met.barrier[met.row]
+        rank, call = met.rank[kept], met.call[kept]
+        edges = np.bincount(np.concatenate((source, target, rank)), minlength=len(zero))
+        return Bounds(
+            (source, target, straight(ended, target) - straight(began, source)),
+            met.row[kept],
+            rank,
+            straight(met.table.start[call], rank),
+            straight(met.table.end[call], rank),
+            edges,
+        )
+
+
+def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
+    """The k-th wait for a record ends after the k-th record starts, within one collective and id."""
+    records: dict[tuple[int, int, str, int], list[int]] = defaultdict(list)
+    waits: dict[tuple[int, int, str, int], list[int]] = defaultdict(list)
+    for profile in ranks:
+        for each in profile.notifies:
+            if each.waits:
+                waits[each.peer, profile.rank, each.name, each.key].append(each.end)
+            else:
+                records[profile.rank, each.peer, each.name, each.key].append(each.start)
+    rows = []
+    for key, begun in records.items():
+        ended = waits.get(key)
+        source, target = index.get(key[0]), index.get(key[1])
+        if ended is None or source is None or target is None or len(ended) != len(begun):
+            continue
+        rows += [(source, target, start, end) for start, end in zip(sorted(begun), sorted(ended), strict=True)]
+    return _pairs(rows)
+
+
+def message_bounds(met: Meetings) -> Pairs:
+    """Nobody has received before the sender began."""
+    rows = []
+    sends = np.array([is_send(kind) for _, kind, _ in met.table.kinds], np.bool_)
+    for number in np.flatnonzero(~met.barrier).tolist():
+        first, second = met.call[met.first[number] : met.first[number + 1]].tolist()
+        if sends[met.table.kind[first]] == sends[met.table.kind[second]]:
+            continue
+        if not sends[met.table.kind[first]]:
+            first, second = second, first
+        places = int(met.table.rank[first]), int(met.table.rank[second])
+        rows.append((*places, int(met.table.start[first]), int(met.table.end[second])))
+    return _pairs(rows)
+
+
+def _pairs(rows: list[tuple[int, int, int, int]]) -> Pairs:
+    table = np.array(rows, np.int64).reshape(-1, 4)
+    return Pairs(table[:, 0], table[:, 1], table[:, 2], table[:, 3])
+
+
+def islands(count: int, met: Meetings, notified: Pairs) -> I64:
+    """Which ranks anything ties together: the number of the island of each, (ranks,), by their lowest rank."""
+    lowest = np.arange(count)
+    rank, row = met.rank, met.row
+    while True:
+        before = lowest.copy()
+        if len(row):
+            of_row = np.minimum.reduceat(lowest[rank], met.first[:-1])
+            np.minimum.at(lowest, rank, of_row[row])
+        both = np.minimum(lowest[notified.source], lowest[notified.target])
+        np.minimum.at(lowest, notified.source, both)
+        np.minimum.at(lowest, notified.target, both)
+        lowest = lowest[lowest]
+        if (lowest == before).all():
+            return np.asarray(np.unique(lowest, return_inverse=True)[1])
+
+
+def intervals(bounds: Bounds, references: I64) -> tuple[F64, F64]:
+    """The lowest and the highest clock of each rank against its reference's that all ``bounds`` allow, (ranks,) each.
+
+    Where bounds contradict each other (a clock that is not constant) both are NaN.
+    """
+    source, target, most = bounds.pairs
+    high = _shortest(bounds, references, source, target, most, -bounds.start, bounds.end)
+    low = _shortest(bounds, references, target, source, most, bounds.end, -bounds.start)
+    return -low, high
+
+
+def _shortest(bounds: Bounds, references: I64, source: I64, target: I64, most: F64, into: F64, out: F64) -> F64:
+    """Shortest paths from each reference (Bellman–Ford), inf where there is none, NaN on a negative cycle.
+
+    A barrier is a place on the way: ``into`` it from every rank, ``out`` of it to every rank.
+    """
+    count = len(references)
+    distance = np.where(references == np.arange(count), 0.0, np.inf)
+    order = np.lexsort((bounds.row,))
+    rank, row = bounds.rank[order], bounds.row[order]
+    begins = np.flatnonzero(np.append(True, np.diff(row) != 0)) if len(row) else np.zeros(0, np.int64)
+    sizes = np.diff(np.append(begins, len(row)))
+    into, out = into[order], out[order]
+    for _ in range(min(count + 1, _MOST_HOPS)):
+        reached = distance.copy()
+        np.minimum.at(reached, target, distance[source] + most)
+        if len(row):
+            nearest = np.repeat(np.minimum.reduceat(distance[rank] + into, begins), sizes)
+            np.minimum.at(reached, rank, nearest + out)
+        if np.array_equal(reached, distance):
+            return distance
+        if (reached[references == np.arange(count)] < 0).any():
+            break  # a way back to where it began is negative
+        distance = reached
+    return np.where(np.isfinite(distance), np.nan, distance)
