@@ -18,6 +18,7 @@ _COMMANDS = {
     "check": "check:run",
     "compare": "compare:run",
     "ranks": "ranks:run",
+    "query": "query:run",
     "whatif": "whatif:run",
     "settings": "settings:run",
     "explain": "explain:run",

@@ -74,7 +74,7 @@ def test_the_core_needs_no_screen(room: str) -> None:
     assert not loaded & {"textual", "rich"}
 
 
-@pytest.mark.parametrize("room", ["trace", "ingest", "analysis", "view", "report", "tui"])
+@pytest.mark.parametrize("room", ["trace", "ingest", "analysis", "view", "report", "tables", "tui"])
 def test_polars_is_imported_only_where_it_is_used(room: str) -> None:
     """Importing it takes longer than the first picture may."""
     assert "polars" not in modules_after(f"import {', '.join(modules_of(room))}")
@@ -87,7 +87,16 @@ def test_the_command_line_is_light() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["--version"], ["demo", "--help"], ["report", "--help"], ["check", "--help"], ["settings", "--help"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["demo", "--help"],
+        ["report", "--help"],
+        ["check", "--help"],
+        ["settings", "--help"],
+        ["query", "--help"],
+        ["query", "--examples"],
+    ],
 )
 def test_help_is_light(words: list[str]) -> None:
     call = f"import npu_tui.cli; npu_tui.cli.main({words!r})"

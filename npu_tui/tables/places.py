@@ -1,0 +1,78 @@
+"""What columns of several tables are made of: where and when slices and times are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.profile.profile import Profile
+from npu_tui.tables.sheet import Array, Data, Labels, Numbers, coded, computed, constant, numbers
+
+UNKNOWN = -1
+
+
+def times(profile: Profile, start: Array, duration: Array) -> dict[str, Data]:
+    """``start``, ``end``, ``duration`` and the absolute ``start_ns`` of rows, ns."""
+    return {
+        "start": numbers(start),
+        "end": computed(lambda first, last: start[first:last] + duration[first:last]),
+        "duration": numbers(duration),
+        "start_ns": absolute(profile, start),
+    }
+
+
+def absolute(profile: Profile, start: Array) -> Numbers:
+    """``start`` as ns since 1970."""
+    origin = profile.tables.start_ns
+    return computed(lambda first, last: start[first:last] + origin)
+
+
+def rank_of(profile: Profile, rows: int) -> Numbers:
+    """The rank of the profile."""
+    return constant(profile.trace.rank, rows)
+
+
+def names_of(profile: Profile, items: Array) -> Labels:
+    """The names of the slices ``items``, null below 0."""
+    codes = np.append(profile.trace.slices.name, UNKNOWN)
+    return Labels(lambda: profile.trace.names, lambda first, last: codes[items[first:last]])
+
+
+def lanes_of(profile: Profile, lane: Array) -> Labels:
+    """The names of the lanes ``lane``, null below 0."""
+    values = [each.name for each in profile.trace.lanes]
+    return coded(values, lane)
+
+
+def taken(values: Array, items: Array, missing: int = UNKNOWN) -> Numbers:
+    """``values`` of the slices ``items``, null below 0."""
+
+    def part(first: int, last: int) -> Array:
+        own = items[first:last]
+        return np.where(own >= 0, values[own], missing) if len(values) else np.full(len(own), missing)
+
+    return computed(part, missing)
+
+
+def devices_of(profile: Profile) -> Array:
+    """The device of every lane, -1 where none is known."""
+    known = [profile.trace.layers[lane.layer].device for lane in profile.trace.lanes]
+    return np.array([UNKNOWN if each is None else each for each in known], np.int64)
+
+
+def steps_at(profile: Profile, start: Array) -> Numbers:
+    """The step on the device to which what starts at ``start`` belongs, null outside of all."""
+    known = [
+        (each.window, each.number) for each in profile.steps if each.window is not None and each.number is not None
+    ]
+    begins = np.array([window.start for window, _ in known], np.int64)
+    ends = np.array([window.end for window, _ in known], np.int64)
+    number = np.array([number for _, number in known], np.int64)
+
+    def part(first: int, last: int) -> Array:
+        time = start[first:last]
+        if not len(begins):
+            return np.full(len(time), UNKNOWN)
+        at = np.searchsorted(begins, time, "right") - 1
+        return np.where((at >= 0) & (time < ends[at]), number[at], UNKNOWN)
+
+    return computed(part, UNKNOWN)

@@ -1,0 +1,98 @@
+"""SQL over the tables of a profile; what is wrong with it is told with the nearest name there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from npu_tui.tables.tables import ProfileTables
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NO_TABLE = re.compile(r"relation '(.+?)' was not found", re.DOTALL)
+_NO_COLUMN = re.compile(r"""unable to find column "(.+?)"|no column named '(.+?)' found""", re.DOTALL)
+_VALID = re.compile(r"valid columns: \[(.*?)\]", re.DOTALL)
+_NO_FUNCTION = re.compile(r"unsupported function '(.+?)'", re.DOTALL)
+_IN_FRONT = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*", re.DOTALL)
+_STATEMENTS = ("select", "with", "from", "explain", "show", "values")
+_LONGEST = 300
+
+
+class QueryError(Exception):
+    """A query that cannot be answered; ``message`` is one line that says why."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message.code)
+        self.message = message
+
+
+def query(tables: ProfileTables, sql: str, limit: int | None = None) -> pl.DataFrame:
+    """The answer to ``sql``, at most ``limit`` rows of it; only the tables and columns that it names are made.
+
+    Raises ``QueryError`` if it is no query or asks for what is not there, ``InputError`` where a table needs the file
+    of the trace and that is gone.
+    """
+    import polars as pl
+
+    word = sql[_IN_FRONT.match(sql).end() :].split(None, 1)  # type: ignore[union-attr]
+    if not word or word[0].lower().rstrip("(;") not in _STATEMENTS:
+        raise QueryError(message("query.no_select", word=brief(word[0], 40) if word else ""))
+    known: dict[str, pl.LazyFrame] = {}
+    try:
+        try:
+            return _answer(tables, sql, limit, known, as_texts=False)
+        except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError, pl.exceptions.ComputeError):
+            # LIKE, upper() and their like want texts, which cost more than the codes that are enough for all else.
+            known.clear()
+            return _answer(tables, sql, limit, known, as_texts=True)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise QueryError(_told(str(error), tables, known)) from None
+
+
+def _answer(
+    tables: ProfileTables, sql: str, limit: int | None, known: dict[str, pl.LazyFrame], as_texts: bool
+) -> pl.DataFrame:
+    """The answer; tables are added to ``known`` as the query is found to name them."""
+    import polars as pl
+
+    while True:
+        try:
+            found = pl.SQLContext(frames=known, register_globals=False).execute(sql, eager=False)
+            return (found if limit is None else found.head(limit)).collect()
+        except pl.exceptions.SQLInterfaceError as error:
+            missing = _NO_TABLE.search(str(error))
+            if missing is None or missing[1] not in tables.names or missing[1] in known:
+                raise
+            frame = tables.lazy(missing[1])
+            known[missing[1]] = frame.with_columns(pl.col(pl.Enum).cast(pl.String)) if as_texts else frame
+
+
+def _told(text: str, tables: ProfileTables, known: Iterable[str]) -> Message:
+    """What polars says in one line, names with the nearest ones there are."""
+    if found := _NO_TABLE.search(text):
+        return _unknown("query.no_table", found[1], tables.names)
+    if found := _NO_COLUMN.search(text):
+        valid = _VALID.search(text)
+        told = re.findall(r'"((?:[^"\\]|\\.)*)"', valid[1]) if valid else []
+        columns = told or [column for table in known for column in tables.columns(table)]
+        return _unknown("query.no_column", found[1] or found[2], columns)
+    if found := _NO_FUNCTION.search(text):
+        return message("query.no_function", name=brief(found[1], 60))
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    return message("query.wrong", why=brief(line.removeprefix("sql parser error: "), _LONGEST))
+
+
+def _unknown(code: str, name: str, names: Iterable[str]) -> Message:
+    """``name`` is not one of ``names``: the nearest one, else all of them."""
+    names = list(dict.fromkeys(names))
+    lowered = {each.lower(): each for each in names}
+    near = get_close_matches(name.lower(), lowered, 1, 0.6)
+    shown = brief(name, 60)
+    if near:
+        return message(f"{code}.near", name=shown, near=lowered[near[0]])
+    return message(code, name=shown, names=", ".join(names))

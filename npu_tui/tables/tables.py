@@ -1,0 +1,98 @@
+"""All tables of one profile, or of the profiles of a job, each made when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from npu_tui.profile.profile import Profile
+from npu_tui.tables import of_findings, of_job, of_launches, of_trace, of_work
+from npu_tui.tables.scan import Scan, filled, kinds_of
+from npu_tui.tables.schema import TABLES, Kind
+from npu_tui.tables.sheet import Sheet
+from npu_tui.trace.once import once
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from npu_tui.report.job.schema import JobReport
+
+RANKS = "ranks"
+
+_MAKERS: dict[str, Callable[[Profile], Sheet]] = {
+    "slices": of_trace.slices,
+    "links": of_trace.links,
+    "launches": of_launches.launches,
+    "kernels": of_work.kernels,
+    "operators": of_work.operators,
+    "host_operators": of_trace.host_operators,
+    "collectives": of_work.collectives,
+    "arrivals": of_work.arrivals,
+    "counters": of_trace.counters,
+    "steps": of_work.steps,
+    "free": of_launches.free,
+    "findings": of_findings.findings,
+    "evidence": of_findings.evidence,
+    "memory": of_findings.memory,
+    "allocations": of_findings.allocations,
+    "apis": of_work.apis,
+    "code_lines": of_launches.code_lines,
+    "profile": of_trace.overview,
+}
+
+
+class ProfileTables:
+    """The tables of ``profiles``, which are opened when a query needs them; ``job`` tells of several ranks.
+
+    A table has the rows of all profiles one below the other; ``rank`` tells them apart. ``ranks`` is there with ``job``
+    only. Where a table needs args and the file of the trace is gone, asking for it raises ``InputError``.
+    """
+
+    def __init__(self, profiles: Callable[[], Sequence[Profile]], job: Callable[[], JobReport] | None = None) -> None:
+        self._profiles = profiles
+        self._job = job
+        self._scans: dict[str, Scan] = {}
+        self._lock = Lock()
+
+    @once
+    def profiles(self) -> Sequence[Profile]:
+        """The profiles."""
+        return self._profiles()
+
+    @property
+    def names(self) -> list[str]:
+        """The tables that are there, in the order of the schema."""
+        return [name for name in TABLES if name != RANKS or self._job is not None]
+
+    def lazy(self, name: str) -> pl.LazyFrame:
+        """The table ``name``, one of ``names``, as a lazy frame; a column is made when a query needs it."""
+        return self._scan(name).lazy()
+
+    def rows(self, name: str) -> int:
+        """How many rows the table ``name`` has."""
+        return sum(sheet.rows for sheet in self._scan(name).sheets)
+
+    def columns(self, name: str) -> dict[str, Kind]:
+        """The columns of the table ``name`` with their kinds, those from files beside the trace last."""
+        return self._scan(name).kinds
+
+    def _scan(self, name: str) -> Scan:
+        with self._lock:
+            if name not in self._scans:
+                sheets = self._sheets(name)
+                kinds = kinds_of(TABLES[name].columns, sheets)
+                self._scans[name] = Scan(name, filled(sheets, kinds), kinds)
+            return self._scans[name]
+
+    def _sheets(self, name: str) -> list[Sheet]:
+        if name == RANKS:
+            if self._job is None:
+                raise KeyError(name)
+            return [of_job.ranks(self._job())]
+        return [_MAKERS[name](profile) for profile in self.profiles]
+
+
+def tables_of(profile: Profile) -> ProfileTables:
+    """The tables of one profile."""
+    return ProfileTables(lambda: [profile])

@@ -1,0 +1,63 @@
+"""The answer to a query as text for people, or as bytes for programs."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from npu_tui.trace.text import cell_count, drawable, padded, printable, shortened
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FORMATS = ("table", "csv", "json", "ndjson", "parquet", "arrow")
+"""How an answer can be written; the last two are no text."""
+
+ENDINGS = {".csv": "csv", ".json": "json", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet",
+           ".arrow": "arrow", ".ipc": "arrow", ".feather": "arrow"}  # fmt: skip
+"""The format that the ending of a file names."""
+
+_WIDEST = 60
+_GAP = "  "
+
+
+def written(frame: pl.DataFrame, form: str) -> bytes:
+    """``frame`` in ``form``, one of ``FORMATS``, texts as UTF-8."""
+    if form == "table":
+        return table_text(frame).encode()
+    out = BytesIO()
+    if form == "csv":
+        frame.write_csv(out)
+    elif form == "json":
+        frame.write_json(out)
+        out.write(b"\n")
+    elif form == "ndjson":
+        frame.write_ndjson(out)
+    elif form == "parquet":
+        frame.write_parquet(out)
+    else:
+        frame.write_ipc(out)
+    return out.getvalue()
+
+
+def table_text(frame: pl.DataFrame) -> str:
+    """``frame`` in aligned columns, numbers to the right, long texts cut short; null is empty."""
+    texts = []
+    for column in frame.get_columns():
+        cells = [_cell(value) for value in column.to_list()]
+        head = shortened(drawable(printable(column.name)), _WIDEST)
+        width = max([cell_count(head), *map(cell_count, cells)])
+        right = column.dtype.is_numeric()
+        texts.append([padded(text, width, right) for text in [head, *cells]])
+    lines = [_GAP.join(row).rstrip() for row in zip(*texts, strict=True)]
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3f}" if abs(value) < 1e15 else f"{value:g}"
+    if isinstance(value, str):
+        return shortened(drawable(printable(" ".join(value.split()))), _WIDEST)
+    return shortened(drawable(printable(str(value))), _WIDEST)

@@ -1,0 +1,139 @@
+"""``npu-tui query`` from the shell: forms of the answer, where it goes, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from asking import FIXTURES
+
+from npu_tui.cli import main
+from npu_tui.tables.examples import EXAMPLES
+from npu_tui.tables.schema import TABLES
+
+PROFILE = str(FIXTURES / "dispatch_bound")
+SQL = "SELECT type, count(*) AS calls, sum(duration) AS total FROM kernels GROUP BY type ORDER BY total DESC, type"
+
+
+def asked(capfd: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert main(["query", *words, "--no-cache"]) == code
+    return capfd.readouterr().out
+
+
+def test_answers_agree_in_every_form(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told = json.loads(asked(capfd, PROFILE, SQL, "--format", "json"))
+    assert len(told) > 3
+    assert [json.loads(line) for line in asked(capfd, PROFILE, SQL, "--format", "ndjson").splitlines()] == told
+    assert pl.read_csv(BytesIO(asked(capfd, PROFILE, SQL).encode())).to_dicts() == told
+    readers: dict[str, Any] = {"parquet": pl.read_parquet, "arrow": pl.read_ipc, "csv": pl.read_csv}
+    for form, read in readers.items():
+        file = tmp_path / f"answer.{form}"
+        asked(capfd, PROFILE, SQL, "-o", str(file))
+        assert read(file).with_columns(pl.col("type").cast(pl.String)).to_dicts() == told
+    lines = asked(capfd, PROFILE, SQL, "--format", "table").splitlines()
+    assert lines[0].split() == ["type", "calls", "total"]
+    assert [line.split() for line in lines[1:]] == [[row["type"], str(row["calls"]), str(row["total"])] for row in told]
+
+
+def test_without_sql_tables_are_listed(capfd: pytest.CaptureFixture[str]) -> None:
+    text = asked(capfd, PROFILE)
+    for table in TABLES.values():
+        if table.name != "ranks":
+            assert f"{table.name}: " in text
+    assert "duration[ns]" in text
+    one = asked(capfd, PROFILE, "kernels")
+    assert [line.split()[0] for line in one.splitlines()[2:]][: len(TABLES["kernels"].columns)] == [
+        column.name for column in TABLES["kernels"].columns
+    ]
+    found = json.loads(asked(capfd, PROFILE, "--format", "json"))
+    assert [row["table"] for row in found] == [name for name in TABLES if name != "ranks"]
+
+
+def test_examples_are_the_gallery(capfd: pytest.CaptureFixture[str]) -> None:
+    text = asked(capfd, "--examples")
+    assert all(sql in text for sql in EXAMPLES.values())
+
+
+def test_a_query_comes_from_a_file(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "q.sql"
+    file.write_text(f"-- kernels by type\n{SQL};\n", encoding="utf-8")
+    assert asked(capfd, PROFILE, "--file", str(file)) == asked(capfd, PROFILE, SQL)
+
+
+def test_rows_are_limited(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", PROFILE, "SELECT name FROM slices", "--format", "table", "--no-cache"]) == 0
+    out, told = capfd.readouterr()
+    assert len(out.splitlines()) == 101
+    assert told == "only the first 100 rows; --limit 0 shows all\n"
+    whole = asked(capfd, PROFILE, "SELECT name FROM slices", "--format", "table", "--limit", "0")
+    assert len(whole.splitlines()) == len(asked(capfd, PROFILE, "SELECT name FROM slices").splitlines()) > 101
+    assert len(asked(capfd, PROFILE, "SELECT name FROM slices", "--limit", "5").splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["SELECT nam FROM slices"], 2, "npu-tui: there is no column nam; did you mean name?\n"),
+        (["SELECT * FROM slice"], 2, "npu-tui: there is no table slice; did you mean slices?\n"),
+        (["SELECT * FROM ranks"], 2, "npu-tui: there is no table ranks; did you mean links?\n"),
+        (["SELECT 1", "-o", "/nowhere/x.csv"], 3, "npu-tui: /nowhere/x.csv: No such file or directory\n"),
+    ],
+)
+def test_what_is_wrong_is_one_line(capfd: pytest.CaptureFixture[str], words: list[str], code: int, told: str) -> None:
+    assert main(["query", PROFILE, *words, "--no-cache"]) == code
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", told)
+
+
+@pytest.mark.parametrize(
+    "words", [["--limit", "-1"], ["--limit", "x"], ["--file", "/nowhere.sql"], ["--format", "xml"]]
+)
+def test_wrong_usage_is_refused(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["query", PROFILE, *([] if "--file" in words else ["SELECT 1"]), *words])
+    assert caught.value.code == 2
+
+
+def test_hostile_names_do_not_reach_the_terminal(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "pid": 1, "tid": 1, "ts": str(number), "dur": 1, "name": name}
+        for number, name in enumerate(["\x1b[31mred", "a\u202eb", "\ud800", "=cmd()", "two\nlines"])
+    ]
+    file = tmp_path / "trace_view.json"
+    file.write_text(json.dumps(events), encoding="utf-8")
+    for form in ("table", "csv", "json"):
+        text = asked(capfd, str(file), "SELECT name FROM slices ORDER BY start", "--format", form)
+        assert not {"\x1b", "\u202e", "\ud800"} & set(text)
+        assert "=cmd()" in text
+
+
+def test_a_folder_of_ranks_has_rows_of_all(capfd: pytest.CaptureFixture[str]) -> None:
+    job = str(FIXTURES / "two_ranks")
+    told = json.loads(
+        asked(capfd, job, "SELECT rank, count(*) n FROM slices GROUP BY rank ORDER BY rank", "--format", "json")
+    )
+    assert [row["rank"] for row in told] == [0, 1]
+    ranks = json.loads(asked(capfd, job, "SELECT rank, came_last FROM ranks ORDER BY rank", "--format", "json"))
+    assert [row["rank"] for row in ranks] == [0, 1]
+
+
+def test_ctrl_c_ends_a_long_query(tmp_path: Path) -> None:
+    sql = "SELECT count(*) FROM slices a CROSS JOIN slices b CROSS JOIN slices c WHERE a.start + b.start = c.start + 7"
+    code = f"import sys; from npu_tui.cli import main; sys.exit(main(['query', {PROFILE!r}, {sql!r}, '--no-cache']))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path
+    )
+    time.sleep(3)  # it has begun by then, or ends before
+    assert process.poll() is None
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"")

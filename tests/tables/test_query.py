@@ -1,0 +1,112 @@
+"""SQL: the gallery runs, texts are found, and what is wrong is told with the nearest name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from asking import FIXTURES, rows, tables_at
+
+from npu_tui.strings import words
+from npu_tui.tables.examples import EXAMPLES
+from npu_tui.tables.query import QueryError, query
+from npu_tui.tables.tables import ProfileTables
+
+if TYPE_CHECKING:
+    from conftest import Sample
+
+HEALTHY = FIXTURES / "healthy"
+BOUND = FIXTURES / "dispatch_bound"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_run_on_every_bundled_profile(bundled: Sample, name: str) -> None:
+    frame = query(tables_at(bundled.path), EXAMPLES[name])
+    assert len(frame.columns) >= 4
+    assert len(frame) or name == "late"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_run_on_real_profiles(real: Sample, name: str) -> None:
+    assert len(query(tables_at(real.path), EXAMPLES[name])) or (real.name, name) in [
+        ("single_card", "late"), ("level0/rank0", "late"), ("level0/rank1", "late"), ("level0/rank0", "calls"),
+        ("level0/rank1", "calls"), ("level0/rank0", "stages"), ("level0/rank1", "stages"),
+    ]  # fmt: skip
+
+
+def test_there_are_ten_examples() -> None:
+    assert len(EXAMPLES) >= 10
+
+
+@pytest.fixture(scope="module")
+def tables() -> ProfileTables:
+    return tables_at(BOUND)
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT duraton FROM slices", "there is no column duraton; did you mean duration?"),
+        ("SELECT s.lane_name FROM slices s", "there is no column lane_name; did you mean "),
+        ("SELECT * FROM slics", "there is no table slics; did you mean slices?"),
+        ("SELECT * FROM Kernels", "there is no table Kernels; did you mean kernels?"),
+        ("SELECT * FROM zzz", "there is no table zzz; there are slices, links, "),
+        ("SELECT qqqq FROM apis", "there is no column qqqq; there are rank, level, "),
+        ("SELECT frobnicate(start) FROM slices", "there is no function frobnicate"),
+        ("", "a query begins with SELECT or WITH; tables cannot be changed"),
+        ("DELETE FROM slices", "a query begins with SELECT or WITH; tables cannot be changed"),
+        ("DROP TABLE slices", "a query begins with SELECT or WITH; tables cannot be changed"),
+        ("SELECT 'a", "the query does not work: Unterminated string literal at Line: 1, Column: 8"),
+        ("SELECT start FROM slices; SELECT 1", "the query does not work: one (and only one) statement"),
+        ("SELECT start FROM slices GROUP BY name", "the query does not work: 'start' should participate"),
+        ("SELECT name + start FROM slices", "the query does not work: arithmetic on"),
+    ],
+)
+def test_what_is_wrong_is_told(tables: ProfileTables, sql: str, told: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        query(tables, sql)
+    line = words(caught.value.message)
+    assert line.startswith(told)
+    assert "\n" not in line
+
+
+def test_texts_are_searched(tables: ProfileTables) -> None:
+    trace = tables.profiles[0].trace
+    count = sum("Mul" in trace.name_of(item) for item in range(len(trace.slices)))
+    for rule in ("name LIKE '%Mul%'", "name ~ 'Mul'", "strpos(name, 'Mul') > 0", "regexp_like(name, 'Mul')"):
+        assert rows(tables, f"SELECT count(*) n FROM slices WHERE {rule}") == [{"n": count}], rule
+    assert count
+
+
+def test_texts_sort_as_texts(tables: ProfileTables) -> None:
+    names = [row["name"] for row in rows(tables, "SELECT DISTINCT name FROM slices ORDER BY name")]
+    assert names == sorted(names)
+    assert len(names) > 10
+    above = rows(tables, f"SELECT DISTINCT name FROM slices WHERE name > '{names[5]}' ORDER BY name")
+    assert [row["name"] for row in above] == names[6:]
+
+
+def test_nulls_come_last_where_it_is_said(tables: ProfileTables) -> None:
+    sql = "SELECT stream FROM slices ORDER BY stream"
+    assert rows(tables, f"{sql} LIMIT 1")[0]["stream"] is not None
+    assert rows(tables, f"{sql} DESC LIMIT 1")[0]["stream"] is None
+    assert rows(tables, f"{sql} DESC NULLS LAST LIMIT 1")[0]["stream"] is not None
+
+
+def test_division_is_as_the_help_says(tables: ProfileTables) -> None:
+    assert rows(tables, "SELECT 3 / 2 AS a, 3 // 2 AS b, 3 / 1e3 AS c") == [{"a": 1.5, "b": 1, "c": 0.003}]
+
+
+def test_a_table_joins_another(tables: ProfileTables) -> None:
+    (row,) = rows(
+        tables,
+        "SELECT count(*) n, sum(CASE WHEN l.start = s.start AND l.name = s.name THEN 1 ELSE 0 END) same "
+        "FROM launches l JOIN slices s ON l.slice = s.slice",
+    )
+    assert row["n"] == row["same"] == tables.rows("launches") > 0
+
+
+def test_a_limit_is_kept(tables: ProfileTables) -> None:
+    assert len(query(tables, "SELECT start FROM slices", 7)) == 7
+    first = query(tables, "SELECT slice FROM slices", 3)["slice"].to_list()
+    assert first == [0, 1, 2]
