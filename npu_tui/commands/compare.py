@@ -43,7 +43,7 @@ def run(words: list[str]) -> int:
         return _sweep(parser, options, failing, tolerance)
     from npu_tui.compare.comparison import Comparison
     from npu_tui.compare.matching.moved_lines import renumbering
-    from npu_tui.report.compared.build import compared
+    from npu_tui.report.compared.build import compared, profile_findings
 
     renumber = None
     if options.base_rev is not None:
@@ -70,7 +70,8 @@ def run(words: list[str]) -> int:
     thresholds = thresholds_of(options.config)
     cached, form = not options.no_cache, options.source
     comparison = compare([opened_profile(path, cached, thresholds, form) for path in paths])
-    found = compared(comparison)
+    as_text = options.format in (None, "text")
+    found = compared(comparison, single=not as_text)
     found.findings = [each for each in found.findings if each.id not in ignored]
     if options.format == "json":
         import msgspec
@@ -86,12 +87,13 @@ def run(words: list[str]) -> int:
 
         write(markdown_comparison(found))
     else:
-        from npu_tui.report.compared.text import text_comparison
+        from npu_tui.report.compared.text import profile_findings_text, text_comparison
 
         write(text_comparison(found))
+        write(profile_findings_text(profile_findings(comparison)))
     verdict = found.step.verdict
     if verdict in failing or ("unsure" in failing and verdict == "incomparable"):
-        if options.format not in (None, "text"):
+        if not as_text:
             print(say(f"compare.verdict.{verdict}"), file=sys.stderr)
         return FAILED
     return DONE

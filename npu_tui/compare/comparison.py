@@ -168,17 +168,19 @@ class Comparison:
         samples = [side.parts(waits) for side in self.sides]
         if not all(samples):
             return []
-        if silent:  # nothing was waited for where nothing was exchanged
-            samples = [[{**step, "wait": 0, "transfer": step["exposed"]} for step in side] for side in samples]
-            for step in (*samples[0], *samples[1]):
-                del step["exposed"]
         base, new = samples
-        names = [name for name in PARTS if name in base[0]]
+        if silent:  # nothing was waited for where nothing was exchanged
+            for side in samples:
+                side["transfer"] = side.pop("exposed")
+                side["wait"] = np.zeros_like(side["transfer"])
+        steps = [len(side.windows) for side in self.sides]
         rows = []
-        for name in names:
-            before, after = [step[name] for step in base], [step[name] for step in new]
-            exact = len(base) * sum(after) - len(new) * sum(before)
-            rows.append(PartChange(name, sum(before) / len(base), sum(after) / len(new), exact))
+        for name in PARTS:
+            if name not in base:
+                continue
+            before, after = int(base[name].sum()), int(new[name].sum())
+            exact = steps[0] * after - steps[1] * before
+            rows.append(PartChange(name, before / steps[0], after / steps[1], exact))
         return rows
 
     @once
@@ -194,10 +196,11 @@ class Comparison:
     @once
     def computing(self) -> Judgement | None:
         """How the computing time of the step changed: one step a side is enough to tell. None without a device."""
-        samples = [np.array([each["computing"] for each in side.parts(False)], np.float64) for side in self.sides]
-        if not all(len(each) for each in samples) or self.comparability.verdict == "incomparable":
+        parts = [side.parts(False) for side in self.sides]
+        if not all(parts) or self.comparability.verdict == "incomparable":
             return None
-        return judge(samples[0], samples[1], self.tolerance.computing, self.paired, few=None)
+        base, new = (own["computing"].astype(np.float64) for own in parts)
+        return judge(base, new, self.tolerance.computing, self.paired, few=None)
 
     @property
     def paired(self) -> bool:

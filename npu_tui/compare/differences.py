@@ -13,7 +13,7 @@ from npu_tui.analysis.findings.model import FindingClass, Severity
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.matching.kernels import GroupChange
 from npu_tui.compare.side import Side
-from npu_tui.compare.steps import StepWindow
+from npu_tui.compare.steps import StepWindow, within
 from npu_tui.trace.message import Message, message
 
 I64 = npt.NDArray[np.int64]
@@ -325,11 +325,13 @@ def _named(side: Side, part: str) -> I64:
     """The slices of the compared steps whose name holds ``part``."""
     slices = side.trace.slices
     chosen = np.array([part in name for name in side.trace.names] + [False])
+    if not chosen.any():
+        return _NONE
     found = np.flatnonzero(chosen[slices.name])
-    inside = np.zeros(len(found), np.bool_)
-    for each in side.windows:
-        inside |= (slices.start[found] >= each.host_start) & (slices.start[found] < each.end)
-    return found[inside]
+    begins, ends = (
+        np.array(times) for times in zip(*((each.host_start, each.end) for each in side.windows), strict=True)
+    )
+    return found[within(slices.start[found], begins, ends)]
 
 
 def _memory(comparison: Comparison) -> Iterator[Difference]:

@@ -51,28 +51,20 @@ def claims(lanes: OverlapLanes, split: FreeSplit | None, waits: Intervals | None
     return Claims(computing, wait, exposed, late, difference(*difference(*side, *busy), *late))
 
 
-def partition(own: Claims, low: int, high: int) -> dict[Part, int]:
-    """How long each part lasts within ``[low, high)``, ns; they sum to ``high - low`` exactly.
+def partitions(own: Claims, low: I64, high: I64) -> dict[Part, I64]:
+    """How long each part lasts within each window ``[low, high)``, ns, (n,); they sum to ``high - low`` exactly.
 
     ``exposed`` is left out where the waits are known, ``wait`` and ``transfer`` where they are not. A window in which
     nothing ran on the device is all ``prep``.
     """
-    sizes = {
-        name: _within(intervals, low, high)
-        for name, intervals in (
-            ("computing", own.computing),
-            ("exposed", own.exposed),
-            ("host_late", own.host_late),
-            ("device_side", own.device_side),
-        )
-    }
     first, last = _reach((own.computing, own.exposed), low, high)
-    parts: dict[Part, int] = {"prep": first - low, "computing": sizes["computing"]}
+    exposed = _within(own.exposed, low, high)
+    parts: dict[Part, I64] = {"prep": first - low, "computing": _within(own.computing, low, high)}
     if own.wait is None:
-        parts["exposed"] = sizes["exposed"]
+        parts["exposed"] = exposed
     else:
         parts["wait"] = _within(own.wait, low, high)
-        parts["transfer"] = sizes["exposed"] - parts["wait"]
+        parts["transfer"] = exposed - parts["wait"]
     # Free may begin before the first or go on after the last work of the window.
     parts["host_late"] = _within(own.host_late, first, last)
     parts["device_side"] = _within(own.device_side, first, last)
@@ -81,19 +73,30 @@ def partition(own: Claims, low: int, high: int) -> dict[Part, int]:
     return {name: parts[name] for name in PARTS if name in parts}
 
 
-def _reach(kinds: tuple[Intervals, ...], low: int, high: int) -> tuple[int, int]:
-    """Start of the first and end of the last interval within the window; its end twice without any."""
-    first, last = high, low
+def _reach(kinds: tuple[Intervals, ...], low: I64, high: I64) -> tuple[I64, I64]:
+    """Start of the first and end of the last interval within each window; its end twice without any."""
+    first, last = high.copy(), low.copy()
     for start, end in kinds:
-        at = slice(int(np.searchsorted(end, low, "right")), int(np.searchsorted(start, high, "left")))
-        if at.start < at.stop:
-            first = min(first, max(low, int(start[at.start])))
-            last = max(last, min(high, int(end[at.stop - 1])))
-    return (first, last) if first < last else (high, high)
+        begin, stop = np.searchsorted(end, low, "right"), np.searchsorted(start, high, "left")
+        own = np.flatnonzero(begin < stop)
+        first[own] = np.minimum(first[own], np.maximum(low[own], start[begin[own]]))
+        last[own] = np.maximum(last[own], np.minimum(high[own], end[stop[own] - 1]))
+    none = first >= last
+    first[none] = last[none] = high[none]
+    return first, last
 
 
-def _within(intervals: Intervals, low: int, high: int) -> int:
-    """Length of disjoint ascending ``intervals`` inside the window, ns."""
+def _within(intervals: Intervals, low: I64, high: I64) -> I64:
+    """Length of disjoint ascending ``intervals`` inside each window, ns."""
+    return _before(intervals, high) - _before(intervals, low)
+
+
+def _before(intervals: Intervals, time: I64) -> I64:
     start, end = intervals
-    at = slice(int(np.searchsorted(end, low, "right")), int(np.searchsorted(start, high, "left")))
-    return int((np.minimum(end[at], high) - np.maximum(start[at], low)).clip(0).sum())
+    if not len(start):
+        return np.zeros(len(time), np.int64)
+    sums = np.cumsum(end - start)
+    at = np.searchsorted(start, time, "right") - 1
+    known = np.maximum(at, 0)
+    found: I64 = np.where(at >= 0, sums[known] - np.maximum(end[known] - time, 0), 0)
+    return found

@@ -17,8 +17,8 @@ from npu_tui.compare.kineto import device_claims, device_kernels, kernel_type
 from npu_tui.compare.matching.kernels import Identity, Kernels
 from npu_tui.compare.matching.lines import LineCost
 from npu_tui.compare.matching.operations import Operations, operations
-from npu_tui.compare.partition import Claims, Part, claims, partition
-from npu_tui.compare.steps import Sample, StepWindow, sample, step_windows
+from npu_tui.compare.partition import Claims, Part, claims, partitions
+from npu_tui.compare.steps import Sample, StepWindow, sample, step_windows, within
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.once import once
 
@@ -26,6 +26,8 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 _OPERATION = "cpu_op"
+_FEW_VALUES = 1 << 20
+"""Values up to which a table of all of them is faster than sorting."""
 _VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
 
 
@@ -78,14 +80,25 @@ class Side:
             return device_claims(self.trace)
         return claims(device.lanes, device.split, self.waits)
 
-    def parts(self, waits: bool) -> list[dict[Part, int]]:
-        """The partition of every compared step, ns; with ``waits`` exposed communication is cut in two."""
+    def parts(self, waits: bool) -> dict[Part, I64]:
+        """The partition of every compared step, ns, (steps,); empty without a device.
+
+        With ``waits`` exposed communication is cut in two.
+        """
         own = self.claims
         if own is None:
-            return []
+            return {}
         if not waits:
             own = Claims(own.computing, None, own.exposed, own.host_late, own.device_side)
-        return [partition(own, each.start, each.end) for each in self.windows]
+        return partitions(own, self._begins, self._ends)
+
+    @property
+    def _begins(self) -> I64:
+        return np.array([each.start for each in self.windows], np.int64)
+
+    @property
+    def _ends(self) -> I64:
+        return np.array([each.end for each in self.windows], np.int64)
 
     @once
     def operations(self) -> Operations:
@@ -105,13 +118,11 @@ class Side:
         foreign = not len(items)
         if foreign:
             items = device_kernels(self.trace)[0]
-        begins = np.array([each.start for each in self.windows])
-        ends = np.array([each.end for each in self.windows])
+        begins, ends = self._begins, self._ends
         if self.windows[-1].name is None:
             ends = ends + 1
         start = self.trace.slices.start[items]
-        step = np.searchsorted(begins, start, "right") - 1
-        own = np.flatnonzero((step >= 0) & (start < ends[np.maximum(step, 0)]))
+        own = np.flatnonzero(within(start, begins, ends))
         own = own[np.argsort(start[own], kind="stable")]
         item = items[own]
         identities, code = self._named(item) if foreign else self._identities(item)
@@ -120,7 +131,7 @@ class Side:
             self.trace.slices.end[item] - self.trace.slices.start[item],
             identities,
             code,
-            step[own],
+            np.searchsorted(begins, start[own], "right") - 1,
             self._operation_of(item),
             len(self.windows),
         )
@@ -186,15 +197,16 @@ class Side:
 
     def _identities(self, item: I64) -> tuple[list[Identity], I64]:
         """What the kernels ``item`` are, with the columns of kernel_details.csv where it has a row for them."""
-        table = self.profile.kernel_table.of_slices(item)
-        columns = (table.type, table.shapes, table.dtypes, table.formats, table.core)
-        codes, code = np.unique(np.stack([each.code for each in columns], 1), axis=0, return_inverse=True)
-        found = [
-            Identity(known[0] or "", *known[1:])
-            for row in codes.tolist()
-            for known in [[None if k < 0 else each.values[k] for each, k in zip(columns, row, strict=True)]]
-        ]
-        return found, code.reshape(-1).astype(np.int64)
+        table = self.profile.kernel_table
+        order = np.argsort(table.item, kind="stable")
+        row = order[np.searchsorted(table.item, item, sorter=order)]
+        columns = [each.taken(row) for each in (table.type, table.shapes, table.dtypes, table.formats, table.core)]
+        code, first = np.zeros(len(item), np.int64), np.zeros(min(len(item), 1), np.int64)
+        for each in columns:
+            if each.is_known:
+                code, first = _distinct(code * (len(each.values) + 1) + each.code + 1)
+        found = [Identity(columns[0].at(k) or "", *(each.at(k) for each in columns[1:])) for k in first.tolist()]
+        return found, code
 
     @once
     def lines(self) -> list[LineCost]:
@@ -203,9 +215,7 @@ class Side:
             return []
         trace, launches = self.trace, self.profile.dispatch[0]
         start = trace.links.target_time[launches.link]
-        inside = np.zeros(len(start), np.bool_)
-        for each in self.windows:
-            inside |= (start >= each.start) & (start <= each.end)
+        inside = within(start, self._begins, self._ends + 1)
         target = trace.links.target_slice[launches.link].astype(np.int64)
         operation = operation_of(trace, target)
         name = np.where(operation >= 0, trace.slices.name[operation], -1)
@@ -245,3 +255,17 @@ class Side:
             trace.start_ns,
             trace.start_ns + trace.end,
         )
+
+
+def _distinct(value: I64) -> tuple[I64, I64]:
+    """Which of the distinct ``value`` each is, (n,), and where each of those stands first, (k,); none is negative."""
+    most = int(value.max()) + 1 if len(value) else 0
+    if most > _FEW_VALUES + len(value):
+        _, first, code = np.unique(value, return_index=True, return_inverse=True)
+        return code.astype(np.int64), first
+    first = np.full(most, -1, np.int64)
+    first[value[::-1]] = np.arange(len(value))[::-1]
+    known = np.flatnonzero(first >= 0)
+    place = np.empty(most, np.int64)
+    place[known] = np.arange(len(known))
+    return place[value], first[known]

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
 
 LeftOut = Literal["first", "outlier"]
 
@@ -79,3 +82,10 @@ def sample(windows: list[StepWindow], everything: bool = False) -> Sample:
     left: list[tuple[StepWindow, LeftOut]] = [(windows[0], "first")]
     left += [(each, "outlier") for each in kept if each.wall > centre + _OUTLIER * spread]
     return Sample([each for each in kept if each.wall <= centre + _OUTLIER * spread], left)
+
+
+def within(time: I64, begins: I64, ends: I64) -> npt.NDArray[np.bool_]:
+    """Which times lie in one of the windows ``[begin, end)``, both ascending; (n,)."""
+    at = np.searchsorted(begins, time, "right") - 1
+    found: npt.NDArray[np.bool_] = (at >= 0) & (time < ends[np.maximum(at, 0)])
+    return found

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_tui.compare.partition import Part
 from npu_tui.compare.side import Side
 from npu_tui.compare.verdict import Judgement, judge
+
+I64 = npt.NDArray[np.int64]
 
 _BATCH = re.compile(r"(?:\bbs|batch(?:[ _-]?size)?)\s*[=: _-]?\s*(\d{1,9})", re.IGNORECASE)
 _IDLE: tuple[Part, ...] = ("host_late", "device_side", "unlinked")
@@ -79,7 +82,7 @@ def sweep(sides: Sequence[Side], labels: Sequence[str], tolerance: float) -> lis
     return rows
 
 
-def _mean(steps: list[dict[Part, int]], names: Sequence[Part]) -> float | None:
-    if not steps:
+def _mean(parts: Mapping[Part, I64], names: Sequence[Part]) -> float | None:
+    if not parts:
         return None
-    return sum(step.get(name, 0) for step in steps for name in names) / len(steps)
+    return sum(float(parts[name].mean()) for name in names if name in parts)

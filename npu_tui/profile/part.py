@@ -29,6 +29,7 @@ from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.analysis.work.operators import OperatorSum, operators
 from npu_tui.profile.selection import Selection
 from npu_tui.profile.step_table import step_sums
+from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
@@ -135,12 +136,22 @@ class ProfilePart:
         """The findings of all devices that did anything. Raises ``InputError`` as ``planes`` does."""
         from npu_tui.analysis.findings.find import find  # no rule is needed for the first picture
 
-        return find([each for each in self.facts if each.has("overlap")] or self._of_tables)
+        return find(self._judged)
+
+    @once
+    def titles(self) -> tuple[dict[str, Message], set[str]]:
+        """What the rules find above info, by id, and those that cannot tell. Raises ``InputError`` as ``planes``."""
+        from npu_tui.analysis.findings.find import titles
+
+        return titles(self._judged)
 
     @property
-    def _of_tables(self) -> list[Facts]:
-        """What the rules read where there are tables and no trace."""
-        return [] if len(self.trace.slices) or self.profile.companions is None else [Facts(_NO_DEVICE, self)]
+    def _judged(self) -> list[Facts]:
+        """What the rules read: of all devices that did anything, or of tables where there is no trace."""
+        devices = [each for each in self.facts if each.has("overlap")]
+        if devices or len(self.trace.slices) or self.profile.companions is None:
+            return devices
+        return [Facts(_NO_DEVICE, self)]
 
     @property
     def table_sums(self) -> Overlap:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -44,12 +45,8 @@ class Viewport:
         return self.edge(self.width)
 
     def edges(self) -> npt.NDArray[np.int64]:
-        """All ``width + 1`` edges, ns, strictly ascending."""
-        # Whole and rest apart: the product of a grid index and the span need not fit 64 bits.
-        whole, rest = divmod(self.span, self.width)
-        start, over = divmod(self.first * self.span, self.width)
-        column = np.arange(self.width + 1, dtype=np.int64)
-        return self.origin + start + column * whole + (over + column * rest) // self.width
+        """All ``width + 1`` edges, ns, strictly ascending; read-only, as all who ask for the same ones share them."""
+        return _edges(self)
 
     def column(self, time: int) -> int:
         """The column that holds ``time``; below 0 or at least ``width`` when it is outside."""
@@ -76,3 +73,14 @@ class Viewport:
         """The same times over ``width`` columns."""
         start = self.start - self.origin
         return Viewport.around(start, start + self.span, width).shifted(self.origin)
+
+
+@lru_cache(maxsize=16)
+def _edges(view: Viewport) -> npt.NDArray[np.int64]:
+    # Whole and rest apart: the product of a grid index and the span need not fit 64 bits.
+    whole, rest = divmod(view.span, view.width)
+    start, over = divmod(view.first * view.span, view.width)
+    column = np.arange(view.width + 1, dtype=np.int64)
+    found: npt.NDArray[np.int64] = view.origin + start + column * whole + (over + column * rest) // view.width
+    found.setflags(write=False)
+    return found

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from npu_tui.analysis.overlap.free import FreeSplit
 from npu_tui.analysis.overlap.lanes import OverlapLanes
-from npu_tui.compare.partition import claims, partition
+from npu_tui.compare.partition import claims, partitions
 
 _END = 400
 
@@ -43,7 +43,9 @@ def test_parts_sum_to_the_window_and_are_what_a_painter_sees(computing, communic
     split = FreeSplit(free[0], free[1], turn.astype(np.float64), np.ones(len(turn), np.bool_))
     lanes = OverlapLanes(0, None, computing, communication, communication, free)
     own = claims(lanes, split, waits)
-    parts = partition(own, low, high)
+    columns = partitions(own, np.array([low, 0]), np.array([high, _END]))
+    parts = {name: int(values[0]) for name, values in columns.items()}
+    assert sum(int(values[1]) for values in columns.values()) == _END
     assert sum(parts.values()) == high - low
     assert min(parts.values(), default=0) >= 0
     compute = painted(computing)

@@ -190,7 +190,7 @@ class _Sides:
     def __init__(self, base: Kernels, new: Kernels) -> None:
         self.kernels = (base, new)
         self.codes = tuple(
-            {identity: code for code, identity in enumerate(side.identities) if (side.identity == code).any()}
+            {side.identities[code]: code for code in np.flatnonzero(np.bincount(side.identity)).tolist()}
             for side in self.kernels
         )
         self.shared = [identity for identity in self.codes[0] if identity in self.codes[1]]
@@ -245,7 +245,8 @@ class _Sides:
     ) -> list[tuple[Identity, Identity]]:
         """Groups of one side only that matched operations launched in each other's place, of one type."""
         votes: Counter[tuple[Identity, Identity]] = Counter()
-        of = [_by_operation(side) for side in self.kernels]
+        pairs = np.array(operations, np.int64).reshape(-1, 2)
+        of = [_by_operation(side, pairs[:, k]) for k, side in enumerate(self.kernels)]
         for before, after in operations:
             for old, now in zip(of[0].get(before, ()), of[1].get(after, ()), strict=False):
                 was, is_now = self.kernels[0].identities[old], self.kernels[1].identities[now]
@@ -257,7 +258,10 @@ class _Sides:
         self, replaced: Sequence[tuple[Sequence[int], Sequence[int]]], left: set[Identity], right: set[Identity]
     ) -> list[tuple[list[Identity], list[Identity]]]:
         """Groups of one side only whose operations stand in each other's place."""
-        of = [_by_operation(side) for side in self.kernels]
+        of = [
+            _by_operation(side, np.array([each for runs in replaced for each in runs[k]], np.int64))
+            for k, side in enumerate(self.kernels)
+        ]
         found: Counter[tuple[tuple[Identity, ...], tuple[Identity, ...]]] = Counter()
         for runs in replaced:
             names = [
@@ -283,15 +287,15 @@ class _Sides:
 
 
 def _members(side: Kernels) -> list[I64]:
-    order = np.argsort(side.identity, kind="stable")
-    edges = np.searchsorted(side.identity[order], np.arange(1, len(side.identities)))
-    return np.split(order, edges)
+    few = len(side.identities) < 1 << 16  # short numbers are sorted by their digits, in one pass each
+    order = np.argsort(side.identity.astype(np.uint16) if few else side.identity, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(side.identity, minlength=len(side.identities)))[:-1])
 
 
-def _by_operation(side: Kernels) -> dict[int, list[int]]:
-    """The identities that each launching slice launched, in order."""
+def _by_operation(side: Kernels, wanted: I64) -> dict[int, list[int]]:
+    """The identities that each of the launching slices ``wanted`` launched, in order."""
     found: dict[int, list[int]] = {}
-    known = np.flatnonzero(side.operation >= 0)
+    known = np.flatnonzero(np.isin(side.operation, wanted))
     for operation, code in zip(side.operation[known].tolist(), side.identity[known].tolist(), strict=True):
         found.setdefault(operation, []).append(code)
     return found

@@ -21,8 +21,8 @@ SCHEMA = 1
 _DIGITS = 6
 
 
-def compared(comparison: Comparison) -> schema.Compared:
-    """Everything that is known of the change from base to new."""
+def compared(comparison: Comparison, single: bool = True) -> schema.Compared:
+    """Everything that is known of the change from base to new; the findings of each profile only if ``single``."""
     circumstances = comparison.comparability
     return schema.Compared(
         schema_version=SCHEMA,
@@ -45,7 +45,7 @@ def compared(comparison: Comparison) -> schema.Compared:
         collectives=[_collective(row) for row in comparison.collectives],
         config=[schema.Setting(each.key, text(each.base), text(each.new)) for each in circumstances.config],
         findings=[_finding(comparison, each) for each in differences(comparison)],
-        profile_findings=_profile_findings(comparison),
+        profile_findings=profile_findings(comparison) if single else [],
         not_judged=[_note(each) for each in circumstances.not_judged],
     )
 
@@ -174,17 +174,13 @@ def _finding(comparison: Comparison, found: Difference) -> schema.Finding:
     )
 
 
-def _profile_findings(comparison: Comparison) -> list[schema.KnownFinding]:
+def profile_findings(comparison: Comparison) -> list[schema.KnownFinding]:
     """The findings above info that only one side has, of the rules that could be applied to both."""
     try:
-        found = [side.profile.whole.findings for side in comparison.sides]
+        (base, base_silent), (now, new_silent) = (side.profile.whole.titles for side in comparison.sides)
     except InputError:
         return []
-    skipped = {rule for each in found for rule, _ in each.not_checked}
-    own = [
-        {each.id: each.title for each in of.findings if each.severity != "info" and each.id not in skipped}
-        for of in found
-    ]
+    own = [{key: title for key, title in of.items() if key not in base_silent | new_silent} for of in (base, now)]
     new = [schema.KnownFinding(key, "new", words(title)) for key, title in own[1].items() if key not in own[0]]
     return new + [
         schema.KnownFinding(key, "solved", words(title)) for key, title in own[0].items() if key not in own[1]

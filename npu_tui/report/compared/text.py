@@ -14,12 +14,10 @@ _ATTRIBUTES = 60
 
 
 def text_comparison(found: schema.Compared) -> str:
-    """The lines of ``found``."""
+    """The lines of ``found`` but for the findings of the single profiles, which take longer than all the rest."""
     lines = [*side_lines(found), "", *verdict_lines(found)]
     lines += _section("parts", _columns([list(row) for row in part_rows(found)], "<>>>"))
     lines += _section("findings", finding_lines(found))
-    known = [[say(f"compare.profile_finding.{each.change}"), each.id, each.title] for each in found.profile_findings]
-    lines += _section("profile_findings", _columns(known, "<<<"))
     groups = _longest([_group(row) for row in found.groups if row.delta_us])
     if found.stream_overlap_us:
         groups.append([_change(-found.stream_overlap_us), say("compare.stream_overlap")])
@@ -28,6 +26,16 @@ def text_comparison(found: schema.Compared) -> str:
     lines += _section("collectives", _columns(_longest([_collective(row) for row in found.collectives]), "><<"))
     lines += _section("config", _columns(_longest([[setting_line(each)] for each in found.config]), "<"))
     lines += _section("not_judged", [each.text for each in found.not_judged])
+    return _written(lines)
+
+
+def profile_findings_text(found: Sequence[schema.KnownFinding]) -> str:
+    """The last section: findings that only one side has; empty without any."""
+    rows = [[say(f"compare.profile_finding.{each.change}"), each.id, each.title] for each in found]
+    return _written(_section("profile_findings", _columns(rows, "<<<"))) if rows else ""
+
+
+def _written(lines: Sequence[str]) -> str:
     return "\n".join(map(printable, lines)) + "\n"
 
 

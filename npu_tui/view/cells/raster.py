@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -90,44 +90,69 @@ def rasterise(wanted: list[tuple[Rows | None, int, Viewport]], width: int, level
     for y, (rows, row, view) in enumerate(wanted):
         if rows is not None and 0 <= row < len(rows) and rows.offset[row] < rows.offset[row + 1]:
             groups.setdefault((id(rows), view), []).append(y)
-    cells = Cells.empty(len(wanted), width)
+    if not groups:
+        return Cells.empty(len(wanted), width)
+    runs: list[_Run] = []
+    lines: list[int] = []
     for (_, view), members in groups.items():
-        rows = wanted[members[0]][0]
-        assert rows is not None
-        part = _rasterise_rows(rows, [wanted[y][1] for y in members], view.edges(), levels)
-        if len(groups) == 1 and len(members) == len(wanted):
-            return part
-        for name in _FIELDS:
-            getattr(cells, name)[members] = getattr(part, name)
+        own = wanted[members[0]][0]
+        assert own is not None
+        runs.append(
+            _Run(own, [wanted[y][1] for y in members], view.edges(), slice(len(lines), len(lines) + len(members)))
+        )
+        lines += members
+    found = _rasterise_runs(runs, width, levels)
+    if lines == list(range(len(wanted))):
+        return found
+    cells = Cells.empty(len(wanted), width)
+    for name in _FIELDS:
+        getattr(cells, name)[lines] = getattr(found, name)
     return cells
 
 
 _FIELDS = [field.name for field in fields(Cells)]
 
 
-def _rasterise_rows(rows: Rows, which: list[int], edges: I64, levels: LevelsOf) -> Cells:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Some of ``rows`` whose cells are the lines ``lines``, between the same column ``edges``."""
+
+    rows: Rows
+    which: list[int]
+    edges: I64
+    lines: slice
+
+
+def _rasterise_runs(runs: list[_Run], columns: int, levels: LevelsOf) -> Cells:
+    count_of_lines = runs[-1].lines.stop
+    started = np.empty((count_of_lines, columns + 1), np.int64)
+    origin, stop = (np.empty((count_of_lines, 1), np.int64) for _ in range(2))
+    edges = runs[0].edges if len(runs) == 1 else np.empty((count_of_lines, columns + 1), np.int64)
+    for run in runs:
+        rows, offset = run.rows, run.rows.offset
+        origin[run.lines, 0], stop[run.lines] = offset[run.which], len(rows.item) - 1
+        if len(runs) > 1:
+            edges[run.lines] = run.edges
+        for line, row in enumerate(run.which, run.lines.start):
+            low, high = offset[row], offset[row + 1]
+            started[line] = low + rows.start[low:high].searchsorted(run.edges)
     width = np.diff(edges)
-    started = np.empty((len(which), len(edges)), np.int64)
-    origin = rows.offset[which][:, None]
-    for k, row in enumerate(which):
-        low, high = rows.offset[row], rows.offset[row + 1]
-        started[k] = low + rows.start[low:high].searchsorted(edges)
 
     # Slices of a row never overlap: only the last one that started before an edge can hang over it.
     before = np.maximum(started - 1, 0)
-    ended = np.where(started > origin, rows.end[before], _BEFORE)
+    ended = np.where(started > origin, _taken(runs, "end", before), _BEFORE)
     over = np.maximum(ended - edges, 0)
-    busy = np.diff(rows.busy[started] - over, axis=1)
+    busy = np.diff(_taken(runs, "busy", started) - over, axis=1)
     hangs = over > 0
 
-    left, right = edges[:-1], edges[1:]
+    left, right = edges[..., :-1], edges[..., 1:]
     first = started[:, :-1] - hangs[:, :-1]
     count = started[:, 1:] - first
-    entered = np.minimum(started[:, :-1], len(rows.item) - 1)
-    first_start = np.where(hangs[:, :-1], left, rows.start[entered])
-    first_end = np.where(hangs[:, :-1], ended[:, :-1], rows.end[entered])
+    entered = np.minimum(started[:, :-1], stop)
+    first_start = np.where(hangs[:, :-1], left, _taken(runs, "start", entered))
+    first_end = np.where(hangs[:, :-1], ended[:, :-1], _taken(runs, "end", entered))
     last = before[:, 1:]
-    last_start = rows.start[last]
+    last_start = _taken(runs, "start", last)
 
     position = first.copy()
     several = count >= 2
@@ -136,26 +161,34 @@ def _rasterise_rows(rows: Rows, which: list[int], edges: I64, levels: LevelsOf) 
         final = np.minimum(ended[:, 1:], right) - last_start
         many = count >= 3
         if many.any():
-            middle = levels(rows).longest(first[many] + 1, last[many])
-            inner = rows.end[middle] - rows.start[middle]
-            better = inner > lead[many]
-            position[many] = np.where(better, middle, position[many])
-            lead[many] = np.where(better, inner, lead[many])
+            for run in runs:
+                some = many[run.lines]
+                if some.any():
+                    middle = levels(run.rows).longest(first[run.lines][some] + 1, last[run.lines][some])
+                    inner = run.rows.end[middle] - run.rows.start[middle]
+                    better = inner > lead[run.lines][some]
+                    position[run.lines][some] = np.where(better, middle, position[run.lines][some])
+                    lead[run.lines][some] = np.where(better, inner, lead[run.lines][some])
         position = np.where(several & (final > lead), last, position)
 
-    some = count > 0
-    stop = len(rows.item) - 1
     leads = position == first
     other = np.full(count.shape, -1, np.int32)
     pair = (count == 2) & hangs[:, :-1] & hangs[:, 1:]
-    other[pair] = rows.item[np.where(leads, last, first)[pair]]
     touches = np.zeros(count.shape, np.bool_)
     single = (count == 1) & (hangs[:, :-1] | hangs[:, 1:])
-    touches[single] = _touches(rows, position[single], np.broadcast_to(width // 4, count.shape)[single])
+    near = np.broadcast_to(width // 4, count.shape)
+    for run in runs:
+        own = pair[run.lines]
+        if own.any():
+            other[run.lines][own] = run.rows.item[np.where(leads[run.lines], last[run.lines], first[run.lines])[own]]
+        own = single[run.lines]
+        if own.any():
+            touches[run.lines][own] = _touches(run.rows, position[run.lines][own], near[run.lines][own])
+    some = count > 0
     return Cells(
         count=count,
         busy=busy,
-        item=np.where(some, rows.item[np.minimum(position, stop)], np.int32(-1)),
+        item=np.where(some, _taken(runs, "item", np.minimum(position, stop)), np.int32(-1)),
         position=np.where(some, position, -1),
         first=first,
         other=other,
@@ -166,6 +199,16 @@ def _rasterise_rows(rows: Rows, which: list[int], edges: I64, levels: LevelsOf) 
         start8=_eighths(last_start - left, width),
         end8=_eighths(first_end - left, width),
     )
+
+
+def _taken(runs: list[_Run], column: str, index: I64) -> Any:
+    """What stands at ``index`` in ``column`` of the rows of each line."""
+    if len(runs) == 1:
+        return getattr(runs[0].rows, column)[index]
+    found = np.empty(index.shape, getattr(runs[0].rows, column).dtype)
+    for run in runs:
+        found[run.lines] = getattr(run.rows, column)[index[run.lines]]
+    return found
 
 
 def _touches(rows: Rows, position: I64, near: I64) -> Bools:

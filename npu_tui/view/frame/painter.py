@@ -142,10 +142,12 @@ class _Drawing:
         edges = view.edges()
         bg[:, (edges[1:] <= self.scene.start) | (edges[:-1] >= max(self.scene.end, self.scene.start + 1))] = Ink.VOID
         if len(self.scene.traces) > 1:
-            for y, row in enumerate(self.rows):
-                if row is not None:
-                    own = self.local[row.trace].edges()
-                    bg[y, (own[1:] <= 0) | (own[:-1] >= max(self.scene.lengths[row.trace], 1))] = Ink.VOID
+            number = np.array([-1 if row is None else row.trace for row in self.rows])
+            for trace, (local, length) in enumerate(zip(self.local, self.scene.lengths, strict=True)):
+                own = local.edges()
+                beyond = (own[1:] <= 0) | (own[:-1] >= max(length, 1))
+                if beyond.any():
+                    bg[(number == trace)[:, None] & beyond] = Ink.VOID
         if self.focus_y is not None:
             bg[self.focus_y] = Ink.FOCUS
         if self.state.range is not None:
