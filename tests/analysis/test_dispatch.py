@@ -99,6 +99,13 @@ def test_clock_floor_equals_its_definition(latencies: list[int]) -> None:
     assert found.floor == (expected if found.trusted else min(expected, 30_000))
 
 
+def test_a_floor_that_few_links_confirm_is_capped() -> None:
+    spread = np.arange(1, 41) * 1_000_000.0
+    found = clock_floor(np.append(spread, spread + 500_000))
+    assert (found.floor, found.trusted) == (30_000, False)
+    assert clock_floor(spread - 990_000).floor == 10_000
+
+
 @given(LATENCIES, st.integers(-10_000_000, 10_000_000))
 def test_a_trusted_floor_moves_with_the_clock(latencies: list[int], offset: int) -> None:
     """What a device clock is off by changes no relative latency."""

@@ -94,6 +94,12 @@ def test_a_long_slice_is_found_behind_many_short_ones() -> None:
     assert sorted_slices.index.innermost(lane, time).tolist() == [0, 0, -1]
 
 
+def test_a_slice_that_ends_there_counts_only_where_no_other_is_open() -> None:
+    sorted_slices = columns([(0, 0, 10, -1), (0, 2, 3, -1), (1, 2, 3, -1)])
+    lane, time = np.array([0, 0, 1, 1], np.int32), np.array([4, 5, 5, 6], np.int64)
+    assert sorted_slices.index.innermost(lane, time).tolist() == [1, 0, 2, -1]
+
+
 def test_no_slices_and_no_queries() -> None:
     empty = columns([])
     none = np.zeros(0, np.int64)

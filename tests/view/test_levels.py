@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from builders import one_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,3 +36,11 @@ def test_a_range_over_several_levels_of_blocks() -> None:
 def test_huge_durations_keep_their_order() -> None:
     rows = one_row((0, 1 << 61), (1 << 61, (1 << 61) + 5), ((1 << 61) + 5, (1 << 62) + (1 << 61)))
     assert Levels(rows).longest(np.array([0, 0]), np.array([2, 3])).tolist() == [0, 2]
+
+
+def test_positions_count_on_from_one_piece_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first level is made in pieces; a piece of a real trace is a million slices long."""
+    monkeypatch.setattr("npu_tui.view.frame.levels._BUILD", 64)
+    end = np.cumsum(np.ones(1000, np.int64) + (np.arange(1000) == 700))
+    levels = Levels(one_row(*zip([0, *end[:-1].tolist()], end.tolist(), strict=True)))
+    assert levels.longest(np.array([0, 130, 701]), np.array([1000, 700, 1000])).tolist() == [700, 130, 701]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from npu_tui.analysis.findings.facts.spans import length_of, together
 from npu_tui.analysis.findings.gains import Intervals
-from npu_tui.analysis.findings.ladder import Candidate, _ladder
+from npu_tui.analysis.findings.ladder import Candidate, Rung, _ladder
 from npu_tui.analysis.findings.rule import Draft, Reach, Rule
 
 
@@ -42,6 +42,12 @@ def test_a_cause_that_explains_nearly_all_goes_first() -> None:
 def test_a_place_goes_before_what_only_says_how_much() -> None:
     found = order(candidate("broad", (0, 100), reach="broad"), candidate("place", (0, 60)))
     assert found == [("place", 60, None), ("broad", 40, None)]
+
+
+def test_a_gain_is_held_while_less_than_a_fifth_of_it_comes_alone() -> None:
+    own = candidate("any", (0, 100))
+    held = [Rung(own, 100, 100, None, alone=alone).held for alone in (0, 19, 20, 100, None)]
+    assert held == [True, True, False, False, False]
 
 
 spans = st.lists(

@@ -1,0 +1,64 @@
+"""Where a slice counts and where one nanosecond or one launch more changes the answer, on traces made for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import parts_of
+
+from npu_tui.analysis.launches.drains import drains
+from npu_tui.ingest.load import load
+from npu_tui.trace.model import Trace
+
+PROCESSES = {1: "CANN", 2: "Ascend Hardware", 3: "Overlap Analysis"}
+
+
+def sliced(pid: int, name: str, start_us: float, end_us: float, **args: Any) -> dict[str, Any]:
+    return {
+        "ph": "X", "pid": pid, "tid": 1, "name": name, "ts": f"{start_us:.3f}", "dur": round(end_us - start_us, 3),
+        "args": args,
+    }  # fmt: skip
+
+
+def launch(key: int, at_us: float, start_us: float, end_us: float) -> list[dict[str, Any]]:
+    """A launch at ``at_us`` of a kernel that runs from ``start_us`` to ``end_us``."""
+    flow = {"cat": "HostToDevice", "name": "HostToDevice", "id": str(key), "tid": 1}
+    return [
+        sliced(1, "launch", at_us, at_us + 1),
+        sliced(2, f"kernel{key}", start_us, end_us, **{"Task Type": "AI_CORE"}),
+        flow | {"ph": "s", "pid": 1, "ts": f"{at_us:.3f}"},
+        flow | {"ph": "f", "bp": "e", "pid": 2, "ts": f"{start_us:.3f}"},
+    ]
+
+
+def thread(number: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": 3, "tid": number, "name": "thread_name", "args": {"name": name}}
+
+
+def trace_of(folder: Path, *events: list[dict[str, Any]]) -> Trace:
+    names = [{"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}} for pid, name in PROCESSES.items()]
+    path = folder / "trace_view.json"
+    path.write_text(json.dumps(names + [event for each in events for event in each]))
+    return load(path)
+
+
+@pytest.mark.parametrize(("late_ns", "linked"), [(0, True), (2, True), (3, False)])
+def test_free_belongs_to_a_launch_that_starts_within_two_nanoseconds_of_its_end(
+    tmp_path: Path, late_ns: int, linked: bool
+) -> None:
+    first, second = launch(1, 1, 2, 10), launch(2, 15, 20 + late_ns / 1000, 30)
+    trace = trace_of(tmp_path, first, second, [sliced(3, "Free", 10, 20) | {"tid": 3}, thread(3, "Free")])
+    split = parts_of(trace).split
+    assert (split.linked.tolist(), split.end.tolist()) == ([linked], [19_000])
+
+
+@pytest.mark.parametrize(("count", "interrupted"), [(2, False), (3, True), (4, True)])
+def test_a_drain_interrupts_where_three_launches_were_in_flight(tmp_path: Path, count: int, interrupted: bool) -> None:
+    filled = [launch(key, 1 + key, 20 + 10 * key, 30 + 10 * key) for key in range(count)]
+    trace = trace_of(tmp_path, launch(90, 0.1, 1, 1.5), *filled, launch(99, 500, 501, 510))
+    parts = parts_of(trace)
+    (found,) = drains(trace, parts.device, parts.pairs)
+    assert (found.peak_backlog, found.interrupted) == (count, interrupted)
