@@ -66,3 +66,11 @@ def test_a_narrow_range_has_its_length_beside_it() -> None:
 def test_no_label_is_cut_by_the_cursor_or_the_edge() -> None:
     assert drawn(Viewport(0, 6_000_000, 60), 22).startswith("╷0ms                ╷ ▼ ")
     assert drawn(Viewport(0, 4_300_000, 43))[-3:] == "╷  "
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 10])
+def test_decades_on_a_few_columns_are_drawn(width: int) -> None:
+    """One slice at the epoch beside others of today makes a view of 55 years."""
+    view = Viewport.around(0, 9 * 10**18, width)
+    assert all(0 <= column < width for column in find_ticks(view).columns)
+    assert len(drawn(view)) == width

@@ -16,6 +16,7 @@ from npu_tui.view.viewport import Viewport
 
 _UNITS = ((0, "ns"), (3, "µs"), (6, "ms"), (9, "s"))
 _WIDE_GAP, _NARROW_GAP, _WIDE = 14, 11, 100
+_LONGEST_STEP = 1 << 62
 _TICK, _LINE, _CURSOR, _FLAG = "╷", "━", "▼", "⚑"
 
 
@@ -30,11 +31,17 @@ class Ticks:
 
 
 def find_ticks(viewport: Viewport) -> Ticks:
-    """Ticks at multiples of 1, 2 or 5 x 10^k ns, as close as their labels allow without touching."""
+    """Ticks at multiples of 1, 2 or 5 x 10^k ns, as close as their labels allow without touching.
+
+    Few columns over many years have none: their step would be no int64.
+    """
     gap = _WIDE_GAP if viewport.width >= _WIDE else _NARROW_GAP
     exponent, factor = 0, 1
     while True:
         step = factor * 10**exponent
+        if step > _LONGEST_STEP:
+            none = np.zeros(0, np.int64)
+            return Ticks(none, none, [], None)
         columns = step * viewport.width / viewport.span
         if columns >= gap:
             ticks = _ticks_at(viewport, step, exponent)
