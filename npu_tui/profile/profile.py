@@ -31,6 +31,7 @@ from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.analysis.work.host_operators import HostOperators, host_operators
 from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.analysis.work.joined.memory import Memory
+from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.schemas import KERNELS
 from npu_tui.ingest.source.find import Source
@@ -164,6 +165,24 @@ class Profile:
     def kernel_table(self) -> KernelTable:
         """Every kernel with what its row of kernel_details.csv says."""
         return kernels_of(self.trace, self.device_slices, self.tables)
+
+    def types_of(self, items: I64) -> tuple[list[str], I64]:
+        """The distinct operator types of the slices ``items`` (n,), and which one each has; (n,).
+
+        A kernel has that of its row of kernel_details.csv; what has no row, the one its name tells.
+        """
+        types, code = kernel_types(self.trace, items)
+        own = np.flatnonzero(self.compute[items])
+        if not len(own):
+            return types, code
+        known = self.kernel_table.of_slices(items[own]).type
+        own, known = own[known.code >= 0], known.taken(np.flatnonzero(known.code >= 0))
+        code[own] = len(types) + known.code
+        distinct, code = np.unique(code, return_inverse=True)
+        every = [*types, *known.values]
+        merged: dict[str, int] = {}
+        place = [merged.setdefault(every[each], len(merged)) for each in distinct.tolist()]
+        return list(merged), np.array(place, np.int64)[code]
 
     @once
     def transfers(self) -> list[Transfer]:

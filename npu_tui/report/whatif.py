@@ -79,7 +79,7 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
     rows: list[Row] = []
     change = NO_CHANGE
     count = replay.steps
-    for each in (asked(replay.model, text) for text in texts):
+    for each in (asked(replay.model, text, profile.types_of) for text in texts):
         alone, after = replay.gain(each.change), replay.length(change | each.change)
         gain = replay.length(change) - after
         change = change | each.change
@@ -108,7 +108,7 @@ def predicted(profile: Profile, texts: Sequence[str]) -> Run:
     _, replay = _replay_of(profile)
     change = NO_CHANGE
     for text in texts:
-        change = change | asked(replay.model, text).change
+        change = change | asked(replay.model, text, profile.types_of).change
     return replay.run(change)
 
 

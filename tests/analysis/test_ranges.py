@@ -144,9 +144,10 @@ def test_durations_are_those_of_the_whole_slices(nested):
 
 def test_kernels_are_added_up_by_operator_type(bundled):
     trace = bundled.trace
+    profile = profile_of(trace)
     by_name, by_type = (
         range_sums(trace, 0, trace.end),
-        range_sums(trace, 0, trace.end, None, "type", profile_of(trace).compute),
+        range_sums(trace, 0, trace.end, None, "type", profile.compute, profile.types_of),
     )
     assert sum(row.count for row in by_name) == sum(row.count for row in by_type)
     assert sum(row.total for row in by_name) == sum(row.total for row in by_type)

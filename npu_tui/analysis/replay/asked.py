@@ -14,7 +14,7 @@ from npu_tui.analysis.replay.change import Change, HostCut, TaskCut
 from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay.host import thread_numbers, waits_of
 from npu_tui.analysis.replay.model import Model
-from npu_tui.analysis.work.operators import kernel_types
+from npu_tui.analysis.work.operators import TypesOf
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
@@ -48,17 +48,17 @@ class Asked:
     matches: int
 
 
-def asked(model: Model, text: str) -> Asked:
+def asked(model: Model, text: str, types_of: TypesOf) -> Asked:
     """What ``text`` asks for. Raises ``UnknownChangeError`` where it is no change, or nothing in the run fits it.
 
     ``line FILE:LINE xF``, ``kernel NAME xF``, ``op NAME xF``, ``rank N in time``, ``ranks in time``, ``no .item()``,
-    ``no sync``; F is what is left of the time, 0 for nothing.
+    ``no sync``; F is what is left of the time, 0 for nothing. ``types_of`` gives the operator types of slices.
     """
     words = " ".join(text.split())
     if match := _LINE.fullmatch(words):
         change, matches = _line(model, match["file"], int(match["line"]), float(match["factor"]))
     elif match := _KERNEL.fullmatch(words):
-        items = _kernels(model, match["name"])
+        items = _kernels(model, match["name"], types_of)
         change, matches = Change(tasks=(TaskCut(items, float(match["factor"])),)), len(items)
     elif match := _OPERATION.fullmatch(words):
         change, matches = _operations(model, match["name"], float(match["factor"]))
@@ -166,11 +166,11 @@ def _is_file(path: str, wanted: str) -> bool:
     return path == wanted or path.endswith("/" + wanted.lstrip("./"))
 
 
-def _kernels(model: Model, name: str) -> I64:
+def _kernels(model: Model, name: str, types_of: TypesOf) -> I64:
     """Kernels, copies and collectives of that type, else with that text in their name."""
     trace, tasks = model.trace, model.tasks
     items = tasks.item[np.isin(tasks.kind, (KERNEL, COLLECTIVE))]
-    types, code = kernel_types(trace, items)
+    types, code = types_of(items)
     same = [number for number, each in enumerate(types) if each.lower() == name.lower()]
     found = items[np.isin(code, same)]
     if len(found):

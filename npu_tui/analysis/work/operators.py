@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+TypesOf = Callable[[I64], tuple[list[str], I64]]
+"""Slices (n,) to the distinct operator types of them, and which one each has; (n,)."""
 
 _DEQUEUE = "Dequeue@"
 
@@ -54,7 +57,7 @@ def collective_type(name: str) -> str:
 
 
 def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
-    """The distinct operator types of the kernels ``items``, and which one each has; (n,)."""
+    """The distinct operator types of the kernels ``items`` by their names, and which one each has; (n,)."""
     slices = trace.slices
     operation = _operations(trace, items)
     pair = slices.name[items].astype(np.int64) * (len(trace.names) + 1) + operation + 1

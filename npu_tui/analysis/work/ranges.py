@@ -11,7 +11,7 @@ import numpy.typing as npt
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.window import Window
 from npu_tui.analysis.work.call_tree import own_times
-from npu_tui.analysis.work.operators import kernel_types
+from npu_tui.analysis.work.operators import TypesOf
 from npu_tui.analysis.work.phases import PHASES, phases
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.model import Trace
@@ -65,12 +65,13 @@ def range_sums(
     lanes: tuple[int, ...] | None = None,
     by: By = "name",
     compute: Bools | None = None,
+    types_of: TypesOf | None = None,
 ) -> list[NameSum]:
     """Every (layer, name) with a slice in ``[start, end)``, most busy time first; only on ``lanes`` if given.
 
     A slice without duration counts if it starts in the range. By ``type`` kernels are added up by operator type
-    (``compute`` is the mask over all slices that says which they are), by ``layer`` everything of a layer is one row,
-    by ``phase`` what belongs to one pass of the training step.
+    (``compute`` is the mask over all slices that says which they are, ``types_of`` gives their types), by ``layer``
+    everything of a layer is one row, by ``phase`` what belongs to one pass of the training step.
     """
     slices = trace.slices
     chosen = (slices.start < end) & ((slices.end > start) | ((slices.start >= start) & (slices.end == slices.start)))
@@ -80,7 +81,7 @@ def range_sums(
     if not len(items):
         return []
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
-    labels, code = _labels(trace, items, by, compute)
+    labels, code = _labels(trace, items, by, compute, types_of)
     group = layer_of[slices.lane[items]] * len(labels) + code
     order = np.argsort(group, kind="stable")
     items, group, alone = items[order], group[order], alone[order]
@@ -115,17 +116,17 @@ def range_sums(
     return found
 
 
-def _labels(trace: Trace, items: I64, by: By, compute: Bools | None) -> tuple[list[str], I64]:
+def _labels(trace: Trace, items: I64, by: By, compute: Bools | None, types_of: TypesOf | None) -> tuple[list[str], I64]:
     """Names of ``items``, or operator types of the kernels among them, and which one each has; (n,)."""
     if by == "layer":
         return [""], np.zeros(len(items), np.int64)
     if by == "phase":
         return list(PHASES), phases(trace, items)
     code = trace.slices.name[items].astype(np.int64)
-    if by == "name" or compute is None:
+    if by == "name" or compute is None or types_of is None:
         return trace.names, code
     device = compute[items]
-    types, type_code = kernel_types(trace, items[device])
+    types, type_code = types_of(items[device])
     code[device] = len(trace.names) + type_code
     return [*trace.names, *types], code
 

@@ -7,13 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from beside import profile_with_files
 from generate import build, write
 from jobs import measured
+from measured import profile_at
 from situations import Situation
 from troubled import TROUBLED
 
 from npu_tui.analysis.replay.asked import UnknownChangeError, asked
+from npu_tui.analysis.work.ranges import range_sums
 from npu_tui.cli import main
 from npu_tui.report.whatif import head, whatif
 
@@ -64,11 +68,11 @@ def test_what_is_no_change() -> None:
     assert replay is not None
     for text in ("", "faster", "line model.py x0", "rank two in time", "kernel MatMulV2", "kernel MatMulV2 x-1", "no"):
         with pytest.raises(UnknownChangeError) as refused:
-            asked(replay.model, text)
+            asked(replay.model, text, profile.types_of)
         assert refused.value.said.code == "whatif.unknown"
     for text in ("line nowhere.py:1 x0", "rank 77 in time", "kernel NoSuchKernel x0", "no .nothing()", "op aten::x x0"):
         with pytest.raises(UnknownChangeError) as refused:
-            asked(replay.model, text)
+            asked(replay.model, text, profile.types_of)
         assert refused.value.said.code == "whatif.nothing"
 
 
@@ -102,3 +106,18 @@ def test_real_profiles(level1: Sample) -> None:
     assert found.changes[0].gain_us > 80_000
     assert found.changes[1].alone_us < 1_000
     assert found.changes[1].gain_us > 5_000
+
+
+def test_kernels_have_the_types_of_their_rows(tmp_path: Path) -> None:
+    folder = profile_with_files(Path(__file__).resolve().parents[3] / "fixtures" / "healthy", tmp_path / "profile")
+    rows = folder / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
+    rows.write_text(rows.read_text().replace(",MatMulV2,", ",FusedMatMul,"))
+    profile = profile_at(folder)
+    found = whatif(profile, ["kernel FusedMatMul x0.5"])
+    types, code = profile.types_of(np.flatnonzero(profile.compute))
+    assert found.changes[0].matches == np.count_nonzero(code == types.index("FusedMatMul")) > 0
+    with pytest.raises(UnknownChangeError):
+        whatif(profile, ["kernel MatMulV2Nothing x0.5"])
+    sums = range_sums(profile.trace, 0, profile.trace.end, None, "type", profile.compute, profile.types_of)
+    assert next(row.count for row in sums if row.label == "FusedMatMul") == found.changes[0].matches
+    assert "MatMulV2" not in {row.label for row in sums}

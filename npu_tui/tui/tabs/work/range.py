@@ -60,7 +60,8 @@ class RangeTab(ComputedTab):
         for index, profile in enumerate(now.session.profiles):
             trace = profile.trace
             first, last = (now.session.scene.to_trace(index, when) for when in (start, end))
-            sums = range_sums(trace, first, last, None, by, profile.compute if by == "type" else None)
+            compute = profile.compute if by == "type" else None
+            sums = range_sums(trace, first, last, None, by, compute, profile.types_of)
             if by == "phase":
                 told = {row.layer for row in sums if row.label != PHASES[-1]}
                 sums = [row for row in sums if row.layer in told]
