@@ -130,7 +130,7 @@ class PanelScreen(KeyScreen):
         """Enter or a click on a row: go there, and again to its next place."""
         row = self._panel.row_at_cursor()
         if row is not None:
-            if self._panel.is_full and row.places:
+            if self._panel.is_full and row.places and self._timeline.explorer.rows:
                 self._panel.grow("normal")
             self.tell(self.contents.visit(row))
             self._timeline.changed()

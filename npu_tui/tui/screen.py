@@ -146,6 +146,9 @@ class MainScreen(PanelScreen):
         if self.session.picture is not None:
             self.contents.open_tab("changes")
         self.contents.fill()
+        if self.session.is_tables:
+            self._panel.grow("full")
+            self._panel.focus_content()
         self._look_through()
 
     def _look_through(self) -> None:
@@ -258,7 +261,7 @@ class MainScreen(PanelScreen):
 
     def _escape(self) -> None:
         """Close what is open, else clear, else deselect; from the panel back to the lanes."""
-        if self._panel.is_full:
+        if self._panel.is_full and self.explorer.rows:
             self._panel.grow("normal")
             self.contents.fill()
         elif self.focused is not self._timeline:

@@ -26,6 +26,11 @@ class Session:
     whole: bool = True
     picture: Picture | None = None
 
+    @property
+    def is_tables(self) -> bool:
+        """Whether there is nothing to draw: tables of profiles without a trace."""
+        return self.whole and not any(len(trace.slices) for trace in self.scene.traces)
+
     def learn(self, index: int, found: Findings) -> None:
         """Take the findings of profile number ``index``; those that shorten the step are marked on its timeline."""
         self.findings[index] = found

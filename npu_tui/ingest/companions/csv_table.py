@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npu_tui.ingest.companions.csv_blocks import Blocks, parsed_rows
-from npu_tui.ingest.companions.reading import Reading, find_file, reason
+from npu_tui.ingest.companions.reading import Reading, State, find_file, reason
 from npu_tui.ingest.companions.schema import Column, Kind, Schema, column_name
 from npu_tui.ingest.times import INVALID, parse_times
+from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
     import polars as pl
 
-_MISSING = ("", "N/A", "NA", "n/a", "None", "null", "-")
+MISSING = ("", "N/A", "NA", "n/a", "None", "null", "-")
+"""What writers put where there is no value."""
+
 _USUAL_TIME = r"^-?\d{1,15}\.\d{3}$"
 
 
@@ -39,8 +42,7 @@ def read_table(folder: Path, schema: Schema) -> Reading:
         if not typed.is_of_kind and blocks.cut_off:
             return Reading(name, "cut_off", empty_frame(schema))
         if not typed.is_of_kind:
-            heading = ",".join(blocks.header)[:80]
-            return Reading(name, "unreadable", empty_frame(schema), why=f"unknown columns: {heading}")
+            return Reading(name, "unreadable", empty_frame(schema), why=typed.odd)
         for block in blocks:
             typed.add(_cells(block, blocks.header))
     except OSError as error:
@@ -61,6 +63,19 @@ def table_of(schema: Schema, rows: Iterable[Mapping[str, Any]]) -> Reading:
         }
         typed.add(pl.DataFrame(cells, schema=dict.fromkeys(header, pl.String)))
     return typed.reading(schema.stem, cut_off=False)
+
+
+def table_of_columns(schema: Schema, name: str, columns: Mapping[str, pl.Series], lost: bool = False) -> Reading:
+    """The same of ``columns`` by their names in ``schema``, in its types; ``lost`` says that rows are missing."""
+    import polars as pl
+
+    frame = pl.DataFrame(dict(columns))
+    missing = [column for column in schema.columns if column.name not in columns]
+    frame = frame.with_columns(
+        pl.Series(column.name, [None], dtype=_type_of(column.kind)).new_from_index(0, len(frame)) for column in missing
+    )
+    state: State = "cut_off" if lost else "read" if len(frame) else "empty"
+    return Reading(name, state, frame, tuple(columns) if len(frame) else ())
 
 
 def _cells(block: bytes, header: Sequence[str]) -> pl.DataFrame:
@@ -114,6 +129,17 @@ class _Typed:
             self._columns.append(column)
         self._own = {column.name for column in schema.columns}
         self.is_of_kind = set(schema.key) <= taken
+        self._known = taken & self._own
+        self._header = header
+
+    @property
+    def odd(self) -> str:
+        """Why this is no table of the kind: the columns it lacks, or that it has none of them."""
+        if not self._known:
+            return f"unknown columns: {printable(','.join(self._header))[:80]}"
+        lacking = [each.headings[0] for each in self._schema.columns if each.name in self._schema.key]
+        lacking = [each for each in lacking if column_name(each) not in map(column_name, self._header)]
+        return f"no column {', '.join(lacking)}"
 
     def add(self, cells: pl.DataFrame) -> None:
         """Take in rows of texts, whose columns are those of the header."""
@@ -122,7 +148,7 @@ class _Typed:
         found = []
         for column, texts in zip(self._columns, cells.get_columns(), strict=True):
             text = texts.str.strip_chars()
-            text = text.set(text.is_in(_MISSING).fill_null(True), None)
+            text = text.set(text.is_in(MISSING).fill_null(True), None)
             found.append(self._converted(column, text).alias(column.name))
         frame = pl.DataFrame(found)
         self._frames.append(frame.filter(~pl.all_horizontal(pl.all().is_null())))

@@ -6,11 +6,12 @@ names, columns and units.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -18,11 +19,14 @@ from npu_tui.ingest.companions.documents import Document
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.reading import Reading
 from npu_tui.ingest.companions.schema import Schema
-from npu_tui.ingest.database.kernels import kernel_rows
-from npu_tui.ingest.database.memory import memory_rows, module_rows, operator_rows
-from npu_tui.ingest.database.tables.connect import opened
+from npu_tui.ingest.database.kernels import kernel_columns
+from npu_tui.ingest.database.memory import allocation_columns, memory_columns, module_columns
+from npu_tui.ingest.database.tables.connect import open_database
 from npu_tui.ingest.database.tables.rows import Tables, as_text
 from npu_tui.ingest.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _ANALYSIS = "analysis.db"
 _STEP_TABLE = "step_trace_time"
@@ -32,11 +36,11 @@ _MISSING = ("", "N/A")
 Cells = dict[str, Any]
 """The cells of one row by the column names of the CSV file."""
 
-_FILES: dict[str, tuple[tuple[str, ...], Callable[[Tables], Iterator[Cells]]]] = {
-    "kernel_details.csv": (("COMPUTE_TASK_INFO",), kernel_rows),
-    "memory_record.csv": (("MEMORY_RECORD", "NPU_MEM"), memory_rows),
-    "operator_memory.csv": (("OP_MEMORY",), operator_rows),
-    "npu_module_mem.csv": (("NPU_MODULE_MEM",), module_rows),
+_TABLES: dict[str, tuple[tuple[str, ...], Callable[[Tables], dict[str, pl.Series]]]] = {
+    "kernel_details": (("COMPUTE_TASK_INFO",), kernel_columns),
+    "memory_record": (("MEMORY_RECORD", "NPU_MEM"), memory_columns),
+    "operator_memory": (("OP_MEMORY",), allocation_columns),
+    "npu_module_mem": (("NPU_MODULE_MEM",), module_columns),
 }
 """Companion files with the tables that any of their rows come from."""
 
@@ -63,11 +67,11 @@ class DatabaseCompanions(Companions):
     """
 
     path: Path = Path()
-    _held: dict[str, list[Cells]] = field(default_factory=dict)
+    _held: dict[str, Any] = field(default_factory=dict)
 
     def rows(self, name: str, *columns: str) -> Iterator[tuple[str | None, ...]]:
         """The cells of ``columns`` in every row of what would be the CSV file ``name``, as texts."""
-        held = self._rows_of(name)
+        held = self._steps() if name == f"{_STEP_TABLE}.csv" else None
         if held is None:
             yield from Companions.rows(self, name, *columns)
             return
@@ -76,28 +80,30 @@ class DatabaseCompanions(Companions):
 
     def columns(self, name: str) -> list[str]:
         """The columns that rows of ``name`` have, empty without any."""
-        held = self._rows_of(name)
+        held = self._steps() if name == f"{_STEP_TABLE}.csv" else None
         if held is None:
             return Companions.columns(self, name)
         return list(dict.fromkeys(column for cells in held for column in cells))
 
     def has(self, schema: Schema) -> bool:
         """Whether a database or the folder has a table of ``schema``."""
-        wanted, rows = _FILES.get(f"{schema.stem}.csv", ((), None))
-        if rows is not None and _with_tables(self.path, lambda tables: tables.find(*wanted) is not None):
-            return True
-        return (schema.stem == _STEP_TABLE and self._rows_of(f"{_STEP_TABLE}.csv") is not None) or Companions.has(
-            self, schema
-        )
+        return self._table(schema.stem) or Companions.has(self, schema)
 
     def read(self, schema: Schema) -> Reading:
         """The table of ``schema``, of the databases where they have one."""
-        held = self._rows_of(f"{schema.stem}.csv")
-        if held is None:
-            return Companions.read(self, schema)
-        from npu_tui.ingest.companions.csv_table import table_of
+        from npu_tui.ingest.companions.csv_table import table_of, table_of_columns
 
-        return table_of(schema, held)
+        if not self._table(schema.stem):
+            return Companions.read(self, schema)
+        if schema.stem == _STEP_TABLE:
+            return table_of(schema, self._steps() or ())
+        names, columns_of = _TABLES[schema.stem]
+        with _opened_tables(self.path) as tables:
+            if tables is None:
+                return Companions.read(self, schema)
+            columns = columns_of(tables)
+            lost = bool(tables.lost or tables.unreadable)
+        return table_of_columns(schema, names[0], columns, lost)
 
     def document_state(self, name: str) -> Document:
         """What would be the JSON file ``name``."""
@@ -117,30 +123,49 @@ class DatabaseCompanions(Companions):
         held = _with_tables(self.path, _metadata) if found.value is None else None
         return found if held is None else Document("read", held)
 
-    def _rows_of(self, name: str) -> list[Cells] | None:
-        """The rows of ``name`` where a database has a table for them, read once."""
+    def _table(self, stem: str) -> bool:
+        """Whether a database has a table for the file ``stem``."""
+        if stem == _STEP_TABLE:
+            return self._steps() is not None
+        if stem not in _TABLES:
+            return False
+        names, _ = _TABLES[stem]
+        return bool(self._once(stem, lambda: _with_tables(self.path, lambda tables: tables.find(*names) is not None)))
+
+    def _steps(self) -> list[Cells] | None:
+        """The rows of the steps in ``analysis.db``."""
+        found: list[Cells] | None = self._once(_STEP_TABLE, lambda: _with_tables(self.folder / _ANALYSIS, _step_rows))
+        return found
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self._held:
-            found: list[Cells] | None = None
-            if name == f"{_STEP_TABLE}.csv":
-                found = _with_tables(self.folder / _ANALYSIS, _step_rows)
-            elif name in _FILES:
-                wanted, rows = _FILES[name]
-                found = _with_tables(self.path, lambda tables: list(rows(tables)) if tables.find(*wanted) else None)
-            if found is None:
-                return None
-            self._held[name] = found
+            self._held[name] = make()
         return self._held[name]
+
+
+@contextlib.contextmanager
+def _opened_tables(path: Path) -> Iterator[Tables | None]:
+    """The tables at ``path``; None where there are none to read."""
+    try:
+        database = open_database(path) if path.is_file() else None
+    except (InputError, OSError):
+        database = None
+    if database is None:
+        yield None
+        return
+    try:
+        yield Tables(database)
+    finally:
+        database.connection.close()
 
 
 def _with_tables(path: Path, make: Callable[[Tables], Any]) -> Any:
     """What ``make`` makes of the tables at ``path``; None where there are none to read."""
-    if not path.is_file():
-        return None
-    try:
-        with opened(path) as database:
-            return make(Tables(database))
-    except (InputError, OSError, sqlite3.DatabaseError):
-        return None
+    with _opened_tables(path) as tables:
+        try:
+            return None if tables is None else make(tables)
+        except (OSError, sqlite3.DatabaseError):
+            return None
 
 
 def _text(value: Any) -> str | None:

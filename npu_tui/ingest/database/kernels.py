@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.ingest.companions.schema import column_name
 from npu_tui.ingest.database.columns.whole import COLLECTIVE
 from npu_tui.ingest.database.tables.joins import matched, numbered
 from npu_tui.ingest.database.tables.pieces import ABSENT
 from npu_tui.ingest.database.tables.rows import Rows, Tables
+from npu_tui.ingest.database.tables.series import chosen, known_numbers, texts_of
 from npu_tui.ingest.database.tables.texts import Texts, enumeration
+
+if TYPE_CHECKING:
+    import polars as pl
 
 I64 = npt.NDArray[np.int64]
 
 _TEXTS = {
-    "Name": "name",
-    "Type": "opType",
-    "OP State": "opState",
-    "Accelerator Core": "taskType",
-    "HF32 Eligible": "hf32Eligible",
-    "Input Shapes": "inputShapes",
-    "Input Data Types": "inputDataTypes",
-    "Input Formats": "inputFormats",
-    "Output Shapes": "outputShapes",
-    "Output Data Types": "outputDataTypes",
-    "Output Formats": "outputFormats",
+    "name": "name",
+    "type": "opType",
+    "state": "opState",
+    "core": "taskType",
+    "hf32": "hf32Eligible",
+    "input_shapes": "inputShapes",
+    "input_types": "inputDataTypes",
+    "input_formats": "inputFormats",
+    "output_shapes": "outputShapes",
+    "output_types": "outputDataTypes",
+    "output_formats": "outputFormats",
 }
-_NUMBERS = {"Block Dim": "blockDim", "Mix Block Dim": "mixBlockDim"}
+_NUMBERS = {"block_dim": ("blockDim", "blockNum"), "mix_block_dim": ("mixBlockDim", "mixBlockNum")}
+"""Older and newer names."""
+
+_OF_TASK = {"model": "modelId", "task": "taskId", "stream": "streamId"}
 _TIME = "_time"
 _PMU = {
     "aic_total_time": "aicore_time(us)",
@@ -39,109 +46,104 @@ _PMU = {
 }
 """Names of measured values that the CSV writes otherwise."""
 
-_NEWER = {"blockDim": "blockNum", "mixBlockDim": "mixBlockNum"}
 _NO_CONTEXT = (1 << 32) - 1
 
 
-def kernel_rows(tables: Tables) -> Iterator[dict[str, Any]]:
-    """The kernels and collectives by start, as rows of kernel_details.csv."""
+def kernel_columns(tables: Tables) -> dict[str, pl.Series]:
+    """The kernels and collectives by start, in the columns of the schema of kernel_details.csv; none without tasks."""
+    import polars as pl
+
     info, task = tables.find("COMPUTE_TASK_INFO"), tables.find("TASK")
     if info is None or task is None:
-        return
+        return {}
     texts = Texts(tables)
-    newer = [_NEWER[name] for name in _NUMBERS.values()]
-    known = tables.read(info, ("globalTaskId", *_TEXTS.values(), *_NUMBERS.values(), *newer))
-    tasks = tables.read(
-        task,
-        ("startNs", "endNs", "globalTaskId", "taskId", "streamId", "modelId", "contextId", "connectionId", "deviceId"),
-    )
+    numbers = [name for names in _NUMBERS.values() for name in names]
+    known = tables.read(info, ("globalTaskId", *_TEXTS.values(), *numbers))
+    tasks = tables.read(task, ("startNs", "endNs", "globalTaskId", *_OF_TASK.values(), "contextId"))
     at = matched(tasks["globalTaskId"], known["globalTaskId"])
-    known, at = known.where(at >= 0), at[at >= 0]
-    measured = _measured(tables, texts, known["globalTaskId"])
-    ops = _collectives(tables, texts)
-    starts = [*tasks["startNs"][at].tolist(), *(op["start"] for op in ops)]
-    ends = [*tasks["endNs"][at].tolist(), *(op["end"] for op in ops)]
-    steps = _steps(tables, np.array(starts, np.int64))
-    before = 0
-    for row in np.argsort(np.array(starts, np.int64), kind="stable").tolist():
-        start, end = starts[row], ends[row]
-        step = int(steps[row])
-        cells: dict[str, Any] = {"Step Id": step} if step >= 0 else {}
-        if row < len(known):
-            cells |= _known(known, tasks, texts, row, int(at[row]))
-        else:
-            cells |= ops[row - len(known)]["cells"]
-        cells["Start Time(us)"], cells["Duration(us)"] = microseconds(start), microseconds(end - start)
-        cells["Wait Time(us)"] = microseconds(max(start - before, 0) if before else 0)
-        before = end
-        if row < len(known):
-            cells |= measured.get(int(known["globalTaskId"][row]), {})
-        yield cells
+    known, tasks = known.where(at >= 0), tasks.where(at[at >= 0])
+    ops = _collectives(tables)
+    start = np.concatenate([tasks["startNs"], ops["startNs"]])
+    end = np.concatenate([tasks["endNs"], ops["endNs"]])
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    wait = np.zeros(len(start), np.int64)
+    wait[1:] = np.maximum(start[1:] - end[:-1], 0)
+
+    def joined(own: pl.Series, other: pl.Series | None = None) -> pl.Series:
+        """What the tasks and then the collectives have in a column, by start."""
+        rest = other if other is not None else pl.Series([None], dtype=own.dtype).new_from_index(0, len(ops))
+        found: pl.Series = own.append(rest)[order]
+        return found
+
+    found = {"step": known_numbers(_steps(tables, start))}
+    of_ops = {"name": texts_of(texts, ops["opName"]), **_kinds(tables, texts, ops)}
+    for name, column in _TEXTS.items():
+        found[name] = joined(texts_of(texts, known[column]), of_ops.get(name))
+    for name, (older, newer) in _NUMBERS.items():
+        found[name] = joined(known_numbers(np.maximum(known[older], known[newer])))
+    for name, column in _OF_TASK.items():
+        found[name] = joined(pl.Series(tasks[column]))
+    context = np.where(tasks["contextId"] == _NO_CONTEXT, ABSENT, tasks["contextId"])
+    found["context"] = joined(known_numbers(context))
+    found |= {"start": pl.Series(start), "duration": pl.Series(end - start), "wait": pl.Series(wait)}
+    return found | {name: joined(values) for name, values in _measured(tables, texts, known["globalTaskId"]).items()}
 
 
-def microseconds(time: int) -> str:
-    """Nanoseconds as the text of microseconds that the profilers write."""
-    sign, time = ("-", -time) if time < 0 else ("", time)
-    return f"{sign}{time // 1000}.{time % 1000:03}"
-
-
-def _known(known: Rows, tasks: Rows, texts: Texts, row: int, task: int) -> dict[str, Any]:
-    cells: dict[str, Any] = {title: texts[int(known[name][row])] for title, name in _TEXTS.items()}
-    for title, name in _NUMBERS.items():
-        number = max(int(known[name][row]), int(known[_NEWER[name]][row]))
-        cells[title] = number if number != ABSENT else None
-    context = int(tasks["contextId"][task])
-    cells["Model ID"], cells["Task ID"] = int(tasks["modelId"][task]), int(tasks["taskId"][task])
-    cells["Stream ID"] = int(tasks["streamId"][task])
-    cells["Context ID"] = None if context in (ABSENT, _NO_CONTEXT) else context
-    return cells
-
-
-def _collectives(tables: Tables, texts: Texts) -> list[dict[str, Any]]:
+def _collectives(tables: Tables) -> Rows:
     table = tables.find("COMMUNICATION_OP")
+    columns = ("opName", "startNs", "endNs", "opType")
     if table is None:
-        return []
-    rows = tables.read(table, ("opName", "startNs", "endNs", "opType"))
+        none = np.zeros(0, np.int64)
+        return Rows("", none, dict.fromkeys(columns, none))
+    return tables.read(table, columns)
+
+
+def _kinds(tables: Tables, texts: Texts, ops: Rows) -> dict[str, pl.Series]:
+    """Type and core of the collectives."""
+    import polars as pl
+
     older = enumeration(tables, "ENUM_API_TYPE").get(COLLECTIVE) == "hccl"
-    found = []
-    for name, start, end, kind in zip(*(rows[key].tolist() for key in rows.columns), strict=True):
-        word = texts[name]
-        shown = texts[kind] if kind != ABSENT else f"{word.partition('__')[0]}_"
-        core = "HCCL" if older else "COMMUNICATION"
-        cells = {"Name": word, "Type": shown, "Accelerator Core": core}
-        found.append({"start": start, "end": end, "cells": cells})
-    return found
+    names, told = ops["opName"].tolist(), ops["opType"].tolist()
+    kinds = [
+        texts[kind] if kind != ABSENT else f"{texts[name].partition('__')[0]}_"
+        for name, kind in zip(names, told, strict=True)
+    ]
+    cores = ["HCCL" if older else "COMMUNICATION"] * len(ops)
+    return {"type": chosen(kinds, np.arange(len(ops))), "core": pl.Series(cores, dtype=pl.String)}
 
 
 def _steps(tables: Tables, starts: I64) -> I64:
-    """The step that each of ``starts`` lies in, -1 without one; (n,)."""
+    """The step that each of ``starts`` lies in, ``ABSENT`` without one; (n,)."""
     table = tables.find("STEP_TIME")
     if table is None:
-        return np.full(len(starts), -1, np.int64)
+        return np.full(len(starts), ABSENT, np.int64)
     rows = tables.read(table, ("id", "startNs", "endNs"))
     order = np.argsort(rows["startNs"], kind="stable")
     begin, end, number = rows["startNs"][order], rows["endNs"][order], rows["id"][order]
     at = np.searchsorted(begin, starts, "right") - 1
     inside = (at >= 0) & (starts < np.append(end, 0)[at])
-    return np.where(inside, np.append(number, -1)[at], -1)
+    return np.where(inside, np.append(number, ABSENT)[at], ABSENT)
 
 
-def _measured(tables: Tables, texts: Texts, wanted: I64) -> dict[int, dict[str, Any]]:
-    """The values of the PMU by task, in the columns and units of the CSV (times in us)."""
+def _measured(tables: Tables, texts: Texts, wanted: I64) -> dict[str, pl.Series]:
+    """The values of the PMU of the tasks ``wanted``, in the columns and units of the CSV (times in us)."""
+    import polars as pl
+
     table = tables.find("TASK_PMU_INFO")
     if table is None:
         return {}
     rows = tables.read(table, ("globalTaskId", "name"), ("value",))
-    rows = rows.where(matched(wanted, rows["globalTaskId"]) >= 0)
+    at = matched(wanted, rows["globalTaskId"])
+    rows, at = rows.where(at >= 0), at[at >= 0]
     distinct, place = numbered(rows["name"])
-    names, factors = [], []
-    for number in distinct.tolist():
+    found = {}
+    for code, number in enumerate(distinct.tolist()):
         word = texts[number]
         timed = word.endswith(_TIME)
-        names.append(_PMU.get(word, f"{word}(us)" if timed else word))
-        factors.append(0.001 if timed else 1.0)
-    values = rows.real("value") * np.array(factors or [1.0])[place] if len(rows) else rows.real("value")
-    found: dict[int, dict[str, Any]] = {}
-    for task, name, value in zip(rows["globalTaskId"].tolist(), place.tolist(), values.tolist(), strict=True):
-        found.setdefault(task, {})[names[name]] = round(value, 6)
+        own = place == code
+        values = np.full(len(wanted), np.nan)
+        values[at[own]] = np.round(rows.real("value")[own] * (0.001 if timed else 1.0), 6)
+        name = column_name(_PMU.get(word, f"{word}(us)" if timed else word))
+        found[name] = pl.Series(values, nan_to_null=True)
     return found

@@ -12,6 +12,7 @@ TEXTS: dict[str, str] = {
     "header.lost": "{starved} starved, {lost:time} lost",
     "header.loading": "still loading",
     "header.no_dispatch": "no HostToDevice links",
+    "header.no_timeline": "tables without a trace: no timeline",
     "header.compute": "compute {share}",
     "header.exposed": "exposed comm {share}",
     "header.free": "free {share}",

@@ -12,6 +12,7 @@ TEXTS: dict[str, str] = {
     "header.lost": "{starved} 次饥饿，损失 {lost:time}",
     "header.loading": "加载中",
     "header.no_dispatch": "没有 HostToDevice 连线",
+    "header.no_timeline": "只有表格、没有 trace：无时间线",
     "header.compute": "计算 {share}",
     "header.exposed": "未掩盖通信 {share}",
     "header.free": "空闲 {share}",

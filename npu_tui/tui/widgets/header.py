@@ -31,7 +31,9 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     parts = [[Text(rank, style="bold")]]
     devices = profile.dispatch
     parts += [_dispatch(device, len(devices) > 1, shown.end) for device in devices]
-    if not devices:
+    if session.is_tables:
+        parts.append([Text(say("header.no_timeline"))])
+    elif not devices:
         parts.append([Text(say("header.no_dispatch" if session.whole else "header.loading"), style="dim")])
     for device in profile.overlaps if with_shares else []:
         if device.total:

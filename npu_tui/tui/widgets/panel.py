@@ -265,10 +265,11 @@ class Panel(Vertical):
         table = arranged(content, self.order)
         self.rows = table.rows
         self._told = table.note
-        self.table.fill(table.headings, [row.cells for row in table.rows], table.at)
+        self.table.fill(table.headings, [row.cells for row in table.rows], table.at, table.at_top)
         self._show_note()
         self._show_aside()
-        self.call_after_refresh(self._show_note)
+        # The widths of columns come a turn later.
+        self.call_after_refresh(lambda: self.call_after_refresh(self._show_note))
 
     def _show_note(self) -> None:
         """One line about the table, several where the panel has grown; on the right the columns beyond the edge."""

@@ -84,8 +84,14 @@ class Rows(DataTable[Text | str]):
             self.move_cursor(row=row, animate=False)
             self.action_select_cursor()
 
-    def fill(self, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]], at: int | None) -> None:
-        """Show ``rows`` under ``headings`` with the cursor on row ``at``, by default where it was."""
+    def fill(
+        self, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]], at: int | None, at_top: bool = False
+    ) -> None:
+        """Show ``rows`` under ``headings`` with the cursor on row ``at``, by default where it was.
+
+        Row ``at`` is somewhere on screen then, ``at_top`` as far up as the rows below it allow.
+        """
+        at_top &= at is not None
         at = self.cursor_row if at is None else at
         if headings != self._headings:
             self.clear(columns=True)
@@ -97,7 +103,10 @@ class Rows(DataTable[Text | str]):
         # A str cell would be read as markup.
         self.add_rows([[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows])
         if rows:
-            self.move_cursor(row=min(max(at, 0), len(rows) - 1), animate=False)
+            at = min(max(at, 0), len(rows) - 1)
+            self.move_cursor(row=at, animate=False)
+            if at_top:
+                self.call_after_refresh(self.scroll_to, y=at, animate=False)
 
     def _fit_headings(self) -> None:
         """Draw the headings again: they may have been drawn before the widths of the columns were known."""

@@ -119,6 +119,7 @@ class Table:
     rows: list[Row]
     note: str = ""
     at: int | None = None
+    at_top: bool = False
 
 
 def known_columns(table: Table) -> Table:

@@ -22,7 +22,7 @@ from npu_tui.tui.tabs.table.scope import ComputedTab
 from npu_tui.tui.tabs.table.spread import bar, spark
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Row, Stretch, Table
 
-_BAR = 24
+_BAR = 12
 _MOST_STEPS = 400
 _LONGEST = 90
 _MOST_DIFFERENCES = 5
@@ -62,12 +62,15 @@ class SummaryTab(ComputedTab):
                 rows += section
         at = starts[self._section % len(starts)] if starts else None
         note = GAP.join([_head(profile), say("summary.again", key=keys_label(BY_ID["tab_summary"]))])
-        headings = tuple(say(f"summary.{key}") for key in ("section", "item", "value", "more"))
-        return Table(headings, rows, note, at)
+        headings = tuple(say(f"summary.{key}") for key in ("section", "item", "value"))
+        return Table(headings, rows, note, at, at_top=True)
 
 
 def _line(section: str, item: str, value: Text | str = "", more: str = "", places: tuple[Place, ...] = ()) -> Row:
-    return Row((say(f"summary.{section}"), brief(item, _LONGEST), value, brief(more, _LONGEST)), places)
+    """A row; ``more`` follows the value, so that a long one leaves no gap in other rows."""
+    if more:
+        value = Text.assemble(value, GAP if str(value) else "", brief(more, _LONGEST))
+    return Row((say(f"summary.{section}"), brief(item, _LONGEST), value), places)
 
 
 def _head(profile: Profile) -> str:
@@ -106,8 +109,8 @@ def _steps(index: int, part: ProfilePart) -> list[Row]:
     if found is None or len(lengths) < 2:
         return rows
     for row in range(found.warm_up):
-        cells_ = rows[row].cells
-        rows[row] = Row((*cells_[:3], say("summary.warm_up", more=str(cells_[3]))), rows[row].places)
+        *cells, value = rows[row].cells
+        rows[row] = Row((*cells, Text.assemble(value, GAP, say("summary.warm_up"))), rows[row].places)
     curve = spark(lengths[:_MOST_STEPS])
     percentiles = say("summary.percentiles", p50=found.p50, p90=found.p90, p99=found.p99, warm=found.warm_up)
     return [_line("steps", say("summary.all", count=len(lengths)), curve[:_LONGEST], percentiles), *rows[:_MOST_STEPS]]
@@ -122,10 +125,10 @@ def _split(name: str, sums: Overlap, length: int | None = None, places: tuple[Pl
     times, whole = (sums.computing, sums.not_overlapped, sums.free), sums.total
     cells = [round(_BAR * time / whole) if whole else 0 for time in times]
     shares = [share_text(time / whole) if whole else "" for time in times]
-    more = say("summary.split", compute=shares[0], exposed=shares[1], free=shares[2])
-    value = Text(f"{duration_text(whole if length is None else length):>9} ")
-    value.append("█" * cells[0] + "▒" * cells[1] + "░" * cells[2])
-    return _line("steps", name, value, more, places)
+    split = say("summary.split", compute=shares[0], exposed=shares[1], free=shares[2])
+    bars = "█" * cells[0] + "▒" * cells[1] + "░" * cells[2]
+    value = Text(f"{duration_text(whole if length is None else length):>9} {bars}")
+    return _line("steps", name, value, split, places)
 
 
 def _times(part: ProfilePart, item: int) -> tuple[int, int]:
