@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _VERDICTS = ("slower", "faster", "unsure", "incomparable")
 _SPAN = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
+_RANKS = re.compile(r"(\d{1,9})(?::(\d{1,9}))?")
 _SHARE = re.compile(r"(?:(step|computing)=)?(\d{1,6}(?:\.\d{1,6})?)%")
 
 
@@ -39,6 +40,8 @@ def run(words: list[str]) -> int:
     failing = _failing(parser, options.fail_on)
     tolerance = _tolerance(parser, options.tolerance)
     ignored = _ignored(parser, options.ignore)
+    renamed = _renamed(parser, options.map)
+    _choose_ranks(parser, options)
     if options.more or options.label:
         return _sweep(parser, options, failing, tolerance)
     from npu_tui.compare.comparison import Comparison
@@ -56,7 +59,7 @@ def run(words: list[str]) -> int:
             _side(parser, options, profile, path)
             for profile, path in zip(profiles, (options.base, options.new), strict=True)
         ]
-        return Comparison(sides[0], sides[1], tolerance, renumber)
+        return Comparison(sides[0], sides[1], tolerance, renumber, renamed)
 
     from npu_tui.commands.explore import explore, on_terminal
 
@@ -132,6 +135,8 @@ def _parser() -> Parser:
     parser.add_argument("--label", action="append", default=[], metavar="TEXT", help=say("sweep.label"))
     parser.add_argument("--format", choices=("text", "markdown", "json", "html"), help=say("compare.format"))
     parser.add_argument("--step", metavar="N", help=say("compare.step"))
+    parser.add_argument("--rank", metavar="R[:S]", help=say("compare.rank_option"))
+    parser.add_argument("--map", action="append", default=[], metavar="A=B", help=say("compare.map"))
     parser.add_argument("--tolerance", metavar="SHARE", help=say("compare.tolerance"))
     parser.add_argument("--fail-on", metavar="VERDICTS", help=say("compare.fail_on"))
     parser.add_argument("--ignore", metavar="IDS", help=say("compare.ignore"))
@@ -161,6 +166,43 @@ def _tolerance(parser: argparse.ArgumentParser, text: str | None) -> Tolerance:
         for name in (match[1],) if match[1] else ("step", "computing"):
             shares[name] = float(match[2]) / 100
     return Tolerance(**shares)
+
+
+def _renamed(parser: argparse.ArgumentParser, texts: Sequence[str]) -> dict[str, str]:
+    """What operations and kernels of the base are called in the new profile."""
+    found: dict[str, str] = {}
+    for text in texts:
+        before, sign, after = (part.strip() for part in text.partition("="))
+        if not (before and sign and after):
+            parser.error(say("compare.bad_map", text=text))
+        found[before] = after
+    return found
+
+
+def _choose_ranks(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """With ``--rank`` every path of a job becomes that of one of its ranks: the second number is for all but BASE."""
+    if options.rank is None:
+        return
+    match = _RANKS.fullmatch(options.rank)
+    if match is None:
+        parser.error(say("compare.bad_rank", text=options.rank))
+    base, new = int(match[1]), int(match[2] or match[1])
+    options.base = _of_rank(parser, options.base, base)
+    options.new = _of_rank(parser, options.new, new)
+    options.more = [_of_rank(parser, path, new) for path in options.more]
+
+
+def _of_rank(parser: argparse.ArgumentParser, path: str, rank: int) -> str:
+    """Where in the job at ``path`` the profile of ``rank`` lies. Raises ``InputError`` if nothing is there."""
+    from npu_tui.ingest.source.find import find_sources
+
+    sources = find_sources(Path(path))
+    own = [each for each in sources if each.rank == rank]
+    if not own:
+        ranks = ", ".join(str(each.rank) for each in sources if each.rank is not None)
+        key = "compare.no_rank" if ranks else "compare.no_ranks"
+        parser.error(say(key, path=path, rank=rank, **({"ranks": ranks} if ranks else {})))
+    return str(own[0].opened)
 
 
 def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str]:

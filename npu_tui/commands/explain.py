@@ -20,7 +20,12 @@ def run(words: list[str]) -> int:
     if wanted is None:
         write(list_findings())
         return DONE
-    rule = rule_of(wanted)
+    from npu_tui.report.compared.explain import difference_of, explain_difference
+
+    rule, difference = rule_of(wanted), difference_of(wanted)
+    if difference is not None:
+        write(explain_difference(difference))
+        return DONE
     if rule is None:
         parser.error(unknown(wanted))
     write(explain(rule, thresholds_of(options.config)))

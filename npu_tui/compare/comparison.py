@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from npu_tui.compare.lag import Lag, lag
 from npu_tui.compare.matching.collectives import CollectiveChange, Exchanged, collective_changes
 from npu_tui.compare.matching.kernels import GroupChange, Kernels, group_changes
 from npu_tui.compare.matching.lines import LineChange, line_changes
-from npu_tui.compare.matching.operations import OperationMatch, match_operations
+from npu_tui.compare.matching.operations import OperationMatch, Operations, match_operations
 from npu_tui.compare.partition import PARTS, Part
 from npu_tui.compare.side import Side
 from npu_tui.compare.verdict import Judgement, judge
@@ -54,7 +54,8 @@ class PartChange:
 class Comparison:
     """``new`` held against ``base``; each part is computed once, when it is first asked for.
 
-    ``renumber`` tells the number that a code line of the base has in the new version of its file.
+    ``renumber`` tells the number that a code line of the base has in the new version of its file, ``renamed`` what an
+    operation or a type of kernel of the base is called in the new profile, where that is another name.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class Comparison:
         new: Side,
         tolerance: Tolerance | None = None,
         renumber: Callable[[CodeLine], int | None] | None = None,
+        renamed: Mapping[str, str] | None = None,
     ) -> None:
         self.base, self.new = base, new
+        self._renamed = dict(renamed or {})
         self.tolerance = tolerance or Tolerance()
         self._renumber = renumber
 
@@ -76,7 +79,12 @@ class Comparison:
     @once
     def operations(self) -> OperationMatch:
         """The host operations of the two steps that are drawn."""
-        return match_operations(self.base.operations, self.new.operations)
+        return self.match(self.base.operations, self.new.operations)
+
+    def match(self, base: Operations, new: Operations) -> OperationMatch:
+        """The operations of a step of each side that are the same, by the names of the new side."""
+        names = [self._renamed.get(name, name) for name in base.name] if self._renamed else base.name
+        return match_operations(replace(base, name=names), new)
 
     @once
     def operations_matched(self) -> float | None:
@@ -111,7 +119,7 @@ class Comparison:
     @once
     def by_operation(self) -> bool:
         """Whether kernels are compared by what launched them: the chips differ, so the kernels have other names."""
-        sides = (self.base.kernels, self.new.kernels)
+        sides = self._own_kernels
         types = [{each.type for each in side.identities} for side in sides]
         shared = [each & types[1 - k] for k, each in enumerate(types)]
         alike = sum(
@@ -126,13 +134,24 @@ class Comparison:
     @once
     def _launchers(self) -> tuple[list[str | None], list[str | None]]:
         """For each kernel of both sides the operation that launched it, by a name that both sides have."""
-        known = self.base.operation_names & self.new.operation_names
-        return self.base.launchers(known), self.new.launchers(known)
+        of = {name: self._renamed.get(name, name) for name in self.base.operation_names}
+        known = self.new.operation_names & set(of.values())
+        base = self.base.launchers(frozenset(name for name, now in of.items() if now in known))
+        return [None if name is None else of[name] for name in base], self.new.launchers(known)
+
+    @once
+    def _own_kernels(self) -> tuple[Kernels, Kernels]:
+        """The kernels of both sides under the names of the new one."""
+        base = self.base.kernels
+        if self._renamed:
+            names = [each._replace(type=self._renamed.get(each.type, each.type)) for each in base.identities]
+            base = base.called(names)
+        return base, self.new.kernels
 
     @once
     def kernels(self) -> tuple[Kernels, Kernels]:
         """The kernels of both sides as they are compared."""
-        base, new = self.base.kernels, self.new.kernels
+        base, new = self._own_kernels
         if not self.by_operation:
             return base, new
         names = self._launchers
@@ -152,7 +171,7 @@ class Comparison:
         ]  # fmt: skip
         levels = [side.profile.profiler_level for side in self.sides]
         differ = None not in levels and levels[0] != levels[1]
-        return group_changes(self.base.kernels, self.new.kernels, pairs, replaced, _SHORT_KERNEL_NS if differ else 0)
+        return group_changes(*self._own_kernels, pairs, replaced, _SHORT_KERNEL_NS if differ else 0)
 
     @once
     def stream_overlap(self) -> float:

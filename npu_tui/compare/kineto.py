@@ -7,6 +7,7 @@ library (``nccl``, ``hccl``, ``rccl``). Source: libkineto's output_json.cpp.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,23 @@ def device_claims(trace: Trace) -> Claims | None:
     computing, moving = (union(slices.start[items], slices.end[items]) for items in (own, shared))
     none = np.zeros(0, np.int64)
     return Claims(computing, None, difference(*moving, *computing), (none, none), (none, none))
+
+
+def step_ends(trace: Trace, items: Sequence[int]) -> list[int]:
+    """For each of the step slices ``items`` when the last kernel that it launched ends, its own end without any; ns."""
+    slices, links = trace.slices, trace.links
+    kernels = np.zeros(len(slices) + 1, np.bool_)
+    for own in device_kernels(trace):
+        kernels[own] = True
+    ways = np.flatnonzero(kernels[links.target_slice])
+    ways = ways[np.argsort(links.source_time[ways], kind="stable")]
+    launched, ended = links.source_time[ways], slices.end[links.target_slice[ways]]
+    found = []
+    for item in items:
+        start, end = int(slices.start[item]), int(slices.end[item])
+        low, high = np.searchsorted(launched, (start, end)).tolist()
+        found.append(max(end, int(ended[low:high].max(initial=end))))
+    return found
 
 
 def kernel_type(name: str) -> str:

@@ -109,10 +109,11 @@ def discoveries(p: F64, rate: float = 0.1) -> F64:
 
 
 def visible_change(base: F64, new: F64) -> float | None:
-    """The smallest change of the mean that samples as noisy as these would show; None where a side has one value."""
-    if min(len(base), len(new)) < 2:
+    """The smallest change of the mean that samples as noisy as these would show; None where each side has one value."""
+    several = [side - np.median(side) for side in (base, new) if len(side) > 1]
+    if not several:
         return None
-    residuals = np.concatenate((base - np.median(base), new - np.median(new)))
+    residuals = np.concatenate(several)
     sigma = _MAD_TO_SIGMA * float(np.median(np.abs(residuals)))
     return _VISIBLE * sigma * math.sqrt(1 / len(base) + 1 / len(new))
 

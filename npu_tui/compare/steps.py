@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.overlap.steps import Step
+from npu_tui.compare.kineto import step_ends
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -58,9 +59,13 @@ def step_windows(trace: Trace, steps: list[Step]) -> list[StepWindow]:
     """The wall time of every step of ``steps``; without steps that of the whole trace."""
     found: list[StepWindow] = []
     reached = -(2**62)
-    for step in sorted((each for each in steps if each.item >= 0), key=lambda each: trace.slices.start[each.item]):
+    own = sorted((each for each in steps if each.item >= 0), key=lambda each: trace.slices.start[each.item])
+    foreign = all(each.window is None for each in own)
+    ends = (
+        step_ends(trace, [each.item for each in own]) if foreign else [int(trace.slices.end[each.item]) for each in own]
+    )
+    for step, end in zip(own, ends, strict=True):
         begin = int(trace.slices.start[step.item])
-        end = int(trace.slices.end[step.item])
         if step.window is not None:
             end = max(end, step.window.end)
         found.append(StepWindow(step.name, step.number, max(begin, reached), max(end, begin, reached), begin))

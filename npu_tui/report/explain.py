@@ -9,6 +9,7 @@ from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.findings.model import FindingClass
 from npu_tui.analysis.findings.rule import Rule
 from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.compare.differences import IDS
 from npu_tui.report.reading import change_of, pages_of
 from npu_tui.strings import say
 from npu_tui.trace.text import padded, printable, wrapped
@@ -77,7 +78,7 @@ _ALIKE = 0.75
 def nearest(wanted: str) -> str | None:
     """The id that looks like ``wanted``: one that contains it, else the most alike one; None if none is."""
     word = wanted.strip().upper()
-    ids = [rule.id for rule in RULES]
+    ids = _ids()
     parts = [part for each in ids for part in each.split(".")]
     begun = [each for each in ids if word and any(part.startswith(word) for part in each.split("."))]
     inside = begun or [each for each in ids if word and word in each]
@@ -91,7 +92,12 @@ def unknown(wanted: str) -> str:
     near = nearest(wanted)
     if near is not None:
         return say("explain.unknown", id=printable(wanted), near=near)
-    return say("explain.unknown_all", id=printable(wanted), ids=" ".join(rule.id for rule in RULES))
+    return say("explain.unknown_all", id=printable(wanted), ids=" ".join(_ids()))
+
+
+def _ids() -> list[str]:
+    """All findings: of one profile, and of a comparison."""
+    return [*(rule.id for rule in RULES), *IDS]
 
 
 def list_findings() -> str:
@@ -101,6 +107,8 @@ def list_findings() -> str:
         own = [rule for rule in RULES if rule.cls == cls]
         lines += ["", say(f"finding.class.{cls}")]
         lines += [say("explain.row", id=rule.id, first=_first_sentence(say(f"explain.{rule.id}"))) for rule in own]
+    lines += ["", say("explain.compare")]
+    lines += [say("explain.row", id=each, first=_first_sentence(say(f"explain.{each}"))) for each in IDS]
     return "\n".join(lines) + "\n"
 
 

@@ -47,6 +47,7 @@ ROOMS = (
     "compare",
     "compared",
     "explain",
+    "explain_compare",
     "findings",
     "findings_device",
     "findings_files",

@@ -143,3 +143,20 @@ def test_unlike_profiles_are_told_and_drawn(names, turned):
         explorer = Explorer(scene, 100, 20)
         rows = Painter(scene).compose(explorer.rows, explorer.state, 124, 24).grid
         assert rows.text(4).strip()
+
+
+@pytest.mark.parametrize("annotated", [False, True])
+def test_a_step_of_a_gpu_lasts_until_its_last_kernel(tmp_path, annotated):
+    """The host runs ahead: a step on the device ends after its slice on the host."""
+    npu = side(_FIXTURES / "healthy")
+    path = as_gpu(npu, 3.0, tmp_path / "late.pt.trace.json", late_ns=40_000_000, annotated=annotated)
+    late = Side(side(path).profile, [each.number for each in npu.windows])
+    kernels = late.kernels
+    assert len(kernels.item) == len(npu.kernels.item), "every kernel is one of a step"
+    assert len(late.windows) == len(npu.windows), "annotations on the device are no steps of their own"
+    found = Comparison(late, npu)
+    assert sum(part.exact for part in found.parts) == round(
+        len(found.base.walls) * found.new.walls.sum() - len(found.new.walls) * found.base.walls.sum()
+    )
+    last = late.windows[-1]
+    assert last.end == int((kernels.duration + late.trace.slices.start[kernels.item]).max())

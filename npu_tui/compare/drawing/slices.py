@@ -11,7 +11,7 @@ from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import Difference
 from npu_tui.compare.lag import lag
 from npu_tui.compare.matching.collectives import Exchanged, collective_changes
-from npu_tui.compare.matching.operations import OperationMatch, match_operations
+from npu_tui.compare.matching.operations import OperationMatch
 from npu_tui.compare.matching.sequences import matched
 from npu_tui.compare.side import Side
 from npu_tui.compare.steps import StepWindow
@@ -39,7 +39,8 @@ class DrawnSteps:
     def _operations(self) -> OperationMatch:
         if self._usual:
             return self.comparison.operations
-        return match_operations(*(side.operations_in(own) for side, own in self._sides))
+        base, new = (side.operations_in(own) for side, own in self._sides)
+        return self.comparison.match(base, new)
 
     @property
     def _sides(self) -> list[tuple[Side, StepWindow]]:

@@ -78,8 +78,12 @@ class Kernels:
 
     def by_type(self) -> Kernels:
         """The same kernels with nothing but their type known."""
+        return self.called([each.bare for each in self.identities])
+
+    def called(self, identities: Sequence[Identity]) -> Kernels:
+        """The same kernels under other ``identities``, one for each of the present ones; equal ones become one."""
         codes: dict[Identity, int] = {}
-        of = np.array([codes.setdefault(each.bare, len(codes)) for each in self.identities] or [0], np.int64)
+        of = np.array([codes.setdefault(each, len(codes)) for each in identities] or [0], np.int64)
         return replace(self, identities=list(codes), identity=of[self.identity])
 
 

@@ -29,7 +29,8 @@ def renumbering(revision: str, folder: Path | None = None) -> tuple[Callable[[Co
     files = _shifts(done.stdout.decode(errors="replace"))
 
     def renumber(code: CodeLine) -> int | None:
-        name = next((name for name in files if f"/{code.file}".endswith(f"/{name}")), None)
+        own = [name for name in files if f"/{code.file}".endswith(f"/{name}")]
+        name = max(own, key=len, default=None)
         return code.line if name is None else _present(files[name], code.line)
 
     return renumber, ""

@@ -1,0 +1,101 @@
+"""Which ranks are compared, names that were changed, and what a finding means, from the command line."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from pairs import BASE, compared, moved_lines, profile, replace
+
+from npu_tui.cli import main
+from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.differences import IDS
+from npu_tui.compare.side import Side
+from npu_tui.report.explain import list_findings
+
+_FIXTURES = Path(__file__).parents[2] / "fixtures"
+_JOB = str(_FIXTURES / "two_ranks")
+
+
+def told(capsys, *words):
+    assert main(["compare", "--no-cache", "--format", "json", *words]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("text", "ranks"), [("1", (1, 1)), ("0:1", (0, 1)), ("1:0", (1, 0))])
+def test_ranks_of_two_jobs(capsys, text, ranks):
+    found = told(capsys, _JOB, _JOB, "--rank", text)
+    assert tuple(found[side]["source"]["rank"] for side in ("base", "new")) == ranks
+    assert found["comparability"]["verdict"] == ("comparable" if ranks[0] == ranks[1] else "same_job")
+    assert found["comparability"]["ops_matched"] == 1.0
+
+
+@pytest.mark.parametrize("words", [("--rank", "7"), ("--rank", "x"), ("--map", "aten::add"), ("--map", "=b")])
+def test_wrong_usage(capsys, words):
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", _JOB, _JOB, *words])
+    assert stopped.value.code == 2
+    assert "npu-tui compare: error:" in capsys.readouterr().err
+
+
+def test_names_that_were_changed_are_told():
+    job = replace(BASE, seed=3)
+
+    def renamed(text):
+        return re.sub(r"aten::linear", "my::dense", text)
+
+    base, new = profile(job), profile(job, renamed)
+    assert compared(base, new).operations_matched < 1.0
+    found = Comparison(Side(base), Side(new), renamed={"aten::linear": "my::dense"})
+    assert found.operations_matched == 1.0
+    assert found.step.delta == 0
+
+
+def test_a_type_of_kernel_that_was_renamed():
+    job = replace(BASE, seed=3)
+    base, new = profile(job), profile(job, lambda text: text.replace("MatMulV2", "MatMulV9"))
+    apart = {row.identity.type: row.change for row in compared(base, new).groups}
+    assert apart.get("MatMulV2") != "same"
+    found = Comparison(Side(base), Side(new), renamed={"MatMulV2": "MatMulV9"})
+    assert {row.change for row in found.groups} == {"same"}
+
+
+def test_lines_are_followed_through_a_checkout(capsys, tmp_path, monkeypatch):
+    """The base ran the last commit; since then seven lines were put in above all that launches."""
+    job = replace(BASE, seed=3, kernel_ns=18_000, host_op_ns=90_000)
+    before, after = profile(job), profile(job, moved_lines(7))
+
+    def git(*words):
+        named = ("-c", "user.name=x", "-c", "user.email=x@x")
+        subprocess.run(["git", *named, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    model = tmp_path / "vit" / "model.py"
+    model.parent.mkdir()
+    (tmp_path / "model.py").write_text("another of the same name\n")
+    lines = [f"line {number}\n" for number in range(1, 400)]
+    model.write_text("".join(lines))
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "base")
+    model.write_text("".join(["# new\n"] * 7 + lines))
+    (tmp_path / "model.py").write_text("".join(["more\n"] * 30) + "another of the same name\n")
+    monkeypatch.chdir(model.parent)
+    capsys.readouterr()  # what writing the fixtures says
+    found = told(capsys, before.path, after.path, "--base-rev", "HEAD")
+    moved = {(row["base_line"], row["line"]) for row in found["lines"] if (row["file"] or "").endswith("vit/model.py")}
+    assert moved
+    assert {new - base for base, new in moved} == {7}
+    assert found["findings"] == []
+    with pytest.raises(SystemExit):
+        main(["compare", before.path, after.path, "--base-rev", "no-such-revision"])
+    assert "no-such-revision" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", IDS)
+def test_every_finding_is_explained(capsys, key):
+    assert main(["explain", key.lower()]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{key} · ")
+    assert "What to do:" in out
+    assert f"  {key} " in list_findings()
