@@ -22,6 +22,8 @@ from npu_tui.gate.job_checks import JOB_LIMITS
 from npu_tui.gate.limits import LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES
 from npu_tui.ingest.companions.reading import State
+from npu_tui.job.heat import AXES, METRICS
+from npu_tui.job.links import Verdict
 from npu_tui.profile.files import FILES
 from npu_tui.report.explain import ADVICE
 from npu_tui.report.pages.tables import _COLUMNS
@@ -30,7 +32,7 @@ from npu_tui.strings import KINDS, LANGUAGES, ROOMS, say, table, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
-from npu_tui.tui.keys.commands import COMMANDS, GROUPS
+from npu_tui.tui.keys.commands import COMMANDS, GROUPS, JOB_TABS
 from npu_tui.tui.keys.footer import HINTS
 from npu_tui.tui.tabs import COMPARED_TABS, TABS
 from npu_tui.view.pair import Alignment, Face
@@ -44,7 +46,16 @@ COMPUTED = {
     "command.": {command.id for command in COMMANDS},
     "footer.": {hint.word for hints in HINTS.values() for hint in hints},
     "group.": set(GROUPS),
-    "tab.": {f"{tab.id}{form}" for tab in (*TABS, *COMPARED_TABS) for form in ("", ".short")},
+    "tab.": {
+        f"{tab}{form}"
+        for tab in (*(tab.id for tab in (*TABS, *COMPARED_TABS)), *(tab for tab, _ in JOB_TABS))
+        for form in ("", ".short")
+    },
+    "ranks.metric.": set(METRICS),
+    "ranks.metric.told.": set(METRICS),
+    "ranks.axis.": set(AXES),
+    "ranks.axis.told.": set(AXES),
+    "ranks.link.": set(get_args(Verdict)),
     "class.": {op_class.name.lower() for op_class in OpClass},
     "shape.": {shape.name.lower() for shape in LinkShape},
     "mode.": set(_MODES),

@@ -23,6 +23,7 @@ from npu_tui.strings import say
 
 if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison
+    from npu_tui.ingest.opening import Opening
     from npu_tui.profile.profile import Profile
 
 
@@ -79,7 +80,9 @@ def explore(
 
     gc.disable()  # until the trace is there: a collection during imports walks what stays
     with Guard() as guard:
-        openings[0].start()  # before Textual is imported, which takes as long as they need
+        job = len(openings) == 1 and compare is None and _is_job(openings[0])
+        if not job:
+            openings[0].start()  # before Textual is imported, which takes as long as they need
         try:
             settings = read_settings()
             if settings is None:
@@ -103,8 +106,20 @@ def explore(
             notes = Path(options.notes) if options.notes else default_notes()
             seen = default_notes().with_name("seen")
             make = make_session if compare is None else partial(compared_session, compare)
+            overview = None
+            if job:
+                from npu_tui.tui.job.screen import JobScreen
+
+                overview = JobScreen(paths[0], terminal, getattr(options, "traces", None), cached)
             app = NpuTui(
-                openings, terminal=terminal, thresholds=thresholds, start=start, notes=notes, seen=seen, make=make
+                openings,
+                terminal=terminal,
+                thresholds=thresholds,
+                start=start,
+                notes=notes,
+                seen=seen,
+                make=make,
+                job=overview,
             )
             guard.draws(app.leave)
             failure = app.run()
@@ -115,6 +130,17 @@ def explore(
     if app.beside.is_busy:
         end_process(code)
     return code
+
+
+def _is_job(opening: Opening) -> bool:
+    """Whether several ranks lie where ``opening`` looks for one. Raises ``InputError`` if nothing does."""
+    from npu_tui.ingest.errors import SeveralError
+
+    try:
+        _ = opening.source
+    except SeveralError:
+        return True
+    return False
 
 
 def on_terminal() -> bool:

@@ -62,6 +62,7 @@ ROOMS = (
     "opening",
     "pages",
     "query",
+    "ranks",
     "report",
     "rows",
     "screen",

@@ -20,8 +20,9 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.opening import Opening
 from npu_tui.profile.profile import Profile
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
+from npu_tui.tui.job.screen import JobScreen
 from npu_tui.tui.keys.bindings import quit_bindings
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.screen import MainScreen
@@ -78,10 +79,12 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         notes: Path | None = None,
         seen: Path | None = None,
         make: Callable[[Sequence[Profile]], Session] = make_session,
+        job: JobScreen | None = None,
     ) -> None:
         """Opens at ``start``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run.
 
-        ``make`` makes a session of the profiles that ``openings`` give.
+        ``make`` makes a session of the profiles that ``openings`` give. With ``job`` its overview comes first, and the
+        timelines that are entered from there lie on top of it.
         """
         super().__init__(driver_class=SteadyDriver)
         self.use_command_palette = True
@@ -92,6 +95,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self._openings = openings
         self._make = make
         self._session = session
+        self._job = job
         self._loading: LoadingScreen | None = None
         self._main: MainScreen | None = None
         self._leaving = 0
@@ -129,9 +133,10 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             self.post_message(event)
         if self._session is not None:
             self._explore(self._session)
+        elif self._job is not None:
+            self.push_screen(self._job)
         elif self._openings:
-            self._loading = LoadingScreen(self._openings, self._thresholds, self._make)
-            self.push_screen(self._loading)
+            self._load(self._openings, self._make)
 
     async def on_event(self, event: events.Event) -> None:
         """Keys that come before what they are for is there are kept until it is; Ctrl+C overtakes all of them."""
@@ -185,6 +190,42 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         """End with success."""
         self.leave()
 
+    on_job_screen_leave = on_main_screen_leave
+
+    # --- a job
+
+    def on_job_screen_ready(self) -> None:
+        """The columns of the job stay."""
+        self.call_after_refresh(_settle_garbage)
+
+    def on_job_screen_failed(self, event: JobScreen.Failed) -> None:
+        """End with the error."""
+        self.exit(event.error, return_code=UNREADABLE)
+
+    def on_job_screen_entered(self, event: JobScreen.Entered) -> None:
+        """Load the timelines that are wanted and show them on top of the overview."""
+        self._back_to_job()
+        self._load(event.openings, event.make)
+
+    def on_main_screen_back(self) -> None:
+        """From the timelines back to the overview of the job."""
+        self._back_to_job()
+
+    def on_main_screen_wanted(self, event: MainScreen.Wanted) -> None:
+        """Show other timelines of the job in place of these."""
+        if self._job is not None:
+            self._job.enter(event.ranks, follow=event.follow)
+
+    def _back_to_job(self) -> None:
+        """Take away what lies on top of the overview."""
+        self._main = self._loading = None
+        while self.screen_stack and self.screen is not self._job and len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def _load(self, openings: Sequence[Opening], make: Callable[[Sequence[Profile]], Session]) -> None:
+        self._loading = LoadingScreen(openings, self._thresholds, make)
+        self.push_screen(self._loading)
+
     def on_cursor_position(self) -> None:
         """The terminal answers that it has shown a frame."""
         for timeline in self._timelines():
@@ -230,6 +271,9 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             if self._main is not None:
                 self._main.call_later(self._main.show_loading, "")
             self.call_after_refresh(_settle_garbage)
+        elif self._job is not None:
+            self._back_to_job()
+            self._job.tell(words(event.result.message) if event.result else "")
         else:
             self.exit(event.result, return_code=UNREADABLE if event.result else INTERRUPTED)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar, Generic, TypeVar
 
 from rich.text import Text
 from textual import events
@@ -13,24 +14,26 @@ from npu_tui.strings import say
 from npu_tui.tui.actions.acts import Act
 from npu_tui.tui.explore.editor import open_line
 from npu_tui.tui.keys.bindings import ASKING, screen_bindings
-from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.keys.commands import Where, commands_of
 from npu_tui.tui.keys.key_names import is_han
 from npu_tui.tui.sheets.modal import Palette
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.terminal.internals import bind
+from npu_tui.tui.widgets.drawing import Drawing
 from npu_tui.tui.widgets.header import StatusLine
 from npu_tui.tui.widgets.prompt import Prompt
-from npu_tui.tui.widgets.timeline import Timeline
+
+Drawn = TypeVar("Drawn", bound=Drawing)
 
 
-class KeyScreen(Screen[None], inherit_bindings=False):
-    """The lanes of ``timeline``, a ``prompt``, a status line, and what its commands do."""
+class KeyScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
+    """The lanes of ``timeline``, or another drawing, a ``prompt``, a status line, and what its commands do."""
 
-    BINDINGS = screen_bindings()
+    where: ClassVar[Where] = "lanes"
 
-    def __init__(self, timeline: Timeline, prompt: Prompt) -> None:
+    def __init__(self, timeline: Drawn, prompt: Prompt) -> None:
         super().__init__()
-        bind(self, screen_bindings())  # the user's keys are known only now
+        bind(self, screen_bindings(self.where))  # the user's keys are known only now
         self._timeline = timeline
         self._prompt = prompt
         self._line = StatusLine()
@@ -107,7 +110,7 @@ class KeyScreen(Screen[None], inherit_bindings=False):
     def action_prefix(self, key: str) -> None:
         """Take the first key of a sequence; the second one runs its command."""
         if self._prefix == key:
-            command = next(command for command in COMMANDS if f"{key} {key}" in command.keys)
+            command = next(each for each in commands_of(self.where) if f"{key} {key}" in each.keys)
             self.run_command(command.id)
         else:
             self._prefix = key

@@ -26,7 +26,7 @@ _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
 
-class PanelScreen(KeyScreen):
+class PanelScreen(KeyScreen[Timeline]):
     """The lanes of ``timeline`` below a head, and a panel of ``contents``."""
 
     DEFAULT_CSS = "PanelScreen.-page Timeline { display: none; }"

@@ -11,9 +11,11 @@ from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.message import Message
 
+from npu_tui.job.blame import Blamed
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
 from npu_tui.tui.actions.acts import acts_on
+from npu_tui.tui.actions.in_job import InJob, apart_words
 from npu_tui.tui.compared.head import ComparedHead
 from npu_tui.tui.explore.asking import Asking
 from npu_tui.tui.explore.completion import Candidate
@@ -41,6 +43,7 @@ from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.tui.widgets.tab_line import TabLine
 from npu_tui.tui.widgets.timeline import Timeline
 from npu_tui.view.frame.painter import Painter
+from npu_tui.view.scene import Selected
 from npu_tui.view.walk.explorer import Explorer
 from npu_tui.view.walk.start import NO_TAB, Start, start_at
 from npu_tui.view.walk.takeover import take_over
@@ -53,6 +56,16 @@ class MainScreen(PanelScreen):
 
     class Leave(Message):
         """The user has seen enough."""
+
+    class Back(Message):
+        """The overview of the job is wanted again."""
+
+    class Wanted(Message):
+        """Timelines of other ranks of the job are wanted, with what a late one did in a collective selected."""
+
+        def __init__(self, ranks: list[int], follow: tuple[Blamed, int] | None = None) -> None:
+            self.ranks, self.follow = ranks, follow
+            super().__init__()
 
     class StopLoading(Message):
         """The user does not want to wait for the rest of the trace."""
@@ -120,6 +133,11 @@ class MainScreen(PanelScreen):
             "redraw": self.redraw,
             "quit": self._leave,
         }
+        in_job = InJob(session, explorer, self._acts, lambda: self.post_message(self.Back()), self._want)
+        self._acts = {**self._acts, **in_job.acts}
+
+    def _want(self, ranks: list[int], follow: tuple[Blamed, int] | None) -> None:
+        self.post_message(self.Wanted(ranks, follow))
 
     @property
     def hits(self) -> Hits:
@@ -165,8 +183,16 @@ class MainScreen(PanelScreen):
         # Only the whole trace has a section in the file of flags.
         self.notes.flags.keep_in(self.session.scene.traces[0], self._notes_file)
         self.tell(self.notes.mark())
-        if self._start is not None and not self.explorer.moved:
+        if self.session.goal is not None:
+            self.call_after_refresh(self._begin_at, self.session.goal)
+        elif self._start is not None and not self.explorer.moved:
             self.call_after_refresh(self._start_at, self._start)
+
+    def _begin_at(self, goal: Selected) -> None:
+        """Select what the screen begins at; the lanes have their size now."""
+        self.explorer.select(goal)
+        self.tell(apart_words(self.session))
+        self._timeline.changed()
 
     def _start_at(self, start: Start) -> None:
         """Show the place that was asked for; the lanes have their size now."""
@@ -271,6 +297,8 @@ class MainScreen(PanelScreen):
                 self.finder.clear()
         elif not self.session.whole:
             self.post_message(self.StopLoading())
+        elif self.session.job is not None:
+            self.post_message(self.Back())
 
     def _leave(self) -> None:
         self.post_message(self.Leave())

@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.compare.drawing.picture import Picture
+from npu_tui.job.timelines import Timelines
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import finding_marks, make_scene, memory_charts
-from npu_tui.view.scene import Chart, Scene
+from npu_tui.view.scene import Chart, Scene, Selected
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Session:
     """The scene of ``profiles``.
 
     ``findings`` come when a thread has computed them. A session that is not ``whole`` shows a part of a trace that is
-    still loading. With a ``picture`` the second profile is held against the first one.
+    still loading. With a ``picture`` the second profile is held against the first one. ``job`` is there where they are
+    ranks of a job that is open; the screen begins at ``goal``, if there is one.
     """
 
     profiles: Sequence[Profile]
@@ -25,6 +27,8 @@ class Session:
     findings: dict[int, Findings] = field(default_factory=dict)
     whole: bool = True
     picture: Picture | None = None
+    job: Timelines | None = None
+    goal: Selected | None = None
 
     @property
     def is_tables(self) -> bool:

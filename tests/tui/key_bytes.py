@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.keys.commands import commands_of
 
 LEGACY, KITTY, TWIN = "legacy", "kitty", "input method"
 _ESCAPED = re.compile(r"\x1b\[(27;\d+;\d+~|[\d;]+u)")
@@ -105,7 +105,7 @@ def twin(key: str) -> str | None:
 def cases() -> list[KeyBytes]:
     """Every way to send every key of every command."""
     found = []
-    for command in COMMANDS:
+    for command in commands_of("lanes"):
         for key in command.keys:
             parts = key.split(" ")
             for ways in zip(*(sequences(part) for part in parts), strict=True):

@@ -22,7 +22,7 @@ from key_bytes import KeyBytes, cases
 from terminals import PATIENCE, Terminal
 from watched import FENCE, READY
 
-from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.keys.commands import commands_of
 from npu_tui.tui.keys.key_names import delivered, key_label
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ ESCAPE_SECONDS = 2.0
 def parsed(entry: KeyBytes) -> list[str]:
     """The command that is bound to what Textual's parser makes of the bytes."""
     pressed = [event.key for event in keys_of(entry.data)]
-    return [command.id for command in COMMANDS if any(_is(key.split(" "), pressed) for key in command.keys)]
+    return [command.id for command in commands_of("lanes") if any(_is(key.split(" "), pressed) for key in command.keys)]
 
 
 def _is(parts: list[str], pressed: list[str]) -> bool:

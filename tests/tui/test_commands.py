@@ -7,18 +7,31 @@ import pytest
 from driving import Driver, opened
 
 from npu_tui.strings import table
-from npu_tui.tui.keys.commands import BY_ID, COMMANDS, GROUPS, TAB_KEYS, Command, keys_label, markdown_table
+from npu_tui.tui.job.screen import JobScreen
+from npu_tui.tui.keys.bindings import screen_bindings
+from npu_tui.tui.keys.commands import (
+    BY_ID,
+    COMMANDS,
+    GROUPS,
+    JOB_TABS,
+    TAB_KEYS,
+    Command,
+    commands_of,
+    keys_label,
+    markdown_table,
+)
 from npu_tui.tui.keys.footer import HINTS
 from npu_tui.tui.keys.key_names import delivered
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.tabs import COMPARED_TABS, TABS
 from npu_tui.view.scene import Selected
 
-STAYING = [command for command in COMMANDS if command.id != "quit"]
+STAYING = [command for command in commands_of("lanes") if command.id != "quit"]
 
 
 def test_the_screen_knows_what_each_command_does(session):
-    assert set(MainScreen(session)._acts) == set(BY_ID)
+    assert set(MainScreen(session)._acts) == {command.id for command in commands_of("lanes")}
+    assert set(JobScreen(Path())._acts) == {command.id for command in commands_of("job")}
 
 
 def test_every_command_has_a_title_and_every_title_a_command():
@@ -43,24 +56,27 @@ def test_ids_and_titles_are_unique():
     assert len({command.title for command in COMMANDS}) == len(COMMANDS)
 
 
-def test_no_key_is_bound_twice():
-    keys = Counter(key for command in COMMANDS for key in command.keys)
+@pytest.mark.parametrize("where", ["lanes", "job"])
+def test_no_key_is_bound_twice(where):
+    keys = Counter(key for command in commands_of(where) for key in command.keys)
     assert [key for key, count in keys.items() if count > 1] == []
 
 
-def test_no_key_is_also_the_first_of_a_sequence():
-    keys = {key for command in COMMANDS for key in command.keys}
+@pytest.mark.parametrize("where", ["lanes", "job"])
+def test_no_key_is_also_the_first_of_a_sequence(where):
+    keys = {key for command in commands_of(where) for key in command.keys}
     assert not {key.partition(" ")[0] for key in keys if " " in key} & keys
 
 
-def test_every_key_is_a_binding_of_the_screen():
-    bound = {binding.key for binding in MainScreen.BINDINGS}
-    keys = {key.partition(" ")[0] for command in COMMANDS for key in command.keys}
+@pytest.mark.parametrize("where", ["lanes", "job"])
+def test_every_key_is_a_binding_of_the_screen(where):
+    bound = {binding.key for binding in screen_bindings(where)}
+    keys = {key.partition(" ")[0] for command in commands_of(where) for key in command.keys}
     assert bound == {name for key in keys for name in delivered(key)}
 
 
 def test_insights_keys_keep_their_meaning():
-    by_key = {key: command.id for command in COMMANDS for key in command.keys}
+    by_key = {key: command.id for command in commands_of("lanes") for key in command.keys}
     expected = {
         "w": "zoom_in", "s": "zoom_out", "a": "pan_left", "d": "pan_right", "left": "pan_left", "right": "pan_right",
         "up": "row_up", "down": "row_down", "backspace": "undo", "ctrl+0": "home", "Z": "range_zoom",
@@ -70,10 +86,11 @@ def test_insights_keys_keep_their_meaning():
 
 
 def test_the_key_table_names_every_command():
-    lines = markdown_table().splitlines()
-    assert len(lines) == 2 + len(COMMANDS)
-    assert all(command.title in markdown_table() for command in COMMANDS)
-    assert "shift+" not in markdown_table()
+    for where in ("lanes", "job"):
+        lines = markdown_table(where).splitlines()
+        assert len(lines) == 2 + len(commands_of(where))
+        assert all(command.title in markdown_table(where) for command in commands_of(where))
+        assert "shift+" not in markdown_table(where)
 
 
 def test_labels_are_what_people_type():
@@ -132,8 +149,12 @@ async def test_quit_ends_the_program(session):
 
 def test_the_readme_has_the_key_table():
     readme = Path(__file__).resolve().parents[2] / "README.md"
-    assert markdown_table() in readme.read_text(encoding="utf-8")
+    for where in ("lanes", "job"):
+        assert markdown_table(where) in readme.read_text(encoding="utf-8")
 
 
 def test_every_tab_has_its_key_in_the_registry():
     assert {(tab.id, tab.key) for tab in (*TABS, *COMPARED_TABS)} == set(TAB_KEYS)
+    assert {command.id.removeprefix("tab_") for command in COMMANDS if command.id.startswith("tab_job_")} == {
+        tab for tab, _ in JOB_TABS
+    }

@@ -6,7 +6,7 @@ import pytest
 from driving import opened
 from textual.containers import Vertical, VerticalScroll
 
-from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.keys.commands import commands_of
 from npu_tui.tui.keys.keymap import use_keys
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets.help import entries
@@ -23,7 +23,7 @@ def shown(driver) -> list[str]:
 @pytest.mark.parametrize("focus", ["lanes", "table", "panel"])
 def test_every_command_is_told_once_under_its_task(focus):
     told = [entry.words for task, found in entries(focus, {}) if task != "table" for entry in found]
-    for command in COMMANDS:
+    for command in commands_of("lanes"):
         assert told.count(command.title) == 1, command.id
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from driving import keys_of, opened
 
-from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.keys.commands import commands_of
 from npu_tui.tui.keys.key_names import delivered, is_han
 
 TWINS = dict(zip("，。【】、？：｛｝（）《》／．ｗＷ０", ",.[]/?:{}()<>/.wW0", strict=True))
@@ -32,7 +32,7 @@ async def test_a_twin_does_what_its_key_does(session, twin, plain):
 
 
 def test_no_twin_has_two_meanings():
-    names = [name for command in COMMANDS for key in command.keys for name in delivered(key)]
+    names = [name for command in commands_of("lanes") for key in command.keys for name in delivered(key)]
     assert len(names) == len(set(names))
 
 

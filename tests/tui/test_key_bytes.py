@@ -8,7 +8,7 @@ from key_bytes import KeyBytes, cases, sequences
 from key_table import parsed
 from textual.command import CommandPalette
 
-from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.keys.commands import commands_of
 from npu_tui.tui.screen import MainScreen
 
 
@@ -70,12 +70,12 @@ async def test_other_bytes_run_nothing(session, monkeypatch, data):
 
 
 def test_a_terminal_without_the_kitty_protocol_sends_ctrl_0_as_0():
-    home = next(command.keys for command in COMMANDS if command.id == "home")
+    home = next(command.keys for command in commands_of("lanes") if command.id == "home")
     assert {"0", "ctrl+0"} <= set(home)
     assert [event.key for event in keys_of("0")] == ["0"]
 
 
 def test_keys_that_terminals_cannot_send_have_a_second_way():
-    for command in (command for command in COMMANDS if command.keys):
+    for command in (command for command in commands_of("lanes") if command.keys):
         plain = [key for key in command.keys if not key.startswith(("ctrl+", "shift+", "alt+"))]
         assert plain or command.id in {"cursor_left", "cursor_right", "palette", "quit", "redraw"}

@@ -8,7 +8,7 @@ import pytest
 from key_bytes import KITTY, LEGACY, TWIN, KeyBytes, cases
 from key_table import EXTENDED, measured, parsed, table
 
-from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.keys.commands import commands_of
 
 in_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
@@ -18,7 +18,7 @@ def expect_their_commands(ran: dict[KeyBytes, list[str]]) -> None:
 
 
 def test_every_key_of_the_registry_has_bytes():
-    keys = [(command.id, key) for command in COMMANDS for key in command.keys]
+    keys = [(command.id, key) for command in commands_of("lanes") for key in command.keys]
     entries = cases()
     assert list(dict.fromkeys((entry.command, entry.key) for entry in entries)) == keys
     assert {entry.protocol for entry in entries} == {LEGACY, KITTY, TWIN}
@@ -32,14 +32,14 @@ def test_every_key_runs_its_command_in_a_terminal():
 def test_every_key_runs_its_command_in_tmux():
     entries = [entry for entry in cases() if entry.through_tmux]
     # Terminals of old have no bytes for Ctrl with a digit.
-    assert {command.id for command in COMMANDS if command.keys} == {entry.command for entry in entries}
+    assert {command.id for command in commands_of("lanes") if command.keys} == {entry.command for entry in entries}
     expect_their_commands(measured(entries, []))
 
 
 @in_tmux
 def test_every_key_runs_its_command_in_tmux_with_extended_keys():
     entries = [entry for entry in cases() if entry.through_extended_tmux]
-    assert {key for command in COMMANDS for key in command.keys} == {entry.key for entry in entries}
+    assert {key for command in commands_of("lanes") for key in command.keys} == {entry.key for entry in entries}
     expect_their_commands(measured(entries, EXTENDED))
 
 

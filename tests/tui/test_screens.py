@@ -16,7 +16,7 @@ from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.trace.message import message
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.keys.commands import COMMANDS
+from npu_tui.tui.keys.commands import commands_of
 from npu_tui.tui.loading import LoadingScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets.help_sheet import HelpSheet
@@ -69,7 +69,7 @@ async def test_the_palette_finds_commands_and_lanes(session):
 
 
 async def test_the_palette_offers_the_commands_of_the_registry_only(session):
-    titles = {command.title for command in COMMANDS if command.id != "palette"}
+    titles = {command.title for command in commands_of("lanes") if command.id != "palette"}
     async with opened(session) as driver:
         await driver.press("ctrl+p")
         offered = driver.app.screen.query_one(CommandList)

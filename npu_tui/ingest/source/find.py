@@ -96,7 +96,9 @@ def find_source(path: Path, form: Form | None = None) -> Source:
             raise InputError(message("input.stream", path=str(path)))
         if not path.is_dir():
             return _source(path, path, _whole_export(path)) if form in (None, form_of(path)) else _beside(path, form)
-        found = _traces_in(path, form) or _traces_below(path, form)
+        found = _traces_in(path, form)
+        if not found and not (form is None and _is_job_of_tables(path)):
+            found = _traces_below(path, form, several=True)
     except OSError as error:
         raise InputError(message("input.unreadable_place", path=str(path), why=error.strerror or str(error))) from error
     if len(found) == 1:
@@ -148,6 +150,12 @@ def _tables_below(path: Path) -> list[Path]:
         return [child for child in _folders(path) if _tables_in(child) is not None]
     except OSError:
         return []
+
+
+def _is_job_of_tables(path: Path) -> bool:
+    """Whether the first two folders in ``path`` are profiles that hold tables and no trace."""
+    first = _folders(path)[:2]
+    return len(first) == 2 and all(_tables_in(child) is not None and not _traces_in(child) for child in first)
 
 
 def _tables_in(path: Path) -> Path | None:
@@ -232,10 +240,11 @@ def _databases_of(files: list[Path]) -> list[tuple[Path, ...]]:
     return [(file,) for file in named]
 
 
-def _traces_below(folder: Path, form: Form | None) -> list[tuple[Path, ...]]:
+def _traces_below(folder: Path, form: Form | None, several: bool = False) -> list[tuple[Path, ...]]:
     """The traces in the folders below ``folder``, some levels down; a profile is not searched for others.
 
-    Raises ``InputError`` where there are too many folders to look through.
+    Raises ``InputError`` where there are too many folders to look through; with ``several`` it is enough then if two
+    traces were found.
     """
     found: list[tuple[Path, ...]] = []
     level, looked = [folder], 0
@@ -243,6 +252,8 @@ def _traces_below(folder: Path, form: Form | None) -> list[tuple[Path, ...]]:
         deeper: list[Path] = []
         for child in (child for parent in level for child in _folders(parent) if not child.name.startswith(".")):
             looked += 1
+            if looked > _MOST_FOLDERS and several and len(found) > 1:
+                return found
             if looked > _MOST_FOLDERS:
                 raise InputError(message("input.many_folders", path=str(folder), most=_MOST_FOLDERS))
             try:

@@ -58,6 +58,11 @@ class Line(Static):
             self.styles.height = max(len(lines), 1)
             self.update(text)
 
+    @property
+    def rows(self) -> int:
+        """The lines that it takes."""
+        return 0 if self._text is None or self.has_class("-hidden") else self._text.plain.count("\n") + 1
+
     def learn(self, index: int, times: object) -> None:
         """Take no notice: a comparison has its own times."""
 

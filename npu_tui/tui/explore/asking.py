@@ -10,7 +10,7 @@ from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import exact_text, parse_duration
 from npu_tui.tui.explore.completion import Candidate, best, nearest_command
 from npu_tui.tui.explore.notes import Notes
-from npu_tui.tui.keys.commands import BY_ID, COMMANDS
+from npu_tui.tui.keys.commands import BY_ID, commands_of
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.view.scene import Scene
 from npu_tui.view.walk.explorer import Explorer
@@ -116,12 +116,12 @@ class Asking:
         if when is not None:
             return [Candidate("time", exact_text(when), partial(self._explorer.go_to, when))], []
         exact = BY_ID.get(lowered.replace(" ", "_")) or next(
-            (command for command in COMMANDS if command.title.lower() == lowered), None
+            (command for command in commands_of("lanes") if command.title.lower() == lowered), None
         )
         first = [] if exact is None else [Candidate("command", exact.title, partial(self._run_command, exact.id))]
         commands = [
             Candidate("command", command.title, partial(self._run_command, command.id), (command.id,))
-            for command in COMMANDS
+            for command in commands_of("lanes")
             if command is not exact and command.id != "command"
         ]
         if not self._names:

@@ -16,6 +16,7 @@ def why_not(session: Session, explorer: Explorer, hits: int, flags: int, has_tab
     starved = any(profile.starved for profile in session.profiles)
     checks = (
         (scene.pair is None, "compared.none", "align_sides counterpart blink sides tab_changes"),
+        (session.job is None, "ranks.no_job", "ranks"),
         (len(scene.traces) < 2, "align.one_rank", "align_start align_end base"),
         (not scene.steps(), "step.none", "step_next step_previous"),
         (not starved, "starved.none" if session.whole else "loading.links", "starved_next starved_previous"),

@@ -11,7 +11,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from npu_tui.trace.text import printable, shortened
-from npu_tui.tui.keys.commands import COMMANDS, keys_label
+from npu_tui.tui.keys.commands import Where, commands_of, keys_label
 
 Entry = tuple[str, str, Callable[[], object]]
 """A name, what stands beside it, and what choosing it does."""
@@ -23,6 +23,8 @@ _EDGES = 7
 
 class Offering(Protocol):
     """A screen whose commands and places the palette offers."""
+
+    where: Where
 
     def run_command(self, command: str) -> None:
         """Run the command called ``command``."""
@@ -63,7 +65,7 @@ class CommandProvider(Provider):
 
     def _commands(self) -> Iterable[Entry]:
         reasons = self._offering.why_not()
-        for command in COMMANDS:
+        for command in commands_of(self._offering.where):
             if command.id != "palette":
                 keys, reason = keys_label(command), reasons.get(command.id)
                 words = f"{reason}   {keys}" if reason else keys

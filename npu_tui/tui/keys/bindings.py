@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from textual.binding import Binding, BindingType
 
-from npu_tui.tui.keys.commands import BY_ID, COMMANDS, Command
+from npu_tui.tui.keys.commands import BY_ID, Command, Where, commands_of
 from npu_tui.tui.keys.key_names import delivered
 
 ASKING = ("search", "command", "flag", "filter")
@@ -17,14 +17,14 @@ _ANYWHERE = re.compile(r"(ctrl|alt)\+\S+|f\d+")
 """Keys that mean nothing while a text is typed."""
 
 
-def screen_bindings() -> list[BindingType]:
-    """Two bindings per key of the registry; the first key of a sequence waits for the second.
+def screen_bindings(where: Where) -> list[BindingType]:
+    """Two bindings per key of the commands of a screen; the first key of a sequence waits for the second.
 
     The first one runs at once while the lanes have the focus, so that keys which come together run in their order, also
     those behind a prompt's; the second one runs what the focused table leaves.
     """
     bindings: list[BindingType] = []
-    for command in COMMANDS:
+    for command in commands_of(where):
         for key in command.keys:
             first, _, second = key.partition(" ")
             action, target = ("prefix", first) if second else ("run", command.id)

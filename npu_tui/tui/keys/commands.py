@@ -9,10 +9,13 @@ from typing import Literal
 from npu_tui.strings import name_keys, say
 from npu_tui.tui.keys.key_names import key_label
 
-Group = Literal["time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "program"]
+Group = Literal["time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "program"]
 GROUPS: tuple[Group, ...] = (
-    "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "program",
+    "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "program",
 )  # fmt: skip
+
+Where = Literal["lanes", "job"]
+"""The screens that have commands: the lanes of some traces, and the overview of a job. Each has keys of its own."""
 
 TAB_COMMAND = "tab_"
 """What the ids of the commands begin with that open a tab."""
@@ -31,6 +34,17 @@ TAB_KEYS = (
 )
 """The tabs of the panel as they are declared in ``tabs``, without the imports that those need."""
 
+JOB_TABS = (
+    ("job_ranks", "1"),
+    ("job_collectives", "2"),
+    ("job_links", "3"),
+    ("job_hosts", "4"),
+    ("job_groups", "5"),
+    ("job_clock", "6"),
+    ("job_findings", "7"),
+)
+"""The tabs of the overview of a job."""
+
 VIEW_KEYS = (("bubbles", "I"), ("syncs", "T"), ("calls", "C"), ("host_ops", "O"))
 """Views of the tab ``lines`` with keys of their own."""
 
@@ -39,12 +53,13 @@ VIEW_KEYS = (("bubbles", "I"), ("syncs", "T"), ("calls", "C"), ("host_ops", "O")
 class Command:
     """Something the user can do. ``default_keys`` are Textual key names, or one twice with a blank for a sequence.
 
-    A command without keys is typed behind ``:`` or found in the palette.
+    A command without keys is typed behind ``:`` or found in the palette. ``where`` are the screens that have it.
     """
 
     id: str
     group: Group
     default_keys: tuple[str, ...]
+    where: tuple[Where, ...] = ("lanes",)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -71,6 +86,9 @@ def set_keys(own: Mapping[str, tuple[str, ...]]) -> None:
     _own_keys.update(own)
 
 
+_BOTH: tuple[Where, ...] = ("lanes", "job")
+_JOB: tuple[Where, ...] = ("job",)
+
 COMMANDS: tuple[Command, ...] = (
     Command("zoom_in", "time", ("w",)),
     Command("zoom_out", "time", ("s",)),
@@ -95,12 +113,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("counterpart", "compared", ("backslash",)),
     Command("blink", "compared", ("grave_accent",)),
     Command("sides", "compared", ("vertical_line",)),
-    Command("row_up", "rows", ("up", "k")),
-    Command("row_down", "rows", ("down", "j")),
+    Command("row_up", "rows", ("up", "k"), _BOTH),
+    Command("row_down", "rows", ("down", "j"), _BOTH),
     Command("layer_up", "rows", ("pageup",)),
     Command("layer_down", "rows", ("pagedown",)),
     Command("row_first", "rows", ("g g",)),
-    Command("row_last", "rows", ("G",)),
+    Command("row_last", "rows", ("G",), _BOTH),
     Command("fold", "rows", ("space",)),
     Command("pin", "rows", ("p",)),
     Command("hide", "rows", ("H",)),
@@ -134,27 +152,49 @@ COMMANDS: tuple[Command, ...] = (
     Command("flag", "notes", ("K",)),
     Command("flags", "notes", ()),
     Command("yank", "notes", ("y",)),
-    Command("yank_view", "notes", ("Y",)),
-    Command("copy_text", "notes", ()),
-    Command("copy_csv", "notes", ()),
-    Command("panel", "panel", ("q", "Q")),
-    Command("panel_grow", "panel", ("P",)),
+    Command("yank_view", "notes", ("Y",), _BOTH),
+    Command("copy_text", "notes", (), _BOTH),
+    Command("copy_csv", "notes", (), _BOTH),
+    Command("panel", "panel", ("q", "Q"), _BOTH),
+    Command("panel_grow", "panel", ("P",), _BOTH),
     *(Command(f"{TAB_COMMAND}{tab}", "panel", (key,)) for tab, key in TAB_KEYS),
     *(Command(view, "panel", (key,)) for view, key in VIEW_KEYS),
-    Command("sort_reverse", "panel", ("minus",)),
-    Command("filter", "panel", ("ampersand",)),
+    Command("sort_reverse", "panel", ("minus",), _BOTH),
+    Command("filter", "panel", ("ampersand",), _BOTH),
     Command("open_code", "panel", ("o",)),
     Command("go", "panel", ("enter",)),
-    Command("escape", "panel", ("escape",)),
-    Command("focus_next", "panel", ("tab",)),
-    Command("command", "program", ("colon",)),
-    Command("palette", "program", ("ctrl+p",)),
+    Command("escape", "panel", ("escape",), _BOTH),
+    Command("focus_next", "panel", ("tab",), _BOTH),
+    Command("ranks", "job", ("J",)),
+    Command("open_rank", "job", ("enter",), _JOB),
+    Command("mark_rank", "job", ("space",), _JOB),
+    Command("rank_previous", "job", ("less_than_sign",), _JOB),
+    Command("rank_next", "job", ("greater_than_sign",), _JOB),
+    Command("column_previous", "job", ("left", "a"), _JOB),
+    Command("column_next", "job", ("right", "d"), _JOB),
+    Command("collective_previous", "job", ("left_square_bracket",), _JOB),
+    Command("collective_next", "job", ("right_square_bracket",), _JOB),
+    Command("collective_worst", "job", ("x",), _JOB),
+    Command("compare_ranks", "job", ("equals_sign",), _JOB),
+    Command("extremes", "job", ("S",), _JOB),
+    Command("metric", "job", ("F",), _JOB),
+    Command("axis", "job", ("T",), _JOB),
+    Command("job_group", "job", ("g",), _JOB),
+    *(Command(f"{TAB_COMMAND}{tab}", "job", (key,), _JOB) for tab, key in JOB_TABS),
+    Command("command", "program", ("colon",), _BOTH),
+    Command("palette", "program", ("ctrl+p",), _BOTH),
     Command("whatif", "program", ()),
     Command("health", "program", ()),
-    Command("redraw", "program", ("ctrl+l",)),
-    Command("help", "program", ("question_mark",)),
-    Command("quit", "program", ("ctrl+q",)),
+    Command("redraw", "program", ("ctrl+l",), _BOTH),
+    Command("help", "program", ("question_mark",), _BOTH),
+    Command("quit", "program", ("ctrl+q",), _BOTH),
 )
+
+
+def commands_of(where: Where) -> list[Command]:
+    """The commands of one screen."""
+    return [command for command in COMMANDS if where in command.where]
+
 
 BY_ID: dict[str, Command] = {command.id: command for command in COMMANDS}
 name_keys(lambda command: BY_ID[command].press)
@@ -170,10 +210,10 @@ def _labels(command: Command) -> list[str]:
     return [key_label(key) for key in command.keys] or [f":{command.id}"]
 
 
-def markdown_table() -> str:
-    """The key table of the README."""
+def markdown_table(where: Where) -> str:
+    """The key table of a screen in the README."""
     lines = ["| keys | what they do |", "|---|---|"]
-    for command in COMMANDS:
+    for command in commands_of(where):
         keys = " ".join(f"`{label}`" for label in _labels(command))
         lines.append(f"| {keys} | {command.title} |")
     return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from npu_tui.trace.text import cell_count
 from npu_tui.tui.keys.commands import BY_ID
 from npu_tui.tui.keys.key_names import key_label
 
-Place = Literal["lanes", "table", "text"]
+Place = Literal["lanes", "table", "text", "job", "job_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,30 @@ HINTS: dict[Place, tuple[Hint, ...]] = {
         Hint("zoom", ("zoom_in", "zoom_out")),
         Hint("pan", ("pan_left", "pan_right")),
         Hint("panel", ("panel",)),
+    ),
+    "job": (
+        *_ALWAYS,
+        Hint("open", ("open_rank",)),
+        Hint("rank", ("row_up", "row_down")),
+        Hint("compare", ("compare_ranks",)),
+        Hint("collective", ("collective_previous", "collective_next")),
+        Hint("metric", ("metric",)),
+        Hint("axis", ("axis",)),
+        Hint("group", ("job_group",)),
+        Hint("mark", ("mark_rank",)),
+        Hint("column", ("column_previous", "column_next")),
+        Hint("extremes", ("extremes",)),
+        Hint("panel", ("panel",)),
+    ),
+    "job_table": (
+        *_ALWAYS,
+        Hint("go", keys=("enter",)),
+        Hint("tell", keys=("space",)),
+        Hint("map", ("escape",)),
+        Hint("row", keys=("up", "down")),
+        Hint("sort", keys=("left", "right")),
+        Hint("reverse", ("sort_reverse",)),
+        Hint("filter", ("filter",)),
     ),
 }
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from npu_tui.settings import Settings, setting_error
 from npu_tui.strings import say
-from npu_tui.tui.keys.commands import BY_ID, COMMANDS, set_keys
+from npu_tui.tui.keys.commands import BY_ID, COMMANDS, Command, Where, set_keys
 from npu_tui.tui.keys.key_names import find_key, key_label, nearest_key, sent_as
 
 _FIXED = {"ctrl+c": "keymap.fixed", "escape": "keymap.escape"}
 """Keys that no other command can have than the one called so, each with the text that says why."""
+
+_Givers = dict[tuple[Where, str], tuple[str, str]]
+"""The command and the whole key that the user gave a screen and a first key."""
 
 _without: list[str] = []
 """The commands whose last key the user gave to others without a word about them."""
@@ -57,13 +60,13 @@ def use_keys(own: Mapping[str, tuple[str, ...]], lines: Mapping[str, int] | None
     sequence and run a command.
     """
     wanted = {command: _named(command, keys) for command, keys in own.items()}
-    givers: dict[str, tuple[str, str]] = {}
+    givers: _Givers = {}
     for command, keys in wanted.items():
         for key in keys:
-            first = key.partition(" ")[0]
-            other, whole = givers.setdefault(first, (command, key))
-            if (other, whole) != (command, key):
-                raise KeymapError(command, _clash(command, key, other, whole, lines or {}))
+            for where in BY_ID[command].where:
+                other, whole = givers.setdefault((where, key.partition(" ")[0]), (command, key))
+                if (other, whole) != (command, key):
+                    raise KeymapError(command, _clash(command, key, other, whole, lines or {}))
     remarks = [*_taken(wanted, givers), *_odd(wanted)]
     _without[:] = [id_ for id_, keys in _left(wanted, givers).items() if not keys and BY_ID[id_].default_keys]
     set_keys(wanted | _left(wanted, givers) if wanted else {})
@@ -103,23 +106,30 @@ def _clash(command: str, key: str, other: str, whole: str, lines: Mapping[str, i
     return say("keymap.begins", key=key_label(key), sequence=key_label(whole), command=command, other=there)
 
 
-def _left(wanted: Mapping[str, tuple[str, ...]], givers: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+def _giver(command: Command, key: str, givers: _Givers) -> tuple[str, str] | None:
+    """What the user gave the first key of ``key`` to on a screen that has ``command``."""
+    own = ((where, key.partition(" ")[0]) for where in command.where)
+    return next((givers[each] for each in own if each in givers), None)
+
+
+def _left(wanted: Mapping[str, tuple[str, ...]], givers: _Givers) -> dict[str, tuple[str, ...]]:
     """The default keys that the commands without keys of their own keep."""
     return {
-        command.id: tuple(key for key in command.default_keys if key.partition(" ")[0] not in givers)
+        command.id: tuple(key for key in command.default_keys if _giver(command, key, givers) is None)
         for command in COMMANDS
         if command.id not in wanted
     }
 
 
-def _taken(wanted: Mapping[str, tuple[str, ...]], givers: Mapping[str, tuple[str, str]]) -> list[Remark]:
+def _taken(wanted: Mapping[str, tuple[str, ...]], givers: _Givers) -> list[Remark]:
     """The default keys that were taken from commands of which the user says nothing."""
     remarks = []
     for id_, left in _left(wanted, givers).items():
         for key in BY_ID[id_].default_keys:
-            if key in left:
+            giver = _giver(BY_ID[id_], key, givers)
+            if key in left or giver is None:
                 continue
-            by, whole = givers[key.partition(" ")[0]]
+            by, whole = giver
             labels = {"key": key_label(whole), "command": by, "other": id_, "sequence": key_label(key)}
             words = say("keymap.ends" if " " in key else "keymap.taken", **labels)
             rest = " ".join(map(key_label, left))

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from npu_tui.strings import say
-from npu_tui.tui.keys.commands import BY_ID, COMMANDS, Command, Group, keys_label
+from npu_tui.tui.keys.commands import BY_ID, Command, Group, commands_of, keys_label
 from npu_tui.tui.tabs.legend import legend
 
-Focus = Literal["lanes", "table", "panel"]
+Focus = Literal["lanes", "table", "panel", "job", "job_table"]
 Task = Literal[
     "table",
     "place",
@@ -27,6 +27,7 @@ Task = Literal[
     "rows",
     "panel",
     "compared",
+    "job",
     "prompt",
     "mouse",
     "program",
@@ -42,6 +43,7 @@ _TASKS: dict[Group, Task] = {
     "notes": "notes",
     "panel": "panel",
     "compared": "compared",
+    "job": "job",
     "program": "program",
 }
 _OTHERS: dict[str, Task] = {
@@ -54,17 +56,19 @@ _OTHERS: dict[str, Task] = {
 """Commands whose task is not that of their group."""
 _ORDER: dict[Focus, tuple[Task, ...]] = {
     "lanes": (
-        "place", "slices", "launches", "measure", "search", "notes", "rows", "panel", "compared", "mouse", "prompt",
-        "program",
+        "place", "slices", "launches", "measure", "search", "notes", "rows", "panel", "compared", "job",
+        "mouse", "prompt", "program",
     ),
     "table": (
-        "table", "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "compared", "mouse",
-        "prompt", "program",
+        "table", "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "compared",
+        "job", "mouse", "prompt", "program",
     ),
     "panel": (
-        "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "compared", "mouse",
-        "prompt", "program",
+        "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "compared", "job",
+        "mouse", "prompt", "program",
     ),
+    "job": ("job", "place", "panel", "notes", "prompt", "program"),
+    "job_table": ("table", "job", "place", "panel", "notes", "prompt", "program"),
 }  # fmt: skip
 _TWO_COLUMNS = 96
 """From this width on there are two of them."""
@@ -87,9 +91,9 @@ class Entry:
 def entries(focus: Focus, why_not: Mapping[str, str]) -> list[tuple[Task, list[Entry]]]:
     """Every key by task, those of ``focus`` first; ``why_not`` gives reasons by command."""
     found: dict[Task, list[Entry]] = {task: list(_fixed(task)) for task in _ORDER[focus]}
-    for command in COMMANDS:
+    for command in commands_of("job" if focus in ("job", "job_table") else "lanes"):
         task = _OTHERS.get(command.id, _TASKS[command.group])
-        found[task].append(_entry(command, why_not))
+        found.get(task, found["program"]).append(_entry(command, why_not))
     return list(found.items())
 
 

@@ -19,7 +19,6 @@ from npu_tui.tui.widgets.rows import Rows
 from npu_tui.tui.widgets.tab_line import TabLine
 
 _HEIGHTS = ((45, 10), (36, 8))
-_SHOWN_FROM = 36
 _SMALL = 8
 _ABOVE = 9
 """Rows for what stands above the lanes, three of them, and the bottom line."""
@@ -60,12 +59,17 @@ class Panel(Vertical):
     Panel #note { height: 1; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
+    FIRST = "findings"
+    """The tab that is open at first."""
+    SHOWN_FROM = 36
+    """Rows of the terminal from which it is shown without being asked for."""
+
     class Fitted(Message):
         """The panel has another height."""
 
     def __init__(self) -> None:
         super().__init__(classes="-hidden")
-        self.tab = "findings"
+        self.tab = self.FIRST
         self.table = Rows()
         self.growth: Growth = "normal"
         self._asked_back: set[int] = set()
@@ -109,7 +113,7 @@ class Panel(Vertical):
             self._terminal, self._blank = height, 0
             self._asked_back.clear()
         self._resize()
-        self.set_class(not (height >= _SHOWN_FROM if self._wanted is None else self._wanted), "-hidden")
+        self.set_class(not (height >= self.SHOWN_FROM if self._wanted is None else self._wanted), "-hidden")
 
     @property
     def usual(self) -> int:

@@ -10,11 +10,11 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
 
 from npu_tui.tui.terminal.pace import Pace
 from npu_tui.tui.terminal.strips import AnsiStrip, Shown
 from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.tui.widgets.drawing import Drawing
 from npu_tui.view.cells.ansi import Encoder
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.frame.painter import Frame, Painter, gutter_width, lanes_top
@@ -31,11 +31,10 @@ _WHEEL_ZOOM = 1.25
 _WHEEL_PAN = 0.1
 
 
-class Timeline(Widget, can_focus=True):
+class Timeline(Drawing):
     """Shows what an ``Explorer`` looks at. Call ``changed`` after every motion; only rows that differ are sent."""
 
     DEFAULT_CSS = "Timeline { height: 1fr; width: 1fr; }"
-    ALLOW_SELECT = False
 
     class Moved(Message):
         """The view, cursor, selection or range changed."""

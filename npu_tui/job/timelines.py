@@ -1,0 +1,129 @@
+"""Traces of a job on its common clock, and from a wait to what the rank that was waited for did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_tui.job.blame import Blamed
+from npu_tui.job.job import Job
+from npu_tui.profile.profile import Profile
+
+_SAME_CALL = 2_000
+"""ns within which a collective of a trace and one of communication.json start, that are the same."""
+
+_APART = 0.05
+"""Ranks that nothing ties to the first are drawn behind the others, so much of their length farther."""
+
+_HOST = ("python", "cann")
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The collective that a rank waited in: the ``rank`` that came last, how long after the second, ns."""
+
+    rank: int
+    cost: int
+    blamed: Blamed
+
+
+class Timelines:
+    """The ``profiles`` of some ``ranks`` of ``job``, in the same order."""
+
+    def __init__(self, job: Job, ranks: Sequence[int], profiles: Sequence[Profile]) -> None:
+        self.job = job
+        self.ranks = list(ranks)
+        self._profiles = profiles
+        self._clock_of = {clock.rank: clock for clock in job.clocks}
+
+    @property
+    def apart(self) -> list[int]:
+        """The ranks whose clocks nothing ties to the first."""
+        return [rank for rank in self.ranks if not self._is_tied(rank)]
+
+    def _is_tied(self, rank: int) -> bool:
+        clock = self._clock_of.get(rank)
+        return clock is not None and clock.is_tied
+
+    def offsets(self) -> list[int]:
+        """What each trace is moved by, ns: on the common clock; those that nothing ties stand one behind the other."""
+        lengths = [profile.trace.end for profile in self._profiles]
+        if len(self.ranks) == 1:
+            return [0]
+        starts = {
+            rank: self._clock_of[rank].to_common(profile.trace.start_ns)
+            for rank, profile in zip(self.ranks, self._profiles, strict=True)
+            if self._is_tied(rank)
+        }
+        first = min(starts.values(), default=0)
+        found = [starts[rank] - first if rank in starts else 0 for rank in self.ranks]
+        ends = [
+            offset + length for offset, length, rank in zip(found, lengths, self.ranks, strict=True) if rank in starts
+        ]
+        behind = max(ends, default=0)
+        for number, rank in enumerate(self.ranks):
+            if rank not in starts:
+                gap = round(_APART * max(behind, lengths[number])) if behind else 0
+                found[number] = behind + gap
+                behind = found[number] + lengths[number]
+        return found
+
+    def collective(self, trace: int, item: int) -> Blamed | None:
+        """The collective of the job that slice ``item`` of trace number ``trace`` is, or lies in; None for no such."""
+        profile, rank = self._profiles[trace], self.ranks[trace]
+        slices, begun = profile.trace.slices, profile.trace.start_ns
+        start = begun + int(slices.start[item])
+        own = {each.item for each in profile.whole.collectives}
+        name = profile.trace.name_of(item)
+        for each in self.job.blamed:
+            call = each.meeting.calls.get(rank)
+            if call is None:
+                continue
+            if item in own and call.name == name and abs(call.start - start) <= _SAME_CALL:
+                return each
+            in_lane = profile.trace.layers[profile.trace.lanes[slices.lane[item]].layer].kind == "communication"
+            if item not in own and in_lane and call.start - _SAME_CALL <= start <= call.end:
+                return each
+        return None
+
+    def late(self, trace: int, item: int) -> Late | None:
+        """Who came last to the collective that slice ``item`` of a trace is or lies in; None where that is not sure."""
+        found = self.collective(trace, item)
+        if found is None or found.last is None:
+            return None
+        return Late(found.last, found.cost, found)
+
+    def item_of(self, trace: int, blamed: Blamed) -> int | None:
+        """The slice of a collective in trace number ``trace``."""
+        profile = self._profiles[trace]
+        call = blamed.meeting.calls.get(self.ranks[trace])
+        if call is None:
+            return None
+        slices, begun = profile.trace.slices, profile.trace.start_ns
+        for each in profile.whole.collectives:
+            if abs(begun + int(slices.start[each.item]) - call.start) <= _SAME_CALL:
+                return each.item
+        return None
+
+
+def running_at(profile: Profile, time: int) -> int | None:
+    """The slice that says best what a rank did at ``time`` ns of its trace.
+
+    A kernel that runs then, else the innermost call of the host, else the next kernel; None without any.
+    """
+    trace, slices = profile.trace, profile.trace.slices
+    running = (slices.start <= time) & (slices.end > time)
+    kernels = np.flatnonzero(running & profile.compute)
+    if len(kernels):
+        return int(kernels[np.argmax(slices.start[kernels])])
+    kinds = np.array([trace.layers[lane.layer].kind for lane in trace.lanes])
+    derived = np.array([lane.derived for lane in trace.lanes], np.bool_)
+    for kind in _HOST:
+        lanes = (kinds == kind) & ~derived
+        calls = np.flatnonzero(running & lanes[slices.lane])
+        if len(calls):
+            return int(calls[np.argmax(slices.start[calls])])
+    later = np.flatnonzero(profile.compute & (slices.start >= time))
+    return int(later[np.argmin(slices.start[later])]) if len(later) else None
