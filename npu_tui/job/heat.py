@@ -80,37 +80,41 @@ class HeatSource:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        there = [profile.rank for profile in job.ranks]
-        self.ranks = (*there, *(own.rank for own in job.sums if own.rank not in set(there)))
+        found = job.blamed
+        self.ranks = found.ranks if len(found) else tuple(profile.rank for profile in job.ranks)
         """The ranks on disk, then those that only the others saw."""
-        place = {rank: number for number, rank in enumerate(self.ranks)}
-        rows: list[tuple[float, ...]] = []
-        for number, each in enumerate(job.blamed):
-            first = min(arrival.start for arrival in each.arrivals)
-            rows += [
-                (
-                    number,
-                    place[arrival.rank],
-                    np.nan if arrival.own is None else arrival.own,
-                    each.cost if arrival.rank == each.last else 0,
-                    arrival.start - first,
-                    arrival.wait,
-                )
-                for arrival in each.arrivals
-                if arrival.rank in place
-            ]
-        table = np.array(rows, np.float64).reshape(-1, 6)
-        self._collective, self._rank = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
-        self._values: dict[Metric, F64] = {
-            "own": table[:, 2], "cost": table[:, 3], "late": table[:, 4], "waits": table[:, 5],
-        }  # fmt: skip
-        self._groups = [each.meeting.group for each in job.blamed]
-        self._steps = [each.meeting.step for each in job.blamed]
+        self._collective, self._rank = found.row, found.rank
+        first = found.start[found.first[:-1]] if len(found) else found.start
+        own = np.where(found.has_own, found.own, np.nan)
+        sure = np.where(found.at_most, np.nan, 0.0)
+        cost = np.where(found.last[found.row] == found.rank, found.cost[found.row], 0) if len(found) else own
+        late = found.start - first[found.row] + sure if len(found) else own
+        parts = {"own": own, "cost": cost, "late": late, "waits": found.wait + sure}
+        self._values = {metric: np.asarray(part, np.float64) for metric, part in parts.items()}
+        kinds = found.met.kind[found.meeting] if len(found) else found.meeting
+        self._groups: list[str] = [found.met.table.kinds[kind][0] for kind in kinds.tolist()]
+        self._steps: list[str] = [found.met.table.kinds[kind][2] for kind in kinds.tolist()]
+        self._come = found.come
+        reference = np.array([clock.reference for clock in job.clocks], np.int64)
+        home = found.rank[found.first[:-1]] if len(found) else found.rank
+        self._main = [bool(own) for own in (reference[np.minimum(home, len(reference) - 1)] == reference[:1])]
+        """Which collectives lie on the clock of the lowest rank."""
 
     @cached_property
     def step_length(self) -> float:
         """The mean length of a step, ns."""
         return self._job.length / max(len(self._job.steps), 1)
+
+    def group_of(self, collective: int) -> str:
+        """The group of a collective."""
+        return self._groups[collective]
+
+    def ranks_of(self, collective: int) -> list[int]:
+        """The ranks of a collective."""
+        found = self._job.blamed
+        return [
+            found.ranks[rank] for rank in found.rank[found.first[collective] : found.first[collective + 1]].tolist()
+        ]
 
     def heat(self, metric: Metric, axis: Axis, group: str | None = None, step: str | None = None) -> Heat:
         """``metric`` over ``axis``, of the collectives of one ``group`` or one ``step`` where they are named.
@@ -153,7 +157,8 @@ class HeatSource:
             at = [of[key] for key in keys]
             labels = order
         else:
-            starts = [max(arrival.start for arrival in self._job.blamed[number].arrivals) for number in chosen]
+            chosen = [number for number in chosen if self._main[number]]  # other clocks are another time
+            starts = [int(self._come[number]) for number in chosen]
             first, span = min(starts, default=0), max(starts, default=0) - min(starts, default=0)
             count = min(_BINS, max(len(chosen), 1))
             at = [min((start - first) * count // max(span, 1), count - 1) for start in starts]

@@ -28,11 +28,14 @@ Progress = Callable[[int, int], None]
 """Told how many ranks of how many are read."""
 
 
-def open_job(path: Path, traces: bool | None = None, progress: Progress | None = None) -> Job:
+def open_job(
+    path: Path, traces: bool | None = None, progress: Progress | None = None, beside_only: bool = False
+) -> Job:
     """The job of all profiles at or below ``path``.
 
     Files beside the traces come first; the traces are read too if ``traces`` says so, or, where it is None, if they are
-    few and small. Raises ``InputError`` if nothing is there, or nothing of it can be read.
+    few and small. With ``beside_only`` no trace is read, whatever the files beside it tell. Raises ``InputError`` if
+    nothing is there, or nothing of it can be read.
     """
     sources = find_sources(path)
     if traces is None:
@@ -43,7 +46,7 @@ def open_job(path: Path, traces: bool | None = None, progress: Progress | None =
         if progress is not None:
             progress(number, len(sources))
         try:
-            ranks.append(read_rank(source, traces))
+            ranks.append(read_rank(source, traces and not beside_only, beside_only))
         except InputError as error:
             broken.append((source, error))
     if not ranks:
@@ -91,14 +94,15 @@ def reads_traces(sources: Sequence[Source]) -> bool:
         return True
 
 
-def read_rank(source: Source, traces: bool) -> RankProfile:
+def read_rank(source: Source, traces: bool, beside_only: bool = False) -> RankProfile:
     """What the profile of one rank tells, ``UNKNOWN`` for its rank where it does not tell that.
 
-    The trace is read too if ``traces`` says so, or if nothing beside it tells its collectives. Raises ``InputError``.
+    The trace is read too if ``traces`` says so, or, unless ``beside_only``, if nothing beside it tells its collectives.
+    Raises ``InputError``.
     """
     rank = UNKNOWN if source.rank is None else source.rank
     profile = companion_rank(source, _companions(source), rank)
-    if source.kind == "companions" or not (traces or not profile.calls):
+    if source.kind == "companions" or beside_only or not (traces or not profile.calls):
         return profile
     from npu_tui.job.from_trace import with_trace  # most of a large job is read without traces
 

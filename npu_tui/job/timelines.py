@@ -40,35 +40,32 @@ class Timelines:
 
     @property
     def apart(self) -> list[int]:
-        """The ranks whose clocks nothing ties to the first."""
-        return [rank for rank in self.ranks if not self._is_tied(rank)]
+        """The ranks whose clocks nothing ties to that of the first one here."""
+        return [rank for rank in self.ranks if self._reference(rank) != self._reference(self.ranks[0])]
 
-    def _is_tied(self, rank: int) -> bool:
+    def _reference(self, rank: int) -> int:
+        """The rank against whose clock that of ``rank`` is known; itself where nothing ties it to any other."""
         clock = self._clock_of.get(rank)
-        return clock is not None and clock.is_tied
+        return rank if clock is None else clock.reference
 
     def offsets(self) -> list[int]:
-        """What each trace is moved by, ns: on the common clock; those that nothing ties stand one behind the other."""
-        lengths = [profile.trace.end for profile in self._profiles]
-        if len(self.ranks) == 1:
-            return [0]
-        starts = {
-            rank: self._clock_of[rank].to_common(profile.trace.start_ns)
-            for rank, profile in zip(self.ranks, self._profiles, strict=True)
-            if self._is_tied(rank)
-        }
-        first = min(starts.values(), default=0)
-        found = [starts[rank] - first if rank in starts else 0 for rank in self.ranks]
-        ends = [
-            offset + length for offset, length, rank in zip(found, lengths, self.ranks, strict=True) if rank in starts
-        ]
-        behind = max(ends, default=0)
-        for number, rank in enumerate(self.ranks):
-            if rank not in starts:
-                gap = round(_APART * max(behind, lengths[number])) if behind else 0
-                found[number] = behind + gap
-                behind = found[number] + lengths[number]
-        return found
+        """What each trace is moved by, ns: on the common clock; ranks that nothing ties stand one behind the other."""
+        found = [0] * len(self.ranks)
+        behind = 0
+        for reference in dict.fromkeys(map(self._reference, self.ranks)):
+            own = [number for number, rank in enumerate(self.ranks) if self._reference(rank) == reference]
+            starts = [self._start(number) for number in own]
+            length = 0
+            for number, start in zip(own, starts, strict=True):
+                found[number] = behind + start - min(starts)
+                length = max(length, start - min(starts) + self._profiles[number].trace.end)
+            behind += length + round(_APART * length)
+        return [offset - found[0] for offset in found]
+
+    def _start(self, number: int) -> int:
+        """When trace ``number`` begins on the clock of its reference, ns since 1970."""
+        clock, start = self._clock_of.get(self.ranks[number]), self._profiles[number].trace.start_ns
+        return start if clock is None else clock.to_common(start)
 
     def collective(self, trace: int, item: int) -> Blamed | None:
         """The collective of the job that slice ``item`` of trace number ``trace`` is, or lies in; None for no such."""

@@ -47,12 +47,12 @@ FILES = {
 """The same of a profile with all files beside its trace."""
 
 
-def compare(name: str, rows: list[str]) -> None:
-    """Fail with the rows that differ from the stored ones."""
-    file = FOLDER / f"{name}.txt"
+def compare(name: str, rows: list[str], folder: Path = FOLDER) -> None:
+    """Fail with the rows that differ from those stored in ``folder``."""
+    file = folder / f"{name}.txt"
     text = "\n".join(rows) + "\n"
     if WRITING:
-        FOLDER.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
         return
     stored = file.read_text(encoding="utf-8") if file.exists() else ""

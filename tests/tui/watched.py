@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 import npu_tui.tui.key_screen
 from npu_tui.cli import main
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.keys.commands import Where
 from npu_tui.tui.screen import MainScreen
 
 READY, FENCE, FENCE_KEY = "ready", "-", "f12"
@@ -34,8 +35,8 @@ def watch(pipe: int) -> None:
         mounted(self)
         self.call_after_refresh(write, READY)
 
-    def bindings() -> list[BindingType]:
-        return [*bound(), Binding(FENCE_KEY, f"run('{FENCE}')")]
+    def bindings(where: Where) -> list[BindingType]:
+        return [*bound(where), Binding(FENCE_KEY, f"run('{FENCE}')")]
 
     async def action_quit(self: NpuTui) -> None:
         write("quit")

@@ -125,6 +125,11 @@ TEXTS: dict[str, str] = {
     "ranks.copied.command": "copied: {command}",
     "ranks.ask": "rank, host or command",
     "ranks.unknown": "no rank, host or command has the name {text}",
+    "ranks.help.words": (
+        "Shades by share of a step: · less than 0.3 % ░ 0.3 % ▒ 1 % ▓ 3 % █ 10 % or more; a cell holds the worst of "
+        "what lies in it, red is what a rank is to blame for.\nBars of a collective: █ work ╱ what of it was more than "
+        "the peers needed · waiting for the last ▒ transfer ~ what the clock leaves open ≤ there then or before."
+    ),
     "ranks.no_job": "these are no timelines of a job",
     "ranks.late": "rank {rank} came last, {cost:time} after the second: it ran {name}",
     "ranks.late.nothing": "rank {rank} came last, {cost:time} after the second; nothing was recorded of it then",
@@ -167,7 +172,7 @@ TEXTS: dict[str, str] = {
     "command.tab_job_clock": "Clock of every rank, and how it is known",
     "command.tab_job_findings": "Findings about the whole job",
     "group.job": "Job of several ranks",
-    "help.task.job": "Look over the ranks of a job",
+    "help.task.job": "Ranks of a job",
     "footer.open": "open",
     "footer.rank": "rank",
     "footer.compare": "compare two",

@@ -125,6 +125,10 @@ TEXTS: dict[str, str] = {
     "ranks.copied.command": "已复制：{command}",
     "ranks.ask": "卡号、主机或命令",
     "ranks.unknown": "没有名为 {text} 的卡、主机或命令",
+    "ranks.help.words": (
+        "深浅表示占 step 的比例：· 不足 0.3 % ░ 0.3 % ▒ 1 % ▓ 3 % █ 10 % 及以上；每格取其中最差值，红色表示该卡自身的责任。\n"
+        "集合通信的条：█ 工作 ╱ 其中比同类卡多用的 · 等待最后一张卡 ▒ 传输 ~ 时钟不确定的范围 ≤ 此时或更早已到。"
+    ),
     "ranks.no_job": "这不是一个作业的时间线",
     "ranks.late": "{rank} 卡最后到达，比倒数第二张晚 {cost:time}：当时在执行 {name}",
     "ranks.late.nothing": "{rank} 卡最后到达，比倒数第二张晚 {cost:time}；当时没有记录到它的操作",

@@ -97,7 +97,7 @@ class JobMap(Drawing):
 
     def _draw(self, view: Overview, grid: Grid) -> None:
         """The heat map on top, the collective below, the field of hosts between them where there is one."""
-        lines, field, fall = divided(grid.height, *natural_lines(view))
+        lines, field, fall = divided(grid.height, *natural_lines(view, grid.width))
         picture = heat_picture(view)
         beside = arrivals_picture(view) if grid.width >= _BESIDE_FROM else None
         right = 0 if beside is None else int(grid.width * _BESIDE)
@@ -181,7 +181,7 @@ def divided(height: int, rows: int, field: int, fall: int) -> tuple[int, int, in
         field_lines = min(field, max(left // 3, 4))
         left -= field_lines + 1
     fall_lines = 0
-    if fall and left >= _LEAST_MAP + _LEAST_FALL + 1:
+    if fall and left >= min(rows, _LEAST_MAP) + min(fall, _LEAST_FALL) + 1:
         fall_lines = min(fall, max(left - rows - 1, left * 2 // 5, _LEAST_FALL))
         left -= fall_lines + 1
     return max(min(rows, left), min(left, _LEAST_MAP)), field_lines, fall_lines

@@ -88,7 +88,7 @@ class Overview:
         """How late the ranks came to the collectives of the step and group that are looked at."""
         group = self.scope.group
         if group is None and self.collective >= 0:
-            group = self.job.blamed[self.collective].meeting.group
+            group = self.examined.source.group_of(self.collective)
         return self.examined.source.heat("late", "collective", group, self.step)
 
     @cached_property
@@ -145,7 +145,7 @@ class Overview:
         columns = self._heat.columns
         self.column = min(max(self.column + direction, 0), max(len(columns) - 1, 0))
         if columns and columns[self.column].collectives:
-            self.collective = max(columns[self.column].collectives, key=lambda k: self.job.blamed[k].cost)
+            self.collective = max(columns[self.column].collectives, key=self.job.blamed.cost.__getitem__)
 
     def show_column(self, column: int) -> None:
         """Put the cursor on ``column``."""
@@ -175,13 +175,12 @@ class Overview:
 
     def _worst(self) -> int:
         there = [number for number in range(len(self.job.blamed)) if self._holds(number)]
-        return max(there, key=lambda number: self.job.blamed[number].cost, default=-1)
+        return max(there, key=self.job.blamed.cost.__getitem__, default=-1)
 
     def _holds(self, number: int) -> bool:
-        each = self.job.blamed[number]
         if self.scope.group is not None:
-            return each.meeting.group == self.scope.group
-        return self.scope.ranks is None or any(arrival.rank in self.scope.ranks for arrival in each.arrivals)
+            return self.examined.source.group_of(number) == self.scope.group
+        return self.scope.ranks is None or not self.scope.ranks.isdisjoint(self.examined.source.ranks_of(number))
 
     def _follow_collective(self) -> None:
         """Put the cursor on the column of the collective."""
@@ -253,10 +252,10 @@ class Overview:
 
     def show_scope(self, scope: Scope) -> None:
         """Show the ranks of ``scope``."""
-        keep = self.rank
+        keep = self.rank if self._rows and len(self._rows[self.row].ranks) == 1 else None
         self.scope, self.opened = scope, False
         self._arrange()
-        if any(row.ranks == (keep,) for row in self._rows):
+        if keep is not None and (scope.ranks is None or keep in scope.ranks):
             self.go_to_rank(keep)
         else:
             self.row = 0

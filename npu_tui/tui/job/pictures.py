@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from npu_tui.job.heat import SHADES, HeatRow
@@ -10,7 +12,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.job.overview import Overview
-from npu_tui.view.heat.field import FieldPicture
+from npu_tui.view.heat.field import FieldPicture, field_places
 from npu_tui.view.heat.heat_map import DrawnRow, HeatPicture
 from npu_tui.view.heat.waterfall import DrawnBar, WaterfallPicture
 
@@ -20,6 +22,8 @@ FIELD_FROM = 64
 _ALARMING = ("own", "cost")
 """Metrics of which a rank is to blame for its own values."""
 _DIGITS = 3
+_TALLEST = 26
+"""Lines of the field of hosts at most."""
 
 
 def heat_picture(view: Overview) -> HeatPicture:
@@ -135,7 +139,7 @@ def waterfall_picture(view: Overview, lines: int) -> WaterfallPicture | None:
         first = min(bar.come for bar in bars)
         more = say(
             "ranks.fall.more", count=len(rest), half=after[len(after) // 2] - first,
-            most=after[int(0.99 * (len(after) - 1))] - first,
+            most=after[math.ceil(0.99 * len(after)) - 1] - first,
         )  # fmt: skip
         bars = bars[:kept]
     drawn = tuple(_bar(view, bar, blamed.last, blamed.cost) for bar in bars)
@@ -161,9 +165,12 @@ def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> DrawnBar:
     )  # fmt: skip
 
 
-def natural_lines(view: Overview) -> tuple[int, int, int]:
-    """Lines that the heat map, the field of hosts and the collective would take if there were room for everything."""
-    field = field_picture(view)
-    devices = 0 if field is None else field.shares.shape[1]
-    bars = len(view.job.blamed[view.collective].arrivals) + 1 if 0 <= view.collective < len(view.job.blamed) else 0
-    return 2 + len(view.rows), 0 if field is None else 1 + min(devices, 16), bars
+def natural_lines(view: Overview, width: int) -> tuple[int, int, int]:
+    """Lines of the heat map, the field of hosts and the collective on ``width`` columns, if there were room."""
+    field, lines = field_picture(view), 0
+    if field is not None:
+        hosts, devices = field.shares.shape
+        places = field_places(hosts, devices, width, _TALLEST)
+        lines = 1 + (devices if places.by_device else -(-places.hosts // places.across))
+    bars = len(view.examined.source.ranks_of(view.collective)) + 1 if view.collective >= 0 else 0
+    return 2 + len(view.rows), lines, bars

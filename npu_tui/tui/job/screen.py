@@ -16,8 +16,9 @@ from textual.worker import get_current_worker
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.opening import Opening, opening_of
+from npu_tui.ingest.source.find import find_sources
 from npu_tui.job.blame import Blamed
-from npu_tui.job.opening import open_job
+from npu_tui.job.opening import open_job, reads_traces
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -163,7 +164,7 @@ class JobScreen(KeyScreen[JobMap]):
         if self.view is None:
             self._read()
         else:
-            self._arrange()
+            self._begin()
 
     # --- reading
 
@@ -176,8 +177,11 @@ class JobScreen(KeyScreen[JobMap]):
                 self.post_message(self.Advanced(done, count))
 
         try:
-            first = Examined(open_job(self._path, bool(self._traces), told))
-            more = self._traces is None and any(profile.kind != "companions" for profile in first.job.ranks)
+            sources = find_sources(self._path)
+            job = open_job(self._path, self._traces, told, beside_only=not self._traces)
+            bare = any(profile.kind != "companions" and not profile.calls for profile in job.ranks)
+            more = not self._traces and (bare or (reads_traces(sources) and any(source.files for source in sources)))
+            first = Examined(job)
             if not worker.is_cancelled:
                 self.post_message(self.Ready(first, not more))
             if more and not worker.is_cancelled:
@@ -202,10 +206,14 @@ class JobScreen(KeyScreen[JobMap]):
         self.view = self._timeline.view = Overview(examined)
         if before is not None:
             self._stay(before, self.view)
-        self._line.hold("" if whole else say("ranks.traces.reading"))
         self._filled = None
-        if self.is_mounted:
-            self._arrange()
+        if self.is_attached:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Show what is there of the job."""
+        self._line.hold("" if self.is_whole else say("ranks.traces.reading"))
+        self._arrange()
 
     @staticmethod
     def _stay(before: Overview, now: Overview) -> None:
@@ -229,7 +237,7 @@ class JobScreen(KeyScreen[JobMap]):
         if view is None:
             return
         self.head.show(view, size.width, size.height)
-        rows, field, fall = natural_lines(view)
+        rows, field, fall = natural_lines(view, size.width)
         head = self.head.headline.rows + self.head.verdict.rows + self.head.clock.rows
         self.panel.share(size.height, head + rows + (field + 1 if field else 0) + (fall + 2 if fall else 0))
         self._timeline.changed()

@@ -120,7 +120,7 @@ def _collectives(view: Overview) -> Table:
     rows = [
         (number, each)
         for number, each in enumerate(view.report.collectives)
-        if view.scope.group in (None, view.job.blamed[number].meeting.group)
+        if view.scope.group in (None, view.examined.source.group_of(number))
     ]
     rows.sort(key=lambda row: -row[1].second_us)
     found = []

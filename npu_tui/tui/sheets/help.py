@@ -142,8 +142,9 @@ def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width:
         groups.sort(key=lambda group: not any(wanted in entry.keys.split() for entry in group[1]))
         if not groups:
             return Text(say("help.none", text=wanted))
-    first = () if wanted.strip() else (*legend(), Text())
-    words = Text("" if wanted.strip() else say("help.words"), style="dim")
+    in_job = focus in ("job", "job_table")
+    first = () if wanted.strip() or in_job else (*legend(), Text())
+    words = Text("" if wanted.strip() else say("ranks.help.words" if in_job else "help.words"), style="dim")
     if width < _TWO_COLUMNS:
         return Lines(*first, _column(groups), words)
     half, count, left = sum(len(found) + 2 for _, found in groups) / 2, 0, 0

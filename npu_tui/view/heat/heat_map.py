@@ -162,14 +162,15 @@ def _figure_places(width: int, widths: Sequence[int]) -> list[int]:
 def _labels(picture: HeatPicture, grid: Grid, places: Places) -> None:
     """The labels of the columns, those that have room; that of the column looked at in any case."""
     free = places.left
-    wanted = picture.column * places.bins // max(len(picture.columns), 1) if picture.column >= 0 else -1
+    count = len(picture.columns)
+    wanted = picture.column * places.bins // count if 0 <= picture.column < count else -1
     taken = (-1, -1)
     if wanted >= 0:
         text = picture.columns[picture.column]
         start = places.left + wanted * places.cell
         taken = (start - 1, start + cell_count(text) + 1)
     for at in range(places.bins):
-        text = picture.columns[picture.column if at == wanted else at * len(picture.columns) // places.bins]
+        text = picture.columns[picture.column if at == wanted else at * count // places.bins]
         x = places.left + at * places.cell
         size = cell_count(text)
         if at != wanted and (x < free or (x < taken[1] and x + size > taken[0])):

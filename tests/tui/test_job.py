@@ -1,0 +1,182 @@
+"""The overview of a job: whole screens at three sizes, its keys, and the way into a rank's timeline and back."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from driving import Driver
+from test_golden import SIZES, compare
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "job"))
+from made_jobs import simulated
+
+from npu_tui.job.job import Job
+from npu_tui.job.model import Layout
+from npu_tui.job.opening import open_job
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.job.overview import Examined
+from npu_tui.tui.job.screen import JobScreen
+from npu_tui.tui.screen import MainScreen
+from npu_tui.tui.sheets.help_sheet import HelpSheet
+from npu_tui.tui.terminal.internals import strips_of
+
+FOLDER = Path(__file__).resolve().parent / "golden_job"
+MS = 1_000_000
+SLOW = {2: 1, 8: 5, 64: 37, 1000: 417}
+
+
+@cache
+def job_of(world: int) -> Examined:
+    """A job of ``world`` ranks of which one works half as long again before every call."""
+
+    def work(rank: int, step: int, call: int) -> int:
+        return MS + rank % 7 * 100 + (MS // 2 if rank == SLOW[world] else 0)
+
+    return Examined(simulated(world, work, calls=4, layout=Layout(1, 1, world, world)))
+
+
+@asynccontextmanager
+async def overview(examined: Examined, size: tuple[int, int] = (120, 40)) -> AsyncIterator[tuple[JobScreen, NpuTui]]:
+    screen = JobScreen(Path("job"))
+    screen.show(examined)
+    app = NpuTui(job=screen)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield screen, app
+
+
+async def press(app: NpuTui, *keys: str) -> None:
+    """Send what a terminal sends for ``keys``, each once the one before is handled."""
+    driver = Driver(app, None)
+    for key in keys:
+        await driver.press(key)
+
+
+async def until(found) -> None:
+    for _ in range(3_000):
+        if found():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it does not come")
+
+
+def rows(app: NpuTui) -> list[str]:
+    return [strip.text.rstrip() for strip in strips_of(app.screen)]
+
+
+@pytest.mark.parametrize("world", SLOW)
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_screens(world: int, size: tuple[int, int]):
+    async with overview(job_of(world), size) as (_, app):
+        shown = rows(app)
+    assert len(shown) == size[1]
+    compare(f"{world}_{size[0]}x{size[1]}", shown, FOLDER)
+
+
+async def test_the_guilty_rank_comes_first_with_its_price():
+    async with overview(job_of(64)) as (screen, app):
+        text = "\n".join(rows(app))
+        assert "rank 37 is slow by its own work" in text
+        assert screen.view.rank == 37
+        assert "63 alike" in text
+        assert "waits for 37" in text
+
+
+async def test_metric_axis_group_rank_and_collective_have_keys():
+    async with overview(job_of(64)) as (screen, app):
+        view = screen.view
+        assert (view.metric, view.axis) == ("own", "step")
+        await press(app, "F")
+        assert view.metric == "cost"
+        await press(app, "T")
+        assert view.axis == "collective"
+        before = view.collective
+        await press(app, "]")
+        assert view.collective == before + 1
+        await press(app, "x", ">")
+        assert (view.collective, view.rank) == (before, 38)
+        await press(app, "<", "<")
+        assert view.rank == 36
+        await press(app, *":5\r")
+        assert view.rank == 5
+        assert view.opened  # it was among those that are alike
+        await press(app, "g", "g")
+        assert view.scope.ranks == frozenset(range(8))
+        await press(app, "escape", "escape")
+        assert view.scope.ranks is None
+
+
+async def test_tables_lead_to_ranks_collectives_and_hosts():
+    async with overview(job_of(64)) as (screen, app):
+        await press(app, "2", "2", "down", "enter")
+        assert screen.view.collective == screen.panel.rows[1].collective
+        await press(app, "4", "down", "enter")
+        assert screen.view.scope.name == screen.panel.rows[screen.panel.table.cursor_row].cells[0]
+        for tab in "1234567":
+            await press(app, "escape", tab)
+            assert screen.panel.tab.startswith("job_")
+
+
+async def test_what_has_no_trace_says_so():
+    async with overview(job_of(8)) as (_, app):
+        await press(app, "enter")
+        assert "no trace here" in rows(app)[-1]
+        await press(app, "?")
+        assert isinstance(app.screen, HelpSheet)
+        assert "Ranks of a job" in "\n".join(rows(app))
+
+
+async def test_marks_are_told_and_taken_back():
+    async with overview(job_of(8)) as (screen, app):
+        await press(app, "space", "down", "space")
+        assert len(screen.view.marked) == 2
+        await press(app, "escape")
+        assert screen.view.marked == []
+
+
+async def test_ranks_that_nothing_ties_and_missing_ones_are_said():
+    tied, other = simulated(4, lambda rank, step, call: MS), simulated(2, lambda rank, step, call: MS)
+    alone = [
+        replace(profile, rank=profile.rank + 4, calls=renamed(profile.calls), layout=Layout(1, 1, 8, 8))
+        for profile in other.ranks
+    ]
+    async with overview(Examined(Job(Path("job"), [*tied.ranks, *alone]))) as (_, app):
+        text = "\n".join(rows(app))
+        assert "2 ranks apart: nothing ties them to the first" in text
+        assert "2 ranks missing: 6, 7" in text
+
+
+def renamed(calls):
+    """``calls`` in another group."""
+    return tuple(replace(call, group="9", name=call.name.replace("__123_", "__9_")) for call in calls)
+
+
+async def test_enter_goes_into_a_timeline_and_esc_comes_back():
+    path = Path("fixtures") / "two_ranks"
+    screen = JobScreen(path, cached=False)
+    app = NpuTui(job=screen)
+    async with app.run_test(size=(120, 40)):
+        await until(lambda: screen.is_whole)
+        rank = screen.view.rank
+        await press(app, "enter")
+        await until(lambda: isinstance(app.screen, MainScreen))
+        main = app.screen
+        assert [trace.rank for trace in main.session.scene.traces] == [rank]
+        await press(app, "escape", "escape", "escape", "escape")
+        await until(lambda: app.screen is screen)
+        await press(app, "space", "<" if rank else ">", "space", "enter")
+        await until(lambda: isinstance(app.screen, MainScreen))
+        scene = app.screen.session.scene
+        assert len(scene.traces) == 2
+        clock = open_job(path).clocks[1]
+        apart = (scene.traces[1].start_ns + scene.offsets[0]) - (scene.traces[0].start_ns + scene.offsets[1])
+        assert apart == pytest.approx(clock.offset, abs=2)
+        await press(app, "J")
+        await until(lambda: app.screen is screen)
