@@ -107,10 +107,27 @@ CAUSES: dict[str, Cause] = {
         _job(dataloader_ns=_FETCH),
         ("DATA.LOADER",),
     ),
+    "host: fetch in one step": Cause(
+        (replace(_CALM, steps=6, stalled_step=3, stall_ns=70_000_000),), _job(stalled_step=-1), ("DATA.LOADER",)
+    ),
+    "host: short step start": Cause(
+        (_with(replace(_CALM, steps=5), setup_ns=5_000_000),), _trouble(setup_ns=0), ("STEP.START", "HOST.PAUSE")
+    ),
+    "host: checkpoint at Level0": Cause(
+        (replace(_with(_CALM, pause_ns=30_000_000), profiler_level=0),), _trouble(pause_ns=0), ("HOST.PAUSE",)
+    ),
+    "host: clocks apart": Cause(
+        (replace(_CALM, clock_offset_ns=3_000_000, dataloader_ns=30_000_000),),
+        _job(dataloader_ns=_FETCH),
+        ("DATA.LOADER",),
+    ),
     "host: an earlier one": Cause(
         _ranks(_MET, r0=9_000_000, r2=30_000_000), _in_time(0), ("DATA.LOADER", "STEP.START"), gains_nothing=True
     ),
     "device: AI CPU": Cause((_with(_CALM, ai_cpu_ns=16_000_000),), _trouble(ai_cpu_ns=10_000), ("KERNEL.BOUND",)),
+    "device: AI CPU for little": Cause(
+        (_with(replace(_CALM, steps=5), ai_cpu_ns=6_000_000),), _trouble(ai_cpu_ns=10_000), ("KERNEL.BOUND",)
+    ),
     "device: copies": Cause((replace(_CALM, copy_ns=9_000_000),), _job(copy_ns=20_000), ("DATA.COPY",)),
     "device: outlier": Cause(
         (_with(replace(_CALM, embedding=False, layers=12, modules=3, kernel_ns=120_000), outlier=25),),
@@ -121,6 +138,14 @@ CAUSES: dict[str, Cause] = {
         (_with(_GRAPH, event_wait_ns=600_000),), _trouble(event_wait_ns=0), ("DEVICE.EVENT",)
     ),
     "peers: one late": Cause((_LATE,), _ON_TIME, ("COMM.STRAGGLER",)),
+    "peers: the last of eight": Cause(
+        (_with(replace(_JOB, world_size=8), late_peer=7, late_peer_ns=5_000_000),), _ON_TIME, ("COMM.STRAGGLER",)
+    ),
+    "peers: rank 0, on an older chip": Cause(
+        (_with(replace(_JOB, rank=3, dialect=OLDER_CHIP), late_peer=0, late_peer_ns=20_000_000),),
+        _ON_TIME,
+        ("COMM.STRAGGLER",),
+    ),
     "peers: two late": Cause((_with(_LATE, late_too=3),), _ON_TIME, ("COMM.STRAGGLER",)),
     "peers: another each time": Cause(
         (_with(_SIX, late_peer=2, late_peer_ns=12_000_000, late_changes=True),), _ON_TIME, ("COMM.STRAGGLER",)
@@ -136,6 +161,7 @@ CAUSES: dict[str, Cause] = {
     ),
     "peers: a rank that fetches": Cause(_ranks(_MET, r2=30_000_000), _in_time(2), ("COMM.STRAGGLER",)),
     "peers: two that fetch": Cause(_ranks(_MET, r2=40_000_000, r3=22_000_000), _in_time(2, 3), ("COMM.STRAGGLER",)),
+    "peers: this one": Cause(_ranks(_MET, r0=30_000_000), _in_time(0), ("DATA.LOADER", "STEP.START")),
     "waits: metrics": Cause(
         (_with(_METRICS, metric_reads=3, unread_metrics=3),), _trouble(metric_reads=0), ("SYNC.HOST",)
     ),
@@ -157,6 +183,7 @@ CAUSES: dict[str, Cause] = {
     "nothing: one device": Cause((_CALM,), _same, ()),
     "nothing: four devices": Cause((_JOB,), _same, ()),
     "nothing: four ranks": Cause(_ranks(_MET), _same, ()),
+    "nothing: four ranks, more steps": Cause(_ranks(replace(_MET, steps=5)), _same, ()),
     "nothing: Level0": Cause((_LEVEL0,), _same, ()),
     "nothing: no stacks": Cause((replace(_CALM, with_stack=False),), _same, ()),
     "nothing: an older chip": Cause((replace(_JOB, dialect=OLDER_CHIP),), _same, ()),

@@ -109,7 +109,9 @@ def _own_gain(candidate: Candidate, scale: Scale) -> int | None:
     """What it removes by itself: of the profiler's own work the time of the device, as no job is replayed without."""
     if candidate.draft.removes is None:
         return None
-    return length_of(candidate.span) if candidate.rule.of_profiler else scale.removed(candidate.draft)
+    if candidate.rule.of_profiler:
+        return length_of(candidate.span)
+    return _at_most(candidate, scale.removed(candidate.draft))
 
 
 def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
@@ -131,11 +133,11 @@ def _ladder(candidates: list[Candidate], scale: Scale) -> list[Rung]:
     rungs: list[Rung] = []
     most = dict.fromkeys(map(id, candidates), 0)
     parts: list[tuple[Candidate, Candidate]] = []
-    alone = {id(each): scale.removed(each.draft) for each in candidates}
+    alone = {id(each): _at_most(each, scale.removed(each.draft)) for each in candidates}
     total = 0
     while left:
         above = [each.draft for each in taken]
-        rest = {id(each): scale.removed(*above, each.draft) - total for each in left}
+        rest = {id(each): _at_most(each, scale.removed(*above, each.draft) - total) for each in left}
         held = [each for each in left if rest[id(each)] < _PART_BELOW * most[id(each)]]
         parts += [(each, taken[-1]) for each in held]
         for each in left:
@@ -156,6 +158,11 @@ def _ladder(candidates: list[Candidate], scale: Scale) -> list[Rung]:
     parts.sort(key=lambda row: (-_NEARNESS[row[0].rule.reach], -most[id(row[0])]))
     rungs += [Rung(each, most[id(each)], total, whole.rule.id, most[id(each)]) for each, whole in parts]
     return rungs
+
+
+def _at_most(candidate: Candidate, gain: int) -> int:
+    """``gain`` without what is the merit of others."""
+    return gain if candidate.draft.most is None else min(gain, candidate.draft.most)
 
 
 def _nearer(

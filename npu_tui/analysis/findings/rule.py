@@ -25,7 +25,8 @@ class Draft:
     ``removes`` is the time of the device that would not be there without it (None: cannot be told); ``weight`` (ns)
     ranks a draft that removes nothing. ``verdict`` is the line of the opening screen if this finding leads.
     ``change`` takes the cause out of the replayed run; without it the host is taken to be in time in ``removes``. A
-    draft that comes ``first`` has to be fixed before anything else can be judged.
+    draft that comes ``first`` has to be fixed before anything else can be judged. What it gains is ``most`` ns over all
+    steps at the most (None: whatever the run gains): the rest is the merit of other findings.
     """
 
     severity: Severity
@@ -40,6 +41,7 @@ class Draft:
     verdict: Message | None = None
     change: Change | None = None
     first: bool = False
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ Bools = npt.NDArray[np.bool_]
 
 MARK, ENQUEUE, DEQUEUE, LAUNCH, WAIT_BEGIN, WAIT_END = range(6)
 
+_NONE = np.zeros(0, np.int64)
 _QUEUE_GAP_NS = 2_000
 """Least pause of the dequeue thread between two entries; a recorded one that is shorter counts as it is."""
 _SYNC_OPERATIONS = frozenset(
@@ -117,10 +118,13 @@ def waits_of(trace: Trace) -> I64:
     return np.array(kept, np.int64)
 
 
-def host_points(trace: Trace, steps: I64, launch_time: I64, launch_lane: I64) -> HostPoints:
+def host_points(
+    trace: Trace, steps: I64, launch_time: I64, launch_lane: I64, woken: tuple[I64, I64] = (_NONE, _NONE)
+) -> HostPoints:
     """The points of the host: ends of Enqueue, starts of Dequeue, waits, steps, and launches made without a queue.
 
-    ``steps`` are the slices of the steps; ``launch_time`` and ``launch_lane`` tell where launches were made.
+    ``steps`` are the slices of the steps; ``launch_time`` and ``launch_lane`` tell where launches were made, ``woken``
+    which threads stopped waiting when, where no slice tells.
     """
     slices = trace.slices
     tids, number = thread_numbers(trace)
@@ -136,13 +140,16 @@ def host_points(trace: Trace, steps: I64, launch_time: I64, launch_lane: I64) ->
         (MARK, steps, slices.start[steps], slices.start[steps]),
         (MARK, steps, slices.end[steps], slices.end[steps]),
     )
-    kind = np.concatenate([np.full(len(items), code) for code, items, _, _ in parts] + [np.full(direct.sum(), LAUNCH)])
-    item = np.concatenate([items for _, items, _, _ in parts] + [np.full(int(direct.sum()), -1)])
-    time = np.concatenate([each for _, _, each, _ in parts] + [launch_time[direct]])
-    begin = np.concatenate([each for _, _, _, each in parts] + [launch_time[direct]])
+    made, count = int(direct.sum()), len(woken[1])
+    kinds = [np.full(len(items), code) for code, items, _, _ in parts]
+    kind = np.concatenate([*kinds, np.full(made, LAUNCH), np.full(count, MARK)])
+    item = np.concatenate([items for _, items, _, _ in parts] + [np.full(made + count, -1)])
+    time = np.concatenate([each for _, _, each, _ in parts] + [launch_time[direct], woken[1]])
+    begin = np.concatenate([each for _, _, _, each in parts] + [launch_time[direct], woken[1]])
     lane = np.concatenate([slices.lane[items] for _, items, _, _ in parts] + [launch_lane[direct]]).astype(np.int64)
+    thread = np.concatenate((number[lane], woken[0]))
     order = np.lexsort((kind, time))
-    kind, item, time, begin, thread = kind[order], item[order], time[order], begin[order], number[lane[order]]
+    kind, item, time, begin, thread = kind[order], item[order], time[order], begin[order], thread[order]
     count = len(time)
     points = HostPoints(
         time,

@@ -19,7 +19,7 @@ from npu_tui.analysis.replay.device import AWAIT, COLLECTIVE, RECORD, DeviceTask
 from npu_tui.analysis.replay.edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay.host import MARK, HostPoints, host_points, thread_numbers
 from npu_tui.analysis.replay.peers import Meeting, meetings
-from npu_tui.analysis.replay.unrecorded import unrecorded_waits
+from npu_tui.analysis.replay.unrecorded import unrecorded_edges, unrecorded_waits
 from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.trace.model import Trace
 
@@ -70,7 +70,9 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
     tasks = device_tasks(trace, part.slices)
     floor = _floor(part.launches)
     known = (tasks.launched >= 0) & (tasks.lane >= 0)
-    points = host_points(trace, steps, tasks.launched[known], tasks.lane[known])
+    silences = unrecorded_waits(trace, tasks, floor)
+    woken = silences.thread, silences.until
+    points = host_points(trace, steps, tasks.launched[known], tasks.lane[known], woken)
     met = meetings(trace, collectives, tasks)
     host, count = len(points), len(tasks)
     # Node 0 is the origin; hosts, then tasks (of waits and collectives: their end), then starts of collectives.
@@ -89,7 +91,7 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
     length[[each.task for each in met]] = [each.others + each.transfer for each in met]
     builder = Builder()
     wait_edges(builder, points, tasks, host_node, end_node, floor)
-    unrecorded_waits(builder, trace, points, tasks, host_node, end_node, floor)
+    unrecorded_edges(builder, silences, points, tasks, host_node, end_node)
     host_edges(builder, points, host_node)
     device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_numbers(trace)[1])
     meeting_edges(builder, met, tasks, start_node, end_node)

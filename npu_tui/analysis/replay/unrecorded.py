@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.launches.origin import queue_slices
 from npu_tui.analysis.replay.device import KERNEL, DeviceTasks
 from npu_tui.analysis.replay.edges import Builder
-from npu_tui.analysis.replay.host import WAIT_BEGIN, WAIT_END, HostPoints, thread_numbers
+from npu_tui.analysis.replay.host import MARK, HostPoints, thread_numbers
 from npu_tui.analysis.replay.silence import Silence
 from npu_tui.trace.model import Trace
 
@@ -19,29 +22,33 @@ _WAKE_NS = 100_000
 """Longest time after the device is done in which a wait for it ends."""
 
 
-def unrecorded_waits(
-    builder: Builder,
-    trace: Trace,
-    points: HostPoints,
-    tasks: DeviceTasks,
-    host_node: I64,
-    end_node: I64,
-    floor: int,
-) -> None:
-    """Edges to points before which the host was silent until all that had been launched was done.
+@dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """Silences of threads of the host, from ``since`` to ``until``, that end as ``task`` of the device is done; (n,).
+
+    ``done`` is when that is on the host's clock, ns. ``thread`` numbers threads.
+    """
+
+    thread: I64
+    since: I64
+    until: I64
+    task: I64
+    done: I64
+
+
+def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded:
+    """The silences that end when all that had been launched is done.
 
     Only where the trace has no CANN slices at all: with them every wait is recorded.
     """
-    if any(layer.kind == "cann" and layer.lanes for layer in trace.layers) or not len(tasks):
-        return
     known = np.flatnonzero(tasks.launched >= 0)
-    thread, since, until = Silence(trace, thread_numbers(trace)[1]).gaps(_LEAST_NS)
-    own = _next_points(points, thread, until)
-    free = (own >= 0) & ~np.isin(points.kind[own], (WAIT_BEGIN, WAIT_END)) & (points.source[own] < 0)
-    free &= (points.before[own] >= 0) & (points.time[points.before[own]] <= since) & (points.until[own] >= until)
-    own, since, until = own[free], since[free], until[free]
-    if not len(known) or not len(own):
-        return
+    if any(layer.kind == "cann" and layer.lanes for layer in trace.layers) or not len(known):
+        return Unrecorded(*(np.zeros(0, np.int64),) * 5)
+    _, number = thread_numbers(trace)
+    thread, since, until = Silence(trace, number).gaps(_LEAST_NS)
+    # A queue that is empty waits for no device.
+    waiting = ~np.isin(thread, number[trace.slices.lane[np.flatnonzero(queue_slices(trace, "dequeue"))]])
+    thread, since, until = thread[waiting], since[waiting], until[waiting]
     order = known[np.argsort(tasks.launched[known], kind="stable")]
     done = tasks.end[order] - floor
     # The task that ends last of all that had been launched.
@@ -52,23 +59,33 @@ def unrecorded_waits(
     end = latest[safe]
     gap, after = until - since, until - end
     waits = (at >= 0) & (end > since) & (after >= 0) & (after <= np.minimum(_WAKE_NS, gap // 4))
-    own, task, time = own[waits], order[last[safe[waits]]], points.time[own[waits]]
-    points.rest[own] = time - until[waits]
-    points.until[own] = since[waits]
+    return Unrecorded(thread[waits], since[waits], until[waits], order[last[safe[waits]]], end[waits])
+
+
+def unrecorded_edges(
+    builder: Builder, waits: Unrecorded, points: HostPoints, tasks: DeviceTasks, host_node: I64, end_node: I64
+) -> None:
+    """Edges to the ends of ``waits``, of which each is one of ``points``."""
+    own = _points_at(points, waits)
+    free = (own >= 0) & (points.source[own] < 0)
+    free &= (points.before[own] >= 0) & (points.time[points.before[own]] <= waits.since)
+    own, task = own[free], waits.task[free]
+    points.until[own] = waits.since[free]
     builder.add(
         end_node[task],
         host_node[own],
-        time - end[waits],
+        waits.until[free] - waits.done[free],
         task=np.where(tasks.kind[task] == KERNEL, task, -1),
     )
 
 
-def _next_points(points: HostPoints, thread: I64, time: I64) -> I64:
-    """The first point of each ``thread`` at or after ``time``, -1 without one; (m,)."""
-    found = np.full(len(time), -1, np.int64)
-    for number in np.unique(thread):
-        own, asked = np.flatnonzero(points.thread == number), thread == number
+def _points_at(points: HostPoints, waits: Unrecorded) -> I64:
+    """The point at the end of each of ``waits``, -1 without one; (n,)."""
+    found = np.full(len(waits.until), -1, np.int64)
+    marks = np.flatnonzero((points.kind == MARK) & (points.item < 0))
+    for number in np.unique(waits.thread):
+        own, asked = marks[points.thread[marks] == number], waits.thread == number
         if len(own):
-            at = np.searchsorted(points.time[own], time[asked], "left")
-            found[asked] = np.where(at < len(own), own[np.minimum(at, len(own) - 1)], -1)
+            at = np.minimum(np.searchsorted(points.time[own], waits.until[asked]), len(own) - 1)
+            found[asked] = np.where(points.time[own[at]] == waits.until[asked], own[at], -1)
     return found

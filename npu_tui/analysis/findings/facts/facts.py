@@ -18,7 +18,7 @@ from npu_tui.analysis.overlap.stage import dequeue_idle_ratio
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.replay.change import Change
+from npu_tui.analysis.replay.change import NO_CHANGE, Change
 from npu_tui.analysis.replay.device import DeviceTasks
 from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.window import EVERYTHING, Window
@@ -32,6 +32,9 @@ from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
 from npu_tui.trace.once import once
+
+_APART_NS = 200_000
+"""A launch that needs no waiting is never longer on its way."""
 
 
 class Facts(TraceSlices):
@@ -284,6 +287,11 @@ class Facts(TraceSlices):
         floors = self.part.launches.floors if self.part.launches is not None else ()
         return round(min((each.floor for each in floors), default=0.0))
 
+    @property
+    def clocks_apart(self) -> int:
+        """``floor`` where it is more than the way of a launch: the clocks of host and device are not the same, ns."""
+        return self.floor if abs(self.floor) > _APART_NS else 0
+
     @once
     def ranges(self) -> list[DispatchRange]:
         """Clusters of near-vertical launches."""
@@ -332,11 +340,11 @@ class Facts(TraceSlices):
         found = self._shared.replay_of(self.part)
         return None if found is None else found.model.tasks
 
-    def freed(self, change: Change) -> int | None:
-        """What ``change`` shortens the run by once no peer is late, ns over all steps; None without a replay."""
+    def freed(self, change: Change, after: Change = NO_CHANGE) -> int | None:
+        """What ``change`` shortens the run by once no peer is late and ``after`` is done, ns; None without a replay."""
         if self.replay is None:
             return None
-        return self.replay.gain(change, Change(in_time=self.replay.late))
+        return self.replay.gain(change, Change(in_time=self.replay.late) | after)
 
     # Kernels.
 

@@ -145,102 +145,159 @@ def groups_of(trace: Trace) -> list[tuple[Lane, list[Lane]]]:
 def collectives(trace: Trace, args: PlaneArgs, window: Window = EVERYTHING) -> list[Collective]:
     """The collectives that start in ``window``, by start; ``args`` covers ``plane_tasks(trace)``."""
     found: list[Collective] = []
-    tasks = _Tasks(trace, args)
     for group, planes in groups_of(trace):
-        begin, end = trace.slices.start[group.first : group.last], trace.slices.end[group.first : group.last]
-        times = [trace.slices.start[plane.first : plane.last] for plane in planes]
-        bounds = [(np.searchsorted(time, begin), np.searchsorted(time, end)) for time in times]
-        for number in np.flatnonzero(window.holds(begin)).tolist():
-            own = [
-                np.arange(plane.first + int(low[number]), plane.first + int(high[number]))
-                for plane, (low, high) in zip(planes, bounds, strict=True)
-            ]
-            found.append(tasks.collective(group.first + number, [each for each in own if len(each)]))
+        begin = trace.slices.start[group.first : group.last]
+        items = group.first + np.flatnonzero(window.holds(begin))
+        found += _of_group(trace, args, items, planes)
     return sorted(found, key=lambda row: int(trace.slices.start[row.item]))
 
 
+@dataclass(frozen=True, slots=True)
 class _Tasks:
-    """The columns of plane tasks by slice."""
+    """The plane tasks ``item`` of collectives ``owner`` (0…), by collective, plane and start, with their args; (n,)."""
 
-    def __init__(self, trace: Trace, args: PlaneArgs) -> None:
-        self._slices = trace.slices
-        self._args = args
-        self._wait = _mask(trace, lambda name: name == _WAIT)
-        self._transit = _mask(trace, lambda name: name in _TRANSIT)
-        self._remote = _mask(trace, lambda name: name.startswith(_REMOTE_MEMORY))
-        codes = {link: code for code, link in enumerate(dict.fromkeys(args.link_type))}
-        self._links = list(codes)
-        self._link = np.array([codes[link] for link in args.link_type], np.int64)
-        self._off_chip = self._link != codes.get(ON_CHIP, -1)
+    owner: I64
+    plane: I64
+    item: I64
+    length: I64
+    source: I64
+    target: I64
+    size: I64
+    link: I64
+    wait: Bools
+    transit: Bools
+    remote: Bools
 
-    def collective(self, item: int, planes: list[I64]) -> Collective:
-        """The collective ``item``, whose tasks are ``planes``, one array of slices per plane that has any."""
-        start, end = int(self._slices.start[item]), int(self._slices.end[item])
-        if not planes:
-            return Collective(item, end - start, None, None, None, None, None)
-        tasks = np.concatenate(planes)
-        row = self._rows(tasks)
-        length = self._slices.end[tasks] - self._slices.start[tasks]
-        moving = self._transit[self._slices.name[tasks]] & self._off_chip[row] & (self._args.size[row] >= 0)
-        waits = np.flatnonzero(self._wait[self._slices.name[tasks]])
-        longest, peer, waited = None, None, None
-        if len(waits):
-            at = waits[np.lexsort((self._args.target_rank[row[waits]], length[waits]))[-1]]
-            longest, peer = int(length[at]), int(self._args.target_rank[row[at]])
-            waited = min(int(self._slices.end[tasks[at]]), end) - start
-        return Collective(
-            item,
-            end - start,
-            self._timing(planes, end - start),
-            self._traffic(row[moving], length[moving]),
-            longest,
-            None if peer is None or peer < 0 else peer,
-            self._arrivals(tasks[waits], start),
-            waited,
+    def taken(self, chosen: Bools | I64) -> _Tasks:
+        """Some of them."""
+        return _Tasks(*(getattr(self, name)[chosen] for name in self.__slots__))
+
+
+def _of_group(trace: Trace, args: PlaneArgs, items: I64, planes: list[Lane]) -> list[Collective]:
+    """The collectives ``items`` of one group, whose tasks stand on ``planes``."""
+    slices, count = trace.slices, len(items)
+    begin, end = slices.start[items], slices.end[items]
+    codes = {link: code for code, link in enumerate(dict.fromkeys(args.link_type))}
+    tasks = _tasks(trace, args, begin, end, planes, np.array([codes[link] for link in args.link_type], np.int64))
+    timing = _timings(tasks, end - begin)
+    traffic = _traffic(tasks, list(codes), count)
+    waits = tasks.taken(tasks.wait)
+    arrivals = _arrivals(trace, waits, begin)
+    # The longest wait of each; of equals the one for the highest rank, then the last.
+    order = np.lexsort((waits.target, waits.length, waits.owner))
+    last = order[np.flatnonzero(np.diff(waits.owner[order], append=-1))]
+    longest: list[tuple[int, int, int] | None] = [None] * count
+    waited = np.minimum(slices.end[waits.item[last]], end[waits.owner[last]]) - begin[waits.owner[last]]
+    rows = (waits.owner[last], waits.length[last], waits.target[last], waited)
+    for owner, length, peer, until in zip(*(row.tolist() for row in rows), strict=True):
+        longest[owner] = length, peer, until
+    found = []
+    for number, (item, elapsed) in enumerate(zip(items.tolist(), (end - begin).tolist(), strict=True)):
+        wait, peer, until = longest[number] or (None, None, None)
+        found.append(
+            Collective(
+                item,
+                elapsed,
+                timing[number],
+                traffic[number],
+                wait,
+                None if peer is None or peer < 0 else peer,
+                arrivals[number],
+                until,
+            )
         )
+    return found
 
-    def _traffic(self, row: I64, length: I64) -> list[Traffic] | None:
-        """The tasks at ``row`` of the args by type of link; None without any."""
-        link = self._link[row]
-        return [
-            Traffic(self._links[code], int(self._args.size[row[link == code]].sum()), int(length[link == code].sum()))
-            for code in np.unique(link).tolist()
-        ] or None
 
-    def _rows(self, tasks: I64) -> I64:
-        return np.searchsorted(self._args.item, tasks)
+def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, planes: list[Lane], link: I64) -> _Tasks:
+    slices = trace.slices
+    owners, numbers, items = [], [], []
+    for number, plane in enumerate(planes):
+        time = slices.start[plane.first : plane.last]
+        low, high = np.searchsorted(time, begin), np.searchsorted(time, end)
+        count = np.maximum(high - low, 0)
+        before = np.cumsum(count) - count
+        owners.append(np.repeat(np.arange(len(begin)), count))
+        items.append(plane.first + np.repeat(low - before, count) + np.arange(int(count.sum())))
+        numbers.append(np.full(int(count.sum()), number))
+    owner, number_of, item = (np.concatenate([*each, np.zeros(0, np.int64)]) for each in (owners, numbers, items))
+    order = np.lexsort((item, number_of, owner))
+    owner, number_of, item = owner[order], number_of[order], item[order]
+    row, name = np.searchsorted(args.item, item), slices.name[item]
+    return _Tasks(
+        owner,
+        number_of,
+        item,
+        slices.end[item] - slices.start[item],
+        args.source_rank[row],
+        args.target_rank[row],
+        args.size[row],
+        link[row],
+        _mask(trace, lambda name: name == _WAIT)[name],
+        _mask(trace, lambda name: name in _TRANSIT)[name],
+        _mask(trace, lambda name: name.startswith(_REMOTE_MEMORY))[name],
+    )
 
-    def _timing(self, planes: list[I64], elapsed: int) -> Timing | None:
-        """The timing of the first plane that talks to another rank; None without one, or with remote memory access."""
-        for tasks in planes:
-            row = self._rows(tasks)
-            source, target = self._args.source_rank[row], self._args.target_rank[row]
-            if not ((target >= 0) & (target != source)).any():
-                continue
-            name = self._slices.name[tasks]
-            if self._remote[name].any():
-                return None
-            length = self._slices.end[tasks] - self._slices.start[tasks]
-            wait, transit = self._wait[name], self._transit[name]
-            moved = np.flatnonzero(transit)
-            early = wait.copy()
-            early[moved[0] if len(moved) else len(tasks) :] = False
-            waited, moving = int(length[wait].sum()), int(length[transit].sum())
-            return Timing(waited, moving, int(length[early].sum()), elapsed - waited - moving)
-        return None
 
-    def _arrivals(self, waits: I64, start: int) -> list[tuple[int, int]] | None:
-        """End of the earliest wait for each peer after ``start``; None where no task names a peer."""
-        row = self._rows(waits)
-        target, source = self._args.target_rank[row], self._args.source_rank[row]
-        known = (target >= 0) & (source >= 0)
-        waits, target, source = waits[known], target[known], source[known]
-        if not len(waits):
-            return None
-        order = np.lexsort((self._slices.end[waits], self._slices.start[waits], target))
-        peers, first = np.unique(target[order], return_index=True)
-        after = self._slices.end[waits[order[first]]] - start
-        return sorted([(int(source[0]), 0), *zip(peers.tolist(), after.tolist(), strict=True)])
+def _timings(tasks: _Tasks, elapsed: I64) -> list[Timing | None]:
+    """The timing of each by its first plane that talks to another rank; None without one, or with remote memory."""
+    count = len(elapsed)
+    talks = (tasks.target >= 0) & (tasks.target != tasks.source)
+    nowhere = np.iinfo(np.int64).max
+    master = np.full(count, nowhere)
+    np.minimum.at(master, tasks.owner[talks], tasks.plane[talks])
+    own = tasks.taken(tasks.plane == master[tasks.owner])
+    at = np.arange(len(own.owner))
+    moved = np.full(count, nowhere)
+    np.minimum.at(moved, own.owner[own.transit], at[own.transit])
+    early = own.wait & (at < moved[own.owner])
+    wait, transit, synchronization = (
+        _sums(own.owner[mask], own.length[mask], count) for mask in (own.wait, own.transit, early)
+    )
+    known = (master < nowhere) & (np.bincount(own.owner[own.remote], minlength=count) == 0)
+    rows = (known, wait, transit, synchronization, elapsed - wait - transit)
+    return [Timing(*values) if told else None for told, *values in zip(*(row.tolist() for row in rows), strict=True)]
+
+
+def _traffic(tasks: _Tasks, links: list[str], count: int) -> list[list[Traffic] | None]:
+    """What the tasks of each moved off the chip by type of link; None where nothing is known."""
+    off_chip = tasks.link != (links.index(ON_CHIP) if ON_CHIP in links else -1)
+    moving = tasks.taken(tasks.transit & off_chip & (tasks.size >= 0))
+    key = moving.owner * max(len(links), 1) + moving.link
+    keys, code = np.unique(key, return_inverse=True)
+    size, length = _sums(code, moving.size, len(keys)), _sums(code, moving.length, len(keys))
+    found: list[list[Traffic] | None] = [None] * count
+    for each, bytes_, time in zip(keys.tolist(), size.tolist(), length.tolist(), strict=True):
+        owner, link = divmod(each, len(links))
+        found[owner] = [*(found[owner] or []), Traffic(links[link], bytes_, time)]
+    return found
+
+
+def _arrivals(trace: Trace, waits: _Tasks, begin: I64) -> list[list[tuple[int, int]] | None]:
+    """End of the earliest wait for each peer after the start of each; None where no task names a peer."""
+    slices = trace.slices
+    waits = waits.taken((waits.target >= 0) & (waits.source >= 0))
+    found: list[list[tuple[int, int]] | None] = [None] * len(begin)
+    first = np.flatnonzero(np.diff(waits.owner, prepend=-1))
+    for owner, own in zip(waits.owner[first].tolist(), waits.source[first].tolist(), strict=True):
+        found[owner] = [(own, 0)]
+    start, end = slices.start[waits.item], slices.end[waits.item]
+    order = np.lexsort((end, start, waits.target, waits.owner))
+    owner, target = waits.owner[order], waits.target[order]
+    new = np.flatnonzero((np.diff(owner, prepend=-1) != 0) | (np.diff(target, prepend=-1) != 0))
+    after = end[order[new]] - begin[owner[new]]
+    for number, peer, time in zip(owner[new].tolist(), target[new].tolist(), after.tolist(), strict=True):
+        row = found[number]
+        assert row is not None
+        row.append((peer, time))
+    return [None if row is None else sorted(row) for row in found]
+
+
+def _sums(code: I64, values: I64, count: int) -> I64:
+    """The sum of ``values`` for every code below ``count``."""
+    found = np.zeros(count, np.int64)
+    np.add.at(found, code, values)
+    return found
 
 
 def _mask(trace: Trace, rule: Callable[[str], bool]) -> Bools:

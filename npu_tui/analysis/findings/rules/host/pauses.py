@@ -23,7 +23,7 @@ _AS_LONG = 3
 def pauses(facts: Facts) -> Draft | None:
     """Few long times in which the host launched nothing and recorded nothing: no matter of a slow host."""
     limits = facts.limits
-    late = together(facts.host_late, _at_the_end(facts))
+    late = together(facts.host_late, at_the_end(facts))
     total = length_of(late)
     if not total:
         return None
@@ -72,7 +72,7 @@ def _note(length: int, frame: str) -> Message:
     return message("finding.pause.place", time=length)
 
 
-def _at_the_end(facts: Facts) -> Span:
+def at_the_end(facts: Facts) -> Span:
     """From the last work of the device to the end of the last step, which is no Free of the device."""
     busy = facts.busy_span()
     if not facts.whole_steps or not facts.steps or not len(busy[1]):

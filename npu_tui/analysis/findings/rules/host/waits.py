@@ -15,13 +15,16 @@ from npu_tui.analysis.findings.facts.blame import (
     sync_span,
 )
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import I64, Span, both, length_of, without
+from npu_tui.analysis.findings.facts.spans import I64, Span, both, length_of, together, without
 from npu_tui.analysis.findings.gains import without_work
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, line_of, lines_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
+from npu_tui.analysis.findings.rules.host.pauses import at_the_end
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.launches.origin import queue_slices
+from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
+from npu_tui.analysis.replay.host import waits_of
 from npu_tui.trace.intervals import covered_before, touches
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
@@ -41,7 +44,10 @@ def sync_host(facts: Facts) -> Draft | None:
         return None
     site = sync_site(facts, operations)
     removes = without(sync_span(facts, site), _fresh_starts(facts))
-    change, freed = _unwaited(facts, calls, operations)
+    change, freed, once = _unwaited(facts, calls, operations)
+    if blocking > limits.sync_blocking:
+        change |= _queued(facts, calls)
+        freed = facts.freed(change)
     lost = length_of(removes) if freed is None else freed
     if not lost and blocking <= limits.sync_blocking:
         return None
@@ -49,8 +55,7 @@ def sync_host(facts: Facts) -> Draft | None:
     severity: Severity = "high" if blocking > limits.sync_blocking else "info"
     proven = facts.share(length_of(removes)) >= limits.sync_share
     # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
-    once = len(waits) <= facts.count + 1
-    least = limits.sync_unproven if not proven else limits.severity_high if once else limits.sync_share
+    least = limits.sync_unproven if not proven else limits.severity_high if once and site is None else limits.sync_share
     if severity == "info" and share >= least:
         severity = severity_of(facts, share)
     long = waits[facts.length(waits) >= limits.sync_long_us * 1000]
@@ -103,6 +108,7 @@ def sync_host(facts: Facts) -> Draft | None:
         removes,
         change=change,
         first=blocking > limits.sync_blocking,
+        most=freed,
     )
 
 
@@ -118,22 +124,54 @@ def _outside(facts: Facts, calls: I64, operations: I64) -> I64:
     return calls[~inside]
 
 
-def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | None]:
+def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | None, bool]:
     """The run without the waits that hold it up most, and what it is shorter by: None where it cannot be replayed.
 
-    Those are the operations of the framework that wait, or the waits outside of them, if the others add little.
+    Those are the operations of the framework that wait, or the waits outside of them, if the others add little. Last,
+    whether there is no more than one of each kind in a step.
     """
     outside = _outside(facts, calls, operations)
     groups = [np.concatenate((operations, np.setdiff1d(calls, outside))), outside]
     groups = [np.concatenate(groups), *(each for each in groups if len(each))]
+    once = [len(operations) <= facts.count and len(outside) <= facts.count + 1]
+    once += [len(waits) <= facts.count + 1 for waits in (operations, outside) if len(waits)]
     changes = [Change(waits=frozenset(each.tolist())) for each in groups]
-    freed = [facts.freed(each) for each in changes]
+    pauses = without_work(facts, _pauses(facts))
+    freed = [facts.freed(each, pauses) for each in changes]
     if freed[0] is None:
-        return changes[0], None
+        return changes[0], None, once[0]
     gains = [each or 0 for each in freed]
     best = max(range(1, len(gains)), key=lambda k: gains[k], default=0)
     chosen = best if gains[best] >= _NEARLY_ALL * gains[0] else 0
-    return changes[chosen], max(gains[chosen], 0)
+    return changes[chosen], max(gains[chosen], 0), once[chosen]
+
+
+def _queued(facts: Facts, waits: I64) -> Change:
+    """The launches in a thread of their own, as a task queue has them: of both threads the one with less work goes.
+
+    Only where the program launches itself; ``waits`` are calls that do not launch.
+    """
+    if queue_slices(facts.trace, "enqueue").any():
+        return NO_CHANGE
+    calls = facts.outermost(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
+    launching = facts.span_of(np.setdiff1d(calls, waits))
+    if not len(launching[0]):
+        return NO_CHANGE
+    around = launching[0][:1], launching[1][-1:]
+    python = without(without(around, launching), facts.span_of(waits))
+    less = launching if length_of(launching) < length_of(python) else python
+    return Change(host=(HostCut(ANY_THREAD, less),))
+
+
+def _pauses(facts: Facts) -> Span:
+    """Long times in which the device had nothing to do and the host did not wait for it, nor compiled or launched.
+
+    Without its waits the host would hide them: that is no merit of theirs.
+    """
+    start, end = together(facts.free, _before_first_kernels(facts), at_the_end(facts))
+    long = end - start >= facts.limits.pause_ms * 1e6
+    waits = facts.on_device(facts.span_of(waits_of(facts.trace)))
+    return without((start[long], end[long]), waits)
 
 
 def _waited_for(facts: Facts, item: int) -> Message:
@@ -161,7 +199,7 @@ def _before_first_kernels(facts: Facts) -> Span:
     start = facts.working[0]
     low, high = [], []
     for step in facts.steps:
-        begin = int(facts.trace.slices.start[step.item])
+        begin = int(facts.trace.slices.start[step.item]) + facts.clocks_apart
         at = int(np.searchsorted(start, begin))
         if at < len(start):
             low.append(begin)
