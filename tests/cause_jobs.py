@@ -116,11 +116,6 @@ CAUSES: dict[str, Cause] = {
     "host: checkpoint at Level0": Cause(
         (replace(_with(_CALM, pause_ns=30_000_000), profiler_level=0),), _trouble(pause_ns=0), ("HOST.PAUSE",)
     ),
-    "host: clocks apart": Cause(
-        (replace(_CALM, clock_offset_ns=3_000_000, dataloader_ns=30_000_000),),
-        _job(dataloader_ns=_FETCH),
-        ("DATA.LOADER",),
-    ),
     "host: an earlier one": Cause(
         _ranks(_MET, r0=9_000_000, r2=30_000_000), _in_time(0), ("DATA.LOADER", "STEP.START"), gains_nothing=True
     ),

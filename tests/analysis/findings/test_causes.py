@@ -19,7 +19,6 @@ TRIED = (
     "host: checkpoint at Level0",
     "host: fetch in one step",
     "host: short step start",
-    "host: clocks apart",
     "device: AI CPU for little",
     "device: AI CPU",
     "device: outlier",
