@@ -31,9 +31,14 @@ def opened_tables(
     try:
         source = opening.source
     except SeveralError:
-        return ProfileTables(_ranks(Path(path), thresholds, cached), _job(Path(path)))
+        return job_tables(Path(path), thresholds, cached)
     profile = Profile(opening.trace(), source, thresholds)
     return ProfileTables(lambda: [profile])
+
+
+def job_tables(path: Path, thresholds: Thresholds, cached: bool = True) -> ProfileTables:
+    """The tables of all ranks in the folder ``path``, read when a query needs them."""
+    return ProfileTables(_ranks(path, thresholds, cached), _job(path))
 
 
 def _ranks(path: Path, thresholds: Thresholds, cached: bool) -> Callable[[], list[Profile]]:

@@ -75,7 +75,7 @@ def _answer(
 def _told(text: str, tables: ProfileTables, known: Iterable[str]) -> Message:
     """What polars says in one line, names with the nearest ones there are."""
     if found := _NO_TABLE.search(text):
-        return _unknown("query.no_table", found[1], tables.names)
+        return no_table(found[1], tables).message
     if found := _NO_COLUMN.search(text):
         valid = _VALID.search(text)
         told = re.findall(r'"((?:[^"\\]|\\.)*)"', valid[1]) if valid else []
@@ -85,6 +85,11 @@ def _told(text: str, tables: ProfileTables, known: Iterable[str]) -> Message:
         return message("query.no_function", name=brief(found[1], 60))
     line = next((line for line in text.splitlines() if line.strip()), "")
     return message("query.wrong", why=brief(line.removeprefix("sql parser error: "), _LONGEST))
+
+
+def no_table(name: str, tables: ProfileTables) -> QueryError:
+    """What is said of a table ``name`` that is not there."""
+    return QueryError(_unknown("query.no_table", name, tables.names))
 
 
 def _unknown(code: str, name: str, names: Iterable[str]) -> Message:

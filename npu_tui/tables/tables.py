@@ -51,7 +51,7 @@ class ProfileTables:
 
     def __init__(self, profiles: Callable[[], Sequence[Profile]], job: Callable[[], JobReport] | None = None) -> None:
         self._profiles = profiles
-        self._job = job
+        self._made_job = job
         self._scans: dict[str, Scan] = {}
         self._lock = Lock()
 
@@ -60,10 +60,17 @@ class ProfileTables:
         """The profiles."""
         return self._profiles()
 
+    @once
+    def job(self) -> JobReport:
+        """What is said of the job; raises ``KeyError`` for one profile alone."""
+        if self._made_job is None:
+            raise KeyError(RANKS)
+        return self._made_job()
+
     @property
     def names(self) -> list[str]:
         """The tables that are there, in the order of the schema."""
-        return [name for name in TABLES if name != RANKS or self._job is not None]
+        return [name for name in TABLES if name != RANKS or self._made_job is not None]
 
     def lazy(self, name: str) -> pl.LazyFrame:
         """The table ``name``, one of ``names``, as a lazy frame; a column is made when a query needs it."""
@@ -87,9 +94,7 @@ class ProfileTables:
 
     def _sheets(self, name: str) -> list[Sheet]:
         if name == RANKS:
-            if self._job is None:
-                raise KeyError(name)
-            return [of_job.ranks(self._job())]
+            return [of_job.ranks(self.job)]
         return [_MAKERS[name](profile) for profile in self.profiles]
 
 

@@ -12,6 +12,7 @@ TEXTS: dict[str, str] = {
     "query.output": "write to this file; its ending names the format",
     "query.limit": "at most so many rows (table: 100 unless set; 0 for all)",
     "query.examples": "print useful queries to begin with",
+    "query.both": "range and step exclude each other",
     "query.two": "give the query once: on the command line or with --file",
     "query.bad_limit": "--limit needs a whole number from 0",
     "query.no_terminal": "parquet and arrow are no texts: use -o FILE, or a pipe",

@@ -12,6 +12,7 @@ TEXTS: dict[str, str] = {
     "query.output": "写入此文件；后缀决定格式",
     "query.limit": "最多输出的行数（table 默认 100；0 表示全部）",
     "query.examples": "打印常用查询示例",
+    "query.both": "range 和 step 不能同时给出",
     "query.two": "查询语句只给一次：命令行或 --file",
     "query.bad_limit": "--limit 需要不小于 0 的整数",
     "query.no_terminal": "parquet 和 arrow 不是文本：请用 -o FILE 或管道",
