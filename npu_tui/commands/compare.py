@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison, Tolerance
     from npu_tui.compare.side import Side
     from npu_tui.profile.profile import Profile
+    from npu_tui.report.compared.sweep import Sweep
 
+_PASSED_ON = ("source", "theme", "glyphs")
+_OF_PAIRS = ("step", "tolerance", "base_rev", "config")
+"""Options that go on to the screen of a profile or a pair, and of a pair only."""
 _VERDICTS = ("slower", "faster", "unsure", "incomparable")
 _SPAN = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
 _RANKS = re.compile(r"(\d{1,9})(?::(\d{1,9}))?")
@@ -115,9 +119,18 @@ def _sweep(
         parser.error(say("sweep.bad_label", count=len(options.label), profiles=len(paths)))
     for path in paths:
         refuse_terminal(parser, path)
+    from npu_tui.commands.explore import on_terminal
+
+    shown = options.format is None and options.fail_on is None and on_terminal()
     thresholds, cached = thresholds_of(options.config), not options.no_cache
-    sides = [_side(parser, options, opened_profile(path, cached, thresholds, options.source), path) for path in paths]
+    sides = []
+    for number, path in enumerate(paths, 1):
+        if shown:
+            print(say("sweep.reading", at=number, count=len(paths), path=path), file=sys.stderr)
+        sides.append(_side(parser, options, opened_profile(path, cached, thresholds, options.source), path))
     found = swept(sweep(sides, [*options.label, *paths[len(options.label) :]], tolerance.step))
+    if shown:
+        return _sweep_screen(found, paths, options)
     if options.format == "json":
         import msgspec
 
@@ -125,6 +138,35 @@ def _sweep(
     else:
         write({"html": html_sweep, "markdown": markdown_sweep}.get(options.format, text_sweep)(found))
     return FAILED if failing & {each.verdict for each in found.profiles} else DONE
+
+
+def _sweep_screen(found: Sweep, paths: Sequence[str], options: argparse.Namespace) -> int:
+    """The table on the terminal; a row is opened against the first by a program of its own."""
+    from npu_tui.tui.compared.sweep import SweepApp
+    from npu_tui.tui.terminal.terminal import Guard, find_terminal
+
+    program = [sys.executable, "-m", "npu_tui"]
+    kept = [word for name in _PASSED_ON if (value := getattr(options, name)) for word in (f"--{name}", value)]
+    kept += ["--no-cache"] * options.no_cache
+    only = [
+        word
+        for name in _OF_PAIRS
+        if (value := getattr(options, name))
+        for word in (f"--{name.replace('_', '-')}", value)
+    ]
+    only += [word for text in options.map for word in ("--map", text)]
+
+    def opening(row: int) -> list[str]:
+        path = str(Path(paths[row]).absolute())
+        if not row:
+            return [*program, path, *kept]
+        return [*program, "compare", str(Path(paths[0]).absolute()), path, *kept, *only]
+
+    with Guard() as guard:
+        app = SweepApp(found, opening, find_terminal(options.theme or "auto", options.glyphs or "auto"))
+        guard.draws(lambda code: app.exit(return_code=code))
+        app.run()
+    return app.return_code or DONE
 
 
 def _parser() -> Parser:

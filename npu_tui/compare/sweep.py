@@ -16,6 +16,8 @@ from npu_tui.compare.verdict import Judgement, judge
 I64 = npt.NDArray[np.int64]
 
 _BATCH = re.compile(r"(?:\bbs|batch(?:[ _-]?size)?)\s*[=: _-]?\s*(\d{1,9})", re.IGNORECASE)
+_FEWEST_BATCHES, _NEARLY = 3, 0.9
+"""Batch sizes that make a curve, and the share of the highest throughput from which more of a batch hardly pays."""
 _IDLE: tuple[Part, ...] = ("host_late", "device_side", "unlinked")
 _EXPOSED: tuple[Part, ...] = ("wait", "transfer", "exposed")
 _OUTSIDE: tuple[Part, ...] = ("prep", "tail")
@@ -80,6 +82,18 @@ def sweep(sides: Sequence[Side], labels: Sequence[str], tolerance: float) -> lis
             )
         )
     return rows
+
+
+def knee(rows: Sequence[SweepRow]) -> SweepRow | None:
+    """The smallest batch that does nearly as many samples a second as any; None below three batch sizes."""
+    rates = {row.batch: row for row in sorted(rows, key=lambda row: row.samples_per_second or 0.0) if row.batch}
+    if len(rates) < _FEWEST_BATCHES:
+        return None
+    most = max(row.samples_per_second or 0.0 for row in rates.values())
+    return min(
+        (row for row in rates.values() if (row.samples_per_second or 0.0) >= _NEARLY * most),
+        key=lambda row: row.batch or 0,
+    )
 
 
 def _mean(parts: Mapping[Part, I64], names: Sequence[Part]) -> float | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from npu_tui.compare.sweep import SweepRow
+from npu_tui.compare.sweep import SweepRow, knee
 from npu_tui.report.pages.html_parts import page, table_part
+from npu_tui.report.pages.html_parts import text as html_text
 from npu_tui.report.pages.markdown_report import plain
 from npu_tui.report.pages.tables import Cell, Table
 from npu_tui.report.values import text, us
@@ -45,16 +46,18 @@ class Profile(msgspec.Struct):
 
 
 class Sweep(msgspec.Struct):
-    """The whole table."""
+    """The whole table; ``knee`` is the label of the smallest batch that does nearly as many samples a second as any."""
 
     schema_version: int
     kind: str
     profiles: list[Profile]
+    knee: str | None = None
 
 
 def swept(rows: list[SweepRow]) -> Sweep:
     """``rows`` as programs read them."""
-    return Sweep(1, "sweep", [_profile(row) for row in rows])
+    best = knee(rows)
+    return Sweep(1, "sweep", [_profile(row) for row in rows], None if best is None else text(best.label))
 
 
 def _profile(row: SweepRow) -> Profile:
@@ -114,22 +117,23 @@ def _rate(value: float | None) -> Cell:
     return Cell("") if value is None else Cell(f"{value:,.4g}" if value < 10_000 else f"{value:,.0f}", value)
 
 
-def _table(found: Sweep) -> Table:
-    """The table without the columns that no profile has anything in."""
+def sweep_table(found: Sweep) -> tuple[Table, tuple[str, ...]]:
+    """The table without the columns that no profile has anything in, and the ids of its columns."""
     rows = _rows(found)
     kept = [k for k in range(len(_COLUMNS)) if any(row[k].text for row in rows)]
-    return Table(
+    table = Table(
         "sweep",
         say("sweep.title"),
         tuple(say(f"sweep.{_COLUMNS[k][0]}") for k in kept),
         tuple(_COLUMNS[k][1] for k in kept),
         [[row[k] for k in kept] for row in rows],
     )
+    return table, tuple(_COLUMNS[k][0] for k in kept)
 
 
 def text_sweep(found: Sweep) -> str:
     """The table for a terminal."""
-    table = _table(found)
+    table, _ = sweep_table(found)
     lines = [list(table.columns), *([cell.text for cell in row] for row in table.rows)]
     widths = [max(cell_count(line[k]) for line in lines) for k in range(len(table.columns))]
     told = [
@@ -138,12 +142,12 @@ def text_sweep(found: Sweep) -> str:
         ).rstrip()
         for line in lines
     ]
-    return "\n".join(printable(line) for line in [*told, *_notes(found)]) + "\n"
+    return "\n".join(printable(line) for line in [*told, *sweep_notes(found)]) + "\n"
 
 
 def markdown_sweep(found: Sweep) -> str:
     """The table for a pull request."""
-    table = _table(found)
+    table, _ = sweep_table(found)
     lines = [
         f"## {say('sweep.title')}",
         "",
@@ -151,14 +155,24 @@ def markdown_sweep(found: Sweep) -> str:
         f"| {' | '.join('---:' if numeric else '---' for numeric in table.numeric)} |",
         *(f"| {' | '.join(plain(cell.text) for cell in row)} |" for row in table.rows),
     ]
-    notes = _notes(found)
+    notes = sweep_notes(found)
     return "\n".join([*lines, *(["", *map(plain, notes)] if notes else [])]) + "\n"
 
 
 def html_sweep(found: Sweep) -> str:
     """The table as a page."""
-    return page(f"npu-tui: {say('sweep.title')}", table_part(_table(found)))
+    notes = [f"<p>{html_text(note)}</p>" for note in sweep_notes(found)]
+    return page(f"npu-tui: {say('sweep.title')}", [*table_part(sweep_table(found)[0]), *notes])
 
 
-def _notes(found: Sweep) -> list[str]:
-    return [] if any(row.batch for row in found.profiles) else [say("sweep.no_batch")]
+def sweep_notes(found: Sweep) -> list[str]:
+    """Where more of a batch no longer pays, or what is missing to tell."""
+    if not any(row.batch for row in found.profiles):
+        return [say("sweep.no_batch")]
+    known = {row.label: row for row in found.profiles}
+    if found.knee is None:
+        return []
+    knee = known[found.knee]
+    best = max(found.profiles, key=lambda row: row.samples_per_s or 0.0)
+    words = {"label": knee.label, "share": (knee.samples_per_s or 0.0) / (best.samples_per_s or 1.0)}
+    return [say("sweep.knee", **words, best=best.label, step=knee.median_us * 1000, rate=f"{knee.samples_per_s:,.4g}")]

@@ -20,4 +20,8 @@ TEXTS: dict[str, str] = {
     "sweep.steps_per_s": "steps/s",
     "sweep.samples_per_s": "samples/s",
     "sweep.no_batch": "samples a second need a batch size per profile: --label bs=32 --label bs=64",
+    "sweep.knee": "knee: {label} does {rate} samples/s, {share:share} of the most ({best}), with {step:time} a step",
+    "sweep.keys": "↑ ↓ choose, Enter opens it against the first, q ends",
+    "sweep.ended": "that ended with code {code}",
+    "sweep.reading": "reading {at} of {count}: {path}",
 }
