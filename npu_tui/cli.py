@@ -19,6 +19,7 @@ _COMMANDS = {
     "compare": "compare:run",
     "ranks": "ranks:run",
     "query": "query:run",
+    "summarize": "summarize:run",
     "whatif": "whatif:run",
     "settings": "settings:run",
     "explain": "explain:run",

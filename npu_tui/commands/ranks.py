@@ -7,10 +7,11 @@ from pathlib import Path
 
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import refuse_terminal
-from npu_tui.commands.streams import DONE, write
+from npu_tui.commands.streams import DONE, USAGE, refuse, write
 from npu_tui.strings import ENGLISH, say, speak
 
 FORMATS = ("text", "markdown", "json")
+_LISTED = 16
 
 
 def run(words: list[str]) -> int:
@@ -22,20 +23,32 @@ def run(words: list[str]) -> int:
     parser.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("job.path"))
     parser.add_argument("--format", choices=FORMATS, default="text", help=say("job.format"))
     parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
+    parser.add_argument("--group", metavar="GROUP", help=say("job.only_group"))
+    parser.add_argument("--step", metavar="N", help=say("job.only_step"))
     options = parser.parse_args(words)
     refuse_terminal(parser, options.path)
     if options.format == "json":
         speak(ENGLISH)
-    write_job(Path(options.path), options.format, options.traces)
-    return DONE
+    return write_job(Path(options.path), options.format, options.traces, options.group, options.step)
 
 
-def write_job(path: Path, form: str = "text", traces: bool | None = None) -> None:
-    """Print the report about the job at ``path`` in one of ``FORMATS``. Raises as ``run`` does."""
+def write_job(
+    path: Path, form: str = "text", traces: bool | None = None, group: str | None = None, step: str | None = None
+) -> int:
+    """Print the report about the job at ``path`` in one of ``FORMATS``; returns the exit code. Raises as ``run`` does.
+
+    Only that ``group`` (a name or kind) and ``step`` where they are given.
+    """
     from npu_tui.job.opening import open_job
     from npu_tui.report.job.build import job_report
 
-    found = job_report(open_job(path, traces, _told if sys.stderr.isatty() else None))
+    job = open_job(path, traces, _told if sys.stderr.isatty() else None)
+    if group is not None and not any(group in (each.name, each.kind) for each in job.groups):
+        there = sorted({each.kind or each.name for each in job.groups})
+        return refuse(say("job.no_group", group=group, there=there[:_LISTED]), USAGE)
+    if step is not None and step not in job.steps:
+        return refuse(say("job.no_step", step=step, there=job.steps[:_LISTED]), USAGE)
+    found = job_report(job.narrowed(group, step) if group is not None or step is not None else job)
     if form == "json":
         import msgspec
 
@@ -48,6 +61,7 @@ def write_job(path: Path, form: str = "text", traces: bool | None = None) -> Non
         from npu_tui.report.job.text import job_text
 
         write(job_text(found))
+    return DONE
 
 
 def _told(done: int, count: int) -> None:

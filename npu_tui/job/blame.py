@@ -21,6 +21,11 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
+_OF_ARRIVALS = ("rank", "call", "start", "end", "gap", "has_gap", "own", "has_own", "at_most")
+_OF_COLLECTIVES = ("come", "middle", "last", "cost", "transfer", "spread")
+"""Columns of ``Blame`` by what they have a value of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """One rank at one collective on the common clock, ns: when it came, how long it waited, when it left.
@@ -120,6 +125,19 @@ class Blame(Sequence[Blamed]):
         codes: dict[str, int] = {}
         of_kind = np.array([codes.setdefault(step, len(codes)) for _, _, step in self.met.table.kinds], np.int64)
         return of_kind[self.met.kind[self.meeting]] if len(self) else np.zeros(0, np.int64), list(codes)
+
+    def of(self, kept: Bools) -> Blame:
+        """Only the collectives that are ``kept`` (m,)."""
+        rows = kept[self.row]
+        sizes = np.diff(self.first)[kept]
+        return replace(
+            self,
+            meeting=self.meeting[kept],
+            first=np.concatenate(([0], np.cumsum(sizes))),
+            row=np.repeat(np.arange(len(sizes)), sizes),
+            **{name: getattr(self, name)[rows] for name in _OF_ARRIVALS},
+            **{name: getattr(self, name)[kept] for name in _OF_COLLECTIVES},
+        )
 
     @overload
     def __getitem__(self, at: int) -> Blamed: ...

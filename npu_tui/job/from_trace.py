@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.launches.code_lines import losing_launches
 from npu_tui.analysis.work.collectives.communication import NO_RANK, plane_tasks
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import Source
-from npu_tui.job.model import Call, Calls, Notify, RankProfile, Seen
+from npu_tui.job.model import Call, Calls, Line, Notify, RankProfile, Seen, Told, Work
 from npu_tui.job.reading import call_name
 from npu_tui.profile.profile import Profile
+
+I64 = npt.NDArray[np.int64]
+
+_MOST_LINES = 8
+_MOST_TOLD = 5
+"""Lines of code and findings that are kept of a rank."""
 
 _ARGS = ("notify_id", "src rank", "dst rank")
 _NOTIFIES = ("Notify_Wait", "Notify_Record", "Notify Wait", "Notify Record")
@@ -23,11 +33,66 @@ _ALREADY_THERE = 20
 def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     """``profile`` with what the trace of ``source`` adds to the files beside it. Raises ``InputError``."""
     measured = Profile(load(source), source)
-    calls = calls_of(measured)
-    if not calls:
-        return profile
+    found = calls_of(measured)
+    lines, told = _lines_of(measured), _told_of(measured)
+    if not found:
+        return replace(profile, lines=lines, told=told)
     notifies = notifies_of(measured, profile.rank)
-    return replace(profile, calls=Calls.of(calls), notifies=tuple(notifies), seen=tuple(seen_of(calls, notifies)))
+    calls = Calls.of(found)
+    return replace(
+        profile,
+        calls=calls,
+        notifies=tuple(notifies),
+        seen=tuple(seen_of(found, notifies)),
+        work=_work_of(measured, calls),
+        lines=lines,
+        told=told,
+    )
+
+
+def _work_of(profile: Profile, calls: Calls) -> Work | None:
+    """What the device that makes ``calls`` did between them; None where the trace shows no device."""
+    device = next((each for each in profile.devices if each.slices is not None and each.slices.collective.any()), None)
+    if device is None or device.slices is None:
+        return None
+    trace = profile.trace
+    end = np.maximum.accumulate(calls.end) - trace.start_ns
+    low, high = np.concatenate((np.zeros(1, np.int64), end[:-1])), calls.start - trace.start_ns
+    compute = np.flatnonzero(device.slices.compute)
+    start = trace.slices.start[compute].astype(np.int64)
+    took = (trace.slices.end[compute] - trace.slices.start[compute]).astype(np.int64)
+    kernels, computing = _between(low, high, start, np.ones(len(start), np.int64)), _between(low, high, start, took)
+    lost = np.zeros(len(low), np.int64)
+    if device.launches is not None:
+        target = trace.links.target_slice[device.launches.link]
+        waited = np.rint(device.launches.lost).astype(np.int64)
+        lost = _between(low, high, trace.slices.start[target].astype(np.int64), waited)
+    return Work(kernels, computing, lost)
+
+
+def _between(low: I64, high: I64, at: I64, value: I64) -> I64:
+    """The sum of the values ``at`` times in [low, high] of every segment; a segment that ends before it begins is 0."""
+    order = np.argsort(at, kind="stable")
+    sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(value[order])))
+    first, last = np.searchsorted(at[order], low), np.searchsorted(at[order], high, "right")
+    return np.asarray(np.where(last > first, sums[last] - sums[np.minimum(first, last)], 0))
+
+
+def _lines_of(profile: Profile) -> tuple[Line, ...]:
+    rows = [loss for device in profile.devices if device.launches is not None
+            for loss, _ in losing_launches(profile.trace, device.launches)[:_MOST_LINES]]  # fmt: skip
+    rows.sort(key=lambda row: -row.lost)
+    return tuple(
+        Line(row.code.file, row.code.line, round(row.lost)) for row in rows[:_MOST_LINES] if row.code is not None
+    )
+
+
+def _told_of(profile: Profile) -> tuple[Told, ...]:
+    """What the rank would gain by itself, the dearest first."""
+    found = [
+        Told(each.id, each.gain_ns) for each in profile.whole.findings.findings if each.gain_ns and not each.hidden
+    ]
+    return tuple(sorted(found, key=lambda each: -each.gain)[:_MOST_TOLD])
 
 
 def calls_of(profile: Profile) -> list[Call]:

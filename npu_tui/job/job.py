@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from npu_tui.job.model import Layout, RankProfile
 from npu_tui.job.shapes import Shape, SlowStage, shapes_of, slow_cells, slow_stage
 from npu_tui.job.sums import ByStep, Prices, RankSum, by_step, rank_sums
 from npu_tui.job.table import CallTable, call_table
+from npu_tui.job.why import reasons
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 
@@ -47,13 +48,34 @@ class Group:
     ranks: tuple[int, ...]
 
 
-class Job:
-    """The ``ranks`` found at ``path``, by rank; ``broken`` is what could not be read there, as it is said."""
+@dataclass(frozen=True, slots=True)
+class Only:
+    """What of a job is looked at; None is all."""
 
-    def __init__(self, path: Path, ranks: Sequence[RankProfile], broken: Sequence[Message] = ()) -> None:
+    group: str | None = None
+    step: str | None = None
+
+
+class Job:
+    """The ``ranks`` found at ``path``, by rank; ``broken`` is what could not be read there, as it is said.
+
+    ``only`` narrows what is blamed to one group, by its name or kind, or to one step; clocks always rest on all.
+    """
+
+    def __init__(
+        self, path: Path, ranks: Sequence[RankProfile], broken: Sequence[Message] = (), only: Only | None = None
+    ) -> None:
         self.path = path
         self.ranks = list(ranks)
         self.broken = list(broken)
+        self.only = only or Only()
+
+    def narrowed(self, group: str | None, step: str | None) -> Job:
+        """This job with only that group and step."""
+        ranks = self.ranks
+        if step is not None:
+            ranks = [replace(each, steps=tuple(own for own in each.steps if own.step == step)) for each in ranks]
+        return Job(self.path, ranks, self.broken, Only(group, step))
 
     @once
     def layout(self) -> Layout | None:
@@ -79,7 +101,7 @@ class Job:
             return place
         return None if self.layout is None else self.layout.stage(rank)
 
-    def peers_key(self, rank: int) -> object:
+    def peers_key(self, rank: int) -> Hashable:
         """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells.
 
         The stage and the place in the tensor group; where that leaves a rank alone, the stage only.
@@ -87,9 +109,9 @@ class Job:
         return self._peers.get(rank)
 
     @once
-    def _peers(self) -> dict[int, object]:
+    def _peers(self) -> dict[int, Hashable]:
         stage = {profile.rank: self.stage(profile.rank) for profile in self.ranks}
-        exact: dict[int, object] = {}
+        exact: dict[int, Hashable] = {}
         for rank, own in stage.items():
             place = self._positions.get(rank, {}).get("tp")
             if place is None and self.layout is not None:
@@ -184,7 +206,14 @@ class Job:
     @once
     def blamed(self) -> Blame:
         """Every collective on the common clock."""
-        return blame(self.ranks, self.meetings, self.clocks, excess(self.calls, self._peers.__getitem__))
+        found = blame(self.ranks, self.meetings, self.clocks, excess(self.calls, self._peers.__getitem__))
+        if self.only == Only():
+            return found
+        groups = {each.name for each in self.groups if self.only.group in (None, each.name, each.kind)}
+        kept = np.array(
+            [group in groups and self.only.step in (None, step) for group, _, step in self.calls.kinds], np.bool_
+        )
+        return found.of(kept[found.met.kind[found.meeting]])
 
     @once
     def prices(self) -> Prices:
@@ -230,10 +259,19 @@ class Job:
         return shapes_of(self.slow_cells, steps, [profile.rank for profile in self.ranks], hosts, self.slow_stage)
 
     @once
+    def reasons(self) -> dict[int, list[Message]]:
+        """Why each rank takes longer than those with the same work."""
+        worth = {own.rank for own in self.sums if own.gain or own.gain is None}
+        slow = [profile.rank in worth for profile in self.ranks]
+        found = reasons(self.ranks, [self._peers[profile.rank] for profile in self.ranks], self.blamed, slow)
+        return {profile.rank: said for profile, said in zip(self.ranks, found, strict=True)}
+
+    @once
     def steps(self) -> list[str]:
         """The steps that any rank recorded, in the order of their numbers."""
         found = {each.step for profile in self.ranks for each in profile.steps}
-        found |= {self.calls.kinds[kind][2] for kind in np.unique(self.meetings.kind).tolist()}
+        kinds = {self.calls.kinds[kind][2] for kind in np.unique(self.meetings.kind).tolist()}
+        found |= {step for step in kinds if self.only.step in (None, step)}
         return sorted(found, key=lambda step: (not step.isdecimal(), int(step) if step.isdecimal() else 0, step))
 
     @once

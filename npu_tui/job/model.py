@@ -167,6 +167,35 @@ class LinkUse:
     group: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """What the trace shows of the work before each call of ``Calls``, since the call before; (n,) each.
+
+    ``kernels`` began there and took ``computing`` ns together; the idle device waited ``lost`` ns for launches.
+    """
+
+    kernels: I64
+    computing: I64
+    lost: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A finding of one rank by itself: its ``id`` and what its step would lose, ns."""
+
+    id: str
+    gain: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of user code, and how long the device waited for its launches, ns."""
+
+    file: str
+    line: int
+    lost: int
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How the job is divided: sizes of tensor, pipeline and data parallel groups; ``world`` ranks."""
@@ -208,3 +237,6 @@ class RankProfile:
     steps: tuple[StepTime, ...] = ()
     links: tuple[LinkUse, ...] = ()
     problems: tuple[Message, ...] = ()
+    work: Work | None = None
+    lines: tuple[Line, ...] = ()
+    told: tuple[Told, ...] = ()

@@ -21,6 +21,9 @@ BY_THEMSELVES = 8
 SMALL = 256 << 20
 """Bytes of all traces together up to which that holds."""
 
+SUFFIX = ".rank.parquet"
+"""How the names of summaries end."""
+
 UNKNOWN = -1
 """Stands for the rank of a profile that does not tell it."""
 
@@ -31,12 +34,17 @@ Progress = Callable[[int, int], None]
 def open_job(
     path: Path, traces: bool | None = None, progress: Progress | None = None, beside_only: bool = False
 ) -> Job:
-    """The job of all profiles at or below ``path``.
+    """The job of all profiles at or below ``path``, or of the summaries in it.
 
     Files beside the traces come first; the traces are read too if ``traces`` says so, or, where it is None, if they are
     few and small. With ``beside_only`` no trace is read, whatever the files beside it tell. Raises ``InputError`` if
     nothing is there, or nothing of it can be read.
     """
+    summaries = summaries_in(path)
+    if summaries:
+        from npu_tui.job.summary import read_summaries  # polars is not needed for profiles
+
+        return job_of(path, *read_summaries(summaries))
     sources = find_sources(path)
     if traces is None:
         traces = reads_traces(sources)
@@ -53,6 +61,16 @@ def open_job(
         raise broken[0][1]
     said = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
     return job_of(path, ranks, said)
+
+
+def summaries_in(path: Path) -> list[Path]:
+    """The summaries at ``path``: itself, or those in the folder, by name; none where there are none."""
+    try:
+        if path.is_file():
+            return [path] if path.name.endswith(SUFFIX) else []
+        return sorted(path.glob(f"*{SUFFIX}"))
+    except OSError:
+        return []
 
 
 def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from statistics import median_low
-
 from npu_tui.job.clock import Clock
 from npu_tui.job.findings import JobFinding, job_findings
 from npu_tui.job.job import Job
-from npu_tui.job.model import RankProfile
 from npu_tui.report.job.schema import (
     ArrivalRow,
     Bound,
@@ -25,14 +21,8 @@ from npu_tui.report.job.schema import (
     RankRow,
 )
 from npu_tui.report.values import text, us
-from npu_tui.strings import say, words
+from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
-
-_WHY = ("computing", "free")
-"""Fields of a step in which ranks with the same work are alike."""
-
-_WORTH_TELLING = 0.01
-"""Share of a step by which a rank must differ from its peers to be told."""
 
 
 def job_report(job: Job) -> JobReport:
@@ -107,7 +97,6 @@ def _clock(clock: Clock) -> ClockRow:
 
 def _ranks(job: Job) -> list[RankRow]:
     shape, clock_of = job.shapes, {clock.rank: clock for clock in job.clocks}
-    usual = _usual(job)
     rows = []
     for profile, own in zip(job.ranks, job.sums, strict=False):  # those without files come after
         clock = clock_of[profile.rank]
@@ -131,38 +120,11 @@ def _ranks(job: Job) -> list[RankRow]:
                 us(own.cost),
                 None if own.gain is None else us(own.gain),
                 shape.get(profile.rank),
-                _why(profile, usual.get(job.peers_key(profile.rank), {})) if steps else [],
+                [words(each) for each in job.reasons[profile.rank]],
                 us(clock.offset) if clock.is_tied else None,
             )
         )
     return rows
-
-
-def _usual(job: Job) -> dict[object, dict[str, float]]:
-    """Computing and free time of a step, ns, that is usual for ranks with the same work; of two the shorter one."""
-    times: dict[object, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for profile in job.ranks:
-        for name in _WHY if profile.steps else ():
-            times[job.peers_key(profile.rank)][name].append(_mean(profile, name))
-    return {
-        key: {name: median_low(own) for name, own in named.items()}
-        for key, named in times.items()
-        if len(named[_WHY[0]]) > 1
-    }
-
-
-def _mean(profile: RankProfile, name: str) -> float:
-    return float(sum(getattr(step, name) for step in profile.steps) / len(profile.steps))
-
-
-def _why(profile: RankProfile, usual: dict[str, float]) -> list[str]:
-    """What its times say of a rank against those with the same work."""
-    said = []
-    for name, time in usual.items():
-        more = _mean(profile, name) - time
-        if more > _WORTH_TELLING * _mean(profile, "total"):
-            said.append(say(f"job.why.{name}", more=more))
-    return said
 
 
 def _collectives(job: Job) -> list[CollectiveRow]:

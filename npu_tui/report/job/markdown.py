@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from npu_tui.report.job.schema import JobReport
+from npu_tui.report.job.schema import JobFindingRow, JobReport
 from npu_tui.report.job.text import (
     clock_cells,
     collective_cells,
@@ -12,6 +12,7 @@ from npu_tui.report.job.text import (
     link_lines,
     rank_cells,
     rank_heads,
+    reasons_of,
     shown_clocks,
     shown_ranks,
 )
@@ -23,7 +24,11 @@ def job_markdown(found: JobReport) -> str:
     """The lines of ``found``: verdict, findings, ranks, collectives, links, clock, and what was not checked."""
     lines = [f"## {plain(found.verdict)}", "", plain(head_line(found))]
     lines += _section(
-        "findings", [f"- {code(each.id)} **{plain(each.title)}** {plain(each.detail)}" for each in found.findings]
+        "findings",
+        [
+            f"- {code(each.id)} **{plain(each.title)}** {plain(' '.join([each.detail, *_why(found, each)]))}"
+            for each in found.findings
+        ],
     )
     lines += _section("ranks", _table(rank_heads(), [rank_cells(row) for row in shown_ranks(found)], 2))
     heads, *rows = collective_cells(found)
@@ -32,6 +37,11 @@ def job_markdown(found: JobReport) -> str:
     lines += _section("clock", [f"- {plain(' '.join(filter(None, clock_cells(row))))}" for row in shown_clocks(found)])
     lines += _section("not_checked", [f"- {plain(line)}" for line in found.not_checked])
     return "\n".join([*lines, "", code(f"npu-tui ranks {shlex.quote(found.source.path)}")]) + "\n"
+
+
+def _why(found: JobReport, each: JobFindingRow) -> list[str]:
+    why = reasons_of(found, each)
+    return [say("job.why", why=why)] if why else []
 
 
 def _section(title: str, lines: list[str]) -> list[str]:

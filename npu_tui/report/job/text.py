@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_tui.report.job.schema import ClockRow, JobReport, RankRow
+from npu_tui.report.job.schema import ClockRow, JobFindingRow, JobReport, RankRow
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, padded, printable
 from npu_tui.trace.units import duration_text, share_text
@@ -18,9 +18,7 @@ _MOST_RANGE = 6
 def job_text(found: JobReport) -> str:
     """The lines of ``found``: verdict, findings, clock, ranks, collectives, links, and what was not checked."""
     lines = [head_line(found), "", found.verdict]
-    lines += _section(
-        "findings", [line for each in found.findings for line in (f"{each.id}  {each.title}", f"    {each.detail}")]
-    )
+    lines += _section("findings", [line for each in found.findings for line in finding_lines(found, each)])
     lines += _section("clock", _columns([clock_cells(row) for row in shown_clocks(found)], "<><<"))
     lines += _section(
         "ranks", [*_columns([rank_heads(), *map(rank_cells, shown_ranks(found))], "<<>>>>>>>>"), *_alike(found)]
@@ -94,8 +92,17 @@ def _columns(rows: list[list[str]], align: str) -> list[str]:
     ]
 
 
-def _told(found: JobReport) -> list[str]:
-    return [line for each in found.findings for line in (f"{each.id}  {each.title}", f"    {each.detail}")]
+def finding_lines(found: JobReport, each: JobFindingRow) -> list[str]:
+    """A finding: its title, what it means, and why the rank is slow."""
+    why = reasons_of(found, each)
+    return [f"{each.id}  {each.title}", f"    {each.detail}", *([f"    {say('job.why', why=why)}"] if why else [])]
+
+
+def reasons_of(found: JobReport, each: JobFindingRow) -> str:
+    """Why the rank that a finding names alone is slow; empty where nothing tells."""
+    ranks = each.ranks if each.id == "RANK.SLOW" else []
+    row = next((row for row in found.rank_table if len(ranks) == 1 and row.rank == ranks[0]), None)
+    return "" if row is None else " · ".join(row.why)
 
 
 def shown_clocks(found: JobReport) -> list[ClockRow]:

@@ -1,0 +1,235 @@
+"""One rank as a row of a Parquet file, and such files as ranks again.
+
+A row has the columns of ``SCHEMA``; nested lists hold calls, notifies, steps and links. The file is the same byte for
+byte wherever it is written.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import polars as pl
+
+from npu_tui.ingest.errors import InputError
+from npu_tui.job.model import (
+    Calls,
+    Layout,
+    Line,
+    LinkUse,
+    Notify,
+    RankProfile,
+    Seen,
+    StepTime,
+    Told,
+    Work,
+)
+from npu_tui.trace.message import Message, message
+
+FORMAT = 1
+"""Raised whenever a row means something else."""
+
+_INTS = pl.List(pl.Int64)
+_NOTIFY = pl.Struct({"waits": pl.Boolean, "peer": pl.Int64, "name": pl.String, "key": pl.UInt64, "start": pl.Int64,
+                     "end": pl.Int64})  # fmt: skip
+_SEEN = pl.Struct({"name": pl.String, "peer": pl.Int64, "after": pl.Int64, "at_most": pl.Boolean})
+_STEP = pl.Struct({"step": pl.String, "computing": pl.Int64, "exposed": pl.Int64, "free": pl.Int64, "total": pl.Int64})
+_LINK = pl.Struct({"source": pl.Int64, "target": pl.Int64, "transport": pl.String, "type": pl.String,
+                   "size_mb": pl.Float64, "speed": pl.Float64, "group": pl.String})  # fmt: skip
+_GROUP = pl.Struct({"name": pl.String, "first": pl.Int64, "stride": pl.Int64, "count": pl.Int64, "ranks": _INTS})
+
+SCHEMA: dict[str, Any] = {
+    "format": pl.Int64, "rank": pl.Int64, "path": pl.String, "kind": pl.String, "broken": pl.String,
+    "boot": pl.Int64, "counter": pl.Int64, "host_name": pl.String, "level": pl.Int64, "layout": _INTS,
+    "groups": pl.List(_GROUP), "problems": pl.String,
+    "kinds": pl.List(pl.Struct({"group": pl.String, "type": pl.String, "step": pl.String})),
+    "call_name": pl.List(pl.String), "call_kind": _INTS, "call_ordinal": _INTS, "call_start": _INTS, "call_end": _INTS,
+    "kernels": _INTS, "computing": _INTS, "lost": _INTS,
+    "notifies": pl.List(_NOTIFY), "seen": pl.List(_SEEN), "steps": pl.List(_STEP), "links": pl.List(_LINK),
+    "lines": pl.List(pl.Struct({"file": pl.String, "line": pl.Int64, "lost": pl.Int64})),
+    "told": pl.List(pl.Struct({"id": pl.String, "gain": pl.Int64})),
+}  # fmt: skip
+"""Columns of a summary and their types; ``rank`` is -1 where the profile does not tell it, ``broken`` is why it cannot
+be read (then nothing else is told)."""
+
+
+def write_summary(profile: RankProfile, path: Path) -> None:
+    """``profile`` as the only row of the file ``path``, which is there whole or not at all. Raises ``OSError``."""
+    _write(_row(profile), path)
+
+
+def write_broken(rank: int, opened: Path, kind: str, error: InputError, path: Path) -> None:
+    """That the profile at ``opened`` cannot be read. Raises ``OSError``."""
+    empty = RankProfile(rank, opened, kind)
+    _write(_row(empty) | {"broken": _packed([error.message])}, path)
+
+
+def _write(row: dict[str, Any], path: Path) -> None:
+    frame = pl.DataFrame([row], schema=SCHEMA, orient="row")
+    descriptor, name = tempfile.mkstemp(".unfinished", path.name, path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            frame.write_parquet(stream, compression="zstd", compression_level=3, statistics=False)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _row(profile: RankProfile) -> dict[str, Any]:
+    calls = profile.calls if isinstance(profile.calls, Calls) else Calls.of(profile.calls)
+    work, layout = profile.work, profile.layout
+    return {
+        "format": FORMAT,
+        "rank": profile.rank,
+        "path": str(profile.path),
+        "kind": profile.kind,
+        "broken": None,
+        "boot": profile.boot,
+        "counter": profile.counter,
+        "host_name": profile.host_name,
+        "level": profile.level,
+        "layout": None if layout is None else [layout.tensor, layout.pipeline, layout.data, layout.world],
+        "groups": [_packed_group(name, ranks) for name, ranks in profile.groups.items()],
+        "problems": _packed(profile.problems),
+        "kinds": [{"group": group, "type": kind, "step": step} for group, kind, step in calls.kinds],
+        "call_name": list(calls.name),
+        "call_kind": calls.kind.tolist(),
+        "call_ordinal": calls.ordinal.tolist(),
+        "call_start": calls.start.tolist(),
+        "call_end": calls.end.tolist(),
+        "kernels": None if work is None else work.kernels.tolist(),
+        "computing": None if work is None else work.computing.tolist(),
+        "lost": None if work is None else work.lost.tolist(),
+        "notifies": [_fields(each, _NOTIFY) for each in profile.notifies],
+        "seen": [_fields(each, _SEEN) for each in profile.seen],
+        "steps": [_fields(each, _STEP) for each in profile.steps],
+        "links": [_fields(each, _LINK) for each in profile.links],
+        "lines": [{"file": each.file, "line": each.line, "lost": each.lost} for each in profile.lines],
+        "told": [{"id": each.id, "gain": each.gain} for each in profile.told],
+    }
+
+
+def _fields(each: object, kind: pl.Struct) -> dict[str, Any]:
+    return {field.name: getattr(each, field.name) for field in kind.fields}
+
+
+def _packed_group(name: str, ranks: tuple[int, ...]) -> dict[str, Any]:
+    """A group whose ranks are evenly spaced is three numbers, however large it is."""
+    stride = ranks[1] - ranks[0] if len(ranks) > 1 else 1
+    even = all(rank == ranks[0] + number * stride for number, rank in enumerate(ranks))
+    listed = [] if even else list(ranks)
+    return {"name": name, "first": ranks[0], "stride": stride, "count": len(ranks), "ranks": listed}
+
+
+def _packed(messages: Sequence[Message]) -> str:
+    return orjson.dumps([_plain(each) for each in messages]).decode()
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Message):
+        return {"code": value.code, "args": {name: _plain(each) for name, each in value.args.items()}}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Message(str(value["code"]), {name: _said(each) for name, each in value["args"].items()})
+    return [_said(each) for each in value] if isinstance(value, list) else value
+
+
+def read_summaries(paths: Sequence[Path]) -> tuple[list[RankProfile], list[Message]]:
+    """The ranks in ``paths``, and what is said of those that could not be read when they were summarized.
+
+    A file that is no summary of this version is told, and the others are read.
+    """
+    said: list[Message] = []
+    try:
+        frame = pl.read_parquet(list(paths))
+    except (OSError, pl.exceptions.PolarsError):
+        frame = _one_by_one(paths, said)
+    frame = frame.sort("rank", "path")
+    profiles: list[RankProfile] = []
+    groups: dict[tuple[Any, ...], tuple[int, ...]] = {}
+    shared: dict[str, str] = {}
+    columns = [_column(frame, name) for name in SCHEMA]
+    for cells in zip(*columns, strict=True):
+        row = dict(zip(SCHEMA, cells, strict=True))
+        if row["broken"] is not None:
+            said.append(message("job.broken", path=row["path"], why=_said(orjson.loads(row["broken"]))[0]))
+        elif row["format"] == FORMAT:
+            profiles.append(_profile(row, groups, shared))
+    return profiles, said
+
+
+def _one_by_one(paths: Sequence[Path], said: list[Message]) -> pl.DataFrame:
+    frames = []
+    for path in paths:
+        try:
+            frame = pl.read_parquet(path)
+            if dict(frame.schema) != dict(pl.Schema(SCHEMA)):
+                raise ValueError
+            frames.append(frame)
+        except (OSError, ValueError, pl.exceptions.PolarsError):
+            said.append(message("job.no_summary", path=str(path)))
+    return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
+
+
+def _column(frame: pl.DataFrame, name: str) -> list[Any]:
+    """The cells of a column; a list of numbers becomes an array."""
+    column = frame[name]
+    if SCHEMA[name] != _INTS or name == "layout":
+        return column.to_list()
+    lengths = column.list.len().fill_null(0).to_numpy()
+    values = column.explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64, copy=False)
+    parts = np.split(values, np.cumsum(lengths)[:-1].astype(np.int64))
+    return [None if none else part for none, part in zip(column.is_null(), parts, strict=True)]
+
+
+def _profile(
+    row: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]], shared: dict[str, str]
+) -> RankProfile:
+    kinds = tuple(
+        (_one(each["group"], shared), _one(each["type"], shared), _one(each["step"], shared)) for each in row["kinds"]
+    )
+    names = tuple(_one(name, shared) for name in row["call_name"])
+    return RankProfile(
+        row["rank"],
+        Path(row["path"]),
+        row["kind"],
+        row["boot"],
+        row["counter"],
+        row["host_name"],
+        row["level"],
+        None if row["layout"] is None else Layout(*row["layout"]),
+        {each["name"]: _group(each, groups) for each in row["groups"]},
+        Calls(kinds, names, row["call_kind"], row["call_ordinal"], row["call_start"], row["call_end"]),
+        tuple(Notify(**each) for each in row["notifies"]),
+        tuple(Seen(**each) for each in row["seen"]),
+        tuple(StepTime(**each) for each in row["steps"]),
+        tuple(LinkUse(**each) for each in row["links"]),
+        tuple(_said(orjson.loads(row["problems"]))),
+        None if row["kernels"] is None else Work(row["kernels"], row["computing"], row["lost"]),
+        tuple(Line(**each) for each in row["lines"]),
+        tuple(Told(**each) for each in row["told"]),
+    )
+
+
+def _one(text: str, shared: dict[str, str]) -> str:
+    return shared.setdefault(text, text)
+
+
+def _group(each: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]]) -> tuple[int, ...]:
+    key = each["first"], each["stride"], each["count"], tuple(each["ranks"])
+    if key not in groups:
+        even = tuple(each["first"] + number * each["stride"] for number in range(each["count"]))
+        groups[key] = key[3] or even
+    return groups[key]
