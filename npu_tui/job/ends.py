@@ -27,16 +27,22 @@ _ROUNDED = 500.0
 _WINDOW = 10_000_000_000
 """ns over which a clock is taken as constant."""
 
-_SHORTEST = 500_000_000
+_SHORTEST = 100_000_000
 """ns that the windows span at least; less tells no drift."""
 
 _LEAST_IN_WINDOW = 4
+_FEW = 4.0
+_STEADY = 2.0
+"""A drift is told that is so many times what it differs by from window to window."""
+_REFINED = 3
+"""Rounds of a line through what is left of each clock."""
+
 _ROUNDS = 40
 _SETTLED = 10.0
 """ns by which no clock moves any more when they are settled."""
 
 _CERTAINTY = 3.0
-"""The ± in medians of what is left between sights and the common ones: two deviations of normal noise."""
+"""The ± in medians of what is left between the sights of a rank and the common ones: two deviations of normal noise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,18 +106,22 @@ def agreement(events: Events, references: I64) -> Agreement:
 
 
 def _errors(events: Events, apart: F64, references: I64) -> F64:
-    """The ± of every clock, (ranks,): of the groups between it and its reference the sum, by the surest way."""
-    groups = int(events.group.max(initial=-1)) + 1
-    of_group = _CERTAINTY * Grouped(events.group, groups).medians(apart)
-    of_group = np.maximum(np.nan_to_num(of_group, nan=np.inf), _ROUNDED)
-    error = np.where(references == np.arange(len(references)), 0.0, np.inf)
-    both = np.unique(events.group * len(references) + events.rank)
-    group, rank = both // len(references), both % len(references)
+    """The ± of every clock, (ranks,): what is left where it meets the next one, and so on to its reference.
+
+    Of the ways through groups the surest counts; on each the ± of both ends of every meeting add up.
+    """
+    count = len(references)
+    both, pair = np.unique(events.group * count + events.rank, return_inverse=True)
+    group, rank = both // count, both % count
+    few = 1 + _FEW / np.bincount(pair, minlength=len(both))  # a median of few sights says little of the others
+    left = np.maximum(_CERTAINTY * few * Grouped(pair, len(both)).medians(apart), _ROUNDED / 2)
+    error = np.where(references == np.arange(count), 0.0, np.inf)
+    groups = int(group.max(initial=-1)) + 1
     while True:
         best = np.full(groups, np.inf)
-        np.minimum.at(best, group, error[rank])
+        np.minimum.at(best, group, error[rank] + left)
         reached = error.copy()
-        np.minimum.at(reached, rank, (best + of_group)[group])
+        np.minimum.at(reached, rank, best[group] + left)
         if np.array_equal(reached, error):
             return error
         error = reached
@@ -129,7 +139,7 @@ def drifts(events: Events, count: int, references: I64) -> F64:
         return np.zeros(count)
     parts = max(int(span // _WINDOW), 4)
     window = np.minimum(((events.time - begun) / span * parts).astype(np.int64), parts - 1)
-    offsets, errors = np.full((parts, count), np.nan), np.full((parts, count), np.nan)
+    offsets = np.full((parts, count), np.nan)
     middle = np.full(parts, np.nan)
     for part in range(parts):
         own = events.of(window == part)
@@ -137,16 +147,37 @@ def drifts(events: Events, count: int, references: I64) -> F64:
             continue
         found = agreement(own, references)
         told = found.tied & (found.sights >= _LEAST_IN_WINDOW)
-        offsets[part, told], errors[part, told] = found.offset[told], found.error[told]
+        offsets[part, told] = found.offset[told]
         middle[part] = np.median(own.time)
     slopes = np.zeros(count)
     first, second = np.triu_indices(parts, 1)
     pairs = (offsets[second] - offsets[first]) / (middle[second] - middle[first])[:, None]
     some = ~np.isnan(pairs).all(axis=0)
     slopes[some] = np.nanmedian(pairs[:, some], axis=0)
-    error = np.full(count, np.inf)
-    error[some] = np.nanmedian(errors[:, some], axis=0)
-    return np.where(np.abs(slopes) * span > 2 * error, slopes, 0.0)
+    scatter = np.full(count, np.inf)
+    scatter[some] = np.nanmedian(np.abs(pairs[:, some] - slopes[some]), axis=0)
+    steady = (np.abs(slopes) > _STEADY * scatter) & (np.abs(slopes) * span > _ROUNDED)
+    drift = np.where(steady, slopes, 0.0)
+    return _refined(events, drift, references) if drift.any() else drift
+
+
+def _refined(events: Events, drift: F64, references: I64) -> F64:
+    """``drift`` (ranks,) by a line through what it leaves of each clock; what is far from the others counts nowhere."""
+    count = len(drift)
+    for _ in range(_REFINED):
+        straight = events.straightened(drift)
+        offset = agreement(straight, references).offset
+        left = straight.time - offset[events.rank]
+        left = left - Grouped(events.row, int(events.row.max(initial=-1)) + 1).medians(left)[events.row]
+        spread = _CERTAINTY * Grouped(events.rank, count).medians(np.abs(left)) + _ROUNDED
+        kept = np.abs(left) <= spread[events.rank]
+        rank, time, left = events.rank[kept], events.time[kept], left[kept]
+        number = np.maximum(np.bincount(rank, minlength=count), 1)
+        since = time - (np.bincount(rank, time, count) / number)[rank]
+        square = np.bincount(rank, since * since, count)
+        slope = np.bincount(rank, since * left, count) / np.maximum(square, 1.0)
+        drift = np.where(drift != 0, drift + slope - slope[references], drift)
+    return drift
 
 
 def _groups(events: Events, count: int) -> tuple[Grouped, Grouped]:

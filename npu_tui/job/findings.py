@@ -206,11 +206,15 @@ def _clocks(job: Job) -> list[JobFinding]:
         args = {"count": len(untied), "ranks": list(untied[:8])}
         title, detail = message("job.clock.title", **args), message("job.clock.detail", **args)
         found.append(JobFinding("RANK.CLOCK", "info", title, detail, untied, None))
-    drifting = [clock for clock in job.clocks if abs(clock.drift) > _DRIFT]
-    for clock in drifting:
-        args = {"rank": clock.rank, "drift": clock.drift * 1e6}
+    drifting = sorted((clock for clock in job.clocks if abs(clock.drift) > _DRIFT), key=lambda clock: -abs(clock.drift))
+    if drifting:
+        args = {
+            "count": len(drifting),
+            "ranks": [clock.rank for clock in drifting[:8]],
+            "drift": drifting[0].drift * 1e6,
+        }
         title, detail = message("job.drift.title", **args), message("job.drift.detail", **args)
-        found.append(JobFinding("RANK.CLOCK", "info", title, detail, (clock.rank,), None))
+        found.append(JobFinding("RANK.CLOCK", "info", title, detail, tuple(clock.rank for clock in drifting), None))
     return found
 
 

@@ -254,9 +254,8 @@ class Job:
     @once
     def shapes(self) -> dict[int, Shape]:
         """How each slow rank is slow: always, with its stage or host, in turns, or now and then."""
-        steps = int(self.table_by_step.there.any(axis=0).sum())
-        hosts = [host.ranks for host in self.hosts]
-        return shapes_of(self.slow_cells, steps, [profile.rank for profile in self.ranks], hosts, self.slow_stage)
+        ranks, hosts = [profile.rank for profile in self.ranks], [host.ranks for host in self.hosts]
+        return shapes_of(self.table_by_step, self.slow_cells, ranks, hosts, self.slow_stage)
 
     @once
     def reasons(self) -> dict[int, list[Message]]:

@@ -23,6 +23,10 @@ _ENOUGH_STEPS = 4
 _WORTH = 0.01
 """Share of a step that work above the peers' must take to count."""
 
+_MANY = 8
+_CHANCE = 7.0
+"""Ranks from which chance counts, and how many medians of what ranks work less than the usual it reaches."""
+
 _AMONG = 0.5
 """Share of the slowest rank's excess in a step from which another one is slow in it too."""
 
@@ -30,7 +34,8 @@ _STAGE = 1.15
 """A stage that computes this many times as long as the fastest one holds up the pipeline."""
 
 _TURNS = 3
-"""Ranks that must be slow in different steps to take turns."""
+_MOST_OF_ALL = 0.5
+"""Ranks that must be slow in different steps to take turns, and what one of them may have of the excess of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +55,22 @@ class SlowStage:
 
 def slow_cells(table: ByStep, length: int) -> Bools:
     """In which steps of a job of ``length`` ns each rank is slow by its own work, (ranks, steps)."""
-    least = _WORTH * length / max(len(table.steps), 1)
-    return np.asarray((table.own >= max(least, 1)) & (table.own >= _AMONG * table.own.max(axis=0, initial=0)))
+    least = np.full(len(table.steps), max(_WORTH * length / max(len(table.steps), 1), 1))
+    if len(table.own) >= _MANY:  # of many ranks the slowest by chance is far from the median
+        fast = [column[column <= 0] for column in table.own.T]
+        chance = [-float(np.median(column)) if len(column) else 0.0 for column in fast]
+        least = np.maximum(least, _CHANCE * np.array(chance))
+    return np.asarray((table.own >= least) & (table.own >= _AMONG * table.own.max(axis=0, initial=0)))
 
 
 def shapes_of(
-    slow: Bools, steps: int, ranks: Sequence[int], hosts: Sequence[Sequence[int]], stage: SlowStage | None
+    table: ByStep, slow: Bools, ranks: Sequence[int], hosts: Sequence[Sequence[int]], stage: SlowStage | None
 ) -> dict[int, Shape]:
-    """How each of ``ranks`` that is ``slow`` (ranks, steps) in a job of so many steps is so; others are left out.
+    """How each of ``ranks`` that is ``slow`` (ranks, steps) of ``table`` is so; others are left out.
 
     ``hosts`` are the ranks of each host.
     """
+    steps = int(table.there.any(axis=0).sum())
     found: dict[int, Shape] = {}
     place = {rank: number for number, rank in enumerate(ranks)}
     counts = slow.sum(axis=1)
@@ -70,6 +80,8 @@ def shapes_of(
     else:
         often = counts >= _ALWAYS * steps
         turns = len(some) >= _TURNS and not often.any() and slow.any(axis=0).sum() >= steps / 2
+        above = np.where(slow, table.own, 0).sum(axis=1)
+        turns &= bool(above.max(initial=0) <= _MOST_OF_ALL * above.sum())
         for number in some.tolist():
             found[ranks[number]] = "always" if often[number] else "wandering" if turns else "once"
         for host in hosts if len(hosts) > 1 else ():
