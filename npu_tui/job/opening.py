@@ -11,7 +11,7 @@ from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.source.find import Source, find_sources
 from npu_tui.job.job import Job
-from npu_tui.job.model import RankProfile
+from npu_tui.job.model import Calls, RankProfile
 from npu_tui.job.reading import companion_rank
 from npu_tui.trace.message import Message, message
 
@@ -81,9 +81,8 @@ def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message
     for profile in profiles:
         same[profile.rank].append(profile)
     unknown = same.pop(UNKNOWN, [])
-    meets = Counter(
-        group for profile in profiles for group in {group for group, _, _ in profile.calls.kinds}  # type: ignore[attr-defined]
-    ) if any(len(own) > 1 for own in same.values()) else Counter()  # fmt: skip
+    twice = any(len(own) > 1 for own in same.values())
+    meets = Counter(group for profile in profiles if twice for group in _groups_of(profile))
     for rank, own in same.items():
         kept = max(own, key=lambda profile: _company(profile, meets))
         found[rank] = kept
@@ -98,8 +97,12 @@ def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message
 
 def _company(profile: RankProfile, meets: Counter[str]) -> tuple[int, int]:
     """How many profiles share a group with it, and when it began: what decides which of two is of this job."""
-    kinds = {group for group, _, _ in profile.calls.kinds}  # type: ignore[attr-defined]
-    return sum(meets[group] for group in kinds), profile.calls[0].start if len(profile.calls) else 0
+    return sum(meets[group] for group in _groups_of(profile)), profile.calls[0].start if len(profile.calls) else 0
+
+
+def _groups_of(profile: RankProfile) -> set[str]:
+    calls = profile.calls if isinstance(profile.calls, Calls) else Calls.of(profile.calls)
+    return {group for group, _, _ in calls.kinds}
 
 
 def reads_traces(sources: Sequence[Source]) -> bool:
