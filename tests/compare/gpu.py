@@ -7,12 +7,14 @@ the streams of each device. Source: libkineto's output_json.cpp, and traces in t
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from npu_tui.compare.side import Side
 
-_OTHERS = "aclnn"
+_SHARED = re.compile(r"aten::|torch::|autograd::|c10d::|\w+Backward\d+$")
+"""What operations are called on any device; the others are those of the NPU's own backend."""
 _HOST, _DEVICE, _STREAM, _COPIES, _COLLECTIVES = 4242, 0, 7, 20, 24
 _BASE_NS = 1_751_342_400_000_000_000
 
@@ -68,7 +70,8 @@ def as_gpu(side: Side, factor: float, path: Path, late_ns: int = 2_000, annotate
         own = side.operations_in(window)
         for item, called, role in zip(own.item.tolist(), own.name, own.role.tolist(), strict=True):
             roles[item] = role
-            if not called.startswith(_OTHERS):
+            called = called.replace("npu::npu_fusion_attention", "aten::scaled_dot_product_attention")
+            if _SHARED.match(called):
                 begin, end = int(slices.start[item]), int(slices.end[item])
                 args = {"External id": item, "Record function id": 0, "Ev Idx": item, "Input Dims": [[32, 768], []]}
                 events.complete("cpu_op", called, (_HOST, 1 + role), begin, end - begin, **args)

@@ -10,10 +10,12 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import simulator
 from generate import build, write
 from launcher import Launcher
 from measured import profile_at
 from situations import Situation, SlowLine, Trouble
+from workload import ModuleCall
 
 from npu_tui.compare.comparison import Comparison, Tolerance
 from npu_tui.compare.side import Side
@@ -38,14 +40,19 @@ BASE = Situation(
 )
 
 
-def profile(situation: Situation, edit: Callable[[str], str] = str) -> Profile:
-    """The profile of ``situation``, its trace changed by ``edit``, with all that its files tell."""
+def profile(situation: Situation, edit: Callable[[str], str] = str, dtype: str | None = None) -> Profile:
+    """The profile of ``situation``, its trace changed by ``edit``, with all that its files tell.
+
+    With ``dtype`` there is a kernel_details.csv in which matrix products have that type.
+    """
     files = {
         name: edit(content.decode()).encode() if name.endswith("trace_view.json") else content
         for name, content in build(situation).items()
     }
     folder = Path(_KEPT.name) / str(next(_NUMBERS))
     write(files, folder)
+    if dtype is not None:
+        with_details(folder, dtype)
     return profile_at(folder)
 
 
@@ -76,4 +83,39 @@ def moved_lines(by: int) -> Callable[[str], str]:
     )
 
 
-__all__ = ["BASE", "Situation", "SlowLine", "Trouble", "compared", "moved_lines", "profile", "replace", "slower_kernel"]
+@contextmanager
+def layers_of(*calls: ModuleCall) -> Iterator[None]:
+    """Inside, every simulated layer runs ``calls``."""
+    own = simulator.LAYER
+    simulator.LAYER = calls
+    try:
+        yield
+    finally:
+        simulator.LAYER = own
+
+
+def with_details(folder: Path, dtype: str) -> None:
+    """Write kernel_details.csv beside the trace in ``folder``; matrix products have the data type ``dtype``."""
+    trace = profile_at(folder)
+    slices, table = trace.trace.slices, trace.kernel_table
+    rows = ["Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes,Input Data Types,Input Formats"]
+    for number, item in enumerate(table.item.tolist()):
+        kind = table.type.at(number) or ""
+        start = trace.trace.start_ns + int(slices.start[item])
+        length = int(slices.end[item] - slices.start[item])
+        cells = [
+            trace.trace.name_of(item),
+            kind,
+            "AI_CORE",
+            f"{start // 1000}.{start % 1000:03d}\t",
+            f"{length / 1000:.3f}",
+        ]
+        cells += ['"""64,384;384,384"""', f"{dtype};{dtype}" if kind == "MatMulV2" else "FLOAT;FLOAT", "ND;ND"]
+        rows.append(",".join(cells))
+    (folder / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").write_text("\n".join(rows) + "\n")
+
+
+__all__ = [
+    "BASE", "Situation", "SlowLine", "Trouble", "compared", "layers_of", "moved_lines", "profile", "replace",
+    "slower_kernel",
+]  # fmt: skip

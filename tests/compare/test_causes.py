@@ -1,7 +1,20 @@
 """Simulated pairs of jobs with one cause each: it is found first, with its price."""
 
+import dataclasses
+
 import pytest
-from pairs import BASE, SlowLine, Trouble, compared, moved_lines, profile, replace, slower_kernel
+from pairs import (
+    BASE,
+    SlowLine,
+    Trouble,
+    compared,
+    layers_of,
+    moved_lines,
+    profile,
+    replace,
+    slower_kernel,
+)
+from workload import LAYER, Kernel, Operator
 
 from npu_tui.compare.differences import differences
 from npu_tui.report.compared.build import compared as typed
@@ -26,6 +39,57 @@ def test_a_slower_kernel():
     assert found.step.verdict == "slower"
     assert first(found).id == "DIFF.KERNEL.SLOWER"
     assert first(found).title.args["kernel"] == "MatMulV2"
+    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
+
+
+_NO_KERNEL = (Operator("aten::view", "aclnnView", ()),)
+
+
+_LAYERS = replace(BASE, modules=9)
+"""All calls of a layer are used, however many it has."""
+
+
+def of(api, kernel, weight):
+    """A call whose gradient needs no kernel, as the attention of a layer is called."""
+    operator = Operator(f"aten::{api}", f"aclnn{api.title()}", (Kernel(kernel, f"{kernel}AiCore", weight),))
+    return dataclasses.replace(LAYER[1], forward=operator, backward=_NO_KERNEL, gradient="ViewBackward0")
+
+
+def test_one_more_call_in_every_layer():
+    gelu = dataclasses.replace(LAYER[4], backward=_NO_KERNEL, gradient="ViewBackward0")
+    with layers_of(*LAYER, gelu):
+        new = profile(_LAYERS)
+    found = compared(profile(_LAYERS), new)
+    assert first(found).id == "DIFF.KERNEL.MORE"
+    assert first(found).title.args["kernel"] == "Gelu"
+    assert first(found).title.args["new_count"] == first(found).title.args["base_count"] + BASE.layers
+    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
+
+
+def test_operations_replaced_by_a_fused_one():
+    single = [of("matmul", "BatchMatMul", 90), of("softmax", "SoftmaxV2", 120), of("dropout", "DropOutDoMask", 60)]
+    fused = of("fused_attention", "FlashAttentionScore", 110)
+    with layers_of(LAYER[0], *single, *LAYER[2:]):
+        base = profile(_LAYERS)
+    with layers_of(LAYER[0], fused, *LAYER[2:]):
+        new = profile(_LAYERS)
+    found = compared(base, new)
+    assert first(found).id == "DIFF.REPLACED"
+    assert first(found).title.args["was"] == "BatchMatMul + SoftmaxV2 + DropOutDoMask"
+    assert first(found).title.args["kernel"] == "FlashAttentionScore"
+    computing = next(part.delta for part in found.parts if part.part == "computing")
+    assert first(found).delta == pytest.approx(computing, rel=0.01)
+    back = compared(new, base)
+    assert first(back).id == "DIFF.REPLACED"
+    assert first(back).delta == -first(found).delta
+
+
+def test_another_data_type():
+    with slower_kernel("MatMulV2", 2.2):
+        new = profile(BASE, dtype="FLOAT")
+    found = compared(profile(BASE, dtype="DT_BF16"), new)
+    assert first(found).id == "DIFF.KERNEL.CHANGED"
+    assert first(found).title.args["what"].code == "diff.attribute.dtypes"
     assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
 
 

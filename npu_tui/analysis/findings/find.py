@@ -65,7 +65,7 @@ def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
     Nothing is weighed, so that it takes a fraction of the time of ``find``.
     """
     found: dict[str, Message] = {}
-    silent: set[str] = set()
+    silent: set[str] = set() if devices else {rule.id for rule in RULES}
     for facts in devices:
         candidates, skipped = _candidates(facts)
         silent.update(rule for rule, _ in skipped)

@@ -17,18 +17,19 @@ def markdown_comparison(found: schema.Compared) -> str:
     """The lines of ``found``."""
     verdict, *rest = verdict_lines(found)
     lines = [f"## {plain(verdict)}", ""]
-    lines += [f"- {plain(line.strip())}" for line in (*side_lines(found), *rest)]
+    sides = side_lines(found)
+    lines += [f"{'  ' if line.startswith(' ') else ''}- {plain(line.strip())}" for line in (*sides, *rest)]
     rows = part_rows(found)
     if rows:
         lines += ["", f"### {say('compare.parts')}", "", *_header("part", "base", "new", "change")]
-        lines += [f"| {' | '.join(map(plain, row))} |" for row in rows]
+        lines += [f"| {plain(name)} | {' | '.join(_whole(plain(time)) for time in times)} |" for name, *times in rows]
     lines += ["", f"### {say('compare.findings')}", ""]
     shown = [each for each in found.findings if each.part_of is None]
     if shown:
         lines += _header("what", "delta", "share", "finding")
         base = sum(found.step.base_us) / len(found.step.base_us)
         for each in shown[:_CHANGES]:
-            delta = "" if each.delta_us is None else change_text(each.delta_us * 1000)
+            delta = "" if each.delta_us is None else _whole(change_text(each.delta_us * 1000))
             share = "" if each.delta_us is None else share_change_text(each.delta_us / base)
             lines.append(f"| {plain(each.title)} | {delta} | {share} | {code(each.id, table=True)} |")
         if len(shown) > _CHANGES:
@@ -41,6 +42,11 @@ def markdown_comparison(found: schema.Compared) -> str:
         lines += ["", f"### {say('compare.not_judged')}", "", *(f"- {plain(each.text)}" for each in found.not_judged)]
     command = f"npu-tui compare {shlex.quote(found.base.source.path)} {shlex.quote(found.new.source.path)}"
     return "\n".join([*lines, "", code(command)]) + "\n"
+
+
+def _whole(text: str) -> str:
+    """``text`` that is never broken between a number and its unit."""
+    return text.replace(" ", "\u00a0")
 
 
 def _header(*columns: str) -> list[str]:
