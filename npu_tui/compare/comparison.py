@@ -14,7 +14,7 @@ from npu_tui.compare.lag import Lag, lag
 from npu_tui.compare.matching.collectives import CollectiveChange, Exchanged, collective_changes
 from npu_tui.compare.matching.kernels import GroupChange, Kernels, group_changes
 from npu_tui.compare.matching.lines import LineChange, line_changes
-from npu_tui.compare.matching.operations import OperationMatch, Operations, match_operations
+from npu_tui.compare.matching.operations import OperationMatch, Operations, match_operations, refined
 from npu_tui.compare.partition import PARTS, Part
 from npu_tui.compare.side import Side
 from npu_tui.compare.verdict import Judgement, judge
@@ -84,7 +84,12 @@ class Comparison:
     def match(self, base: Operations, new: Operations) -> OperationMatch:
         """The operations of a step of each side that are the same, by the names of the new side."""
         names = [self._renamed.get(name, name) for name in base.name] if self._renamed else base.name
-        return match_operations(replace(base, name=names), new)
+        own = replace(base, name=names)
+        found = match_operations(own, new)
+        if len(found.base) == len(base) == len(new):
+            return found
+        before, after = self.base.shapes_of(base), self.new.shapes_of(new)
+        return found if before is None or after is None else refined(found, own, new, (before, after))
 
     @once
     def operations_matched(self) -> float | None:

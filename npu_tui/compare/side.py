@@ -19,6 +19,7 @@ from npu_tui.compare.matching.lines import LineCost
 from npu_tui.compare.matching.operations import Operations, operations
 from npu_tui.compare.partition import Claims, Part, claims, partitions
 from npu_tui.compare.steps import Sample, StepWindow, sample, step_windows, within
+from npu_tui.ingest.errors import InputError
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.once import once
 
@@ -26,6 +27,8 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 _OPERATION = "cpu_op"
+_MOST_SHAPES = 20_000
+"""Operations of a step whose shapes are looked up: each is decoded from the file."""
 _FEW_VALUES = 1 << 20
 """Values up to which a table of all of them is faster than sorting."""
 _VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
@@ -110,6 +113,16 @@ class Side:
         if step not in self._operations:
             self._operations[step] = operations(self.trace, step.host_start, step.end if step.name else 2**62)
         return self._operations[step]
+
+    def shapes_of(self, own: Operations) -> list[str] | None:
+        """The shapes of the inputs of the operations ``own``; None where none are recorded, or for too many."""
+        if not 0 < len(own) <= _MOST_SHAPES:
+            return None
+        try:
+            (dims,) = self.trace.args.many(self.trace.slices.event[own.item], ("Input Dims",))
+        except InputError:
+            return None
+        return None if all(each is None for each in dims) else [str(each) for each in dims]
 
     @once
     def kernels(self) -> Kernels:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npu_tui.compare.matching.operations import Operations, match_operations, refined
 from npu_tui.compare.matching.sequences import matched
 
 
@@ -57,3 +58,28 @@ def test_equal_and_disjoint_sequences():
     assert len(left) == len(same)
     assert check(list(range(100)), list(range(100, 200))) == 0
     assert check([], [1, 2]) == 0
+
+
+def layers(*shapes):
+    """One matrix product for each of ``shapes``, in one thread."""
+    count = len(shapes)
+    none = np.full(count, -1)
+    return Operations(
+        np.arange(count), ["aten::mm"] * count, np.zeros(count, np.int64), none, np.zeros(count, np.int64)
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "pairs"),
+    [
+        ("ABAB", "BAB", {(1, 0), (2, 1), (3, 2)}),
+        ("AABB", "ABB", {(1, 0), (2, 1), (3, 2)}),
+        ("ABC", "XYZ", {(0, 0), (1, 1), (2, 2)}),
+        ("ABCD", "ABXD", {(0, 0), (1, 1), (2, 2), (3, 3)}),
+    ],
+)
+def test_shapes_tell_which_of_equal_names_is_gone(base, new, pairs):
+    own, other = layers(*base), layers(*new)
+    found = refined(match_operations(own, other), own, other, (base, new))
+    told = set(zip(found.base.tolist(), found.new.tolist(), strict=True))
+    assert told == pairs or (base, told) == ("AABB", {(0, 0), (2, 1), (3, 2)})

@@ -6,6 +6,7 @@ matched pair among themselves, level by level.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 I64 = npt.NDArray[np.int64]
 
 _OPERATION = "cpu_op"
+_AS_MANY = 0.98
+"""Share of what names alone match that shapes must leave."""
 _ENGINE = "autograd::engine"
 
 
@@ -121,6 +124,23 @@ def _levels(parent: I64) -> I64:
 
 def match_operations(base: Operations, new: Operations) -> OperationMatch:
     """The operations of ``base`` and ``new`` that are the same by name and place."""
+    return _matched_by(base, new, None)
+
+
+def refined(
+    found: OperationMatch, base: Operations, new: Operations, shapes: tuple[Sequence[str], Sequence[str]]
+) -> OperationMatch:
+    """``found`` with operations of equal ``shapes`` matched before those that have the name alone in common.
+
+    Where that finds fewer, as with another batch size, the shapes say nothing.
+    """
+    codes: dict[str, int] = {}
+    own = [np.array([codes.setdefault(each, len(codes)) for each in side], np.int64) for side in shapes]
+    finer = _matched_by(base, new, own)
+    return finer if len(finer.base) >= _AS_MANY * len(found.base) else found
+
+
+def _matched_by(base: Operations, new: Operations, shapes: list[I64] | None) -> OperationMatch:
     codes: dict[str, int] = {}
     names = [np.array([codes.setdefault(name, len(codes)) for name in side.name], np.int64) for side in (base, new)]
     pair_of = [np.full(len(side) + 1, -1, np.int64) for side in (base, new)]
@@ -140,7 +160,10 @@ def match_operations(base: Operations, new: Operations) -> OperationMatch:
         own = [at[by] for at, by in zip(own, order, strict=True)]
         frame = [inside[by] for inside, by in zip(frame, order, strict=True)]
         symbol = [inside * len(codes) + name[at] for inside, name, at in zip(frame, names, own, strict=True)]
-        left, right = matched(symbol[0], symbol[1])
+        if shapes is None:
+            left, right = matched(symbol[0], symbol[1])
+        else:
+            left, right = _finer(symbol, [shape[at] for shape, at in zip(shapes, own, strict=True)])
         found.append((own[0][left], own[1][right]))
         pair_of[0][own[0][left]] = pair_of[1][own[1][right]] = pairs + np.arange(len(left))
         pairs += len(left)
@@ -149,6 +172,21 @@ def match_operations(base: Operations, new: Operations) -> OperationMatch:
     second = np.concatenate([right for _, right in found]) if found else np.zeros(0, np.int64)
     order_all = np.argsort(first, kind="stable")
     return OperationMatch(first[order_all], second[order_all], replaced)
+
+
+def _finer(symbol: list[I64], shape: list[I64]) -> tuple[I64, I64]:
+    """Positions that are equal in symbol and shape, then between these those that are equal in symbol; ascending."""
+    most = 1 + max((int(own.max()) for own in shape if len(own)), default=0)
+    left, right = matched(*(own * most + at for own, at in zip(symbol, shape, strict=True)))
+    rest, gaps = [], []
+    for own, taken in zip(symbol, (left, right), strict=True):
+        open_ = np.ones(len(own), np.bool_)
+        open_[taken] = False
+        rest.append(np.flatnonzero(open_))
+        gaps.append(np.searchsorted(taken, rest[-1]))
+    span = 1 + max((int(own.max()) for own in symbol if len(own)), default=0)
+    more = matched(*(gap * span + own[at] for gap, own, at in zip(gaps, symbol, rest, strict=True)))
+    return np.sort(np.concatenate((left, rest[0][more[0]]))), np.sort(np.concatenate((right, rest[1][more[1]])))
 
 
 def _replacements(own: list[I64], frame: list[I64], left: I64, right: I64) -> list[Replacement]:
