@@ -76,7 +76,13 @@ def run(words: list[str]) -> int:
 
     thresholds = thresholds_of(options.config)
     cached, form = not options.no_cache, options.source
-    comparison = compare([opened_profile(path, cached, thresholds, form) for path in paths])
+    from npu_tui.ingest.errors import InputError, SeveralError
+    from npu_tui.trace.message import message
+
+    try:
+        comparison = compare([opened_profile(path, cached, thresholds, form) for path in paths])
+    except SeveralError as error:
+        raise InputError(message("compare.several", text=error.message)) from error
     as_text = options.format in (None, "text")
     found = compared(comparison, single=not as_text)
     found.findings = [each for each in found.findings if each.id not in ignored]

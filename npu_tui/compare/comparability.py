@@ -25,6 +25,7 @@ class Circumstances:
     stacks: bool
     device: bool
     steps: bool
+    traced: bool
     settings: Mapping[str, object]
     versions: Mapping[str, str]
     environment: Mapping[str, str] | None
@@ -88,10 +89,12 @@ def comparability(
     for each in config:
         if each.key in base.versions or each.key in new.versions:
             notes.append(message("compare.note.version", key=each.key, base=each.base, new=each.new))
-    if not (base.steps and new.steps):
+    if base.traced and new.traced and not (base.steps and new.steps):
         notes.append(message("compare.note.no_steps", side=_sides(base.steps, new.steps)))
     if not (base.device and new.device):
-        notes.append(message("compare.note.no_device", side=_sides(base.device, new.device)))
+        code = "compare.note.no_device" if base.traced and new.traced else "compare.note.no_trace"
+        lacking = _sides(base.device, new.device) if base.traced and new.traced else _sides(base.traced, new.traced)
+        notes.append(message(code, side=lacking))
         return Comparability("incomparable", notes, skipped, config, operations, kernels)
     shares = [share for share in (operations, kernels) if share is not None]
     best = max(shares, default=0.0)

@@ -261,6 +261,7 @@ class Side:
             bool(trace.stacks),
             self.claims is not None,
             self.windows[-1].name is not None,
+            len(trace.slices) > 0,
             profile.beside.settings,
             versions,
             None if environment is None else {key: value for key, value in environment.items() if value},

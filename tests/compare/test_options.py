@@ -31,6 +31,23 @@ def test_ranks_of_two_jobs(capsys, text, ranks):
     assert found["comparability"]["ops_matched"] == 1.0
 
 
+def test_a_job_without_a_rank_is_told_how(capsys):
+    assert main(["compare", _JOB, _JOB, "--no-cache"]) == 3
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "--rank 0:1" in told
+
+
+def test_tables_without_a_trace_are_said(capsys, tmp_path):
+    folder = tmp_path / "rank_0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    folder.mkdir(parents=True)
+    head = "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,Preparing"
+    (folder / "step_trace_time.csv").write_text(f"{head}\n50,8.0,1.0,0,1.0,2.0,11.0,0,1.0\n")
+    found = told(capsys, str(folder.parent), str(folder.parent))
+    assert found["step"]["verdict"] == "incomparable"
+    assert [note["id"] for note in found["comparability"]["notes"]] == ["no_trace"]
+
+
 @pytest.mark.parametrize("words", [("--rank", "7"), ("--rank", "x"), ("--map", "aten::add"), ("--map", "=b")])
 def test_wrong_usage(capsys, words):
     with pytest.raises(SystemExit) as stopped:
