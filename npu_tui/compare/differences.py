@@ -305,6 +305,8 @@ def _compilations(comparison: Comparison, wall: float) -> Iterator[Difference]:
     if abs(longer) >= _WORTH * wall:
         idle = _idle(comparison)
         delta = min(longer, max(idle, 0.0)) if longer > 0 else max(longer, min(idle, 0.0))
+        if abs(delta) < _WORTH * wall:
+            return
         counts = [len(own) / len(side.windows) for side, own in zip(comparison.sides, items, strict=True)]
         yield Difference(
             "DIFF.COMPILE",

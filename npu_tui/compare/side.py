@@ -27,6 +27,8 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 _OPERATION = "cpu_op"
+_RARELY = 0.05
+"""Share of the most frequent operation of a line below which another one is chance, not what the line is for."""
 _MOST_SHAPES = 20_000
 """Operations of a step whose shapes are looked up: each is decoded from the file."""
 _FEW_VALUES = 1 << 20
@@ -235,13 +237,14 @@ class Side:
         found = []
         for code, own in launches_by_line(trace, launches, np.flatnonzero(inside)):
             lost = launches.lost[own]
-            names = dict.fromkeys(name[own].tolist())
+            names, count = np.unique(name[own], return_counts=True)
+            names = names[count >= _RARELY * count.max()] if len(names) else names
             found.append(
                 LineCost(
                     code,
                     float(lost.sum()) / len(self.windows),
                     int(np.count_nonzero(lost)) / len(self.windows),
-                    tuple(trace.names[each] for each in names if each >= 0),
+                    tuple(sorted(trace.names[each] for each in names.tolist() if each >= 0)),
                     target[own[lost > 0]],
                 )
             )

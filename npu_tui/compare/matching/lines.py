@@ -98,8 +98,14 @@ def _of_function(
     ]
     first, second = (at.tolist() for at in matched(symbols[0], symbols[1]))
     rows += [LineChange(left[a], right[b]) for a, b in zip(first, second, strict=True)]
-    rows += [LineChange(cost, None) for k, cost in enumerate(left) if k not in first]
-    return rows + [LineChange(None, cost) for k, cost in enumerate(right) if k not in second]
+    gone = [cost for k, cost in enumerate(left) if k not in set(first)]
+    come = [cost for k, cost in enumerate(right) if k not in set(second)]
+    for cost in gone:
+        # What launches something else on both sides is still one line where it has one number.
+        twin = None if renumber else next((each for each in come if _number(each) == _number(cost)), None)
+        come = [each for each in come if each is not twin]
+        rows.append(LineChange(cost, twin))
+    return rows + [LineChange(None, cost) for cost in come]
 
 
 def _number(cost: LineCost) -> int:

@@ -11,6 +11,8 @@ from npu_tui.trace.units import change_text, duration_text, mean_count_text, sha
 
 _LONGEST_LIST = 10
 _ATTRIBUTES = 60
+_LEFT_OUT = 4
+"""Steps left out that are named; the others are counted."""
 
 
 def text_comparison(found: schema.Compared) -> str:
@@ -95,8 +97,10 @@ def side_lines(found: schema.Compared) -> list[str]:
                     reason=say(f"compare.reason.{each.reason}"),
                     wall=_ns(each.wall_us),
                 )
-                for each in side.left_out
+                for each in side.left_out[:_LEFT_OUT]
             ]
+            if len(side.left_out) > _LEFT_OUT:
+                left.append(say("compare.more", count=len(side.left_out) - _LEFT_OUT))
             lines.append("     " + say("compare.left_out", steps=say("list.comma").join(left)))
     return lines
 
