@@ -55,6 +55,20 @@ class Change:
         """Whether nothing is changed."""
         return not (self.host or self.tasks or self.waits or self.in_time)
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is equal for changes that change the same."""
+        host = frozenset((cut.thread, cut.keep, cut.span[0].tobytes(), cut.span[1].tobytes()) for cut in self.host)
+        tasks = tuple((cut.keep, cut.items.tobytes()) for cut in self.tasks)
+        # Of cuts of one task the lesser counts, but stretches multiply: their order is of no account, their number is.
+        return (
+            host,
+            frozenset(tasks) if all(keep <= 1 for keep, _ in tasks) else tasks,
+            self.waits,
+            self.in_time,
+            self.at,
+        )
+
     def __or__(self, other: Change) -> Change:
         """Both changes at once."""
         everywhere = any(each.in_time and not each.at for each in (self, other))

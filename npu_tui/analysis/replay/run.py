@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, Span, spans_by_cut
 from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL
-from npu_tui.analysis.replay.edges import NEVER
+from npu_tui.analysis.replay.edges import NEVER, Edges
 from npu_tui.analysis.replay.model import Model
 from npu_tui.trace.intervals import covered_before, difference, union
 
@@ -19,7 +19,6 @@ F64 = npt.NDArray[np.float64]
 CLOSE_ENOUGH = 0.02
 """A model that misses the recorded length by more is not used."""
 _LINKED = 0.5
-_SLOTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +47,17 @@ class Replay:
     def __init__(self, model: Model) -> None:
         """Prepare ``model`` and run it unchanged."""
         self.model = model
-        edges, count = model.edges, len(model)
-        first = np.searchsorted(edges.target, np.arange(count + 1), "left")
-        most = int(np.diff(first).max()) if len(edges) else 0
-        slots = max(most, _SLOTS)
-        at = first[:-1, None] + np.arange(slots)[None, :]
-        self._slot = np.where(at < first[1:, None], at, len(edges))
-        source = np.append(edges.source, 0)[self._slot]
-        self._sources = [source[:, k].tolist() for k in range(slots)]
+        edges = model.edges
+        self._rows = _rows(edges, len(model))
         thread_of = np.append(model.points.tids, -1)
         self._tid = thread_of[edges.thread]
         busy = np.isin(model.tasks.kind, (KERNEL, COLLECTIVE))
         self._busy = np.flatnonzero(busy)
         self._others = np.array([each.others for each in model.meetings], np.int64)
         self._meeting_fixed = self._arrival(frozenset())
+        self._lengths_known: dict[tuple[object, ...], int] = {}
+        self._work = edges.high - edges.low
+        self._lag = self._static_lags()
         self.recorded = self._span(model.time, model.length)
         self.base = self.run(NO_CHANGE)
         self.replayed = self._span(self.base.time, self.base.length)
@@ -84,8 +80,7 @@ class Replay:
     def run(self, change: Change) -> Run:
         """The run with ``change``."""
         length = self._lengths(change)
-        lag = np.append(self._lags(change, length), NEVER)
-        return Run(self.model, self._times(lag), length)
+        return Run(self.model, self._times(self._lags(change, length)), length)
 
     @property
     def steps(self) -> int:
@@ -100,8 +95,11 @@ class Replay:
         """How long the run takes with ``change``, ns."""
         if change.is_empty:
             return self.replayed
-        run = self.run(change)
-        return self._span(run.time, run.length)
+        key = change.key
+        if key not in self._lengths_known:
+            run = self.run(change)
+            self._lengths_known[key] = self._span(run.time, run.length)
+        return self._lengths_known[key]
 
     def _span(self, time: I64, length: I64) -> int:
         """From the first step (without steps: the first task) to the end of the last step and task."""
@@ -123,21 +121,30 @@ class Replay:
             keep[cut.items] = np.minimum(keep[cut.items], cut.keep) if cut.keep <= 1 else keep[cut.items] * cut.keep
         return np.rint(model.length * keep[model.tasks.item]).astype(np.int64)
 
+    def _static_lags(self) -> I64:
+        """The lags with nothing changed, meetings left out."""
+        edges = self.model.edges
+        length = np.where(edges.task >= 0, self.model.length[np.maximum(edges.task, 0)], 0)
+        found: I64 = edges.fixed + self._work + length
+        return found
+
     def _lags(self, change: Change, length: I64) -> I64:
         edges = self.model.edges
-        work = edges.high - edges.low
+        lag = self._lag.copy()
         if change.host:
-            work = np.maximum(work - self._cut(change), 0)
-        lag = edges.fixed + work + np.where(edges.task >= 0, length[np.maximum(edges.task, 0)], 0)
+            lag -= np.minimum(self._cut(change), self._work)
+        if change.tasks:
+            lag += np.where(edges.task >= 0, (length - self.model.length)[np.maximum(edges.task, 0)], 0)
         met = np.flatnonzero(edges.meeting >= 0)
         if len(met):
             fixed = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
             arrival = fixed[edges.meeting[met]]
             lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self._others[edges.meeting[met]])
         if change.waits:
-            dropped = list(change.waits)
-            lag -= np.where(np.isin(edges.call, dropped), edges.fixed, 0)
-            lag[np.isin(edges.wait, dropped)] = NEVER
+            dropped = np.zeros(len(self.model.trace.slices) + 1, np.bool_)  # the last one is that of no slice
+            dropped[list(change.waits)] = True
+            lag -= np.where(dropped[edges.call], edges.fixed, 0)
+            lag[dropped[edges.wait]] = NEVER
         return lag
 
     def _cut(self, change: Change) -> I64:
@@ -151,7 +158,7 @@ class Replay:
                 span = difference(*span, *before)
             if thread != ANY_THREAD and thread in taken:
                 span = difference(*span, *taken[thread])
-            own = np.flatnonzero((edges.high > edges.low) & ((self._tid == thread) | (thread == ANY_THREAD)))
+            own = np.flatnonzero((self._work > 0) & ((self._tid == thread) | (thread == ANY_THREAD)))
             inside = covered_before(*span, edges.high[own].astype(np.float64)) - covered_before(
                 *span, edges.low[own].astype(np.float64)
             )
@@ -176,19 +183,49 @@ class Replay:
         return found
 
     def _times(self, lag: I64) -> I64:
-        slots = [lag[self._slot[:, k]].tolist() for k in range(len(self._sources))]
-        time = [0] * len(self.model)
-        if len(slots) == _SLOTS:
-            rows = zip(*(column for pair in zip(self._sources, slots, strict=True) for column in pair), strict=True)
-            for at, (a, x, b, y, c, z) in enumerate(rows):
-                if at:
-                    latest = time[a] + x
-                    other = time[b] + y
-                    if other > latest:
-                        latest = other
-                    other = time[c] + z
-                    time[at] = other if other > latest else latest
-        else:
-            for at in range(1, len(time)):
-                time[at] = max(time[own[at]] + lags[at] for own, lags in zip(self._sources, slots, strict=True))
-        return np.array(time, np.int64)
+        rows = self._rows
+        by_edge = np.append(lag, (NEVER, 0))
+        time: list[int] = []
+        passed = time.append
+        columns = rows.source, by_edge[rows.edge].tolist(), rows.other_source, by_edge[rows.other_edge].tolist()
+        follows = zip(*columns, strict=True)
+        next(follows)
+        passed(0)  # the first row is the origin
+        for source, first, other, second in follows:
+            one, two = time[source] + first, time[other] + second
+            passed(one if one > two else two)
+        return np.array(time, np.int64)[rows.node]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Edges two by two, so that a run is one short loop: ``node`` is the row of each node.
+
+    A row is passed when both ``edge`` from row ``source`` and ``other_edge`` from row ``other_source`` allow it. A node
+    that more than two edges lead to has rows of its own in front. After the last edge come one that holds nothing
+    up and one that takes no time.
+    """
+
+    node: I64
+    source: list[int]
+    edge: I64
+    other_source: list[int]
+    other_edge: I64
+
+
+def _rows(edges: Edges, count: int) -> _Rows:
+    """The rows of ``edges``, which are sorted by target, between ``count`` nodes."""
+    first = np.searchsorted(edges.target, np.arange(count + 1), "left")
+    row = np.cumsum(np.maximum(np.diff(first) - 1, 1)) - 1
+    begin = np.concatenate(([0], row[:-1] + 1))
+    total = int(row[-1]) + 1
+    nothing, no_time = len(edges), len(edges) + 1
+    sources, numbers = np.zeros((2, total), np.int64), np.full((2, total), nothing)
+    # Of several edges the first two share a row; each further one follows that row.
+    rank = np.arange(len(edges)) - first[edges.target]
+    at = begin[edges.target] + np.maximum(rank - 1, 0)
+    slot = (rank > 0).astype(np.int64)
+    sources[slot, at], numbers[slot, at] = row[edges.source], np.arange(len(edges))
+    further = at[rank > 1]
+    sources[0, further], numbers[0, further] = further - 1, no_time
+    return _Rows(row, sources[0].tolist(), numbers[0], sources[1].tolist(), numbers[1])

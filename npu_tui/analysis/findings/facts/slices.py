@@ -62,12 +62,11 @@ class TraceSlices:
         order = items[np.lexsort((-slices.end[items], slices.start[items], slices.lane[items]))]
         if not len(order):
             return order
-        kept, lane, reach = [], -1, -1
-        for item in order.tolist():
-            if int(slices.lane[item]) != lane or int(slices.end[item]) > reach:
-                kept.append(item)
-                lane, reach = int(slices.lane[item]), int(slices.end[item])
-        found = np.array(kept, np.int64)
+        # Lanes one after another on one axis: what reaches no farther than any before it on its lane lies inside.
+        far = slices.end[order] + slices.lane[order].astype(np.int64) * (int(slices.end[order].max()) + 1)
+        outer = np.ones(len(order), np.bool_)
+        outer[1:] = far[1:] > np.maximum.accumulate(far)[:-1]
+        found: I64 = order[outer]
         return found[np.argsort(slices.start[found], kind="stable")]
 
     def place(self, item: int, note: Said) -> Evidence:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import I64, Bools, both, length_of
+from npu_tui.analysis.findings.facts.spans import I64, Bools
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import line_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
@@ -16,6 +16,7 @@ from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.operators import collective_type
+from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
@@ -127,16 +128,19 @@ def _all_reduces(facts: Facts, found: dict[str, _Found]) -> None:
     products = np.array([bool(_MATMUL.match(name)) for name in types] + [False])[code]
     end = slices.end[facts.kernels]
     by_end = np.argsort(end, kind="stable")
+    ended = end[by_end]
     working = facts.span_of(facts.kernels)
-    for each in facts.collectives:
+    items = np.array([each.item for each in facts.collectives], np.int64)
+    begins, ends = slices.start[items].astype(np.float64), slices.end[items].astype(np.float64)
+    together = covered_before(*working, ends) - covered_before(*working, begins)
+    for each, hidden in zip(facts.collectives, together.tolist(), strict=True):
         if collective_type(facts.trace.name_of(each.item)) != _ALL_REDUCE:
             continue
         start = int(slices.start[each.item])
-        at = int(np.searchsorted(end[by_end], start, "right")) - 1
+        at = int(np.searchsorted(ended, start, "right")) - 1
         if at < 0 or not products[by_end[at]] or start - int(end[by_end[at]]) > _DIRECTLY_NS:
             continue
-        span = facts.span_of(np.array([each.item]))
-        if length_of(both(working, span)) > _SERIAL_SHARE * each.elapsed:
+        if hidden > _SERIAL_SHARE * each.elapsed:
             continue
         kernel = int(facts.kernels[by_end[at]])
         transfer = each.elapsed if each.timing is None else each.timing.transit

@@ -15,6 +15,7 @@ from npu_tui.analysis.findings.model import SEVERITIES, Severity
 from npu_tui.analysis.findings.phrases import sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.work.collectives.communication import ON_CHIP
+from npu_tui.trace.intervals import touches
 from npu_tui.trace.message import Message, message
 
 _TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "ROCE": "RDMA", "RDMA": "RDMA"}
@@ -36,8 +37,9 @@ def link(facts: Facts) -> Draft | None:
         severity: Severity = "info" if not matters else "low" if share < 0.2 else "medium"
         text = message("finding.link.unaligned", count=len(unaligned), bytes=limits.alignment_bytes, share=share)
         problems.append((severity, text, message("finding.advice.align", bytes=limits.alignment_bytes), unaligned))
+    carriers = {name: _transport(name) for name in set(facts.planes.link_type)}
     for kind, most in (("SDMA", limits.small_packet_sdma_mb), ("RDMA", limits.small_packet_rdma_mb)):
-        own = np.array([_transport(each) == kind for each in facts.planes.link_type], np.bool_)
+        own = np.array([kind == way for way in map(carriers.__getitem__, facts.planes.link_type)], np.bool_)
         own &= facts.planes.size > 0
         small = own & (facts.planes.size < most * 1e6)
         many = own.any() and small.sum() > limits.small_packet_share * own.sum()
@@ -113,7 +115,7 @@ def _contended(facts: Facts) -> list[int]:
     wanted = np.array(["matmul" in name.lower() for name in types] + [False])
     products: I64 = facts.kernels[wanted[code]] if len(facts.kernels) else facts.kernels
     start, end = facts.trace.slices.start[products], facts.trace.slices.end[products]
-    found = []
+    slow = []
     for each in facts.collectives:
         moved = [row for row in each.traffic or [] if _transport(row.link_type) == "SDMA" and row.transfer]
         if (
@@ -121,9 +123,10 @@ def _contended(facts: Facts) -> list[int]:
             or sum(row.size for row in moved) / sum(row.transfer for row in moved) >= facts.limits.contention_gb_s
         ):
             continue
-        low, high = int(facts.trace.slices.start[each.item]), int(facts.trace.slices.end[each.item])
-        if ((start < high) & (end > low)).any():
-            found.append(each.item)
+        slow.append(each.item)
+    items = np.array(slow, np.int64)
+    low, high = facts.trace.slices.start[items], facts.trace.slices.end[items]
+    found: list[int] = items[touches(start, end, low.astype(np.float64), high.astype(np.float64))].tolist()
     return found
 
 
