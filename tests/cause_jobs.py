@@ -85,6 +85,11 @@ CAUSES: dict[str, Cause] = {
     "host: slow Python": Cause(
         (replace(_HUNGRY, kernel_ns=60_000, host_op_ns=300_000),), _job(host_op_ns=2_000), (*_DISPATCH, "OP.SMALL")
     ),
+    "host: both stages": Cause(
+        (replace(_HUNGRY, kernel_ns=60_000, host_op_ns=190_000, compile_permille=150, compile_ns=2_000_000),),
+        _job(host_op_ns=2_000, compile_permille=0),
+        (*_DISPATCH, "OP.SMALL"),
+    ),
     "host: compiling": Cause(
         (replace(_CALM, compile_permille=1000, compile_ns=4_500_000),), _job(compile_permille=0), ("OP.COMPILE",)
     ),

@@ -16,7 +16,7 @@ def run(arguments: list[str]) -> int:
     """
     parser = Parser(prog="npu-tui whatif", description=say("whatif.description"), epilog=say("whatif.epilog"))
     parser.add_argument("path", metavar="PATH", help=say("cli.path"))
-    parser.add_argument("changes", nargs="+", metavar="CHANGE", help=say("whatif.changes"))
+    parser.add_argument("changes", nargs="*", metavar="CHANGE", help=say("whatif.changes"))
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("whatif.format"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
@@ -28,6 +28,14 @@ def run(arguments: list[str]) -> int:
     from npu_tui.report.whatif import NoReplayError, whatif, whatif_text
 
     profile = opened_profile(options.path, not options.no_cache, thresholds_of(options.config))
+    if not options.changes and options.format == "text":
+        from npu_tui.report.remedies import remedies, remedies_lines
+
+        try:
+            write("\n".join(remedies_lines(remedies(profile))) + "\n")
+        except NoReplayError as error:
+            return refuse(words(error.said), UNREADABLE)
+        return DONE
     try:
         found = whatif(profile, options.changes)
     except UnknownChangeError as error:

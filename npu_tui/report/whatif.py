@@ -75,7 +75,7 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
     Raises ``NoReplayError``, ``UnknownChangeError`` for a text that means nothing here, and ``InputError`` if the file
     has changed.
     """
-    device, replay = _replay_of(profile)
+    device, replay = replay_of(profile)
     rows: list[Row] = []
     change = NO_CHANGE
     count = replay.steps
@@ -105,7 +105,7 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
 
 def predicted(profile: Profile, texts: Sequence[str]) -> Run:
     """The run of that device with all of ``texts`` changed; raises what ``whatif`` does."""
-    _, replay = _replay_of(profile)
+    _, replay = replay_of(profile)
     change = NO_CHANGE
     for text in texts:
         change = change | asked(replay.model, text, profile.types_of).change
@@ -116,7 +116,8 @@ def _row(each: Asked, alone: float, gain: float, after: float) -> Row:
     return Row(text=each.text, matches=each.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
 
 
-def _replay_of(profile: Profile) -> tuple[int | None, Replay]:
+def replay_of(profile: Profile) -> tuple[int | None, Replay]:
+    """The first device that can be replayed with the model of its run; raises ``NoReplayError`` without one."""
     found = [(part.device, replay) for part, replay in profile.replays if replay is not None]
     if not found:
         raise NoReplayError(message("whatif.no_model"))
@@ -201,6 +202,11 @@ def _table(found: WhatIf) -> list[str]:
         ]
         for each in found.changes
     ]
+    return rows_text(rows)
+
+
+def rows_text(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of a table in columns, the first to the left, numbers to the right."""
     widths = [max(cell_count(row[k]) for row in rows) for k in range(len(rows[0]))]
     return [
         "  ".join(

@@ -334,9 +334,10 @@ class MainScreen(PanelScreen):
         if event.error:
             self.tell(event.error)
             return
-        self.session.haunt(event.trace, list(event.ghosts))
-        self.explorer.list.refold()
-        self._timeline.changed()
+        if event.ghosts is not None:
+            self.session.haunt(event.trace, list(event.ghosts))
+            self.explorer.list.refold()
+            self._timeline.changed()
         if event.title:
             self.app.push_screen(Sheet(event.title, Text("\n".join(event.lines))))
 

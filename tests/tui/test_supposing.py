@@ -35,7 +35,15 @@ def test_what_is_no_change() -> None:
     (found,) = answers("faster please")
     assert "is no change" in found.error
     assert not found.lines
-    assert answers(" ; ") == []
+
+
+def test_without_a_change_those_that_gain_are_listed() -> None:
+    (found,) = answers(" ; ")
+    assert "by itself" in found.title
+    assert found.ghosts is None  # those of the last answer stay
+    gains = [line for line in found.lines if line.startswith(("kernel ", "line ", "no ", "rank"))]
+    assert gains
+    assert any("kernel " in line for line in gains)
 
 
 def test_quotes_as_for_a_shell_part_changes() -> None:

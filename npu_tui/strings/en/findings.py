@@ -46,7 +46,7 @@ TEXTS: dict[str, str] = {
     "finding.bound.communication": "communication",
     "finding.stage.python": "Python",
     "finding.stage.cann": "CANN",
-    "finding.stage.both": "Python and CANN",
+    "finding.stage.both": "The host (Python and CANN)",
     "finding.stage.host": "The host",
     "finding.cause.sync": "the host waited for the device",
     "finding.cause.communication": "a long collective or event wait",

@@ -19,6 +19,10 @@ TEXTS: dict[str, str] = {
         "The dequeue thread was idle for {idle:share} of the host-late time, so the Python stage is slow, not the "
         "CANN stage."
     ),
+    "finding.vertical.stage.both": (
+        "The dequeue thread was idle for {idle:share} of the host-late time, about half of it, so both the Python stage "
+        "and the CANN stage are slow."
+    ),
     "finding.vertical.stage.cann": (
         "The dequeue thread was idle for only {idle:share} of the host-late time, so the CANN stage is slow, not "
         "the Python stage."

@@ -8,7 +8,7 @@ TEXTS: dict[str, str] = {
         "CHANGE is one of: 'line main.py:354 x0', 'kernel MatMulV2 x0.5', 'op aten::add x0', 'rank 5 in time', 'ranks in time', "
         "'no .item()', 'no sync'. x0 takes all of its time away, x0.5 half of it. Several changes apply one after another."
     ),
-    "whatif.changes": "what to change, such as 'rank 5 in time'",
+    "whatif.changes": "what to change, such as 'rank 5 in time'; without any: what would gain something",
     "whatif.format": "text (the default) or json",
     "whatif.unknown": "{text} is no change; write 'line main.py:354 x0', 'kernel MatMulV2 x0.5', 'op aten::add x0', 'rank 5 in time' or 'no .item()'",
     "whatif.nothing": "nothing in this run fits {text}",
@@ -27,6 +27,8 @@ TEXTS: dict[str, str] = {
     "whatif.predicted": "predicted",
     "whatif.scale": "busy over {length:time}, one row as recorded, one as predicted",
     "whatif.ghost": "predicted",
+    "whatif.remedies": "what would shorten the step, each change by itself",
+    "whatif.no_remedies": "no change of a line, a wait, a rank or a kernel shortens the step",
     "whatif.prompt": "what if: ",
-    "whatif.ask": "What if? line FILE:LINE x0, kernel NAME x0.5, rank N in time, no .item()",
+    "whatif.ask": "What if? line FILE:LINE x0, kernel NAME x0.5, rank N in time, no .item(); nothing: what would gain",
 }

@@ -44,7 +44,7 @@ TEXTS: dict[str, str] = {
     "finding.bound.communication": "通信",
     "finding.stage.python": "Python",
     "finding.stage.cann": "CANN",
-    "finding.stage.both": "Python 和 CANN",
+    "finding.stage.both": "Host（Python 和 CANN）",
     "finding.stage.host": "Host",
     "finding.cause.sync": "Host 等待设备",
     "finding.cause.communication": "耗时长的集合通信或 Event 等待",

@@ -13,6 +13,9 @@ TEXTS: dict[str, str] = {
     "finding.vertical.stage.python": (
         "在 Host 下发晚的时间里，Dequeue 线程有 {idle:share} 空闲，因此慢的是 Python 级（一级流水），不是 CANN 级。"
     ),
+    "finding.vertical.stage.both": (
+        "在 Host 下发晚的时间里，Dequeue 线程有 {idle:share} 空闲，约占一半，因此 Python 级和 CANN 级都慢。"
+    ),
     "finding.vertical.stage.cann": (
         "在 Host 下发晚的时间里，Dequeue 线程只有 {idle:share} 空闲，因此慢的是 CANN 级（二级流水），不是 Python 级。"
     ),

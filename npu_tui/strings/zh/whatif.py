@@ -30,6 +30,8 @@ TEXTS: dict[str, str] = {
     "whatif.predicted": "预测",
     "whatif.scale": "{length:time} 内的忙碌情况，一行为实际，一行为预测",
     "whatif.ghost": "预测",
+    "whatif.remedies": "哪些改动能缩短 step（各自单独计算）",
+    "whatif.no_remedies": "改动代码行、等待、rank 或算子都不能缩短 step",
     "whatif.prompt": "假设： ",
-    "whatif.ask": "如果…？line FILE:LINE x0、kernel NAME x0.5、rank N in time、no .item()",
+    "whatif.ask": "如果…？line FILE:LINE x0、kernel NAME x0.5、rank N in time、no .item()；留空则列出有收益的改动",
 }

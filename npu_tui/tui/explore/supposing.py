@@ -11,6 +11,7 @@ from npu_tui.analysis.replay.asked import UnknownChangeError
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.ghosts import ghost_charts
 from npu_tui.profile.profile import Profile
+from npu_tui.report.remedies import remedies, remedies_lines
 from npu_tui.report.whatif import NoReplayError, head, predicted, whatif, whatif_lines
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
@@ -26,7 +27,7 @@ _LEAST_CELLS, _BESIDE = 24, 20
 class Supposed(Message):
     """The answer: a ``title`` with ``lines``, or in ``error`` why there is none.
 
-    ``ghosts`` go below the streams of trace number ``trace``.
+    ``ghosts`` go below the streams of trace number ``trace``; None leaves those that are there.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Supposed(Message):
         lines: tuple[str, ...] = (),
         error: str = "",
         trace: int = 0,
-        ghosts: tuple[Chart, ...] = (),
+        ghosts: tuple[Chart, ...] | None = (),
     ) -> None:
         self.title = title
         self.lines = lines
@@ -74,18 +75,29 @@ class Supposing:
     def begin(self, text: str) -> None:
         """Replay the run with the changes of ``text``, which semicolons or commas part; ``off`` ends the ghosts.
 
-        Quotes part them too, as a shell would have it.
+        Quotes part them too, as a shell would have it. Without any change those that would gain something are listed.
         """
         changes = [part.strip() for part in re.split(r"[;,；，\"']", text) if part.strip()]
         selection = self._explorer.state.selection
         trace = 0 if selection is None else selection.trace
         if not changes:
+            self._work(lambda: self._list(trace), "whatif")
             return
         if changes == [_OFF]:
             self._post(Supposed(trace=trace))
             return
         cells = min(max(self._width() * 92 // 100 - _BESIDE, _LEAST_CELLS), 110)
         self._work(lambda: self._answer(trace, changes, cells), "whatif")
+
+    def _list(self, trace: int) -> None:
+        try:
+            lines = remedies_lines(remedies(self._profiles[trace]))
+        except NoReplayError as error:
+            self._post(Supposed(error=printable(words(error.said))))
+        except InputError as error:
+            self._post(Supposed(error=printable(words(error.message))))
+        else:
+            self._post(Supposed(lines[0], tuple(lines[1:]), trace=trace, ghosts=None))
 
     def _answer(self, trace: int, changes: list[str], cells: int) -> None:
         profile = self._profiles[trace]

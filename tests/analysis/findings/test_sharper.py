@@ -15,6 +15,7 @@ from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import length_of
 from npu_tui.analysis.findings.ladder import steps_of
 from npu_tui.analysis.findings.rule import Draft
+from npu_tui.analysis.findings.rules.host.launching import longest_run
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.profile.selection import select_step
 from npu_tui.strings import words
@@ -174,3 +175,60 @@ def test_what_crosses_the_end_of_a_step_is_divided() -> None:
     parts = [found.profile.part(each).facts[0] for each in selections if each is not None]
     assert sum(length_of(each.free) for each in parts) == length_of(whole.free)
     assert sum(length_of(each.host_late) for each in parts) == length_of(whole.host_late)
+
+
+def test_both_stages_of_the_host_are_slow() -> None:
+    """Some operators compile for long, and Python is slow between the others."""
+    slow = replace(TROUBLED["slow_python"], slow_lines=(), step_end_sync=True, layers=6, seed=5)
+    found = measured(replace(slow, compile_permille=150, compile_ns=2_000_000))
+    facts = facts_of(found)
+    assert facts.dequeue_idle == pytest.approx(0.5, abs=0.1)
+    rows = by_id(found.findings)
+    assert words(rows["DISPATCH.STAGE"].title).startswith("Python and CANN are both too slow")
+    assert words(rows["DISPATCH.VERTICAL"].title).startswith("The host (Python and CANN)")
+    assert "about half of it" in words(rows["DISPATCH.VERTICAL"].detail)
+
+
+def test_memory_that_the_program_gives_back_is_told() -> None:
+    trouble = replace(TROUBLED["allocation"], seed=3)
+    plain = check("MEM.ALLOC", facts_of(measured(trouble)))
+    assert isinstance(plain, Draft)
+    assert "empty_cache" not in words(plain.detail)
+    found = measured(trouble)
+    names = found.trace.names
+    frame = next(code for code, name in enumerate(names) if name.endswith(": update_meters"))
+    names[frame] = "torch_npu/npu/memory.py(172): empty_cache"
+    draft = check("MEM.ALLOC", facts_of(found))
+    assert isinstance(draft, Draft)
+    assert "empty_cache" in words(draft.detail)
+    assert "empty_cache" in words(draft.advice[0])
+
+
+def test_runs_of_elementwise_kernels_are_named() -> None:
+    facts = facts_of(job("slow_python"))
+    count = len(facts.kernels)
+    code = np.zeros(count, np.int64)
+    code[count // 2] = 1
+    said = words(longest_run(facts, ["Add", "MatMulV2"], code))
+    assert f"Up to {max(count // 2, count - count // 2 - 1)} elementwise kernels" in said
+    assert "Add" in said
+    assert not longest_run(facts, ["MatMulV2", "Add"], code)  # one alone is no run
+
+
+def test_a_fused_optimizer_counts_where_launches_cost() -> None:
+    bound = check("OPT.FUSED", facts_of(job("slow_python")))
+    assert isinstance(bound, Draft)
+    assert bound.severity != "info"
+    assert bound.change is not None
+    assert all(0 < cut.keep <= 1 for cut in bound.change.host)
+    fed = check("OPT.FUSED", facts_of(job("healthy")))
+    assert fed is None or (isinstance(fed, Draft) and fed.severity == "info")
+
+
+def test_a_wait_claims_no_pause_behind_it() -> None:
+    """A fetch that the host would hide if it did not wait is no merit of the wait."""
+    found = measured(replace(TROUBLED["healthy"], world_size=1, seed=3, steps=6, stalled_step=3, stall_ns=70_000_000))
+    ladder = [each for each in found.findings.findings if each.severity != "info"]
+    assert ladder[0].id == "DATA.LOADER"
+    wait = by_id(found.findings).get("SYNC.HOST")
+    assert wait is None or (wait.gain_ns or 0) < 0.1 * (ladder[0].gain_ns or 0)

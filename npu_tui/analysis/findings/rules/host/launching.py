@@ -88,7 +88,7 @@ def small(facts: Facts) -> Draft | None:
                 lost=length_of(removes),
                 types=most,
             ),
-            _longest_run(facts, types, code),
+            longest_run(facts, types, code),
         ),
         facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
         advise("fewer_operators", "foreach", "graph"),
@@ -96,7 +96,7 @@ def small(facts: Facts) -> Draft | None:
     )
 
 
-def _longest_run(facts: Facts, types: list[str], code: I64) -> Said:
+def longest_run(facts: Facts, types: list[str], code: I64) -> Said:
     """The most elementwise kernels that follow each other, such as ``x + 1`` and ``x * 2``, with their lines."""
     plain = np.array([_ELEMENTWISE.fullmatch(name) is not None for name in types], np.bool_)[code]
     edges = np.flatnonzero(np.diff(np.concatenate(([False], plain, [False])).astype(np.int8)))

@@ -23,8 +23,7 @@ from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import line_of, lines_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, severity_of
 from npu_tui.analysis.findings.rules.host.dispatch import MOST_LINES, main_stream
-from npu_tui.analysis.findings.rules.host.stages import caveat, stage_advice, stage_name
-from npu_tui.analysis.overlap.stage import slow_stage
+from npu_tui.analysis.findings.rules.host.stages import blamed_stage, caveat, stage_advice, stage_name
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -122,7 +121,7 @@ def _vertical_detail(
 ) -> Message:
     parts: list[Said] = [message("finding.vertical.starved", starved=starved, links=links)]
     idle = facts.dequeue_idle
-    stage = slow_stage(idle)
+    stage = blamed_stage(facts)
     if stage is not None and idle is not None:
         parts.append(message(f"finding.vertical.stage.{stage}", idle=idle))
     if stage != "python":

@@ -1,0 +1,64 @@
+"""What could be changed in a run, each with what that would gain: the answer of ``npu-tui whatif`` to no question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.replay.asked import UnknownChangeError, asked
+from npu_tui.analysis.replay.run import Replay
+from npu_tui.profile.profile import Profile
+from npu_tui.report.values import us
+from npu_tui.report.whatif import Row, replay_of, rows_text
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
+from npu_tui.trace.units import duration_text
+
+_LINES, _KERNELS, _RANKS = 4, 3, 3
+
+
+def remedies(profile: Profile) -> tuple[Row, ...]:
+    """Changes of the first device of ``profile`` that can be replayed, the one that shortens its step most first.
+
+    Lines of code that lose time, the waits of the host, late ranks, and kernels that take long. Raises
+    ``NoReplayError``, and ``InputError`` if the file has changed.
+    """
+    device, replay = replay_of(profile)
+    facts = next(each for each in profile.whole.facts if each.part.device == device)
+    found, count = [], replay.steps
+    for text in _texts(facts, replay):
+        try:
+            each = asked(replay.model, text, profile.types_of)
+        except UnknownChangeError:
+            continue
+        gain = replay.gain(each.change) / count
+        after = us(replay.replayed / count - gain)
+        if gain > 0:
+            found.append(Row(text=text, matches=each.matches, alone_us=us(gain), gain_us=us(gain), step_us=after))
+    return tuple(sorted(found, key=lambda row: -row.alone_us))
+
+
+def _texts(facts: Facts, replay: Replay) -> Iterator[str]:
+    for loss in facts.lines[:_LINES]:
+        if loss.code is not None:
+            yield f"line {PurePosixPath(loss.code.file.replace(chr(92), '/')).name}:{loss.code.line} x0"
+    yield "no .item()"
+    yield "no sync"
+    late = sorted(rank for rank in replay.late if rank >= 0)
+    yield from (f"rank {rank} in time" for rank in late[:_RANKS])
+    if len(late) != 1:
+        yield "ranks in time"
+    yield from (f"kernel {name} x0.5" for name in list(facts.time_by_type)[:_KERNELS])
+
+
+def remedies_lines(found: tuple[Row, ...]) -> list[str]:
+    """``found`` as a table under a line that says what it is."""
+    if not found:
+        return [say("whatif.no_remedies")]
+    table = [[say(f"whatif.column.{name}") for name in ("change", "matches", "alone", "after")]]
+    table += [
+        [row.text, str(row.matches), duration_text(1000 * row.alone_us), duration_text(1000 * row.step_us)]
+        for row in found
+    ]
+    return [say("whatif.remedies"), "", *map(printable, rows_text(table))]
