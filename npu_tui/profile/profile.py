@@ -20,6 +20,7 @@ from npu_tui.analysis.overlap.lanes import OverlapLanes, disagreement, overlap_l
 from npu_tui.analysis.overlap.steps import Step, StepSums, step_sums, steps
 from npu_tui.analysis.overlap.sums import Overlap, free_slices
 from npu_tui.analysis.parts import DevicePart, device_parts
+from npu_tui.analysis.replay.device import event_pairs
 from npu_tui.analysis.replay.model import build
 from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.search.search import Searchable
@@ -316,6 +317,11 @@ class Profile:
             model = build(self.trace, device, self.whole.collectives, steps)
             found.append((device, None if model is None else Replay(model)))
         return found
+
+    @once
+    def event_pairs(self) -> tuple[I64, I64]:
+        """Waits of streams for events and the records they wait for, as slices."""
+        return event_pairs(self.trace, self.device_slices)
 
     def operation_of(self, item: int) -> int:
         """The outermost operation of the framework that launched the kernel ``item``; -1 without one."""

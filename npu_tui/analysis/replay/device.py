@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,6 +98,22 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
     tasks.previous[by_stream[same + 1]] = by_stream[same]
     _pair_events(trace, tasks)
     return tasks
+
+
+def event_pairs(trace: Trace, devices: Sequence[DeviceSlices]) -> tuple[I64, I64]:
+    """Waits for events, as slices, and the record each waits for; those whose record is not known are left out."""
+    waits, records = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for device in devices:
+        tasks = device_tasks(trace, device)
+        known = np.flatnonzero(tasks.event >= 0)
+        waits.append(tasks.item[known])
+        records.append(tasks.item[tasks.event[known]])
+    return np.concatenate(waits), np.concatenate(records)
+
+
+def is_of_event(name: str) -> bool:
+    """Whether a task of that name records an event or waits for one."""
+    return name.upper().replace(" ", "_").startswith(("EVENT_RECORD", "EVENT_WAIT"))
 
 
 def _named(trace: Trace, prefix: str) -> Bools:

@@ -130,7 +130,7 @@ class Replay:
 
     def _lags(self, change: Change, length: I64) -> I64:
         edges = self.model.edges
-        lag = self._lag.copy()
+        lag: I64 = self._lag.copy()
         if change.host:
             lag -= np.minimum(self._cut(change), self._work)
         if change.tasks:
@@ -194,7 +194,8 @@ class Replay:
         for source, first, other, second in follows:
             one, two = time[source] + first, time[other] + second
             passed(one if one > two else two)
-        return np.array(time, np.int64)[rows.node]
+        found: I64 = np.array(time, np.int64)[rows.node]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

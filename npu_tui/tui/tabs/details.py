@@ -14,6 +14,7 @@ from npu_tui.analysis.launches.backlog import host_lead
 from npu_tui.analysis.launches.chain import Chain, chain_of
 from npu_tui.analysis.launches.code_lines import CodeLine, line_of
 from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.replay.device import is_of_event
 from npu_tui.analysis.window import Window
 from npu_tui.analysis.work.distribution import distribution
 from npu_tui.analysis.work.namesakes import namesakes
@@ -39,6 +40,7 @@ from npu_tui.view.rows.outline import series_name
 from npu_tui.view.scene import Chart, LinkClasses, LinkShape
 
 _STACK = "Call stack"
+_MOST_EDGES = 4
 _UNIT = re.compile(r"\(([^()]{1,12})\)$|^([KMG]?Hz|[KMG]?B|%)$")
 """Keys of counters that name their unit, such as ``Read(MB/s)`` and ``MHz``."""
 _NONE = 2**32 - 1
@@ -71,6 +73,8 @@ class DetailsTab(Tab):
         if now.selection is None:
             return True
         profile = now.session.profiles[now.selection.trace]
+        if is_of_event(profile.trace.name_of(now.selection.item)) and not Profile.event_pairs.is_known(profile):
+            return False
         tables = not profile.compute[now.selection.item] or Profile.kernel_table.is_known(profile)
         return tables and profile.trace.args.is_ready
 
@@ -91,7 +95,9 @@ class DetailsTab(Tab):
         trace = now.selection.trace
         profile = now.session.profiles[trace]
         item = now.selection.item
-        kernel = kernel_facts(profile.kernel_table, item) if profile.compute[item] else []
+        kernel: Sequence[RenderableType] = event_lines(profile, item)
+        if profile.compute[item]:
+            kernel = kernel_facts(profile.kernel_table, item)
         classes, offset = scene.link_classes[trace], scene.offsets[trace]
         told = details(profile.trace, classes, profile.dispatch, item, offset, kernel)
         free = self._of_free(now, trace, item)
@@ -203,7 +209,7 @@ def details(
         if chain.kernel == item:
             parts.append(_launch(trace, marks, devices, chain.link))
         parts.append(_chain(trace, chain))
-    parts += kernel
+    parts += list(kernel)
     code = line_of(trace, item)
     if code is not None:
         parts.insert(2, _code(code))
@@ -214,6 +220,23 @@ def details(
         return Group(*parts)
     parts += _args(args)
     return Group(*parts)
+
+
+def event_lines(profile: Profile, item: int) -> Sequence[RenderableType]:
+    """What a stream waits for, or who waits for this record of an event: the edges of a graph, and of events at all."""
+    trace = profile.trace
+    if not is_of_event(trace.name_of(item)):
+        return []
+    waits, records = profile.event_pairs
+    slices = trace.slices
+    found = []
+    for key, own, other in (("waits_for", waits, records), ("awaited_by", records, waits)):
+        for each in other[own == item].tolist()[:_MOST_EDGES]:
+            lane, end = trace.lanes[int(slices.lane[each])].name, int(slices.end[each])
+            line = Text.assemble((say(f"details.{key}") + " ", "dim"), overflow="fold")
+            words = {"name": trace.name_of(each), "lane": lane, "at": exact_text(end)}
+            found.append(line.append(printable(say("details.event", **words))))
+    return found or [Text(say("details.event_unknown"), style="dim")]
 
 
 def _code(code: CodeLine) -> Text:

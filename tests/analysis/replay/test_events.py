@@ -1,0 +1,35 @@
+"""Details of waits for events in a graph: which record of which stream they wait for."""
+
+from __future__ import annotations
+
+import numpy as np
+from cause_jobs import CAUSES
+from jobs import measured
+from rich.console import Console
+
+from npu_tui.tui.tabs.details import event_lines
+
+
+def test_a_wait_in_a_graph_and_the_record_it_waits_for() -> None:
+    profile = measured(CAUSES["device: waits in a graph"].job).profile
+    trace = profile.trace
+    waits, records = profile.event_pairs
+    of_wait = {trace.name_of(each) for each in waits.tolist()}
+    assert of_wait == {"EVENT_WAIT"}
+    # The simulator lets a wait of the compute stream end with its record on the other stream.
+    slices = trace.slices
+    assert len(waits) == np.isin([trace.name_of(k) for k in range(len(slices))], ["EVENT_WAIT"]).sum()
+    assert (slices.end[waits] - slices.end[records] <= 1_000).all()
+    assert (slices.lane[waits] != slices.lane[records]).all()
+    assert "waits for EVENT_RECORD on Stream" in told(profile, int(waits[3]))
+    assert "awaited by EVENT_WAIT on Stream" in told(profile, int(records[3]))
+    kernel = int(np.flatnonzero(profile.compute)[0])
+    assert event_lines(profile, kernel) == []
+
+
+def told(profile, item: int) -> str:
+    console = Console(width=200)
+    with console.capture() as capture:
+        for line in event_lines(profile, item):
+            console.print(line)
+    return capture.get()
