@@ -22,6 +22,17 @@ from npu_tui.trace.message import Message, message
 SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
+_TOTALS = frozenset(
+    f"finding.{name}"
+    for name in (
+        "allocation.title", "bound.cpu_title", "ai_cpu.title", "compile.title", "copy.title", "event.title",
+        "exposed.title", "free.title", "gc.suspect_title", "gc.title", "outlier.title",
+        "pause.title", "pause.title_in", "stage.title.both", "stage.title.cann", "stage.title.python",
+        "straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering",
+        "sync.title", "sync.title_lines", "vertical.title",
+    )
+)  # fmt: skip
+"""Titles whose figure is what all steps take together."""
 _PART_BELOW = 0.2
 _SHOWS = 0.1
 """Share of the most that a step holds of a finding, below which the finding is not about that step."""
@@ -193,7 +204,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         rule.id,
         rule.cls,
         "low" if rung.idle and draft.severity in ("high", "medium") else draft.severity,
-        draft.title,
+        _measured_over(draft.title, facts),
         sentences(draft.detail, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
         draft.evidence,
         draft.advice,
@@ -206,6 +217,14 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         rung.part_of,
         steps,
     )
+
+
+def _measured_over(title: Message, facts: Facts) -> Message:
+    """``title``, with over how many steps its figure is where gains are those of one step."""
+    if title.code not in _TOTALS or facts.count < 2:
+        return title
+    unit = facts.rhythm.unit if facts.rhythm is not None else "step"
+    return message(f"finding.over.{unit}", text=title, count=facts.count)
 
 
 def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:

@@ -135,7 +135,7 @@ TEXTS: dict[str, str] = {
         "begins meanwhile. CPU binding and launch settings do not help here."
     ),
     "finding.pause.place": "nothing recorded for {time:time}",
-    "finding.loader.title": "A batch takes up to {time:time} to fetch; the device waits {waits:time}",
+    "finding.loader.title": "A batch takes up to {time:time} to fetch; the device waits {waits:time} a step",
     "finding.loader.detail": (
         "{count:slow fetch|slow fetches}, {mean:time} on average, {longest:time} at most; the device was idle for "
         "{idle:time} of it."

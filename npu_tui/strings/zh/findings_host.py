@@ -108,7 +108,7 @@ TEXTS: dict[str, str] = {
         "核和下发参数对此无效。"
     ),
     "finding.pause.place": "{time:time} 内无记录",
-    "finding.loader.title": "取一批数据最长 {time:time}；设备等待 {waits:time}",
+    "finding.loader.title": "取一批数据最长 {time:time}；每个 step 设备等待 {waits:time}",
     "finding.loader.detail": (
         "{count:count} 次取数据偏慢，平均 {mean:time}，最长 {longest:time}；其间设备空闲 {idle:time}。"
     ),
