@@ -91,13 +91,15 @@ def leads(cause: Cause, row: Outcome) -> bool:
 def print_replays(folders: list[Path]) -> None:
     """How close each profile below ``folders`` is replayed, device by device."""
     print(f"{'profile':64}{'steps':>6}{'recorded ms':>13}{'replayed ms':>13}{'error':>9}{'linked':>8}  used")
-    for found in sorted(trace for folder in folders for trace in _traces(folder)):
+    for found in sorted({trace for folder in folders for trace in _traces(folder)}):
         name = str(found.relative_to(ROOT) if found.is_relative_to(ROOT) else found)
         try:
             replays = profile_at(found).replays
         except InputError as error:
             print(f"{name[-63:]:64}{error}"[:160])
             continue
+        if not replays:
+            print(f"{name[-63:]:64}{'':6}{'':13}{'':13}{'':9}{'':8}  nothing to replay: no device in the file")
         for device, replay in replays:
             label = f"{name} device {device.device}" if len(replays) > 1 else name
             if replay is None:
@@ -118,8 +120,9 @@ def _traces(folder: Path) -> list[Path]:
         "*.pt.trace.json",
         "msprof_*.json",
         "ascend_pytorch_profiler*.db",
+        "chrome_generic/*.json",
     )
-    return [path for pattern in patterns for path in folder.rglob(pattern)]
+    return sorted({path for pattern in patterns for path in folder.rglob(pattern) if path.name != "truth.json"})
 
 
 def main() -> None:
