@@ -62,7 +62,9 @@ def test_the_longer_run_counts() -> None:
         ("GatherElement", "index_select"),
         ("SelectV2", "mask"),
         ("Mul Slice Neg Slice ConcatD Cast Mul Add", "npu_rotary_mul"),
+        ("Mul Neg ConcatD Mul Add", "npu_rotary_mul"),
         ("Slice Slice Swish Mul", "npu_swiglu"),
+        ("MatMulV3 Swish Mul MatMulV3", "one projection"),
         ("OneHot ReduceSum", "scatter_"),
     ],
 )

@@ -91,9 +91,11 @@ KERNEL: tuple[Run, ...] = (
     Run("Cast LayerNorm|LayerNormV3 Cast", "layer_norm in the type of its input", KERNELS),
     Run("Add LayerNorm|LayerNormV3", "torch_npu.npu_add_layer_norm", KERNELS),
     Run("Gelu Add", "the bias ahead of gelu: torch_npu.fast_gelu", KERNELS, exact=False),
-    Run("Mul Slice|AsStrided Neg Slice|AsStrided ConcatD Mul [Add]", "torch_npu.npu_rotary_mul", KERNELS),
+    Run("Mul [Slice|AsStrided] Neg [Slice|AsStrided] ConcatD Mul [Add]", "torch_npu.npu_rotary_mul", KERNELS),
     Run("MatMulV2 Swish MatMulV2 Mul MatMulV2", "torch_npu.npu_ffn", KERNELS),
     Run("Slice Slice Swish Mul", "torch_npu.npu_swiglu", KERNELS),
+    # Views leave no kernel: the halves may as well come from two projections, which have to become one first.
+    Run("Swish Mul", "torch_npu.npu_swiglu (both halves from one projection)", KERNELS, exact=False),
     Run("Mul|Muls|Div|RealDiv MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", KERNELS),
     Run("Mul|Muls|Div|RealDiv Add SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", KERNELS, exact=False),
     Run(
