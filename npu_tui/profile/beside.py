@@ -17,7 +17,7 @@ def beside_of(companions: Companions | None) -> Beside:
     for group in ("common_config", "experimental_config"):
         values = config.get(group) if isinstance(config, dict) else None
         settings.update(values if isinstance(values, dict) else {})
-    return Beside(settings, _environment(companions), companions.ranks, groups_in(companions.metadata))
+    return Beside(settings, _environment(companions), companions.ranks, groups_in(companions.metadata), companions.chip)
 
 
 def groups_in(document: Any) -> dict[str, tuple[int, ...]]:

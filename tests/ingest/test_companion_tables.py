@@ -235,3 +235,24 @@ def test_real_files_are_read_to_the_row() -> None:
                     assert all(abs(a - Decimal(b) * 1000) <= Decimal("0.5") for a, b in zip(values, there, strict=True))
                 checked += 1
     assert checked > 100
+
+
+def test_msprof_calls_its_kernels_op_summary(tmp_path: Path) -> None:
+    header = "Device_id,Model ID,Task ID,Stream ID,Op Name,OP Type,OP State,Task Type,Task Start Time(us),"
+    header += "Task Duration(us),Task Wait Time(us),Block Num"
+    for time, name in ((1, "old"), (2, "MatMulV2_7")):
+        row = f"0,4294967295,5,2,{name},MatMulV2,static,AI_CORE,1736405443881410.320\t,12.5,0,20"
+        (tmp_path / f"op_summary_2025010{time}.csv").write_text(f"{header}\n{row}\n")
+    found = Companions(tmp_path).read(KERNELS)
+    assert Companions(tmp_path).has(KERNELS)
+    assert (found.name, found.state) == ("op_summary_20250102.csv", "read")
+    assert found.frame.select("name", "type", "core", "start", "duration", "block_dim", "task").row(0) == (
+        "MatMulV2_7", "MatMulV2", "AI_CORE", 1736405443881410320, 12500, 20, 5,
+    )  # fmt: skip
+
+
+def test_a_table_names_the_column_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "memory_record.csv").write_text("Component,Total Reserved(MB)\nPTA,3\n")
+    assert Companions(tmp_path).read(MEMORY).why == "no column Timestamp(us)"
+    (tmp_path / "memory_record.csv").write_text("what,else\n1,2\n")
+    assert Companions(tmp_path).read(MEMORY).why == "unknown columns: what,else"

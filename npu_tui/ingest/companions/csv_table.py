@@ -31,7 +31,7 @@ def read_table(folder: Path, schema: Schema) -> Reading:
     """The file of ``schema`` in ``folder``, read in blocks; what cannot be read of it is told by the ``Reading``."""
     name = f"{schema.stem}.csv"
     try:
-        path = find_file(folder, schema.stem)
+        path = find_file(folder, schema.stem, schema.others)
         name = path.name
         if not path.exists():
             return Reading(name, "missing", empty_frame(schema))

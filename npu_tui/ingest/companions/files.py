@@ -60,7 +60,7 @@ class Companions:
     def has(self, schema: Schema) -> bool:
         """Whether there is a table of ``schema``, readable or not."""
         try:
-            return find_file(self.folder, schema.stem).exists()
+            return find_file(self.folder, schema.stem, schema.others).exists()
         except OSError:
             return False
 
@@ -115,6 +115,11 @@ class Companions:
         except OSError:
             pass
         return tuple(sorted(found))
+
+    @property
+    def chip(self) -> str | None:
+        """What the profile calls its device, such as ``Ascend910B3``; text files do not tell."""
+        return None
 
     @property
     def profiler_level(self) -> int | None:

@@ -52,12 +52,15 @@ def reason(error: Exception) -> str:
     return " ".join(words.split())[:200]
 
 
-def find_file(folder: Path, stem: str, suffix: str = ".csv") -> Path:
-    """The file ``stem`` in ``folder``; msprof puts a time behind the name, of several the newest counts.
+def find_file(folder: Path, stem: str, others: tuple[str, ...] = (), suffix: str = ".csv") -> Path:
+    """The file ``stem`` in ``folder``, else one of ``others``; msprof puts a time behind the name, the newest counts.
 
     Raises ``OSError`` if the folder cannot be read.
     """
     plain = folder / f"{stem}{suffix}"
     if plain.exists():
         return plain
-    return max(folder.glob(f"{stem}_[0-9]*{suffix}"), default=plain)
+    for name in (stem, *others):
+        if found := max(folder.glob(f"{name}_[0-9]*{suffix}"), default=None):
+            return found
+    return plain

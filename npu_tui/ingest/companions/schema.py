@@ -26,14 +26,16 @@ class Column:
 class Schema:
     """A kind of companion file: ``stem`` is its name without what msprof appends, ``columns`` are those that we know.
 
-    Other columns are kept under ``column_name`` of their heading, as numbers if ``measured`` (PMU counters) and all of
-    their cells are, else as text. A file without one of the columns ``key`` is not of this kind.
+    ``others`` are names that other writers give such a file. Other columns are kept under ``column_name`` of their
+    heading, as numbers if ``measured`` (PMU counters) and all of their cells are, else as text. A file without one of
+    the columns ``key`` is not of this kind.
     """
 
     stem: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     measured: bool = False
+    others: tuple[str, ...] = ()
 
     def by_heading(self) -> dict[str, Column]:
         """Every spelling of every column, as ``column_name`` writes it."""

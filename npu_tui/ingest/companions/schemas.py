@@ -66,8 +66,12 @@ KERNELS = Schema(
     ),
     key=("name", "duration"),
     measured=True,
+    others=("op_summary",),
 )
-"""A row per kernel and collective; the PMU columns depend on the setting ``_aic_metrics``, times in us, ratios 0..1."""
+"""A row per kernel and collective, which msprof calls op_summary.
+
+The PMU columns depend on the setting ``_aic_metrics``, times in us, ratios 0..1.
+"""
 
 OPERATOR_TYPES = Schema(
     "op_statistic",

@@ -6,10 +6,9 @@ names, columns and units.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,11 @@ import orjson
 
 from npu_tui.ingest.companions.documents import Document
 from npu_tui.ingest.companions.files import Companions
-from npu_tui.ingest.companions.reading import Reading
+from npu_tui.ingest.companions.reading import Reading, reason
 from npu_tui.ingest.companions.schema import Schema
 from npu_tui.ingest.database.kernels import kernel_columns
 from npu_tui.ingest.database.memory import allocation_columns, memory_columns, module_columns
-from npu_tui.ingest.database.tables.connect import open_database
+from npu_tui.ingest.database.tables.connect import opened
 from npu_tui.ingest.database.tables.rows import Tables, as_text
 from npu_tui.ingest.errors import InputError
 
@@ -30,6 +29,11 @@ if TYPE_CHECKING:
 
 _ANALYSIS = "analysis.db"
 _STEP_TABLE = "step_trace_time"
+_NO_DATABASE = "file is not a database"
+_NO_BYTE = "file is empty"
+_LOST = "database disk image is malformed"
+"""The words of SQLite."""
+
 _ENVIRONMENT = "ENV_VARIABLES"
 _MISSING = ("", "N/A")
 
@@ -86,42 +90,54 @@ class DatabaseCompanions(Companions):
         return list(dict.fromkeys(column for cells in held for column in cells))
 
     def has(self, schema: Schema) -> bool:
-        """Whether a database or the folder has a table of ``schema``."""
-        return self._table(schema.stem) or Companions.has(self, schema)
+        """Whether a database or the folder has a table of ``schema``, readable or not."""
+        damaged = schema.stem == _STEP_TABLE and self._step_table.state == "unreadable"
+        return self._table(schema.stem) or damaged or Companions.has(self, schema)
 
     def read(self, schema: Schema) -> Reading:
         """The table of ``schema``, of the databases where they have one."""
         from npu_tui.ingest.companions.csv_table import table_of, table_of_columns
 
+        if schema.stem == _STEP_TABLE:
+            steps = self._step_table
+            if steps.value is None and (steps.state != "unreadable" or Companions.has(self, schema)):
+                return Companions.read(self, schema)
+            found = table_of(schema, steps.value or ())
+            if steps.state in ("unreadable", "cut_off"):
+                return replace(found, name=_ANALYSIS, state=steps.state, why=steps.why)
+            return found
         if not self._table(schema.stem):
             return Companions.read(self, schema)
-        if schema.stem == _STEP_TABLE:
-            return table_of(schema, self._steps() or ())
         names, columns_of = _TABLES[schema.stem]
-        with _opened_tables(self.path) as tables:
-            if tables is None:
-                return Companions.read(self, schema)
-            columns = columns_of(tables)
-            lost = bool(tables.lost or tables.unreadable)
-        return table_of_columns(schema, names[0], columns, lost)
+        columns = _with_tables(self.path, columns_of)
+        return table_of_columns(schema, names[0], columns.value or {}, columns.state == "cut_off")
 
     def document_state(self, name: str) -> Document:
         """What would be the JSON file ``name``."""
         makers = {"communication.json": _communication, "communication_matrix.json": _matrix}
-        if name in makers:
-            for path in (self.folder / _ANALYSIS, self.path):
-                found = _with_tables(path, makers[name])
-                if found:
-                    return Document("read", found)
-        return Companions.document_state(self, name)
+        told = Companions.document_state(self, name)
+        if name not in makers:
+            return told
+        found = [_with_tables(path, makers[name]) for path in (self.folder / _ANALYSIS, self.path)]
+        for each in found:
+            if each.value:
+                return each
+        damaged = found[0].state in ("unreadable", "cut_off") and told.state == "missing"
+        return Document(found[0].state, why=f"{_ANALYSIS}: {found[0].why}") if damaged else told
 
     @property
     def metadata_state(self) -> Document:
         """Groups and environment: of ``profiler_metadata.json``, else those that the database keeps."""
         # A class with slots has no bare super() inside a property.
         found: Document = Companions.metadata_state.fget(self)  # type: ignore[attr-defined]
-        held = _with_tables(self.path, _metadata) if found.value is None else None
+        held = _with_tables(self.path, _metadata).value if found.value is None else None
         return found if held is None else Document("read", held)
+
+    @property
+    def chip(self) -> str | None:
+        """The name in ``NPU_INFO``."""
+        found: str | None = self._once("NPU_INFO", lambda: _with_tables(self.path, _chip).value)
+        return found
 
     def _table(self, stem: str) -> bool:
         """Whether a database has a table for the file ``stem``."""
@@ -130,11 +146,16 @@ class DatabaseCompanions(Companions):
         if stem not in _TABLES:
             return False
         names, _ = _TABLES[stem]
-        return bool(self._once(stem, lambda: _with_tables(self.path, lambda tables: tables.find(*names) is not None)))
+        return bool(self._once(stem, lambda: _with_tables(self.path, lambda tables: tables.find(*names)).value))
 
     def _steps(self) -> list[Cells] | None:
         """The rows of the steps in ``analysis.db``."""
-        found: list[Cells] | None = self._once(_STEP_TABLE, lambda: _with_tables(self.folder / _ANALYSIS, _step_rows))
+        found: list[Cells] | None = self._step_table.value
+        return found
+
+    @property
+    def _step_table(self) -> Document:
+        found: Document = self._once(_STEP_TABLE, lambda: _with_tables(self.folder / _ANALYSIS, _step_rows))
         return found
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
@@ -143,29 +164,21 @@ class DatabaseCompanions(Companions):
         return self._held[name]
 
 
-@contextlib.contextmanager
-def _opened_tables(path: Path) -> Iterator[Tables | None]:
-    """The tables at ``path``; None where there are none to read."""
+def _with_tables(path: Path, make: Callable[[Tables], Any]) -> Document:
+    """What ``make`` makes of the tables at ``path``, and whether all of them could be read."""
+    if not path.exists():
+        return Document("missing")
     try:
-        database = open_database(path) if path.is_file() else None
-    except (InputError, OSError):
-        database = None
-    if database is None:
-        yield None
-        return
-    try:
-        yield Tables(database)
-    finally:
-        database.connection.close()
-
-
-def _with_tables(path: Path, make: Callable[[Tables], Any]) -> Any:
-    """What ``make`` makes of the tables at ``path``; None where there are none to read."""
-    with _opened_tables(path) as tables:
-        try:
-            return None if tables is None else make(tables)
-        except (OSError, sqlite3.DatabaseError):
-            return None
+        with opened(path) as database:
+            tables = Tables(database)
+            found = make(tables)
+            lost = bool(tables.lost or tables.unreadable)
+    except InputError as error:
+        usual = _NO_BYTE if error.message.code == "input.empty" else _NO_DATABASE
+        return Document("unreadable", why=str(error.message.args.get("why", usual)))
+    except (OSError, sqlite3.DatabaseError) as error:
+        return Document("unreadable", why=reason(error))
+    return Document("cut_off" if lost else "read" if found else "empty", found, why=_LOST if lost else "")
 
 
 def _text(value: Any) -> str | None:
@@ -247,3 +260,8 @@ def _metadata(tables: Tables) -> dict[str, Any] | None:
         except ValueError:
             found[name] = value
     return found or None
+
+
+def _chip(tables: Tables) -> str | None:
+    names = (str(cells.get("name") or "").strip() for cells in _plain_rows(tables, "NPU_INFO"))
+    return next(filter(None, names), None)

@@ -70,7 +70,7 @@ TEXTS: dict[str, str] = {
     "finding.leak.end": "end of a step",
     "finding.leak.place": "{size:memory} allocated",
     "finding.needs.shapes": "needs kernel_details.csv with shapes; profile at Level1 or above",
-    "finding.needs.peak": "needs the setting peak_tflops, and kernel_details.csv with shapes",
+    "finding.needs.peak": "needs the setting peak_tflops or a chip whose peak is known, and kernel_details.csv with shapes",
     "finding.needs.l2_cache": "needs l2_cache.csv with hit rates; profile with l2_cache=True",
     "finding.needs.transfers": "needs communication.json with transfers; profile several ranks at Level1 or above",
     "finding.needs.preprocess": "needs data_preprocess.csv; profile at Level1 or above with AI CPU operators",
@@ -109,7 +109,7 @@ TEXTS: dict[str, str] = {
     "finding.advice.leak": "Look for tensors that are kept across steps: lists of losses, caches, hooks.",
     "finding.advice.leak_detach": "Keep numbers instead of tensors: loss.detach(), or .item() every N steps.",
     "explain.input.shapes": "shapes in kernel_details.csv (Level1)",
-    "explain.input.peak": "the setting peak_tflops and shapes in kernel_details.csv",
+    "explain.input.peak": "the setting peak_tflops or a chip whose peak is known, and shapes in kernel_details.csv",
     "explain.input.l2_cache": "l2_cache.csv",
     "explain.input.transfers": "communication.json (Level1)",
     "explain.input.preprocess": "data_preprocess.csv",
@@ -133,7 +133,8 @@ TEXTS: dict[str, str] = {
     ),
     "explain.MFU": (
         "Model FLOPS utilization: operations of the matrix products, by their shapes, over the time of the "
-        "device and its peak. It needs the peak of the device (peak_tflops), which no profile holds."
+        "device and its peak: peak_tflops, else that of the chip in 16-bit floating point where a database names one, and "
+        "then of products in such types only."
     ),
     "explain.OP.FORMAT": (
         "Format conversions, by what they convert and the operators on both sides: TransData and Transpose "
@@ -180,7 +181,7 @@ TEXTS: dict[str, str] = {
     "threshold.pipe_share": "share of the measured kernel time bound by one pipe (own choice: 10 %)",
     "threshold.l2_hit": "L2 hit rate below which a kernel counts (own choice: half)",
     "threshold.l2_share": "share of the kernel time in such kernels (own choice: 20 %)",
-    "threshold.peak_tflops": "peak of the device in the type of its matrix products, TFLOPS; 0: unknown, no MFU",
+    "threshold.peak_tflops": "peak of the device in the type of its matrix products, TFLOPS; 0: by the chip that a database names, for 16-bit floating point",
     "threshold.format_share": "share of the kernel time in format conversions (own choice: 5 %)",
     "threshold.vector_mb": "a vector kernel counts from this size on, MB (own choice)",
     "threshold.vector_slow": "share of the best bandwidth below which it is slow (own choice: 25 %)",

@@ -92,7 +92,7 @@ TEXTS: dict[str, str] = {
     "not_checked.dispatch.clock_floors": "launches come from several host processes, each with a clock floor of its own",
     "not_checked.dispatch.code_lines": "no call stacks: lost time has no code lines; profile with with_stack=True",
     "not_checked.dispatch.slow_stage": "no Dequeue slices or no host-late time: the slow stage of the host is unknown",
-    "not_checked.dispatch.drains.cause": "no CANN slices: causes of drains come from the Python layer and the device alone",
+    "not_checked.dispatch.drains.cause": "no CANN slices: causes of drains and gains come from the Python layer and the device alone; a database of this level keeps the launching calls, so its gains may differ by some percent",
     "not_checked.apis": "no CANN slices: the time in CANN calls is unknown; profile at Level1 or above",
     "not_checked.host_operators": "no framework operations: the time of framework operators is unknown",
     "not_checked.operators.core": "no kernel_details.csv with a core for every kernel: some or all cores are unknown",

@@ -57,7 +57,7 @@ TEXTS: dict[str, str] = {
     "finding.leak.end": "step 结束",
     "finding.leak.place": "已分配 {size:memory}",
     "finding.needs.shapes": "需要带 shape 的 kernel_details.csv；请以 Level1 或以上采集",
-    "finding.needs.peak": "需要设置 peak_tflops，以及带 shape 的 kernel_details.csv",
+    "finding.needs.peak": "需要设置 peak_tflops 或已知峰值的芯片，以及带 shape 的 kernel_details.csv",
     "finding.needs.l2_cache": "需要带命中率的 l2_cache.csv；请以 l2_cache=True 采集",
     "finding.needs.transfers": "需要带传输数据的 communication.json；请以 Level1 或以上采集多卡",
     "finding.needs.preprocess": "需要 data_preprocess.csv；请以 Level1 或以上采集含 AI CPU 算子的作业",
@@ -79,7 +79,7 @@ TEXTS: dict[str, str] = {
     "finding.advice.leak": "查找跨 step 保留的张量：loss 列表、缓存、hook。",
     "finding.advice.leak_detach": "保留数值而不是张量：loss.detach()，或每 N 个 step 才 .item()。",
     "explain.input.shapes": "kernel_details.csv 中的 shape（Level1）",
-    "explain.input.peak": "设置 peak_tflops 和 kernel_details.csv 中的 shape",
+    "explain.input.peak": "设置 peak_tflops 或已知峰值的芯片，以及 kernel_details.csv 中的 shape",
     "explain.input.l2_cache": "l2_cache.csv",
     "explain.input.transfers": "communication.json（Level1）",
     "explain.input.preprocess": "data_preprocess.csv",
@@ -97,7 +97,7 @@ TEXTS: dict[str, str] = {
         "C）。几乎全程忙的流水就是瓶颈；都不忙则是 shape 或 tiling 不佳。列出其中耗时最多的 shape。"
     ),
     "explain.MEM.L2": "kernel 在 L2 缓存中很少命中。l2_cache.csv 给出每个 task 的命中率；占比按命中率已知的 kernel 时间计算。",
-    "explain.MFU": "模型算力利用率：按 shape 计算的矩阵乘运算量，除以设备时间和峰值。需要设备峰值（peak_tflops），profile 中没有。",
+    "explain.MFU": "模型算力利用率：按 shape 计算的矩阵乘运算量，除以设备时间和峰值。峰值取 peak_tflops；否则按数据库给出的芯片型号取 16 位浮点峰值，且只计该类型的矩阵乘。",
     "explain.OP.FORMAT": (
         "格式转换，按转换内容和两侧算子归类：TransData 和 Transpose kernel 及 kernel_de"
         "tails.csv 中的格式。两侧算子使用同一格式时，其间的转换可以去掉。"
@@ -124,7 +124,7 @@ TEXTS: dict[str, str] = {
     "threshold.pipe_share": "受限于同一流水的已测量 kernel 时间比例（自定：10 %）",
     "threshold.l2_hit": "kernel 计入的 L2 命中率上限（自定：一半）",
     "threshold.l2_share": "此类 kernel 的时间比例（自定：20 %）",
-    "threshold.peak_tflops": "设备在矩阵乘所用类型下的峰值，TFLOPS；0：未知，不计算 MFU",
+    "threshold.peak_tflops": "设备在矩阵乘所用类型下的峰值，TFLOPS；0：按数据库中的芯片型号，取 16 位浮点峰值",
     "threshold.format_share": "格式转换占 kernel 时间的比例（自定：5 %）",
     "threshold.vector_mb": "向量 kernel 计入的最小数据量，MB（自定）",
     "threshold.vector_slow": "低于最佳带宽的这个比例即为慢（自定：25 %）",

@@ -90,7 +90,7 @@ TEXTS: dict[str, str] = {
     "not_checked.dispatch.clock_floors": "下发来自多个 Host 进程，各有自己的时钟基线",
     "not_checked.dispatch.code_lines": "没有调用栈：损失时间没有对应的代码行；采集时请设置 with_stack=True",
     "not_checked.dispatch.slow_stage": "没有 Dequeue 片段或没有 Host 晚的时间：无法判断 Host 的哪一级慢",
-    "not_checked.dispatch.drains.cause": "没有 CANN 片段：断流原因只来自 Python 层和设备",
+    "not_checked.dispatch.drains.cause": "没有 CANN 片段：断流原因和收益只来自 Python 层和设备；同级别的数据库保留下发调用，其收益可能相差百分之几",
     "not_checked.apis": "没有 CANN 片段：CANN 调用的耗时未知；请用 Level1 或以上采集",
     "not_checked.host_operators": "没有框架算子：框架算子的耗时未知",
     "not_checked.operators.core": "没有包含每个 kernel 核类型的 kernel_details.csv：部分或全部核类型未知",

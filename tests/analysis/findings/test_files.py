@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from jobs import Cells, check, facts_of, job
 
+from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
@@ -94,6 +95,31 @@ def test_mfu_needs_the_peak() -> None:
     draft = said("MFU", [kernel()], Thresholds(peak_tflops=100.0))
     assert draft is not None
     assert draft.detail.args["share"] == pytest.approx(2 * 128 * 256 * 512 / 100e-6 / 100e12)
+
+
+@pytest.mark.parametrize(
+    ("chip", "kinds", "peak"),
+    [
+        ("Ascend910B3", "FLOAT16;FLOAT16", 294.912),
+        ("ascend910b4-1", "DT_BF16;DT_BF16", 245.76),
+        ("Ascend910_9392", "FLOAT16;FLOAT16", 353.8944),
+        ("Ascend910B3", "FLOAT;FLOAT", None),
+        ("Ascend910B", "FLOAT16;FLOAT16", None),
+        ("Ascend910B33", "FLOAT16;FLOAT16", None),
+        (None, "FLOAT16;FLOAT16", None),
+    ],
+)
+def test_the_peak_of_a_chip_counts_for_its_type(chip: str | None, kinds: str, peak: float | None) -> None:
+    products = [kernel(Input_Data_Types=kinds), kernel(Input_Data_Types="FLOAT;FLOAT")]
+    facts = facts_of(job("healthy"), kernels=products, beside=Beside(chip=chip))
+    draft = check("MFU", facts) if facts.has("peak") else None
+    if peak is None:
+        assert draft is None
+        return
+    assert isinstance(draft, Draft)
+    assert draft.detail.args["count"] == 1
+    assert draft.detail.args["peak"] == peak
+    assert draft.detail.args["share"] == pytest.approx(2 * 128 * 256 * 512 / 100e-6 / (peak * 1e12))
 
 
 @pytest.mark.parametrize(

@@ -61,11 +61,17 @@ def export(profile: Path, database: Path, rank: int = 0, swapped: bool = False) 
     _Export(Profile(profile), rank, swapped).write(database)
 
 
+STEP_COLUMNS = (
+    "Step", "Computing", "Communication(Not Overlapped)", "Overlapped", "Communication", "Free", "Stage", "Bubble",
+    "Communication(Not Overlapped and Exclude Receive)", "Preparing",
+)  # fmt: skip
+
+
 def export_analysis(profile: Path, database: Path) -> None:
     """Write ``analysis.db`` from the text ``profile``."""
     text = Profile(profile)
     rows: dict[str, list[tuple[Any, ...]]] = {}
-    rows["StepTraceTime"] = [tuple(row.values())[:10] for row in text.table("step_trace_time.csv")]
+    rows["StepTraceTime"] = [tuple(row.get(name) for name in STEP_COLUMNS) for row in text.table("step_trace_time.csv")]
     times, bandwidths = [], []
     for step, kinds in (text.document("communication.json") or {}).items():
         for kind, ops in kinds.items():
@@ -384,17 +390,17 @@ class _Export:
             return int(text) if text else None
 
         for row in self.text.table("memory_record.csv"):
-            totals = [size(row[f"Total {kind}(MB)"], MB) for kind in ("Allocated", "Reserved", "Active")]
+            totals = [size(row.get(f"Total {kind}(MB)"), MB) for kind in ("Allocated", "Reserved", "Active")]
             own = (self.string(row["Component"]), nanoseconds(row["Timestamp(us)"]), *totals)
             if row["Component"] != "APP":  # the profiler keeps it in NPU_MEM
-                self.rows["MEMORY_RECORD"].append((*own, pointer(row["Stream Ptr"]), self.device))
+                self.rows["MEMORY_RECORD"].append((*own, pointer(row.get("Stream Ptr")), self.device))
         for row in self.text.table("operator_memory.csv"):
             keys = ("Allocation Time(us)", "Release Time(us)", "Active Release Time(us)", "Duration(us)")
-            times = [time(row[key]) for key in (*keys, "Active Duration(us)")]
+            times = [time(row.get(key)) for key in (*keys, "Active Duration(us)")]
             kinds = ("Allocated", "Reserved", "Active")
-            totals = [size(row[f"{at} Total {kind}(MB)"], MB) for at in ("Allocation", "Release") for kind in kinds]
+            totals = [size(row.get(f"{at} Total {kind}(MB)"), MB) for at in ("Allocation", "Release") for kind in kinds]
             head = (self.string(row["Name"]), size(row["Size(KB)"], 1024))
-            self.rows["OP_MEMORY"].append((*head, *times, *totals, pointer(row["Stream Ptr"]), self.device))
+            self.rows["OP_MEMORY"].append((*head, *times, *totals, pointer(row.get("Stream Ptr")), self.device))
         modules: dict[str, int] = {}
         for row in self.text.table("npu_module_mem.csv"):
             module = modules.setdefault(row["Component"], len(modules))

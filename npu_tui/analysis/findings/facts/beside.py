@@ -31,13 +31,15 @@ class Beside:
     """What stands beside the trace: settings of the profiler and environment of the job.
 
     None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``ranks`` those
-    whose profiles lie in the same folder, ``groups`` the ranks of the job in every group by its name.
+    whose profiles lie in the same folder, ``groups`` the ranks of the job in every group by its name, ``chip`` what the
+    profile calls its device.
     """
 
     settings: Mapping[str, object] = field(default_factory=dict)
     environment: Mapping[str, str] | None = None
     ranks: tuple[int, ...] = ()
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    chip: str | None = None
 
 
 class Shared(Protocol):

@@ -27,6 +27,7 @@ from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.analysis.work.joined.memory import Memory
+from npu_tui.analysis.work.joined.peaks import peak_of
 from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Message, message
@@ -122,7 +123,7 @@ class Facts(TraceSlices):
             "metadata": self.beside.environment is not None,
             "memory": self.memory.curve("reserved") is not None,
             "shapes": bool(np.isfinite(self.kernel_table.bytes).any()),
-            "peak": self.limits.peak_tflops > 0 and bool(np.isfinite(self.kernel_table.bytes).any()),
+            "peak": self.peak_tflops > 0 and bool(np.isfinite(self.kernel_table.bytes).any()),
             "l2_cache": bool(np.isfinite(self.kernel_table.hit_rate).any()),
             "transfers": bool(self.transfers),
             "preprocess": bool(self.preprocessing),
@@ -370,6 +371,11 @@ class Facts(TraceSlices):
         """``kernels`` with their rows of kernel_details.csv; the rows alone where the trace has no kernels."""
         table = self._shared.all_kernels
         return table.of_slices(self.kernels) if (table.item >= 0).any() else table
+
+    @property
+    def peak_tflops(self) -> float:
+        """The most the device reaches in matrix products: the user's figure, else that of its chip, 0 if unknown."""
+        return self.limits.peak_tflops or peak_of(self.beside.chip)
 
     @property
     def memory(self) -> Memory:

@@ -182,7 +182,11 @@ class Tables:
             quoted(table.columns[key]) if (key := plain(name)) in table.columns else "NULL" for name in columns
         )
         try:
-            yield from self._connection.execute(f"SELECT {wanted} FROM {quoted(table.name)} NOT INDEXED")
+            for row in self._connection.execute(f"SELECT {wanted} FROM {quoted(table.name)} NOT INDEXED"):
+                if self.database.cut and all(cell is None for cell in row):  # it stands for a page that is lost
+                    self.lost[table.name] = self.lost.get(table.name, 0) + 1
+                else:
+                    yield row
         except sqlite3.DatabaseError:
             self.unreadable.append(table.name)
 

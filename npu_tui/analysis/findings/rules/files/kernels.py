@@ -15,6 +15,7 @@ from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.rules.files.places import longest_kernels, title_of
 from npu_tui.analysis.work.joined.flops import matrix_flops
 from npu_tui.analysis.work.joined.kernels import KernelTable
+from npu_tui.analysis.work.joined.peaks import is_half
 from npu_tui.trace.message import Message, message
 
 F64 = npt.NDArray[np.float64]
@@ -191,9 +192,11 @@ def cache(facts: Facts) -> Draft | None:
 
 def utilized(facts: Facts) -> Draft | None:
     """What share of its peak the device reaches in matrix products, and over all its time."""
-    table, peak = facts.kernel_table, facts.limits.peak_tflops * 1e3
+    table, peak = facts.kernel_table, facts.peak_tflops * 1e3
     flops = matrix_flops(table)
     rows = np.flatnonzero(np.isfinite(flops) & (table.duration > 0))
+    if not facts.limits.peak_tflops:  # the peaks of chips are those of one type
+        rows = rows[[is_half(table.dtypes, row) for row in rows.tolist()]]
     if not len(rows):
         return None
     total, time = float(flops[rows].sum()), int(table.duration[rows].sum())
@@ -208,7 +211,7 @@ def utilized(facts: Facts) -> Draft | None:
             share=total / time / peak,
             count=len(rows),
             tflops=total / 1e12,
-            peak=facts.limits.peak_tflops,
+            peak=facts.peak_tflops,
             kernels=_most(table, slow[: max(len(slow) // 4, 1)], table.duration.astype(np.float64)),
         ),
         longest_kernels(facts, table, rows, lambda row: message("finding.mfu.place", share=float(reached[row])), 5),
