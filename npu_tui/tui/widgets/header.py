@@ -15,15 +15,16 @@ from npu_tui.tui.terminal.theme import ALERT
 
 _GAP = "  │  "
 _MESSAGE_SECONDS = 6.0
+_LEAST_PATH = 12
 _EVERYWHERE = frozenset({"ASCEND_PROFILER_OUTPUT", "trace_view.json", "trace_view.json.gz"})
 _ALERT_SHARE = 0.01
 """Lost time is said in red from this share of the trace on; single starved launches are in every trace."""
 
 
 def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]]:
-    """The parts of the top line in the order of their worth: rank, dispatch, overlap (``with_shares``), path.
+    """The parts of the top line in the order of their worth: rank, dispatch, overlap (``with_shares``), form and path.
 
-    Each has shorter forms.
+    All but the last have shorter forms.
     """
     profile = session.profiles[trace]
     shown = profile.trace
@@ -40,7 +41,7 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
             shares = (("compute", device.computing), ("exposed", device.not_overlapped), ("free", device.free))
             words = [say(f"header.{key}", share=f"{device.ratio(part):.1%}") for key, part in shares]
             parts.append([Text("  ".join(words)), Text(words[-1])])
-    parts.append([Text(f"{_form(profile.source)}{printable(profile_name(shown.path))}", style="dim")])
+    parts.append([Text(_form(profile.source)), Text(printable(profile_name(shown.path)))])
     return parts
 
 
@@ -92,11 +93,12 @@ class Headline(Static):
                 continue
             line.append(gap, style="dim")
             line.append_text(part)
-        room = width - 2 - line.cell_len - len(_GAP)
-        path = parts[-1][0].plain
-        if room >= 12:
-            line.append(_GAP, style="dim")
-            line.append(shortened(path, room, ahead=True), style="dim")
+        form, path = (part.plain for part in parts[-1])
+        room = width - 2 - line.cell_len - len(_GAP) - len(form)
+        if room >= _LEAST_PATH:
+            line.append(f"{_GAP}{form}{shortened(path, room, ahead=True)}", style="dim")
+        elif form and room >= -2:  # the colon and the blank behind the form need no room
+            line.append(f"{_GAP}{form.rstrip(': ')}", style="dim")
         if line != self._line:
             self._line = line
             self.update(line, layout=False)

@@ -26,6 +26,8 @@ _BAR = 12
 _MOST_STEPS = 400
 _LONGEST = 90
 _MOST_DIFFERENCES = 5
+_OF_TEXT = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv", "l2_cache.csv")
+"""Files that no database has a table for."""
 _PARTS = ("computing", "communication", "not_overlapped", "free")
 
 
@@ -164,7 +166,9 @@ def _files(profile: Profile) -> list[Row]:
         tells = say(f"summary.tells.{each.name}")
         word = say(f"summary.state.{each.state}")
         if each.state == "missing":
-            makes = say("summary.makes", tells=tells, setting=say(f"summary.makes.{each.name}"))
+            by_text = profile.kind == "database" and profile.profiler_level != 0 and each.name in _OF_TEXT
+            setting = say("summary.makes.text" if by_text else f"summary.makes.{each.name}")
+            makes = say("summary.makes", tells=tells, setting=setting)
             rows.append(_line("file", each.name, Text(word, style="dim"), makes))
             continue
         value = word if not each.rows else say("summary.rows", state=word, count=each.rows)
