@@ -256,3 +256,10 @@ def test_a_table_names_the_column_it_lacks(tmp_path: Path) -> None:
     assert Companions(tmp_path).read(MEMORY).why == "no column Timestamp(us)"
     (tmp_path / "memory_record.csv").write_text("what,else\n1,2\n")
     assert Companions(tmp_path).read(MEMORY).why == "unknown columns: what,else"
+
+
+def test_a_header_whose_quote_is_not_closed_is_cut_off(tmp_path: Path) -> None:
+    (tmp_path / "memory_record.csv").write_text('Component,"Timestamp(us),Total Reserved(MB)\nPTA,1,3\n')
+    assert Companions(tmp_path).read(MEMORY).state == "cut_off"
+    (tmp_path / "memory_record.csv").write_text(" \n")
+    assert Companions(tmp_path).read(MEMORY).state == "empty"

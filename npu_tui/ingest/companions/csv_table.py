@@ -36,8 +36,8 @@ def read_table(folder: Path, schema: Schema) -> Reading:
         if not path.exists():
             return Reading(name, "missing", empty_frame(schema))
         blocks = Blocks(path)
-        if blocks.is_blank:
-            return Reading(name, "empty", empty_frame(schema))
+        if blocks.is_blank:  # also where the quotes of the header are not closed
+            return Reading(name, "cut_off" if blocks.cut_off else "empty", empty_frame(schema))
         typed = _Typed(schema, blocks.header)
         if not typed.is_of_kind and blocks.cut_off:
             return Reading(name, "cut_off", empty_frame(schema))
