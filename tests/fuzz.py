@@ -2,8 +2,9 @@
 
 The only exception may be ``InputError``, nothing may hang, and every element that stands whole before the first damage
 must be found again with its own bytes. `--truncate FIXTURE` cuts a trace at every byte and expects exactly the complete
-events. `--readers` loads every damaged trace in this process and with several readers of small ranges, which must give
-the same to the bit. A finding names its case: `--only N` with the same seed repeats it.
+events. `--readers` loads every damaged trace in this process, with several readers of small ranges and with the
+compiled scanner, which must give the same to the bit. A finding names its case:
+`--only N` with the same seed repeats it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "ingest"))
 
 from equality import assert_same
 from pretended import PretendedWorkers
+from scanning import threads, without_scanner
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 SEED_BYTES = 20_000
@@ -383,8 +385,14 @@ def differences(seed: int, number: int, data: bytes, path: Path) -> Iterator[str
     where = f"chunks of {chunk_size}, {count} readers of {length}"
     try:
         with _alarm():
-            alone = _outcome(path, chunk_size)
-            assert_same(alone, _outcome(path, chunk_size, PretendedWorkers(count, number), length))
+            with without_scanner():
+                alone = _outcome(path, chunk_size)
+                assert_same(alone, _outcome(path, chunk_size, PretendedWorkers(count, number), length))
+            where = f"scanned, chunks of {chunk_size}"
+            assert_same(alone, _outcome(path, chunk_size))
+            where = f"scanned, chunks of {chunk_size}, {count} threads, ranges of {length}"
+            with threads(count):
+                assert_same(alone, _outcome(path, chunk_size, None, length))
     except HangError:
         yield f"{where}: longer than {PATIENCE} s"
     except AssertionError as error:

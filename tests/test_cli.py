@@ -56,7 +56,13 @@ def test_help_imports_nothing_heavy():
 
 def test_version():
     done = run("--version")
-    assert (done.returncode, done.stdout.strip()) == (0, f"npu-tui {__version__}")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"npu-tui {__version__} (")
+
+
+def test_version_says_who_reads_traces(monkeypatch):
+    monkeypatch.setenv("NPU_TUI_SCANNER", "off")
+    assert "Python" in run("--version").stdout
 
 
 def test_the_report_where_stdout_is_no_terminal():

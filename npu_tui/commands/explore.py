@@ -37,7 +37,7 @@ def run(words: list[str]) -> int:
         "npu-tui screenshot PATH -o OUT.svg | npu-tui settings | npu-tui explain [ID]",
     )
     parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help=say("cli.paths"))
-    parser.add_argument("--version", action="version", version=f"npu-tui {__version__}", help=say("argparse.version"))
+    parser.add_argument("--version", action=_Version, nargs=0, help=say("argparse.version"))
     add_opening(parser)
     add_look(parser)
     add_place(parser)
@@ -45,6 +45,18 @@ def run(words: list[str]) -> int:
     for path in options.paths:
         refuse_terminal(parser, path)
     return explore([Path(path) for path in options.paths], parser, options, not options.no_cache)
+
+
+class _Version(argparse.Action):
+    """Says the version and who reads traces on this machine, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from npu_tui.ingest.scanner.library import library
+
+        found = library()
+        scanner = found.name if found is not None else say("cli.no_scanner")
+        print(say("cli.version", version=__version__, scanner=scanner))
+        parser.exit()
 
 
 def explore(

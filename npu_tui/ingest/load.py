@@ -20,6 +20,8 @@ from npu_tui.ingest.json.decoding.events import decode_events
 from npu_tui.ingest.json.decoding.lenient import strict_json
 from npu_tui.ingest.json.reading.parallel import Outcome, read_parallel
 from npu_tui.ingest.json.reading.workers import Workers, worker_count
+from npu_tui.ingest.scanner.library import library
+from npu_tui.ingest.scanner.reading import read_scanned
 from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.ingest.source.scratch import scratch_folder
 from npu_tui.ingest.source.unpack import Plain, open_plain
@@ -197,8 +199,22 @@ class _Reading:
         plain = open_plain(file, lambda done: self._progress(done, packed, whole.count))
         try:
             start = _array_start(file, plain.stream)
-            self._start_workers(plain.size)
-            if self._workers is not None:
+            scanner = library() if self._workers is None and not self._alone else None
+            if scanner is None:
+                self._start_workers(plain.size)
+            if scanner is not None:
+                outcome = read_scanned(
+                    scanner,
+                    plain.path,
+                    start,
+                    plain.size,
+                    whole,
+                    number,
+                    self._chunk_size,
+                    lambda done, events: self._advanced(done, plain, number, before + events),
+                    self._range_bytes,
+                )
+            elif self._workers is not None:
                 outcome = read_parallel(
                     plain.path,
                     start,

@@ -15,6 +15,7 @@ from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.reading.workers import Workers, worker_count
 from npu_tui.ingest.load import Early, Progress, load, refusal
+from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.source.find import PIPE, PIPED, Form, Source, find_source, form_of
 from npu_tui.ingest.source.unpack import Unpacking, spooled
 from npu_tui.trace.message import Message, message
@@ -67,6 +68,8 @@ class Opening:
         Raises ``InputError`` if there is nothing to open.
         """
         source, key = self.source, self._key
+        if library() is not None:
+            return  # threads of this process read, and they start at once
         if source.files and source.kind != "database" and (key is None or not cache.has(key)):
             with contextlib.suppress(OSError):
                 count = worker_count(sum(file.stat().st_size for file in source.files))

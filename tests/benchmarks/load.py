@@ -51,10 +51,22 @@ order = np.lexsort((start, tid, pid))
 """
 _LOADER = """
 from pathlib import Path
+import npu_tui.ingest.load as loading
 from npu_tui.ingest.load import load
 from npu_tui.ingest.json.reading.workers import Workers
 """
-_ALONE = "import npu_tui.ingest.load as loading\nloading.worker_count = lambda size: 0\ntrace = loading.load(path)"
+_ALONE = """
+import npu_tui.ingest.load as loading
+os.environ["NPU_TUI_SCANNER"] = "off"
+loading.worker_count = lambda size: 0
+trace = loading.load(path)
+"""
+_SCANNED = """
+from npu_tui.ingest.scanner import reading
+assert loading.library() is not None, "there is no compiled scanner for this machine"
+{threads}
+trace = loading.load(path)
+"""
 _REOPEN = """
 source = find_source(Path(path))
 trace = cache.find(source, cache.key_of(source))
@@ -68,10 +80,10 @@ from npu_tui.ingest.source.find import find_source
 PROGRAMS = {
     "orjson.loads alone": ("import gc, orjson\ngc.disable()", "events = orjson.loads(open(path, 'rb').read())"),
     "orjson.loads and a loop": ("import gc, orjson, numpy as np\ngc.disable()", _NAIVE),
-    "npu-tui, this process": (_LOADER, _ALONE),
-    "npu-tui, 1 worker": (_LOADER, "trace = load(path, workers=Workers(1))"),
-    "npu-tui, 2 workers": (_LOADER, "trace = load(path, workers=Workers(2))"),
-    "npu-tui, 4 workers": (_LOADER, "trace = load(path, workers=Workers(4))"),
+    "npu-tui": (_LOADER, _SCANNED.format(threads="")),
+    "npu-tui, 1 thread": (_LOADER, _SCANNED.format(threads="reading.thread_count = lambda size: 1")),
+    "npu-tui without the scanner, 1 process": (_LOADER, _ALONE),
+    "npu-tui without the scanner, 2 workers": (_LOADER, "trace = load(path, workers=Workers(2))"),
     "npu-tui, from the parsed copy": (_CACHE, _REOPEN),
 }
 PERFETTO = "Perfetto's trace processor (WASM in node)"
@@ -166,13 +178,56 @@ def table(name: str, path: Path, rounds: int, programs: list[str], environment: 
         )
 
 
+_STAGES = """
+import json, os, sys, time
+import npu_tui.ingest.load as loading
+from npu_tui.ingest.build import depth, trace
+found = {}
+def timed(room, name):
+    inner = getattr(room, name)
+    def outer(*words, **named):
+        before, begun = os.times(), time.perf_counter()
+        try:
+            return inner(*words, **named)
+        finally:
+            after = os.times()
+            kept = found.setdefault(name.lstrip("_"), [0.0, 0.0])
+            kept[0] += time.perf_counter() - begun
+            kept[1] += sum(after[:4]) - sum(before[:4])
+    setattr(room, name, outer)
+for name in ("sort_slices", "_slices", "bound_links", "_counters", "_rows_and_lanes"):
+    timed(trace, name)
+timed(depth, "first_fit")
+for name in ("load", "read_scanned", "build_trace"):
+    timed(loading, name)
+loading.load(sys.argv[1])
+print(json.dumps(found))
+"""
+
+
+def stages(path: Path) -> None:
+    """Print what the steps of loading a file take; those of ``build_trace`` run side by side and lie within it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _STAGES, str(path)], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    found = json.loads(done.stdout)
+    print("| step | time | CPU | share of the CPU |\n|---|---|---|---|")
+    for name, (seconds, cpu) in found.items():
+        print(f"| {name} | {seconds:.2f} s | {cpu:.2f} s | {cpu / found['load'][1]:.0%} |")
+
+
 def main() -> None:
     """Measure the files of the command line, or generated ones."""
     parser = argparse.ArgumentParser(description="Time and memory of loading a trace, against orjson.loads alone.")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a trace_view.json")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--stages", action="store_true", help="the share of each step of loading instead")
     parser.add_argument("--only", nargs="*", default=[""], metavar="WORD", help="programs whose name holds a word")
     options = parser.parse_args()
+    if options.stages:
+        for path in options.files:
+            stages(path.resolve())
+        return
     programs = [LOADS] + [
         name for name in [*list(PROGRAMS)[1:], PERFETTO] if any(word in name for word in options.only)
     ]

@@ -19,7 +19,7 @@ from npu_tui.ingest.json.columns.codes import Codes
 from npu_tui.ingest.json.columns.event_columns import Columns
 from npu_tui.ingest.json.columns.link_ends import LinkEnds
 from npu_tui.ingest.json.decoding.events import Event
-from npu_tui.trace.depth import crowds, first_fit, sort_slices
+from npu_tui.trace.depth import first_fit, sort_slices
 from npu_tui.trace.message import message
 
 PHASES = st.sampled_from(["X", "C", "s", "t", "f", "M", "i", "", "XX", "é", "\0", ",", "f,s"])
@@ -107,7 +107,7 @@ def test_workers_find_the_same_rows(workers: int, slices: list[tuple[int, int, i
     lane, start, end = lane[order], start[order], end[order]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "_WORTH", 1)
-        found = Packing(crowds(lane, start, end), PretendedWorkers(workers, seed)).depth()
+        found = Packing(lane, start, end, PretendedWorkers(workers, seed)).depth()
     assert found.tolist() == first_fit(lane, start, end).tolist()
 
 
@@ -119,4 +119,4 @@ def test_a_worker_that_ends_while_rows_are_found_is_an_error(monkeypatch: pytest
     monkeypatch.setattr(packing, "_WORTH", 1)
     lane, start = np.zeros(3, np.int32), np.arange(3)
     with refused("signal 9", WorkerError):
-        Packing(crowds(lane, start, start + 5), Ending(2)).depth()
+        Packing(lane, start, start + 5, Ending(2)).depth()

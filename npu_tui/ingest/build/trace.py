@@ -16,7 +16,7 @@ from npu_tui.ingest.json.decoding.events import NO_PROCESS, NO_THREAD
 from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.classes import classify, step_number
-from npu_tui.trace.depth import crowds, first_fit, sort_slices
+from npu_tui.trace.depth import first_fit, sort_slices
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Series, Slices, Trace
 from npu_tui.trace.rows import Rows, make_rows
@@ -68,7 +68,7 @@ def build_trace(
     order = sort_slices(lane, start, end)
     kept = order if kept is None else kept[order]
     lane, start, end = lane[order], start[order], end[order]
-    packing = Packing(crowds(lane, start, end), workers)
+    packing = Packing(lane, start, end, workers)
     slices = _slices(whole, plans, kept, lane, start, end, category[order])
     bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
     python = {plan.pid for plan in plans if plan.kind == "python"}
@@ -77,7 +77,7 @@ def build_trace(
     slices.depth = packing.depth()
     rows, lanes = _rows_and_lanes(whole, plans, slices, bounds, rank)
     layers = _layers(plans, lanes, counters, rank)
-    for reason, count in whole.skipped.items():
+    for reason, count in sorted(whole.skipped.items()):  # whoever met which first
         if not reason.startswith("odd."):
             health.skip(message(reason), count)
         elif count:

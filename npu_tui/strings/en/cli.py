@@ -11,6 +11,8 @@ TEXTS: dict[str, str] = {
     ),
     "cli.no_stdout": "standard output is closed; give it a place to go",
     "cli.stdout": "standard output",
+    "cli.version": "npu-tui {version} (scanner: {scanner})",
+    "cli.no_scanner": "Python",
     "cli.no_memory": "not enough memory; close other programs, or use a machine that has more",
     "cli.no_threads": "the system starts no more threads; close other programs, or raise its limit (ulimit -u)",
     "cli.report": "print what the explorer shows",

@@ -10,6 +10,8 @@ TEXTS: dict[str, str] = {
     ),
     "cli.no_stdout": "标准输出已关闭；请指定输出位置",
     "cli.stdout": "标准输出",
+    "cli.version": "npu-tui {version}（扫描器：{scanner}）",
+    "cli.no_scanner": "Python",
     "cli.no_memory": "内存不足；请关闭其他程序，或换一台内存更大的机器",
     "cli.no_threads": "系统无法再创建线程；请关闭其他程序，或调高上限（ulimit -u）",
     "cli.report": "打印浏览器中显示的内容",

@@ -73,7 +73,7 @@ class CounterEvents:
         }
         if lost := len(args) - len(telling) - len(numbers):
             self._skipped["skip.sample_value"] += lost
-        instance = _instance(list(telling), list(telling.values()))
+        instance = instance_name(list(telling), list(telling.values()))
         shape = self._shapes[event.pid, event.name, event.id, tuple(numbers), instance]
         self._shape.append(np.array([shape], np.int32))
         self._value.append(np.array(list(numbers.values()), np.float64))
@@ -137,7 +137,7 @@ class _Shape:
                 for told in np.unique(own).tolist()
             ]
         names = [self.keys[at] for at in self._telling]
-        return [(group, self._known or _instance(names, tale)) for group, tale in groups]
+        return [(group, self._known or instance_name(names, tale)) for group, tale in groups]
 
     def series(self, at: int, instance: str) -> SeriesKey:
         """The series of the value at place ``at``."""
@@ -148,7 +148,8 @@ def _begins(widths: I64) -> I64:
     return np.cumsum(widths) - widths
 
 
-def _instance(keys: list[str], values: list[Any]) -> str:
+def instance_name(keys: list[str], values: list[Any]) -> str:
+    """What tells an instance of a counter apart: each key that does, with its value."""
     return " ".join(f"{key} {_plain(value)}" for key, value in zip(keys, values, strict=True))
 
 

@@ -91,8 +91,8 @@ def _tolerated(raw: msgspec.Raw) -> Event:
     return Event(
         ph=_text(_value(loose.ph)),
         name=_text(_value(loose.name)),
-        pid=_number(_value(loose.pid)),
-        tid=_number(_value(loose.tid)),
+        pid=place_number(_value(loose.pid)),
+        tid=place_number(_value(loose.tid)),
         ts=_literal(loose.ts),
         dur=_microseconds(_literal(loose.dur)),
         cat=_text(_value(loose.cat)),
@@ -122,7 +122,7 @@ def _whole(value: object) -> int:
     return -1 if number is None else number
 
 
-def _number(value: object) -> int:
+def place_number(value: object) -> int:
     """The number of a process or thread; one that is given as a name gets a negative number of its own."""
     number = _whole(value)
     if number != -1 or not isinstance(value, str) or value == "-1":

@@ -119,6 +119,7 @@ def read_on(descriptor: int, start: int, cuts: list[int], columns: Columns, chun
     part = columns.take()
     part.start, part.end = start, reader.offset if part_end is None else part_end
     part.truncated, part.malformed, part.too_long = reader.truncated, reader.malformed, too_long
+    part.last = part_end is None
     part.named = known_names()
     return part
 

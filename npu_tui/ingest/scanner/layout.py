@@ -1,0 +1,70 @@
+"""The block of memory that the scanner and its caller share: int64 words, regions first, then plain numbers.
+
+A region is two words, its address and its length in bytes. Nothing else is known of the memory, and the bounds-checked
+build stops at the first access outside the region that is meant.
+"""
+
+from __future__ import annotations
+
+_REGIONS = (
+    "buffer", "slots", "hash", "offset", "length", "heap", "scratch", "powers", "code", "list",
+    "x_time", "x_duration", "x_thread", "x_name", "x_category", "x_task_type", "x_stack", "x_event",
+    "x_stream", "x_connection", "x_correlation",
+    "c_time", "c_series", "c_value",
+    "l_time", "l_category", "l_thread", "l_event", "l_id", "l_high", "l_phase",
+    "rare", "inexact", "chunk_offset", "chunk_length", "chunk_first",
+)  # fmt: skip
+_NUMBERS = (
+    "filled", "position", "base", "cut", "chunk_size", "exact",
+    "x_room", "c_room", "l_room", "rare_room", "inexact_room", "chunk_room", "entity_room", "heap_room",
+    "events", "x", "c", "l", "rare_count", "inexact_count", "chunks",
+    "phase_X", "phase_C", "phase_s", "phase_t", "phase_f", "without_duration",
+    "launch_without_id", "link_without_id",
+    "entities", "heap_used", "chunk_begin", "chunk_event", "last_end", "wrong_at",
+    "known_threads", "known_names", "known_categories", "known_task_types", "known_stacks", "known_series",
+    "known_link_categories", "known_link_texts",
+    # What is known of the event at hand; offsets in the buffer, -1 where there is none.
+    "name_at", "name_length", "category_at", "category_length", "time", "duration", "has_duration",
+    "pid", "pid_at", "tid", "tid_at", "id_at", "id_length", "id_quoted", "time_at", "time_length",
+    "duration_at", "duration_length", "kind", "args_at", "args_as",
+    "task_at", "task_length", "stack_at", "stack_length", "stream", "physic_stream", "connection", "correlation",
+    "values",
+)  # fmt: skip
+
+REGION = {name: 2 * i for i, name in enumerate(_REGIONS)}
+"""The word that holds the address of a region; its length follows."""
+
+NUMBER = {name: 2 * len(_REGIONS) + i for i, name in enumerate(_NUMBERS)}
+"""The word of a plain number."""
+
+WORDS = 2 * len(_REGIONS) + len(_NUMBERS)
+
+DICTIONARIES = (
+    "threads", "names", "categories", "task_types", "stacks", "series", "link_categories", "link_texts",
+)  # fmt: skip
+"""The dictionaries of ``RangeColumns`` in the order of their numbers here."""
+
+PADDING = 64
+"""Zero bytes behind what is filled of the buffer: every loop ends at one, and words may be read past the end."""
+
+MORE, WRONG, GROW, DONE = 0, 1, 2, 3
+"""Why a scan ends: the bytes are used up; what follows is none of the common events; no room; the cut is reached."""
+
+TEXT, THREAD, SERIES = 0, 1, 2
+"""Kinds of entities. A thread is four words: process, what kind of number that is, and the same of the thread.
+
+A series is the two words of its process, the entities of name, id (-1: none) and key, and per key that tells instances
+apart its entity and the bits of its value.
+"""
+
+PLAIN, NAMED = 0, 1
+"""A process or thread is a number, or the entity of a text."""
+
+SLICE_TIME, DURATION, VALUE, SAMPLE_TIME, LINK_TIME = 0, 1, 2, 3, 4
+"""Columns that a number is left out of: four words give that, the row, and offset and length in the buffer."""
+
+MOST_VALUES = 16
+"""Counter events with more values are none of the common ones."""
+
+SCRATCH_WORDS = 8 * MOST_VALUES + 64
+ENTITIES_PER_EVENT = 4 * MOST_VALUES + 8

@@ -1,0 +1,81 @@
+"""The compiled library that suits this machine, if there is one.
+
+``NPU_TUI_SCANNER`` chooses: ``off`` for none, the name of one in the folder ``library``, or the path of another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "NPU_TUI_SCANNER"
+OFF = "off"
+
+_FOLDER = Path(__file__).parent / "library"
+_ARGUMENTS = {"scan": 2, "rehash": 2, "first_fit": 7}
+"""The functions of a library, each with the number of its arguments; all are int64."""
+_V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
+_V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library by its name; its functions let other threads run meanwhile."""
+
+    name: str
+    scan: Any
+    rehash: Any
+    first_fit: Any
+
+
+def library() -> Library | None:
+    """The library to read with, None to read without."""
+    return _loaded(os.environ.get(VARIABLE, ""))
+
+
+@cache
+def _loaded(wish: str) -> Library | None:
+    name = wish or _suiting()
+    if name in ("", OFF):
+        return None
+    path = Path(name) if os.sep in name else _FOLDER / f"{name}.so"
+    try:
+        found = ctypes.CDLL(str(path))
+        functions = [getattr(found, name) for name in _ARGUMENTS]
+    except (OSError, AttributeError):  # not this system's, or a folder from which nothing may be run
+        return None
+    for function, count in zip(functions, _ARGUMENTS.values(), strict=True):
+        function.argtypes = [ctypes.c_int64] * count
+        function.restype = ctypes.c_int64
+    return Library(path.stem, *functions)
+
+
+def _suiting() -> str:
+    """The name of the library for this machine, empty if there is none."""
+    if sys.platform != "linux" or sys.byteorder != "little" or sys.maxsize < 1 << 32:
+        return ""
+    machine = platform.machine()
+    if machine == "aarch64":
+        return "aarch64"
+    if machine != "x86_64":
+        return ""
+    flags = _flags()
+    return "x86_64_v3" if flags >= _V3 else "x86_64_v2" if flags >= _V2 else ""
+
+
+def _flags() -> set[str]:
+    """What the processor can do, in the words of Linux."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("flags"):
+                    return set(line.partition(":")[2].split())
+    except OSError:
+        pass
+    return set()

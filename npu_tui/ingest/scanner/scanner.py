@@ -1,0 +1,227 @@
+"""A range of a file to parts: what the library takes in, and between that what only the tolerant reader does."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npu_tui.ingest.json.columns.begin_end import PHASES
+from npu_tui.ingest.json.columns.event_columns import Columns
+from npu_tui.ingest.json.columns.range_columns import RangeColumns
+from npu_tui.ingest.json.decoding.chunks import CHUNK
+from npu_tui.ingest.json.decoding.events import Event, decode_events
+from npu_tui.ingest.json.reading.ranges import read_on
+from npu_tui.ingest.scanner.layout import (
+    DICTIONARIES,
+    DONE,
+    DURATION,
+    GROW,
+    LINK_TIME,
+    MORE,
+    PADDING,
+    SAMPLE_TIME,
+    SLICE_TIME,
+    VALUE,
+    WORDS,
+)
+from npu_tui.ingest.scanner.library import Library
+from npu_tui.ingest.scanner.news import known_counts, news
+from npu_tui.ingest.scanner.state import GROUPS, State
+from npu_tui.ingest.times import nanoseconds, parse_time
+
+BUFFER = 1 << 20
+_FOREVER = 1 << 62
+_ODD_BYTES = 16 << 10
+_ODD_MOST = 4 << 20
+_ODD_FACTOR = 8
+_TIME_COLUMNS = {SLICE_TIME: "x_time", SAMPLE_TIME: "c_time", LINK_TIME: "l_time"}
+_LETTERS = "XCstf"
+_SKIPPED = {
+    "without_duration": "odd.no_duration",
+    "launch_without_id": "skip.launch_id",
+    "link_without_id": "skip.link_id",
+}
+
+
+@dataclass(slots=True)
+class Scanned:
+    """The parts of a range in file order, each with who read it, and where the range ended.
+
+    ``last`` says that nothing behind it is to be read.
+    """
+
+    start: int
+    end: int
+    parts: list[tuple[str, RangeColumns]] = field(default_factory=list)
+    last: bool = False
+
+
+class Scanner:
+    """Reads ranges one after the other and keeps its tables from one to the next; ``name`` tells it from others."""
+
+    def __init__(self, library: Library, name: str, chunk_size: int = CHUNK, range_bytes: int = 1 << 20) -> None:
+        self._library = library
+        self._name = name
+        self._chunk_size = chunk_size
+        self._state = State(min(BUFFER, max(range_bytes, 1 << 16)), range_bytes)
+        self._state.put("chunk_size", chunk_size)
+        self._buffer = self._state.arrays["buffer"]
+        self._view = self._buffer.data
+        self._room = len(self._buffer) - PADDING
+        self._odd = 0
+
+    def scan(self, descriptor: int, start: int, cut: int | None) -> Scanned:
+        """The events from ``start``, where one begins, to the first that begins behind one that ends behind ``cut``.
+
+        None: all. Raises ``OSError`` if the file cannot be read.
+        """
+        found = Scanned(start, start)
+        odd_bytes = _ODD_BYTES
+        size = os.fstat(descriptor).st_size
+        while cut is None or found.end <= cut:
+            at = found.end
+            why = self._common(descriptor, found, cut)
+            if why == DONE:
+                break
+            odd_bytes = max(odd_bytes // 4, _ODD_BYTES) if found.end - at > 8 * odd_bytes else odd_bytes
+            self._odd_part(descriptor, found, odd_bytes, size)
+            if found.last:
+                break
+            odd_bytes = min(2 * odd_bytes, _ODD_MOST)
+        return found
+
+    def _odd_part(self, descriptor: int, found: Scanned, length: int, size: int) -> None:
+        """Let the tolerant reader have at least ``length`` bytes."""
+        cuts, ahead = [], length
+        while found.end + ahead < size:
+            cuts.append(found.end + ahead)
+            ahead *= _ODD_FACTOR
+        part = read_on(descriptor, found.end, cuts, Columns(), min(self._chunk_size, length))
+        self._odd += 1
+        found.parts.append((f"{self._name} odd {self._odd}", part))
+        found.end, found.last = part.end, part.last
+
+    def _common(self, descriptor: int, found: Scanned, cut: int | None) -> int:
+        """Take in the common events from where ``found`` ends; why no more of them are."""
+        state, room = self._state, self._room
+        base, filled, position = found.end, 0, 0
+        exhausted = False
+        segment = _Segment(self, base)
+        state.put("cut", _FOREVER if cut is None else cut)
+        while True:
+            if filled < room and not exhausted:
+                got = os.preadv(descriptor, [self._view[filled:room]], base + filled)
+                exhausted = got == 0
+                filled += got
+                self._buffer[filled : filled + PADDING] = 0
+            state.put("base", base)
+            state.put("filled", filled)
+            state.put("position", position)
+            why = self._library.scan(state.address, WORDS)
+            position = state.get("position")
+            segment.settle(base)
+            found.end = base + position
+            if why == GROW:
+                segment = self._grown(segment, found, state.get("filled") - position)
+                continue
+            if why != MORE or exhausted or (position == 0 and filled == room):
+                break
+            self._buffer[: filled - position] = self._buffer[position:filled].copy()
+            base, filled, position = base + position, filled - position, 0
+        segment.close(found)
+        return int(why)
+
+    def _grown(self, segment: _Segment, found: Scanned, event_bytes: int) -> _Segment:
+        """Make room for the next event; the segment at hand may end for that."""
+        state = self._state
+        full = [group for group, _ in GROUPS if state.is_full(group)]
+        if full:
+            segment.close(found)
+            for group in full:
+                state.new_columns(group)
+            segment = _Segment(self, found.end)
+        if state.grow_tables(event_bytes):
+            self._library.rehash(state.address, WORDS)
+        return segment
+
+    @property
+    def state(self) -> State:
+        """The memory it works in."""
+        return self._state
+
+    @property
+    def name(self) -> str:
+        """What tells it from others."""
+        return self._name
+
+
+class _Segment:
+    """The events that the library takes in one after the other, until they become a part."""
+
+    def __init__(self, scanner: Scanner, start: int) -> None:
+        self._scanner = scanner
+        self._start = start
+        state = scanner.state
+        self._first = {group: state.get("chunks" if group == "chunk" else group) for group, _ in GROUPS}
+        self._known = known_counts(state)
+        self._replay: list[tuple[int, Event]] = []
+        self._phases: dict[str, int] = {}
+        for name in ("events", *_SKIPPED, *(f"phase_{letter}" for letter in _LETTERS)):
+            state.put(name, 0)
+
+    def settle(self, base: int) -> None:
+        """Take over what the library left to others: rare events, and numbers that are no plain ones."""
+        state = self._scanner.state
+        if count := state.get("rare_count"):
+            self._add_rare(state.arrays["rare"][: 3 * count].reshape(-1, 3).tolist())
+            state.put("rare_count", 0)
+        if count := state.get("inexact_count"):
+            self._add_inexact(state.arrays["inexact"][: 4 * count].reshape(-1, 4).tolist())
+            state.put("inexact_count", 0)
+
+    def _add_rare(self, rows: list[list[int]]) -> None:
+        buffer = self._scanner.state.arrays["buffer"]
+        events = decode_events(b"[%b]" % b",".join([buffer[at : at + length].tobytes() for _, at, length in rows]))
+        for (ordinal, _, _), event in zip(rows, events, strict=True):
+            self._phases[event.ph] = self._phases.get(event.ph, 0) + 1
+            if event.ph == "M" or event.ph in PHASES:
+                self._replay.append((ordinal, event))
+
+    def _add_inexact(self, rows: list[list[int]]) -> None:
+        arrays = self._scanner.state.arrays
+        buffer = arrays["buffer"]
+        for kind, row, at, length in rows:
+            text = buffer[at : at + length].tobytes().decode("ascii")
+            if kind == DURATION:
+                arrays["x_duration"][row] = nanoseconds(np.array([float(text)]))[0]
+            elif kind == VALUE:
+                arrays["c_value"][row] = float(text)
+            else:
+                arrays[_TIME_COLUMNS[kind]][row] = parse_time(text)
+
+    def close(self, found: Scanned) -> None:
+        """Add the part to ``found``, if it holds anything."""
+        state = self._scanner.state
+        events = state.get("events")
+        if not events:
+            return
+        phases = self._phases | {letter: number for letter in _LETTERS if (number := state.get(f"phase_{letter}"))}
+        columns = {}
+        for group, names in GROUPS:
+            end = state.get("chunks" if group == "chunk" else group)
+            for name in names:
+                columns[name] = state.arrays[name][self._first[group] : end]
+        part = RangeColumns(
+            count=events,
+            phases=phases,
+            skipped={reason: count for name, reason in _SKIPPED.items() if (count := state.get(name))},
+            known=dict(zip(DICTIONARIES, self._known, strict=True)),
+            news=news(state, self._known),
+            replay=self._replay,
+            columns=columns,
+            start=self._start,
+            end=found.end,
+        )
+        found.parts.append((self._scanner.name, part))

@@ -1,0 +1,143 @@
+"""The memory that a scanner works in: the state, the buffer, the tables and the columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.ingest.scanner.layout import (
+    DICTIONARIES,
+    ENTITIES_PER_EVENT,
+    MOST_VALUES,
+    NUMBER,
+    PADDING,
+    REGION,
+    SCRATCH_WORDS,
+    WORDS,
+)
+
+Array = npt.NDArray[Any]
+
+_I64, _I32 = np.dtype(np.int64), np.dtype(np.int32)
+SLICE_COLUMNS: dict[str, np.dtype[Any]] = {
+    "x_time": _I64, "x_duration": _I64, "x_thread": _I32, "x_name": _I32, "x_category": _I32, "x_task_type": _I32,
+    "x_stack": _I32, "x_event": _I32, "x_stream": _I64, "x_connection": _I64, "x_correlation": _I64,
+}  # fmt: skip
+SAMPLE_COLUMNS: dict[str, np.dtype[Any]] = {"c_time": _I64, "c_series": _I32, "c_value": np.dtype(np.float64)}
+LINK_COLUMNS: dict[str, np.dtype[Any]] = {
+    "l_time": _I64, "l_category": _I32, "l_thread": _I32, "l_event": _I32, "l_id": _I64, "l_high": _I64,
+    "l_phase": np.dtype(np.int8),
+}  # fmt: skip
+CHUNK_COLUMNS: dict[str, np.dtype[Any]] = {"chunk_offset": _I64, "chunk_length": _I64, "chunk_first": _I64}
+GROUPS: tuple[tuple[str, dict[str, np.dtype[Any]]], ...] = (
+    ("x", SLICE_COLUMNS),
+    ("c", SAMPLE_COLUMNS),
+    ("l", LINK_COLUMNS),
+    ("chunk", CHUNK_COLUMNS),
+)
+
+_ENTITIES = 1 << 11
+_HEAP = 1 << 17
+_SET_ASIDE = 512
+"""Rare events and inexact numbers that are kept until the library returns."""
+_LEAST_ROWS = 4 * MOST_VALUES + 64
+_BYTES_PER_ROW = {"x": 160, "c": 100, "l": 300, "chunk": 1 << 13}
+"""Room for more rows than files have in so many bytes; memory that is not touched costs nothing."""
+
+
+class State:
+    """One scanner's memory. ``get`` and ``put`` are its plain numbers, ``arrays`` its regions."""
+
+    def __init__(self, buffer_bytes: int, range_bytes: int) -> None:
+        self.words = np.zeros(WORDS, np.int64)
+        self.address = self.words.ctypes.data
+        self.arrays: dict[str, Array] = {}
+        self._range_bytes = range_bytes
+        self.region("buffer", np.zeros(buffer_bytes + PADDING, np.uint8))
+        self.region("scratch", np.zeros(SCRATCH_WORDS, np.int64))
+        self.region("powers", _powers())
+        self.region("rare", np.zeros(3 * _SET_ASIDE, np.int64))
+        self.region("inexact", np.zeros(4 * _SET_ASIDE, np.int64))
+        self.put("rare_room", _SET_ASIDE)
+        self.put("inexact_room", _SET_ASIDE)
+        self._make_tables(_ENTITIES)
+        self.region("heap", np.zeros(_HEAP, np.uint8))
+        self.put("heap_room", _HEAP - 64)
+        for group in ("x", "c", "l", "chunk"):
+            self.new_columns(group)
+
+    def get(self, name: str) -> int:
+        """A plain number."""
+        return int(self.words[NUMBER[name]])
+
+    def put(self, name: str, value: int) -> None:
+        """Set a plain number."""
+        self.words[NUMBER[name]] = value
+
+    def region(self, name: str, array: Array) -> None:
+        """Give a region its memory."""
+        self.arrays[name] = array
+        at = REGION[name]
+        self.words[at], self.words[at + 1] = array.ctypes.data, array.nbytes
+
+    def new_columns(self, group: str) -> None:
+        """Fresh columns of a group; those before stay with whoever has taken rows of them."""
+        rows = max(self._range_bytes // _BYTES_PER_ROW[group], _LEAST_ROWS)
+        for name, dtype in dict(GROUPS)[group].items():
+            self.region(name, np.empty(rows, dtype))
+        self.put(f"{group}_room", rows)
+        self.put("chunks" if group == "chunk" else group, 0)
+
+    def is_full(self, group: str) -> bool:
+        """Whether another event might not fit into the columns of a group."""
+        count = self.get("chunks" if group == "chunk" else group)
+        return self.get(f"{group}_room") - count < MOST_VALUES + 2
+
+    def grow_tables(self, event_bytes: int) -> bool:
+        """Make room for another event in the tables; True if the places of all entities must be found again."""
+        room, used = self.get("heap_room"), self.get("heap_used")
+        wanted = event_bytes + 16 * ENTITIES_PER_EVENT * MOST_VALUES
+        if used + wanted > room:
+            heap = np.zeros(2 * (room + wanted) + 64, np.uint8)
+            heap[:used] = self.arrays["heap"][:used]
+            self.region("heap", heap)
+            self.put("heap_room", len(heap) - 64)
+        room = self.get("entity_room")
+        if self.get("entities") + ENTITIES_PER_EVENT <= room:
+            return False
+        self._make_tables(4 * room)
+        return True
+
+    def _make_tables(self, room: int) -> None:
+        """Tables for ``room`` entities, with what is known already."""
+        before = self.get("entity_room")
+        old = {name: self.arrays.get(name) for name in ("hash", "offset", "length", "code", "list")}
+        self.region("slots", np.zeros(4 * room, np.int32))
+        for name in ("hash", "offset", "length"):
+            array = np.zeros(room, np.int64)
+            if (kept := old[name]) is not None:
+                array[:before] = kept
+            self.region(name, array)
+        for name in ("code", "list"):
+            table = np.full((len(DICTIONARIES), room), -1, np.int32)
+            if (kept := old[name]) is not None:
+                table[:, :before] = kept
+            self.region(name, table)
+        self.put("entity_room", room)
+
+
+def _powers() -> Array:
+    """For every number of decimals up to 18 three words: its power of a fifth in 128 bits, and that of ten as a float.
+
+    Those of a fifth are rounded up and their highest bit is set, as Eisel and Lemire's method wants them.
+    """
+    table = np.zeros((19, 3), np.uint64)
+    for decimals in range(19):
+        five = 5**decimals
+        bits = (five - 1).bit_length()
+        fifth = min((1 << (bits + 127)) // five + 1, (1 << 128) - 1)
+        table[decimals, 0], table[decimals, 1] = fifth >> 64, fifth & ((1 << 64) - 1)
+        table[decimals, 2] = np.float64(10.0**decimals).view(np.uint64)
+    return table
