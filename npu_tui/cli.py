@@ -20,6 +20,8 @@ _COMMANDS = {
     "ranks": "ranks:run",
     "query": "query:run",
     "summarize": "summarize:run",
+    "crop": "crop:run",
+    "watch": "watch:run",
     "whatif": "whatif:run",
     "settings": "settings:run",
     "explain": "explain:run",

@@ -96,6 +96,8 @@ def test_the_command_line_is_light() -> None:
         ["settings", "--help"],
         ["query", "--help"],
         ["query", "--examples"],
+        ["crop", "--help"],
+        ["watch", "--help"],
     ],
 )
 def test_help_is_light(words: list[str]) -> None:

@@ -34,6 +34,7 @@ def run(words: list[str]) -> int:
         description=say("cli.description"),
         epilog=say("cli.epilog"),
         usage="npu-tui [PATH...] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui check [PATH] LIMITS | "
+        "npu-tui query [PATH] SQL | npu-tui crop [PATH] -o OUT | npu-tui watch [DIR] | "
         "npu-tui screenshot PATH -o OUT.svg | npu-tui settings | npu-tui explain [ID]",
     )
     parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help=say("cli.paths"))

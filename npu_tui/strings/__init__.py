@@ -46,6 +46,7 @@ ROOMS = (
     "commands",
     "compare",
     "compared",
+    "crop",
     "explain",
     "explain_compare",
     "findings",
@@ -74,6 +75,7 @@ ROOMS = (
     "tabs",
     "thresholds",
     "walk",
+    "watch",
     "whatif",
 )
 """The modules of a language; each has a table ``TEXTS``, and no key is in two of them. What any command says is first."""

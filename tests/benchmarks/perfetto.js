@@ -1,5 +1,6 @@
 // Perfetto's trace processor as it runs in the browser, on one file: node perfetto.js ENGINE_DIRECTORY FILE
-// Prints the seconds from the first byte given to it until it has sorted everything, and its count of slices.
+// Prints the seconds from the first byte given to it until it has sorted everything, and its counts of slices, links and
+// slices that it dropped.
 const fs = require('fs');
 const path = require('path');
 const [directory, file] = process.argv.slice(2);
@@ -57,11 +58,13 @@ const answer = () => new Promise((resolve) => waiting.push(resolve));
   await done;
   const seconds = (performance.now() - begun) / 1000;
   const result = answer();
-  send(3, field(103, field(1, Buffer.from("select 'slices ' || count(*) as n from slice"))));
+  send(3, field(103, field(1, Buffer.from(
+    "select 'slices ' || (select count(*) from slice) || ' flows ' || (select count(*) from flow) || ' dropped ' || " +
+    "(select ifnull(sum(value), 0) from stats where name like 'slice_drop%' or name like 'flow_%') || ' end' as n"))));
   const text = Buffer.from(await result);
-  const slices = Number(/slices (\d+)/.exec(text.toString('latin1').replace(/.*from slice/s, ''))[1]);
+  const [, slices, flows, dropped] = /slices (\d+) flows (\d+) dropped (\d+) end/.exec(text.toString('latin1')).map(Number);
   const usage = process.resourceUsage();
   const cpu = (usage.userCPUTime + usage.systemCPUTime) / 1e6;
-  console.log('\n' + JSON.stringify({seconds, cpu, peak: usage.maxRSS * 1024, slices}));
+  console.log('\n' + JSON.stringify({seconds, cpu, peak: usage.maxRSS * 1024, slices, flows, dropped}));
   process.exit(0);
 })();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -72,6 +73,12 @@ class JsonArgs:
         """The text of event ``ordinal`` as it stands in the file."""
         at = int(np.searchsorted(self._chunks.first_event, ordinal, "right")) - 1
         return self._texts(at, [int(ordinal - self._chunks.first_event[at])])[0]
+
+    def texts(self) -> Iterator[tuple[int, list[bytes]]]:
+        """The events as they stand in the file, chunk by chunk: the ordinal of the first, and the text of each."""
+        bounds = [*self._chunks.first_event.tolist(), self._count]
+        for at, (first, following) in enumerate(pairwise(bounds)):
+            yield first, self._texts(at, list(range(following - first)))
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
         """The args ``keys`` of many events; a chunk that holds several of them is decoded once."""

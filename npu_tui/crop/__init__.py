@@ -1,0 +1,1 @@
+"""A smaller trace out of a larger one: which events are kept, and how they are written."""

@@ -1,0 +1,105 @@
+"""``npu-tui watch``: a profile is told once, when it is whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from npu_tui.cli import main
+from npu_tui.commands.watch import Watch
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+
+
+def put(folder: Path, name: str, fixture: str = "dispatch_bound", rank: int | None = 0) -> Path:
+    """A profile as the profiler leaves it, its trace last."""
+    profile = folder / f"{name}_ascend_pt"
+    shutil.copytree(FIXTURES / fixture, profile, ignore=shutil.ignore_patterns("truth.json", "profiler_info_*"))
+    if rank is not None:
+        (profile / f"profiler_info_{rank}.json").write_text("{}", encoding="utf-8")
+    return profile
+
+
+def trace_of(profile: Path) -> Path:
+    return profile / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+
+
+def test_a_profile_is_complete_when_it_no_longer_changes(tmp_path: Path) -> None:
+    watch = Watch(tmp_path, 3)
+    assert watch.complete(0) == []
+    file = trace_of(put(tmp_path, "a"))
+    assert watch.complete(1) == []
+    assert watch.complete(3.9) == []
+    with file.open("ab") as out:
+        out.write(b" \n")
+    assert watch.complete(4) == []
+    assert watch.complete(6.9) == []
+    assert [source.path for source in watch.complete(7)] == [file]
+    assert watch.complete(99) == []
+    second = trace_of(put(tmp_path, "b"))
+    watch.complete(100)
+    assert [source.path for source in watch.complete(104)] == [second]
+
+
+def test_a_trace_that_is_cut_off_is_waited_for_longer(tmp_path: Path) -> None:
+    watch = Watch(tmp_path, 3)
+    file = trace_of(put(tmp_path, "a"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-9])
+    watch.complete(0)
+    assert watch.complete(20) == []
+    file.write_bytes(whole)
+    watch.complete(21)
+    assert [source.path for source in watch.complete(24)] == [file]
+    file = trace_of(put(tmp_path, "b"))
+    file.write_bytes(whole[:-9])
+    watch.complete(30)
+    assert watch.complete(50) == []
+    assert [source.path for source in watch.complete(60)] == [file]
+
+
+def test_what_goes_away_is_forgotten(tmp_path: Path) -> None:
+    watch = Watch(tmp_path, 3)
+    shutil.rmtree(put(tmp_path, "a"))
+    profile = put(tmp_path, "b")
+    watch.complete(0)
+    shutil.rmtree(profile)
+    assert watch.complete(9) == []
+    assert not watch.waiting
+
+
+def test_every_profile_has_its_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    first, second = put(tmp_path, "a", "healthy"), put(tmp_path, "b", "dispatch_bound")
+    third = put(tmp_path, "c", "dispatch_bound", rank=3)
+    trace_of(third).write_text("no trace]", encoding="utf-8")
+    for number, profile in enumerate((first, second, third)):
+        for file in trace_of(profile).parent.iterdir():
+            os.utime(file, (1000 + number, 1000 + number))
+    assert main(["watch", str(tmp_path), "--all", "--count", "3", "--settle", "1"]) == 0
+    out, told = capfd.readouterr()
+    lines = out.splitlines()
+    assert [Path(line.split()[1]) for line in lines] == [first, second, third]
+    assert "rank 0" in lines[0]
+    assert not any(word in lines[0] for word in ("SLOWER", "FASTER", "SAME", "UNSURE", "INCOMPARABLE"))
+    assert any(word in lines[1] for word in ("SLOWER", "UNSURE", "INCOMPARABLE"))
+    assert "DISPATCH" in lines[1]
+    assert "trace_view.json" in lines[2]
+    assert told == f"watching {tmp_path}, 0 profiles there already.\n"
+
+
+@pytest.mark.parametrize("words", [["--settle", "0"], ["--count", "x"]])
+def test_wrong_usage_is_refused(tmp_path: Path, words: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["watch", str(tmp_path), *words])
+    assert caught.value.code == 2
+
+
+def test_there_has_to_be_a_folder(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "/nowhere"]) == 3
+    assert capfd.readouterr().err == "npu-tui: /nowhere: no such folder\n"
