@@ -103,7 +103,7 @@ class MainScreen(PanelScreen):
         self.supposing = Supposing(
             prompt, explorer, session.profiles, self._work, self.post_message, lambda: self.app.size.width
         )
-        self.asking = Asking(prompt, explorer, self.notes, self.run_command, self.supposing.begin)
+        self.asking = Asking(prompt, explorer, self.notes, self.run_command, self.supposing.begin, self.contents.ask)
         self._acts = {
             **acts_on(
                 session,

@@ -22,12 +22,14 @@ _MARGIN = 0.05
 """A range that is typed is shown with this share of its length on either side."""
 _SUPPOSE = "whatif "
 """What begins a change to replay."""
+_QUERY = "sql "
+"""What begins a query over the tables of the profile."""
 
 
 class Asking:
     """Commands, times, flags, lanes and names of slices typed in ``prompt``; ``run_command`` runs a command.
 
-    ``suppose`` replays the run with what follows ``whatif``.
+    ``suppose`` replays the run with what follows ``whatif``, ``query`` answers what follows ``sql``.
     """
 
     def __init__(
@@ -37,12 +39,14 @@ class Asking:
         notes: Notes,
         run_command: Callable[[str], object],
         suppose: Callable[[str], object],
+        query: Callable[[str], object],
     ) -> None:
         self._prompt = prompt
         self._explorer = explorer
         self._notes = notes
         self._run_command = run_command
         self._suppose = suppose
+        self._query = query
         self._found: list[Candidate] = []
         self._at = 0
         self._typed = ""
@@ -108,6 +112,8 @@ class Asking:
             return [Candidate("command", "quit", partial(self._run_command, "quit"))], []
         if lowered.startswith(_SUPPOSE):
             return [Candidate("command", text, partial(self._suppose, text[len(_SUPPOSE) :]))], []
+        if lowered.startswith(_QUERY):
+            return [Candidate("command", text, partial(self._query, text[len(_QUERY) :]))], []
         span = parse_span(text)
         if span is not None:
             words = say("panel.range", start=exact_text(span[0]), end=exact_text(span[1]))

@@ -96,6 +96,12 @@ class Contents:
         self._panel.open("lines")
         self.fill()
 
+    def ask(self, sql: str) -> None:
+        """Show the answer to the query ``sql``, with the focus on its rows."""
+        self._lines.ask(sql)
+        self._panel.open("lines")
+        self.fill()
+
     def walk_bubbles(self, direction: int) -> str | None:
         """Go to the next (1) or previous (-1) row of the table of bubbles; None unless that is on show."""
         rows = self._panel.rows

@@ -10,6 +10,7 @@ import numpy as np
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
+from npu_tui.tui.tabs.answer import answered
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, scope_note
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Table
@@ -27,7 +28,16 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
 }
 """What the tab can show, by the ids of the commands that show it."""
 
-_NAMES = {"bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name", "host_ops": "hosts.name"}
+SQL = "sql"
+"""The view that answers a query; no key leads to it, as it needs one."""
+
+_NAMES = {
+    SQL: "query.tab",
+    "bubbles": "bubbles.name",
+    "syncs": "syncs.name",
+    "calls": "calls.name",
+    "host_ops": "hosts.name",
+}
 
 
 class LinesTab(ComputedTab):
@@ -39,15 +49,20 @@ class LinesTab(ComputedTab):
     def __init__(self) -> None:
         super().__init__()
         self.view = "lines"
+        self._sql = ""
+
+    def ask(self, sql: str) -> None:
+        """Show the answer to the query ``sql``."""
+        self.view, self._sql = SQL, sql
 
     def depends_on(self, now: Context) -> object:
-        """The trace, the range, and the view."""
-        return super().depends_on(now), self.view
+        """The trace, the range, the view, and the query of one."""
+        return super().depends_on(now), self.view, self._sql
 
     def again(self) -> bool:
         """Go on to the next view."""
         views = list(VIEWS)
-        self.view = views[(views.index(self.view) + 1) % len(views)]
+        self.view = views[(views.index(self.view) + 1) % len(views)] if self.view in views else views[0]
         return True
 
     def name(self) -> str:
@@ -56,7 +71,7 @@ class LinesTab(ComputedTab):
 
     def compute(self, now: Context) -> Content:
         """The view."""
-        return VIEWS[self.view](now)
+        return answered(now, self._sql) if self.view == SQL else VIEWS[self.view](now)
 
 
 def lines(now: Context) -> Content:
