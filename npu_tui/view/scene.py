@@ -198,7 +198,8 @@ class Scene:
     Everything that belongs to a trace is told in its own time. ``offsets`` are the ns that the scene's clock is ahead
     of that of each trace; unless they are given, the first trace has 0 and the others lie where they were recorded.
     ``lengths`` are the ends of their last slices, of their last counter samples where there is no slice; ``roles`` say
-    what their lanes are there for. ``pair`` is there where the second trace is held against the first one.
+    what their lanes are there for. ``pair`` is there where the second trace is held against the first one. With
+    ``stacked`` the same lanes of all traces stand together.
     """
 
     traces: list[Trace]
@@ -208,6 +209,7 @@ class Scene:
     findings: list[list[FindingMark]] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     pair: Pair | None = None
+    stacked: bool = False
     lengths: list[int] = field(init=False)
     roles: list[list[Role]] = field(init=False)
 

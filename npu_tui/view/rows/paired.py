@@ -20,7 +20,7 @@ class Twins:
     def __init__(self, scene: Scene) -> None:
         sides = (BASE, NEW)
         traces = scene.traces
-        self.layers = _matched(*([(each.index, (each.kind, each.name)) for each in traces[k].layers] for k in sides))
+        self.layers = matched(*([(each.index, (each.kind, each.name)) for each in traces[k].layers] for k in sides))
         home = {right: left for left, right in self.layers.items()}
         lanes: list[list[Named]] = [[], []]
         series: list[list[Named]] = [[], []]
@@ -35,9 +35,9 @@ class Twins:
                         lanes[k].append((lane.index, (role, lane.name)))
                 curves = (traces[k].counters.series[number] for number in layer.series)
                 series[k] += [(each.index, ((place, each.name), each.instance)) for each in curves]
-        self.lanes, self.series = _matched(*lanes), _matched(*series)
+        self.lanes, self.series = matched(*lanes), matched(*series)
         charts = ([(number, (each.kind, each.name)) for number, each in enumerate(scene.charts[k])] for k in sides)
-        self._charts = _matched(*charts)
+        self._charts = matched(*charts)
         self._back = [
             {right: left for left, right in own.items()} for own in (self.layers, self.lanes, self.series, self._charts)
         ]
@@ -77,7 +77,7 @@ class Twins:
                 listed |= set(twins)
 
 
-def _matched(base: Iterable[Named], new: Iterable[Named]) -> dict[int, int]:
+def matched(base: Iterable[Named], new: Iterable[Named]) -> dict[int, int]:
     """The number of each of ``base`` with that of ``new``: of one kind and name, else the next of its kind."""
     left, right, found = list(base), list(new), {}
     for exact in (True, False):

@@ -14,6 +14,7 @@ from npu_tui.view.rows.fit import fold_to_fit
 from npu_tui.view.rows.leaf import flat_rows, leaf_row
 from npu_tui.view.rows.outline import Folds, default_folds, is_plane, lane_key, outline, workers_of
 from npu_tui.view.rows.paired import Twins, paired_rows
+from npu_tui.view.rows.stacked import Alike, stacked_rows
 from npu_tui.view.scene import Scene, ScreenRow, ViewState
 from npu_tui.view.viewport import Viewport
 
@@ -47,6 +48,7 @@ class RowList:
         self._height = max(height, 1)
         self._leaf = lru_cache(maxsize=None)(self._make_leaf)
         self._twins = Twins(scene) if scene.pair is not None else None
+        self._alike = Alike(scene) if scene.stacked and len(scene.traces) > 1 else None
         self._rebuild(None)
 
     def _make_leaf(self, trace: int, lanes: tuple[int, ...]) -> Rows:
@@ -156,11 +158,14 @@ class RowList:
         return row.kind == "chart" or row.foldable or len(trace.layers[row.layer].series) > 1
 
     def _rebuild(self, keep: ScreenRow | None) -> None:
-        if self._twins is not None and keep is not None:
-            self._twins.mirror(self.folds, keep.trace)
+        sides = self._twins or self._alike
+        if sides is not None and keep is not None:
+            sides.mirror(self.folds, keep.trace)
         self._all = outline(self._scene, self.folds, self._leaf, self.heads) if self.only is None else self._chosen()
         if self._twins is not None and self._scene.pair is not None:
             self._all = paired_rows(self._scene.pair, self._twins, self._all)
+        elif self._alike is not None:
+            self._all = stacked_rows(self._alike, self._all)
         self._choose(None if keep is None else _key(keep))
 
     def _chosen(self) -> list[ScreenRow]:
