@@ -21,8 +21,12 @@ def run(words: list[str]) -> int:
         write(list_findings())
         return DONE
     from npu_tui.report.compared.explain import difference_of, explain_difference
+    from npu_tui.report.job.explain import explain_job_finding, job_finding_of
 
-    rule, difference = rule_of(wanted), difference_of(wanted)
+    rule, difference, of_job = rule_of(wanted), difference_of(wanted), job_finding_of(wanted)
+    if of_job is not None:
+        write(explain_job_finding(of_job))
+        return DONE
     if difference is not None:
         write(explain_difference(difference))
         return DONE

@@ -42,6 +42,7 @@ def run(words: list[str]) -> int:
     add_opening(parser)
     add_look(parser)
     add_place(parser)
+    parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
     options = parser.parse_args(words)
     for path in options.paths:
         refuse_terminal(parser, path)

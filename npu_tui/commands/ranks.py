@@ -10,7 +10,7 @@ from npu_tui.commands.profile_options import refuse_terminal
 from npu_tui.commands.streams import DONE, USAGE, refuse, write
 from npu_tui.strings import ENGLISH, say, speak
 
-FORMATS = ("text", "markdown", "json")
+FORMATS = ("text", "markdown", "html", "json")
 _LISTED = 16
 
 
@@ -48,11 +48,17 @@ def write_job(
         return refuse(say("job.no_group", group=group, there=there[:_LISTED]), USAGE)
     if step is not None and step not in job.steps:
         return refuse(say("job.no_step", step=step, there=job.steps[:_LISTED]), USAGE)
-    found = job_report(job.narrowed(group, step) if group is not None or step is not None else job)
+    if group is not None or step is not None:
+        job = job.narrowed(group, step)
+    found = job_report(job)
     if form == "json":
         import msgspec
 
         write(msgspec.json.encode(found) + b"\n")
+    elif form == "html":
+        from npu_tui.report.job.html import html_job
+
+        write(html_job(found, job))
     elif form == "markdown":
         from npu_tui.report.job.markdown import job_markdown
 

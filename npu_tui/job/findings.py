@@ -15,6 +15,12 @@ from npu_tui.trace.message import Message, message
 
 Severity = Literal["high", "medium", "low", "info"]
 
+IDS = (
+    "RANK.SLOW", "RANK.STAGE", "RANK.HOST", "RANK.WANDER", "RANK.MISSING", "RANK.CLOCK", "LINK.SLOW", "LINK.PORT",
+    "GROUP.SIZES",
+)  # fmt: skip
+"""Every finding about a job."""
+
 _HIGH, _MEDIUM, _LOW = 0.10, 0.03, 0.01
 """Shares of the job's time that a cause must cost to be told with that severity."""
 

@@ -10,6 +10,7 @@ from npu_tui.analysis.findings.model import FindingClass
 from npu_tui.analysis.findings.rule import Rule
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.differences import IDS
+from npu_tui.job.findings import IDS as JOB_IDS
 from npu_tui.report.reading import change_of, pages_of
 from npu_tui.strings import say
 from npu_tui.trace.text import padded, printable, wrapped
@@ -96,8 +97,8 @@ def unknown(wanted: str) -> str:
 
 
 def _ids() -> list[str]:
-    """All findings: of one profile, and of a comparison."""
-    return [*(rule.id for rule in RULES), *IDS]
+    """All findings: of one profile, of a comparison, and of a job."""
+    return [*(rule.id for rule in RULES), *IDS, *JOB_IDS]
 
 
 def list_findings() -> str:
@@ -109,6 +110,8 @@ def list_findings() -> str:
         lines += [say("explain.row", id=rule.id, first=_first_sentence(say(f"explain.{rule.id}"))) for rule in own]
     lines += ["", say("explain.compare")]
     lines += [say("explain.row", id=each, first=_first_sentence(say(f"explain.{each}"))) for each in IDS]
+    lines += ["", say("explain.job")]
+    lines += [say("explain.row", id=each, first=_first_sentence(say(f"explain.{each}"))) for each in JOB_IDS]
     return "\n".join(lines) + "\n"
 
 

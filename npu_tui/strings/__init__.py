@@ -49,6 +49,7 @@ ROOMS = (
     "crop",
     "explain",
     "explain_compare",
+    "explain_job",
     "findings",
     "findings_device",
     "findings_files",

@@ -178,5 +178,39 @@ async def test_enter_goes_into_a_timeline_and_esc_comes_back():
         clock = open_job(path).clocks[1]
         apart = (scene.traces[1].start_ns + scene.offsets[0]) - (scene.traces[0].start_ns + scene.offsets[1])
         assert apart == pytest.approx(clock.offset, abs=2)
+        main = app.screen
+        await Driver(app, None).settle()
+        labels = [(row.trace, row.name) for row in main.explorer.rows if row.opener and row.kind != "layer"]
+        assert [name for trace, name in labels if trace == 0] == [name for trace, name in labels if trace == 1]
+        assert [trace for trace, _ in labels[:4]] == [0, 1, 0, 1]
         await press(app, "J")
         await until(lambda: app.screen is screen)
+
+
+async def test_a_wait_leads_to_what_the_late_rank_did():
+    """Rank 0 waits: ] shows rank 1 below it, at the operation that it ran when rank 0 had come."""
+    screen = JobScreen(Path("fixtures") / "two_ranks", cached=False)
+    app = NpuTui(job=screen)
+    async with app.run_test(size=(120, 40)):
+        await until(lambda: screen.is_whole)
+        worst = screen.view.job.blamed[screen.view.collective]
+        late = worst.last
+        early = 1 - late
+        await press(app, *f":{early}\r", "enter")
+        await until(lambda: isinstance(app.screen, MainScreen))
+        await Driver(app, None).settle()
+        main = app.screen
+        name = main.session.scene.traces[0].name_of(main.explorer.state.selection.item)
+        assert name == worst.meeting.calls[early].name
+        await press(app, "]")
+        await until(lambda: isinstance(app.screen, MainScreen) and app.screen is not main)
+        await Driver(app, None).settle()
+        scene, selected = app.screen.session.scene, app.screen.explorer.state.selection
+        assert [trace.rank for trace in scene.traces] == [early, late]
+        assert selected.trace == 1
+        came = next(arrival.start for arrival in worst.arrivals if arrival.rank == early)
+        start, end = scene.times(selected)
+        begun = scene.traces[0].start_ns
+        clock = next(clock for clock in screen.view.job.clocks if clock.rank == early)
+        assert start + clock.to_common(begun) <= came + 1_000
+        assert end + clock.to_common(begun) >= came - 1_000

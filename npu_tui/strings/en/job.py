@@ -9,7 +9,7 @@ TEXTS: dict[str, str] = {
         "small traces are read whole."
     ),
     "job.path": "the folder with the profiles of the ranks, or with summaries of them (npu-tui summarize)",
-    "job.format": "text (the default), markdown or json",
+    "job.format": "text (the default), markdown, html or json",
     "job.traces": "read the traces too, however many and large: the clock gets exact and code lines come in",
     "job.reading": "reading rank {done} of {count} …",
     "job.head": "{path}: {ranks:rank|ranks} on {hosts:host|hosts}, {traces:trace|traces}, {steps}",

@@ -6,7 +6,7 @@ TEXTS: dict[str, str] = {
     "job.description": "一个任务的所有卡：统一时钟，大家在等哪张卡，哪张卡自身慢，哪条链路慢",
     "job.epilog": "退出码：0 完成，2 用法错误，3 没有可读的内容。优先读取 trace 旁边的文件；不超过 8 张卡且 trace 较小时读取全部 trace。",
     "job.path": "存放各卡 profile 的目录，或其归纳文件（npu-tui summarize）的目录",
-    "job.format": "text（默认）、markdown 或 json",
+    "job.format": "text（默认）、markdown、html 或 json",
     "job.traces": "无论多少、多大，也读取 trace：时钟更精确，并带上代码行",
     "job.reading": "正在读取第 {done} 张卡，共 {count} 张 …",
     "job.head": "{path}：{ranks:count} 张卡，{hosts:count} 台主机，{traces:count} 个 trace，{steps}",

@@ -94,7 +94,7 @@ class JobScreen(KeyScreen[JobMap]):
     def __init__(
         self, path: Path, terminal: Terminal | None = None, traces: bool | None = None, cached: bool = True
     ) -> None:
-        """With ``traces`` every trace is read before the first picture; with ``cached`` parsed copies are used."""
+        """With ``traces`` every trace is read after the first picture; with ``cached`` parsed copies are used."""
         super().__init__(JobMap(terminal or Terminal()), Prompt())
         self._path = path
         self._cached = cached
@@ -178,14 +178,15 @@ class JobScreen(KeyScreen[JobMap]):
 
         try:
             sources = find_sources(self._path)
-            job = open_job(self._path, self._traces, told, beside_only=not self._traces)
+            job = open_job(self._path, False, told, beside_only=True)
             bare = any(profile.kind != "companions" and not profile.calls for profile in job.ranks)
-            more = not self._traces and (bare or (reads_traces(sources) and any(source.files for source in sources)))
+            wanted = reads_traces(sources) if self._traces is None else self._traces
+            more = bare or (wanted and any(source.files for source in sources))
             first = Examined(job)
             if not worker.is_cancelled:
                 self.post_message(self.Ready(first, not more))
             if more and not worker.is_cancelled:
-                again = open_job(self._path, None)
+                again = open_job(self._path, self._traces)
                 self.post_message(self.Ready(Examined(again), True))
         except InputError as error:
             if self.view is None:
