@@ -9,6 +9,7 @@ from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.palette import Ink
 from npu_tui.view.heat.field import FieldPicture, draw_field, field_places
 from npu_tui.view.heat.heat_map import DrawnRow, HeatPicture, draw_heat
+from npu_tui.view.heat.parts import DrawnParts, draw_parts
 from npu_tui.view.heat.shades import worst
 from npu_tui.view.heat.waterfall import DrawnBar, WaterfallPicture, draw_waterfall
 
@@ -110,3 +111,14 @@ def test_what_the_clock_leaves_open_is_drawn_and_a_bound_is_marked():
     assert "≤" in grid.text(3)
     assert "█" not in grid.text(3)
     assert grid.text(4).strip() == "2 more"
+
+
+def test_parts_of_a_step_are_on_one_scale():
+    rows = (DrawnParts("3", (40.0, 25.0, 15.0), "80 ms"), DrawnParts("1", (20.0, 10.0, 10.0), "40 ms"))
+    grid = blank(3, 92)
+    draw_parts("parts", rows, grid)
+    first, second = grid.text(1), grid.text(2)
+    assert [first.count(fill) for fill in "█▒╱"] == pytest.approx([40, 25, 15], abs=3)
+    assert sum(second.count(fill) for fill in "█▒╱") == pytest.approx(
+        sum(first.count(fill) for fill in "█▒╱") / 2, abs=1
+    )

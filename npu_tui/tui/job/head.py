@@ -14,6 +14,8 @@ from npu_tui.tui.job.overview import Overview
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.tui.widgets.header import profile_name
 
+_LEFT_OUT = ("job.broken", "job.twice")
+"""What is said of profiles that are not part of the job."""
 _DETAIL_FROM = 30
 """Rows of the terminal from which the verdict says why."""
 
@@ -117,6 +119,7 @@ def clock_parts(job: Job) -> list[str]:
     if job.missing:
         shown = job.missing[:8]
         parts.append(say("ranks.clock.missing", count=len(job.missing), ranks=shown))
-    if job.broken:
-        parts.append(say("ranks.clock.broken", count=len(job.broken)))
+    left_out = sum(each.code in _LEFT_OUT for each in job.broken)
+    if left_out:
+        parts.append(say("ranks.clock.broken", count=left_out))
     return parts

@@ -7,12 +7,14 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
+from npu_tui.strings import say
 from npu_tui.tui.job.overview import Overview
 from npu_tui.tui.job.pictures import (
     arrivals_picture,
     field_picture,
     heat_picture,
     natural_lines,
+    parts_rows,
     waterfall_picture,
 )
 from npu_tui.tui.terminal.strips import style_of
@@ -24,6 +26,7 @@ from npu_tui.view.cells.labels import points
 from npu_tui.view.cells.palette import Ink
 from npu_tui.view.heat.field import FieldPlaces, draw_field
 from npu_tui.view.heat.heat_map import Places, draw_heat
+from npu_tui.view.heat.parts import draw_parts
 from npu_tui.view.heat.waterfall import draw_waterfall
 
 _BESIDE_FROM = 150
@@ -97,7 +100,7 @@ class JobMap(Drawing):
 
     def _draw(self, view: Overview, grid: Grid) -> None:
         """The heat map on top, the collective below, the field of hosts between them where there is one."""
-        lines, field, fall = divided(grid.height, *natural_lines(view, grid.width))
+        lines, field, fall, parts = divided(grid.height, *natural_lines(view, grid.width))
         picture = heat_picture(view)
         beside = arrivals_picture(view) if grid.width >= _BESIDE_FROM else None
         right = 0 if beside is None else int(grid.width * _BESIDE)
@@ -119,6 +122,9 @@ class JobMap(Drawing):
             bars = waterfall_picture(view, fall - 1)
             if bars is not None:
                 draw_waterfall(bars, grid.part(top, 0, fall, grid.width))
+            top += fall + 1
+        if parts:
+            draw_parts(say("ranks.shares.title"), parts_rows(view), grid.part(top, 0, parts, grid.width))
 
     # --- mouse
 
@@ -170,10 +176,11 @@ class JobMap(Drawing):
         self._wheel(event, 1)
 
 
-def divided(height: int, rows: int, field: int, fall: int) -> tuple[int, int, int]:
-    """Lines for the heat map, the field and the collective out of ``height``, each as much as it needs if that fits.
+def divided(height: int, rows: int, field: int, fall: int, parts: int) -> tuple[int, int, int, int]:
+    """Lines out of ``height`` for the heat map, the field of hosts, the collective and the parts of a step.
 
-    A blank line stands between them. What has no room for its least is left out, the field last.
+    A blank line stands between them. What has no room for its least is left out, the field last; the parts are shown
+    only if everything else has all it needs.
     """
     left = height
     field_lines = 0
@@ -184,4 +191,6 @@ def divided(height: int, rows: int, field: int, fall: int) -> tuple[int, int, in
     if fall and left >= min(rows, _LEAST_MAP) + min(fall, _LEAST_FALL) + 1:
         fall_lines = min(fall, max(left - rows - 1, left * 2 // 5, _LEAST_FALL))
         left -= fall_lines + 1
-    return max(min(rows, left), min(left, _LEAST_MAP)), field_lines, fall_lines
+    map_lines = max(min(rows, left), min(left, _LEAST_MAP))
+    whole = (map_lines, field_lines, fall_lines) == (rows, field, fall)
+    return map_lines, field_lines, fall_lines, parts if parts and whole and left - rows > parts else 0

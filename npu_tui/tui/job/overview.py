@@ -32,6 +32,7 @@ class Examined:
         self.report: JobReport = job_report(job)
         self.source = HeatSource(job)
         self.rows = {row.rank: row for row in self.report.rank_table}
+        self.clocks = {row.rank: row for row in self.report.clock}
 
 
 class Overview:

@@ -23,8 +23,12 @@ class JobPanel(Panel):
         """The rows it has while it is neither grown nor dragged."""
         return self._wanted_rows
 
-    def share(self, height: int, above: int) -> None:
-        """Take what a terminal of ``height`` rows has left below a head and pictures of ``above`` rows."""
+    def share(self, height: int, above: int, more: int = 0) -> None:
+        """Take what a terminal of ``height`` rows has left below a head and pictures of ``above`` rows.
+
+        A picture of ``more`` rows is shown as well if that leaves enough.
+        """
         least = next((rows for from_, rows in _USUAL if height >= from_), _LEAST)
-        self._wanted_rows = max(least, height - above - 1)
+        left = height - above - 1
+        self._wanted_rows = max(least, left - more if left - more >= least else left)
         self.fit(height)

@@ -14,6 +14,7 @@ from npu_tui.trace.units import duration_text
 from npu_tui.tui.job.overview import Overview
 from npu_tui.view.heat.field import FieldPicture, field_places
 from npu_tui.view.heat.heat_map import DrawnRow, HeatPicture
+from npu_tui.view.heat.parts import DrawnParts
 from npu_tui.view.heat.waterfall import DrawnBar, WaterfallPicture
 
 FIELD_FROM = 64
@@ -22,6 +23,8 @@ FIELD_FROM = 64
 _ALARMING = ("own", "cost")
 """Metrics of which a rank is to blame for its own values."""
 _DIGITS = 3
+_MOST_PARTS = 16
+"""Ranks whose step is drawn in parts."""
 _TALLEST = 26
 """Lines of the field of hosts at most."""
 
@@ -165,12 +168,27 @@ def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> DrawnBar:
     )  # fmt: skip
 
 
-def natural_lines(view: Overview, width: int) -> tuple[int, int, int]:
-    """Lines of the heat map, the field of hosts and the collective on ``width`` columns, if there were room."""
+def parts_rows(view: Overview) -> tuple[DrawnParts, ...]:
+    """What the ranks of the heat map spend a step on; none where files do not tell, or where the ranks are many."""
+    rows = [view.examined.rows[row.ranks[0]] for row in view.rows if row.kind == "rank"]
+    if not 0 < len(rows) <= _MOST_PARTS:
+        return ()
+    found = []
+    for row in rows:
+        parts = (row.computing_us, row.communication_not_overlapped_us, row.free_us)
+        known = [part * 1e3 for part in parts if part is not None]
+        if len(known) == len(parts):
+            note = duration_text(sum(known), _DIGITS)
+            found.append(DrawnParts(str(row.rank), (known[0], known[1], known[2]), note, row.rank == view.rank))
+    return tuple(found)
+
+
+def natural_lines(view: Overview, width: int) -> tuple[int, int, int, int]:
+    """Lines of the heat map, the field of hosts, the collective and the parts of a step, if there were room."""
     field, lines = field_picture(view), 0
     if field is not None:
         hosts, devices = field.shares.shape
         places = field_places(hosts, devices, width, _TALLEST)
         lines = 1 + (devices if places.by_device else -(-places.hosts // places.across))
     bars = len(view.examined.source.ranks_of(view.collective)) + 1 if view.collective >= 0 else 0
-    return 2 + len(view.rows), lines, bars
+    return 2 + len(view.rows), lines, bars, len(parts_rows(view)) + bool(parts_rows(view))

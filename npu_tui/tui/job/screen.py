@@ -238,9 +238,10 @@ class JobScreen(KeyScreen[JobMap]):
         if view is None:
             return
         self.head.show(view, size.width, size.height)
-        rows, field, fall = natural_lines(view, size.width)
+        rows, *others, parts = natural_lines(view, size.width)
         head = self.head.headline.rows + self.head.verdict.rows + self.head.clock.rows
-        self.panel.share(size.height, head + rows + (field + 1 if field else 0) + (fall + 2 if fall else 0))
+        above = head + rows + 1 + sum(lines + 1 for lines in others if lines)
+        self.panel.share(size.height, above, parts + 1 if parts else 0)
         self._timeline.changed()
 
     def on_job_map_moved(self) -> None:

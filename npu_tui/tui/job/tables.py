@@ -83,8 +83,7 @@ def _ranks(view: Overview) -> Table:
 
 def _rank(view: Overview, row: RankRow) -> JobRow:
     why = say("list.comma").join(row.why)
-    clock = next((each for each in view.report.clock if each.rank == row.rank), None) if len(view.rows) < 64 else None
-    if clock is not None and clock.offset_us is None:
+    if view.examined.clocks[row.rank].offset_us is None:
         why = say("ranks.apart")
     cells = (
         ("• " if row.rank in view.marked else "") + str(row.rank),
@@ -167,8 +166,7 @@ def _hosts(view: Overview) -> Table:
         own = [view.examined.rows[rank] for rank in host.ranks]
         worst = max(own, key=lambda row: row.own_excess_us)
         waits = sum(row.job_waits_us for row in own)
-        clocks = [each for each in view.job.clocks if each.rank in host.ranks and each.is_tied]
-        error = max((clock.error for clock in clocks), default=0.0) / 1e3
+        error = max((view.examined.clocks[rank].error_us or 0.0 for rank in host.ranks), default=0.0)
         cells = (
             printable(host.id), _few(host.ranks), str(worst.rank), _us(worst.own_excess_us), _us(waits), _us(error),
         )  # fmt: skip
@@ -253,9 +251,10 @@ def _findings(view: Overview) -> Table:
         values = (each.id, each.severity, each.gain_us, each.title, each.detail)
         rank = each.ranks[0] if each.ranks else None
         found.append(JobRow(cells, values=values, told=partial(str, detail), rank=rank))
-    unchecked = view.report.not_checked
-    note = say("ranks.findings.note", count=len(unchecked), first=unchecked[0]) if unchecked else ""
-    return Table(_headings("id", "severity", "gain", "what", "detail"), list(found), note)
+    for reason in view.report.not_checked:
+        unchecked = ("", say("job.not_checked"), "", reason, "")
+        found.append(JobRow(unchecked, values=("", "", None, reason, ""), told=partial(str, reason), minor=True))
+    return Table(_headings("id", "severity", "gain", "what", "detail"), list(found))
 
 
 _TABLES: dict[str, Callable[[Overview], Table]] = {
