@@ -43,6 +43,8 @@ class Overview:
         self.job = examined.job
         self.report = examined.report
         self.metric: Metric = self._telling()
+        self.chosen = False
+        """Whether the user has chosen the metric or the axis."""
         self.axis: Axis = "step" if len(self.job.steps) > 1 else "collective"
         self.scope = Scope(say("ranks.scope.all"))
         self.opened = False
@@ -194,6 +196,7 @@ class Overview:
 
     def next_metric(self) -> Metric:
         """Show the next metric that tells anything."""
+        self.chosen = True
         at = METRICS.index(self.metric)
         order = [*METRICS[at + 1 :], *METRICS[: at + 1]]
         keep = self.rank
@@ -207,6 +210,7 @@ class Overview:
 
     def next_axis(self) -> Axis:
         """Show the next axis."""
+        self.chosen = True
         keep = self.rank
         alone = bool(self._rows) and len(self._rows[self.row].ranks) == 1
         self.axis = AXES[(AXES.index(self.axis) + 1) % len(AXES)]

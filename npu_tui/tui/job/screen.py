@@ -219,7 +219,9 @@ class JobScreen(KeyScreen[JobMap]):
     @staticmethod
     def _stay(before: Overview, now: Overview) -> None:
         """Look at what was looked at before more of the job was read."""
-        now.metric, now.axis, now.marked = before.metric, before.axis, before.marked
+        now.marked = before.marked
+        if before.chosen:
+            now.metric, now.axis, now.chosen = before.metric, before.axis, True
         now.show_scope(before.scope if before.scope.ranks is not None else now.scope)
         now.opened = before.opened
         if before.row:
