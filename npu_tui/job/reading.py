@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -46,6 +46,18 @@ class _Link(msgspec.Struct):
     operation: str | None = msgspec.field(name="Op Name", default=None)
 
 
+class _Group(msgspec.Struct):
+    name: str = msgspec.field(name="group_name", default="")
+    ranks: msgspec.Raw = msgspec.field(name="global_ranks", default=msgspec.Raw(b"[]"))
+
+
+class _Metadata(msgspec.Struct):
+    args: dict[str, Any] | None = msgspec.field(name="distributed_args", default=None)
+    groups: dict[str, _Group] | None = msgspec.field(name="parallel_group_info", default=None)
+
+
+_metadata = msgspec.json.Decoder(_Metadata)
+_ranks = msgspec.json.Decoder(tuple[Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)], ...])
 _communication = msgspec.json.Decoder(dict[str, dict[str, dict[str, _Operation]]])
 _matrix = msgspec.json.Decoder(dict[str, dict[str, dict[str, dict[str, _Link]]]])
 _Decoded = TypeVar("_Decoded")
@@ -63,7 +75,8 @@ def call_name(name: str) -> tuple[str, str, int | None]:
 def companion_rank(source: Source, companions: Companions, rank: int) -> RankProfile:
     """``rank`` as the files beside its trace tell it; what is missing there stays empty."""
     problems: list[Message] = []
-    info, metadata = companions.profiler_info, companions.metadata
+    info = companions.profiler_info
+    layout, groups = _division(companions)
     boot, counter = _host(info)
     return RankProfile(
         rank,
@@ -73,8 +86,8 @@ def companion_rank(source: Source, companions: Companions, rank: int) -> RankPro
         counter,
         host_name=_text(info.get("host_name")),
         level=level_in(info),
-        layout=_layout(metadata),
-        groups=_groups(metadata),
+        layout=layout,
+        groups=groups,
         calls=_calls(companions, rank, problems),
         steps=tuple(_steps(companions)),
         links=tuple(_links(companions, rank, problems)),
@@ -168,8 +181,38 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _layout(metadata: Any) -> Layout | None:
-    args = metadata.get("distributed_args") if isinstance(metadata, dict) else None
+def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[int, ...]]]:
+    """How the job is divided, and its groups.
+
+    Of a large job every rank lists all of them: equal lists are decoded once.
+    """
+    if type(companions) is Companions:
+        try:
+            data = (companions.folder.resolve().parent / "profiler_metadata.json").read_bytes()
+            fast = _metadata.decode(data)
+            named: dict[str, tuple[int, ...]] = {}
+            for key, group in (fast.groups or {}).items():
+                ranks = _ranks_in(bytes(group.ranks))
+                if ranks:
+                    _add(named, group.name, key, ranks)
+            return _layout(fast.args), named
+        except (OSError, ValueError):  # missing, or something else
+            pass
+    metadata = companions.metadata
+    return _layout(metadata.get("distributed_args") if isinstance(metadata, dict) else None), _groups(metadata)
+
+
+@lru_cache(maxsize=1 << 14)
+def _ranks_in(data: bytes) -> tuple[int, ...]:
+    return _shared_ranks(_ranks.decode(data))
+
+
+def _add(found: dict[str, tuple[int, ...]], name: str, key: str, ranks: tuple[int, ...]) -> None:
+    """A group by its name (``tp``, ``dp_cp``, …), a second one of that name by its ``key``."""
+    found[_shared(name if name and name not in found else key)] = ranks
+
+
+def _layout(args: Any) -> Layout | None:
     if not isinstance(args, dict):
         return None
     sizes = [args.get(name) for name in _SIZES]
@@ -186,8 +229,7 @@ def _groups(metadata: Any) -> dict[str, tuple[int, ...]]:
         ranks = group.get("global_ranks") if isinstance(group, dict) else None
         if not (isinstance(ranks, list) and ranks and all(type(rank) is int and rank >= 0 for rank in ranks)):
             continue
-        name = _text(group.get("group_name")) or str(key)
-        found[_shared(name if name not in found else str(key))] = _shared_ranks(tuple(ranks))
+        _add(found, _text(group.get("group_name")), str(key), _shared_ranks(tuple(ranks)))
     return found
 
 

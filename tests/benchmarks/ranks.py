@@ -1,8 +1,9 @@
 """A job of many ranks from the files beside their traces: ``python tests/benchmarks/ranks.py [--ranks 1000]``.
 
 Writes what the profiler writes beside a trace (communication.json, communication_matrix.json, step_trace_time.csv,
-settings; about 50 kB a rank) for a job with one slow rank, and times ``npu-tui ranks`` on it in a process of its own,
-with its peak memory and their ratios to the budgets (2 s and 1 GB for 1000 ranks, 20 s for 10 000).
+settings; about 50 kB a rank) for a job with one slow rank, and times ``npu-tui ranks``, ``summarize`` and ``ranks`` on
+the summaries, each in a process of its own, with peak memory and the ratios to the budgets (2 s and 1 GB for 1000
+ranks, 20 s for 10 000); then the processor time of every stage.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ import argparse
 import json
 import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 EPOCH = 1_760_000_000_000_000
 """us since 1970 at which the job starts."""
+
+T = TypeVar("T")
 
 BUDGETS = {1_000: (2.0, 1e9), 10_000: (20.0, None)}
 
@@ -72,34 +76,85 @@ def write_job(folder: Path, world: int, steps: int, calls: int, slow: int) -> No
         (profile / f"profiler_info_{rank}.json").write_text(json.dumps(info))
         args = {"tensor_model_parallel_size": 1, "pipeline_model_parallel_size": 1, "data_parallel_size": world,
                 "world_size": world}  # fmt: skip
-        (profile / "profiler_metadata.json").write_text(json.dumps({"distributed_args": args}))
+        groups = {"group_name_0": {"group_name": "default_group", "group_rank": rank, "global_ranks": [*range(world)]},
+                  "group_name_1": {"group_name": "dp", "group_rank": rank, "global_ranks": [*range(world)]},
+                  "group_name_2": {"group_name": "ep", "group_rank": rank % 8,
+                                   "global_ranks": [*range(first, min(first + 8, world))]}}  # fmt: skip
+        metadata = {"distributed_args": args, "parallel_group_info": groups}
+        (profile / "profiler_metadata.json").write_text(json.dumps(metadata))
+
+
+def stages(folder: Path) -> dict[str, float]:
+    """The seconds of processor time that each stage takes in this process."""
+    from npu_tui.ingest.source.find import find_sources
+    from npu_tui.job.findings import job_findings
+    from npu_tui.job.opening import job_of, read_rank
+    from npu_tui.report.job.build import job_report
+    from npu_tui.report.job.text import job_text
+
+    found: dict[str, float] = {}
+
+    def timed(name: str, work: Callable[[], T]) -> T:
+        begun = time.process_time()
+        result = work()
+        found[name] = time.process_time() - begun
+        return result
+
+    sources = timed("find", lambda: find_sources(folder))
+    job = timed("read", lambda: job_of(folder, [read_rank(source, False, True) for source in sources]))
+    timed("pair", lambda: job.meetings)
+    timed("clocks", lambda: job.clocks)
+    timed("blame", lambda: job.blamed)
+    timed("replay", lambda: job.sums)
+    timed("links", lambda: job.links)
+    timed("findings", lambda: job_findings(job))
+    timed("report", lambda: job_text(job_report(job)))
+    return found
+
+
+def timed_run(words: list[str]) -> tuple[float, float, float, str]:
+    """Wall and processor seconds, peak bytes and output of ``npu-tui`` with ``words`` in a process of its own."""
+    command = [shutil.which("npu-tui", path=os.path.dirname(sys.executable)) or "npu-tui", *words]
+    begun = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        output = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    return time.perf_counter() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, output
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1_000])
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--calls", type=int, default=6)
     options = parser.parse_args()
-    print("| ranks | files | report | of budget | peak memory | of budget | first named |")
-    print("|---|---|---|---|---|---|---|")
+    print("| ranks | command | files | time | of budget | processor | peak memory | of budget | says |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    parts: dict[int, dict[str, float]] = {}
     for world in options.ranks:
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(name) / "job"
+            folder, summaries = Path(name) / "job", Path(name) / "summaries"
             write_job(folder, world, options.steps, options.calls, slow=world // 2)
-            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            command = [shutil.which("npu-tui", path=os.path.dirname(sys.executable)) or "npu-tui", "ranks", str(folder)]
-            begun = time.perf_counter()
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            seconds = time.perf_counter() - begun
-            memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        wall, most = BUDGETS.get(world, (None, None))
-        of_wall = f"{seconds / wall:.2f}" if wall else ""
-        of_memory = f"{memory / most:.2f}" if most else ""
-        named = done.stdout.splitlines()[2]
-        taken = f"{seconds:.2f} s | {of_wall} | {memory / 1e6:.0f} MB | {of_memory}"
-        print(f"| {world:,} | {size / 1e6:.0f} MB | {taken} | {named} |")
+            for command in (["ranks", folder], ["summarize", folder, "-o", summaries], ["ranks", summaries]):
+                seconds, processor, memory, output = timed_run([str(word) for word in command])
+                read = Path(command[1])
+                size = sum(file.stat().st_size for file in read.rglob("*") if file.is_file())
+                wall, most = BUDGETS.get(world, (None, None)) if command[0] == "ranks" else (None, None)
+                of_wall, of_memory = f"{seconds / wall:.2f}" if wall else "", f"{memory / most:.2f}" if most else ""
+                said = output.splitlines()[2 if command[0] == "ranks" else 0].replace(name, "")
+                taken = f"{seconds:.2f} s | {of_wall} | {processor:.2f} s | {memory / 1e6:.0f} MB | {of_memory}"
+                what = f"{command[0]} {read.name}"
+                print(f"| {world:,} | {what} | {size / 1e6:.0f} MB | {taken} | {said} |", flush=True)
+            parts[world] = stages(folder)
+    print(f"\n| ranks | {' | '.join(next(iter(parts.values())))} |")
+    print(f"|---|{'---|' * len(next(iter(parts.values())))}")
+    for world, found in parts.items():
+        print(f"| {world:,} | {' | '.join(f'{seconds:.2f} s' for seconds in found.values())} |")
 
 
 if __name__ == "__main__":

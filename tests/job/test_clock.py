@@ -11,7 +11,8 @@ from made_jobs import simulated
 
 from npu_tui.job.clock import Clock
 from npu_tui.job.job import Job
-from npu_tui.job.model import Notify, RankProfile
+from npu_tui.job.model import Notify, RankProfile, Seen
+from npu_tui.job.opening import open_job
 
 HOUR = 3_600 * 1_000_000_000
 
@@ -94,3 +95,32 @@ def test_ranks_tied_through_a_third_one_share_its_clock():
     found = clocks(ranks)
     assert [clock.is_tied for clock in found] == [True, True, True]
     assert abs(found[2].offset - 2 * HOUR) < 2_000
+
+
+def test_arrivals_of_a_third_rank_that_two_waited_for_are_a_clock():
+    """Two ranks whose ends lie far apart saw rank 9 come, in every collective, at one moment."""
+    job = simulated(2, even(random.Random(1)), offset=lambda rank: rank * 61_370)
+    ranks = []
+    for profile in job.ranks:
+        calls = [replace(call, end=call.end + 90_000 * profile.rank) for call in profile.calls]
+        seen = [
+            Seen(call.name, 9, first.start + 2_900_000 + profile.rank * 61_370 + draw - call.start, False)
+            for call, first, draw in zip(
+                calls, job.ranks[0].calls, [random.Random(f"{profile.rank} {n}").randrange(400) for n in range(99)],
+                strict=False,
+            )
+        ]  # fmt: skip
+        ranks.append(replace(profile, calls=tuple(calls), seen=tuple(seen)))
+    clock = clocks(ranks)[1]
+    assert clock.method == "third_rank"
+    assert abs(clock.offset - 61_370) <= clock.error
+    assert clock.error < 3_000
+
+
+def test_the_fixture_of_two_ranks_has_its_true_clock_within_the_error():
+    folder = Path(__file__).resolve().parents[2] / "fixtures" / "two_ranks"
+    clock = open_job(folder).clocks[1]
+    assert abs(clock.offset - 61_370) <= clock.error
+    assert clock.low is not None
+    assert clock.high is not None
+    assert clock.low <= 61_370 <= clock.high
