@@ -14,6 +14,7 @@ from npu_tui.ingest.build.linking import bound_links
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.json.decoding.events import NO_PROCESS, NO_THREAD
 from npu_tui.ingest.json.reading.workers import Workers
+from npu_tui.ingest.scanner.background import Background
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.classes import classify, step_number
 from npu_tui.trace.depth import first_fit, sort_slices
@@ -29,6 +30,9 @@ STEPS_LANE = "Steps"
 
 _SHOWN = frozenset("XCstfMBEbe")
 _INSTANTS = frozenset("iInRP")
+
+_SIDE_BY_SIDE = 1 << 16
+"""Fewer slices than this are put in order before another thread would have begun with the counters."""
 
 _TABLE = 1 << 24
 """Codes below this are counted in a table, others sorted."""
@@ -69,11 +73,13 @@ def build_trace(
     kept = order if kept is None else kept[order]
     lane, start, end = lane[order], start[order], end[order]
     packing = Packing(lane, start, end, workers)
+    counting = Background(lambda: _counters(whole, plans, start_ns), len(lane) >= _SIDE_BY_SIDE)
     slices = _slices(whole, plans, kept, lane, start, end, category[order])
     bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
     python = {plan.pid for plan in plans if plan.kind == "python"}
     links = bound_links(whole, lane_of, python, bounds, slices, start_ns, health)
-    counters = _counters(whole, plans, start_ns, health)
+    counters, untimed = counting.result()
+    health.skip(message("skip.sample_time"), untimed)
     slices.depth = packing.depth()
     rows, lanes = _rows_and_lanes(whole, plans, slices, bounds, rank)
     layers = _layers(plans, lanes, counters, rank)
@@ -306,7 +312,8 @@ def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, ran
     ]
 
 
-def _counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int, health: Health) -> Counters:
+def _counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int) -> tuple[Counters, int]:
+    """The samples by series and time, and how many are left out for want of a time."""
     layer_of = {plan.pid: i for i, plan in enumerate(plans)}
     declared = list(whole.series)
     rank = sorted(range(len(declared)), key=lambda code: (layer_of[declared[code][0]], code))
@@ -320,10 +327,9 @@ def _counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int, heal
     code = whole.column("c_series", np.int32)
     timed = time != INVALID
     if not timed.all():
-        health.skip(message("skip.sample_time"), int(np.count_nonzero(~timed)))
         time, value, code = time[timed], value[timed], code[timed]
     time -= start_ns
     code = new_code[code]
     order = sort_slices(code, time, time)
     offset = np.searchsorted(code[order], np.arange(len(series) + 1)).astype(np.int64)
-    return Counters(time[order], value[order], offset, series)
+    return Counters(time[order], value[order], offset, series), len(timed) - len(time)
