@@ -9,27 +9,9 @@ from collections.abc import Callable
 
 from npu_tui.commands.language import choose_language
 from npu_tui.commands.streams import DEBUG, DONE, INTERNAL, INTERRUPTED, UNREADABLE, USAGE, drop_output, refuse
+from npu_tui.commands.tree import COMMANDS, EXPLORE, command_first, meant
 from npu_tui.strings import language, say, speak, speaking
-
-_COMMANDS = {
-    "demo": "demo:run",
-    "report": "report:run",
-    "screenshot": "screenshot:run",
-    "check": "check:run",
-    "compare": "compare:run",
-    "ranks": "ranks:run",
-    "query": "query:run",
-    "summarize": "summarize:run",
-    "crop": "crop:run",
-    "watch": "watch:run",
-    "whatif": "whatif:run",
-    "settings": "settings:run",
-    "explain": "explain:run",
-    "keys": "keys:run",
-    "cache": "copies:run_cache",
-    "index": "copies:run_index",
-}
-"""Module of ``npu_tui.commands`` and function of every command."""
+from npu_tui.trace.text import printable
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,12 +21,14 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words, chosen = choose_language(words)
     speak(chosen)
-    command = words[0] if words and words[0] in _COMMANDS else ""
+    command, rest = command_first(words)
     if sys.stdout is None:  # the shell has closed it
         return refuse(say("cli.no_stdout"))
     if sys.stderr is None:  # the next file that is opened must not take its place
         sys.stderr = sys.__stderr__ = open(os.devnull, "w", encoding="utf-8")  # type: ignore[misc]  # noqa: SIM115
-    return guarded_main(lambda: _run(command, words[1:] if command else words))
+    if not command and rest and (nearest := meant(rest[0])):
+        return refuse(say("cli.no_command", word=printable(rest[0])) + say("cli.meant", nearest=nearest), USAGE)
+    return guarded_main(lambda: _run(command, rest))
 
 
 def guarded_main(run: Callable[[], int]) -> int:
@@ -85,6 +69,6 @@ def _refusal(error: Exception) -> tuple[Exception | str, int]:
 
 
 def _run(command: str, words: list[str]) -> int:
-    module, _, function = _COMMANDS.get(command, "explore:run").partition(":")
+    module, _, function = COMMANDS.get(command, EXPLORE).partition(":")
     with speaking(language()):  # JSON is English, what goes wrong with it is told in the language of the user
         return int(getattr(importlib.import_module(f"npu_tui.commands.{module}"), function)(words))

@@ -33,7 +33,7 @@ def refused(*arguments: str) -> tuple[int, str]:
 def test_help():
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "npu-tui [PATH...]" in done.stdout
+    assert "npu-tui [COMMAND] [PATH …]" in done.stdout
     assert (
         "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable or output not writable, "
         "70 internal error, 130 interrupted." in " ".join(done.stdout.split())

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_tui import __version__
 from npu_tui.commands.look import add_look
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place, place_of
@@ -19,6 +18,7 @@ from npu_tui.commands.profile_options import add_opening, refuse_terminal
 from npu_tui.commands.ranks import write_job
 from npu_tui.commands.settings_file import read_settings, thresholds_of
 from npu_tui.commands.streams import DONE, USAGE, end_process, refuse, write
+from npu_tui.commands.version import version_line
 from npu_tui.strings import say
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ def run(words: list[str]) -> int:
     )
     parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help=say("cli.paths"))
     parser.add_argument("--version", action=_Version, nargs=0, help=say("argparse.version"))
+        usage=say("cli.usage"),
+        commands=True,
+    )
+    parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help=say("cli.paths"))
+    parser.add_argument("-V", "--version", action="version", version=version_line(), help=say("argparse.version"))
     add_opening(parser)
     add_look(parser)
     add_place(parser)

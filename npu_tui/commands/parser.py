@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 
+from npu_tui.commands.tree import told
 from npu_tui.strings import ENGLISH, LANGUAGES, language, room, say
 from npu_tui.trace.text import wrapped
 
@@ -11,9 +13,19 @@ AUTO = "auto"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that speaks the language of the user; ``--lang`` itself was taken before it (``take_language``)."""
+    """A parser that speaks the language of the user; ``--lang`` itself was taken before it (``choose_language``).
 
-    def __init__(self, prog: str, description: str, epilog: str | None = None, usage: str | None = None) -> None:
+    With ``commands`` its help lists all commands.
+    """
+
+    def __init__(
+        self,
+        prog: str,
+        description: str,
+        epilog: str | None = None,
+        usage: str | None = None,
+        commands: bool = False,
+    ) -> None:
         # What argparse says itself it asks gettext for, by its English text.
         said = {text: room("argparse", language())[key] for key, text in room("argparse", ENGLISH).items()}
         argparse._ = lambda text: said.get(text, text)  # type: ignore[attr-defined]
@@ -25,7 +37,22 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Help,
             allow_abbrev=False,
         )
+        self._commands = commands
         self.add_argument("--lang", choices=(AUTO, *LANGUAGES), help=say("cli.lang"))
+
+    def format_help(self) -> str:
+        """The help; where all commands belong to it, they come after what the program is."""
+        text = super().format_help()
+        if not self._commands:
+            return text
+        head, _, rest = text.partition("\n\n")
+        description, _, rest = rest.partition("\n\n")
+        return f"{head}\n\n{description}\n\n{told(_columns())}\n{rest}"
+
+
+def _columns() -> int:
+    """Columns that argparse itself fills."""
+    return shutil.get_terminal_size().columns - 2
 
 
 class _Help(argparse.HelpFormatter):

@@ -75,6 +75,7 @@ ROOMS = (
     "tables",
     "tabs",
     "thresholds",
+    "tree",
     "walk",
     "watch",
     "whatif",

@@ -9,6 +9,11 @@ TEXTS: dict[str, str] = {
         "Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 input not readable or output not writable, "
         "70 internal error, 130 interrupted."
     ),
+    "cli.usage": "npu-tui [COMMAND] [PATH …] [OPTIONS]",
+    "cli.topic": "which command; without it, all are listed",
+    "cli.no_topic": "there is no command {word}",
+    "cli.no_command": "{word}: no such file, and no such command",
+    "cli.meant": "; did you mean npu-tui {nearest}?",
     "cli.no_stdout": "standard output is closed; give it a place to go",
     "cli.stdout": "standard output",
     "cli.version": "npu-tui {version} (scanner: {scanner})",

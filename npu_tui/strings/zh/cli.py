@@ -8,6 +8,11 @@ TEXTS: dict[str, str] = {
         "stdout 不是终端时，PATH 和 demo 直接打印报告。退出码：0 完成，1 检查未通过，2 用法错误，3 输入不可读"
         "或输出不可写，70 内部错误，130 被中断。"
     ),
+    "cli.usage": "npu-tui [命令] [PATH …] [选项]",
+    "cli.topic": "哪个命令；不给则列出全部",
+    "cli.no_topic": "没有命令 {word}",
+    "cli.no_command": "{word}：没有这个文件，也没有这个命令",
+    "cli.meant": "；是否想用 npu-tui {nearest}？",
     "cli.no_stdout": "标准输出已关闭；请指定输出位置",
     "cli.stdout": "标准输出",
     "cli.version": "npu-tui {version}（扫描器：{scanner}）",

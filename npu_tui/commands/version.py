@@ -1,0 +1,20 @@
+"""``npu-tui version``: which version this is."""
+
+from __future__ import annotations
+
+from npu_tui import __version__
+from npu_tui.commands.parser import Parser
+from npu_tui.commands.streams import DONE, write
+from npu_tui.strings import say
+
+
+def version_line() -> str:
+    """The name and version of the program."""
+    return f"npu-tui {__version__}"
+
+
+def run(words: list[str]) -> int:
+    """Print the version; returns the exit code."""
+    Parser(prog="npu-tui version", description=say("tree.version")).parse_args(words)
+    write(version_line() + "\n")
+    return DONE

@@ -1,0 +1,26 @@
+"""The texts of the list of commands."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    "tree.look": "查看（不写命令：打开浏览器；目录里有多张卡：打开整个作业）：",
+    "tree.gate": "门禁：",
+    "tree.files": "文件：",
+    "tree.words": "说明：",
+    "tree.demo": "用自带的示例打开浏览器",
+    "tree.report": "同样的结论，输出为文本、Markdown、HTML 或 JSON",
+    "tree.compare": "两份或多份性能数据之间变了什么",
+    "tree.ranks": "整个作业：统一时钟、拖慢作业的卡及其代价、链路",
+    "tree.query": "把性能数据当作表，用 SQL 查询",
+    "tree.whatif": "去掉某个原因后 step 有多长：重放得出，不是估计",
+    "tree.screenshot": "把屏幕存为 SVG 图片",
+    "tree.check": "性能数据超出限值或比基线慢时让 CI 失败",
+    "tree.index": "提前生成大文件的解析副本，打开时立即可用",
+    "tree.cache": "列出或删除解析副本",
+    "tree.explain": "一条诊断的含义和处理方法",
+    "tree.keys": "浏览器的全部按键",
+    "tree.settings": "输出完整的配置文件，或检查现有的配置",
+    "tree.summarize": "把各张卡归纳为小的摘要，卡多时可分到多台机器",
+    "tree.help": "本列表，或某个命令的选项",
+    "tree.version": "版本号",
+}
