@@ -26,6 +26,7 @@ _GROUPS = {
         "explain": "explain:run",
         "keys": "keys:run",
         "settings": "settings:run",
+        "schema": "schema:run",
         "help": "help:run",
         "version": "version:run",
     },

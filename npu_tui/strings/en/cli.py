@@ -11,6 +11,7 @@ TEXTS: dict[str, str] = {
     ),
     "cli.usage": "npu-tui [COMMAND] [PATH …] [OPTIONS]",
     "cli.topic": "which command; without it, all are listed",
+    "cli.schema": "which one: {names}",
     "cli.no_topic": "there is no command {word}",
     "cli.no_command": "{word}: no such file, and no such command",
     "cli.meant": "; did you mean npu-tui {nearest}?",

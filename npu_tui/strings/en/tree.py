@@ -21,6 +21,7 @@ TEXTS: dict[str, str] = {
     "tree.keys": "every key of the explorer",
     "tree.settings": "a complete settings file, or a check of yours",
     "tree.summarize": "reduce ranks to small summaries, over machines where there are many",
+    "tree.schema": "the JSON Schema of a report, or of the settings file",
     "tree.help": "this list, or the options of a command",
     "tree.version": "which version this is",
 }

@@ -10,6 +10,7 @@ TEXTS: dict[str, str] = {
     ),
     "cli.usage": "npu-tui [命令] [PATH …] [选项]",
     "cli.topic": "哪个命令；不给则列出全部",
+    "cli.schema": "哪一个：{names}",
     "cli.no_topic": "没有命令 {word}",
     "cli.no_command": "{word}：没有这个文件，也没有这个命令",
     "cli.meant": "；是否想用 npu-tui {nearest}？",

@@ -21,6 +21,7 @@ TEXTS: dict[str, str] = {
     "tree.keys": "浏览器的全部按键",
     "tree.settings": "输出完整的配置文件，或检查现有的配置",
     "tree.summarize": "把各张卡归纳为小的摘要，卡多时可分到多台机器",
+    "tree.schema": "报告或配置文件的 JSON Schema",
     "tree.help": "本列表，或某个命令的选项",
     "tree.version": "版本号",
 }

@@ -1,0 +1,42 @@
+"""``npu-tui schema``: the JSON Schema of what is written as JSON, and of a settings file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npu_tui.commands.parser import Parser
+from npu_tui.commands.streams import DONE, write
+from npu_tui.report.schemas import REPORTS, report_schema, settings_schema
+from npu_tui.strings import ENGLISH, say, speak
+
+_SETTINGS = "settings"
+
+
+def run(words: list[str]) -> int:
+    """Print one schema; returns the exit code."""
+    parser = Parser(prog="npu-tui schema", description=say("tree.schema"))
+    parser.add_argument("name", choices=(*REPORTS, _SETTINGS), metavar="NAME", help=say("cli.schema", names=_names()))
+    name = parser.parse_args(words).name
+    speak(ENGLISH)
+    import orjson
+
+    found = _of_settings() if name == _SETTINGS else report_schema(name)
+    write(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
+    return DONE
+
+
+def _names() -> str:
+    return ", ".join((*REPORTS, _SETTINGS))
+
+
+def _of_settings() -> dict[str, Any]:
+    from npu_tui.commands.look import THEMES
+    from npu_tui.commands.settings_file import threshold_rows
+    from npu_tui.settings import GLYPHS, LANGUAGE_NAMES
+    from npu_tui.tui.keys.commands import COMMANDS
+
+    return settings_schema(
+        {each.id: each.title for each in COMMANDS},
+        {"language": LANGUAGE_NAMES, "glyphs": GLYPHS, "theme": THEMES},
+        {name: (default, text) for name, default, text in threshold_rows()},
+    )
