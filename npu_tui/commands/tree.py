@@ -27,6 +27,7 @@ _GROUPS = {
         "keys": "keys:run",
         "settings": "settings:run",
         "schema": "schema:run",
+        "doctor": "doctor:run",
         "help": "help:run",
         "version": "version:run",
     },

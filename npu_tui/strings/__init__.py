@@ -47,6 +47,7 @@ ROOMS = (
     "compare",
     "compared",
     "crop",
+    "doctor",
     "explain",
     "explain_compare",
     "explain_job",

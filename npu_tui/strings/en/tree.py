@@ -22,6 +22,7 @@ TEXTS: dict[str, str] = {
     "tree.settings": "a complete settings file, or a check of yours",
     "tree.summarize": "reduce ranks to small summaries, over machines where there are many",
     "tree.schema": "the JSON Schema of a report, or of the settings file",
+    "tree.doctor": "what is around the program: terminal, tmux, disk, settings, and what to change",
     "tree.help": "this list, or the options of a command",
     "tree.version": "which version this is",
 }

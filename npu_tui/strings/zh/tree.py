@@ -22,6 +22,7 @@ TEXTS: dict[str, str] = {
     "tree.settings": "输出完整的配置文件，或检查现有的配置",
     "tree.summarize": "把各张卡归纳为小的摘要，卡多时可分到多台机器",
     "tree.schema": "报告或配置文件的 JSON Schema",
+    "tree.doctor": "检查运行环境：终端、tmux、磁盘、配置，以及需要调整的地方",
     "tree.help": "本列表，或某个命令的选项",
     "tree.version": "版本号",
 }
