@@ -33,17 +33,11 @@ def run(words: list[str]) -> int:
         prog="npu-tui",
         description=say("cli.description"),
         epilog=say("cli.epilog"),
-        usage="npu-tui [PATH...] | npu-tui demo [NAME] | npu-tui report [PATH] | npu-tui check [PATH] LIMITS | "
-        "npu-tui query [PATH] SQL | npu-tui crop [PATH] -o OUT | npu-tui watch [DIR] | "
-        "npu-tui screenshot PATH -o OUT.svg | npu-tui settings | npu-tui explain [ID]",
-    )
-    parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help=say("cli.paths"))
-    parser.add_argument("--version", action=_Version, nargs=0, help=say("argparse.version"))
         usage=say("cli.usage"),
         commands=True,
     )
     parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help=say("cli.paths"))
-    parser.add_argument("-V", "--version", action="version", version=version_line(), help=say("argparse.version"))
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help=say("argparse.version"))
     add_opening(parser)
     add_look(parser)
     add_place(parser)
@@ -55,14 +49,10 @@ def run(words: list[str]) -> int:
 
 
 class _Version(argparse.Action):
-    """Says the version and who reads traces on this machine, and ends."""
+    """Prints the version and ends."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from npu_tui.ingest.scanner.library import library
-
-        found = library()
-        scanner = found.name if found is not None else say("cli.no_scanner")
-        print(say("cli.version", version=__version__, scanner=scanner))
+        write(version_line() + "\n")
         parser.exit()
 
 

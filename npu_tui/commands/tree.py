@@ -19,9 +19,15 @@ _GROUPS = {
         "query": "query:run",
         "whatif": "whatif:run",
         "screenshot": "screenshot:run",
+        "watch": "watch:run",
     },
     "gate": {"check": "check:run"},
-    "files": {"index": "copies:run_index", "cache": "copies:run_cache", "summarize": "summarize:run"},
+    "files": {
+        "index": "copies:run_index",
+        "cache": "copies:run_cache",
+        "crop": "crop:run",
+        "summarize": "summarize:run",
+    },
     "words": {
         "explain": "explain:run",
         "keys": "keys:run",

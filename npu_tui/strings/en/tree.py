@@ -23,6 +23,8 @@ TEXTS: dict[str, str] = {
     "tree.summarize": "reduce ranks to small summaries, over machines where there are many",
     "tree.schema": "the JSON Schema of a report, or of the settings file",
     "tree.doctor": "what is around the program: terminal, tmux, disk, settings, and what to change",
+    "tree.crop": "a smaller trace that every viewer opens",
+    "tree.watch": "wait for new profiles and tell the verdict of each",
     "tree.help": "this list, or the options of a command",
     "tree.version": "which version this is",
 }

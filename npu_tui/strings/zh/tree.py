@@ -23,6 +23,8 @@ TEXTS: dict[str, str] = {
     "tree.summarize": "把各张卡归纳为小的摘要，卡多时可分到多台机器",
     "tree.schema": "报告或配置文件的 JSON Schema",
     "tree.doctor": "检查运行环境：终端、tmux、磁盘、配置，以及需要调整的地方",
+    "tree.crop": "截取一部分，得到各种查看器都能打开的小文件",
+    "tree.watch": "等待新的性能数据，逐个给出结论",
     "tree.help": "本列表，或某个命令的选项",
     "tree.version": "版本号",
 }
