@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from npu_tui.analysis.findings.ladder import SUMMING_UP
 from npu_tui.report.schema import CodeLineRow, EvidenceRow, FindingRow, Report
 from npu_tui.report.wording import count_text, moment, or_unknown, time_text
 from npu_tui.strings import say
 
 
 def split_findings(findings: list[FindingRow]) -> tuple[list[FindingRow], list[FindingRow]]:
-    """The findings to work on, told in full, and those that are only worth a line: information, and what is hidden."""
-    full = [each for each in findings if each.severity != "info" and not each.hidden]
+    """The findings to work on, told in full, and those worth a line: information, what is hidden, what sums up.
+
+    The former come first in ``findings``, so that a finding has one number everywhere.
+    """
+    full = [each for each in findings if each.severity != "info" and not each.hidden and each.id not in SUMMING_UP]
     return full, [each for each in findings if each not in full]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_tui.analysis.findings.model import Finding, Findings
-from npu_tui.report.finding_words import class_word, severity_word
+from npu_tui.report.finding_words import class_word, severity_word, split_findings
 from npu_tui.report.schema import EvidenceRow, FindingRow, PlaceRow, Report
 from npu_tui.report.values import text, us
 from npu_tui.report.wording import moment, time_text
@@ -63,8 +63,7 @@ def verdict_lines(report: Report) -> list[str]:
     A part of another finding goes without its places, what is hidden or info takes one line.
     """
     lines = [say("report.verdict"), *(f"  {line}" for line in report.verdict)]
-    full = [each for each in report.findings if each.severity != "info" and not each.hidden]
-    brief = [each for each in report.findings if each not in full]
+    full, brief = split_findings(report.findings)
     for number, each in enumerate(full, 1):
         lines += ["", *_finding(number, each)]
     if brief:

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from rich.text import Text
 
+from npu_tui.analysis.findings.ladder import SUMMING_UP
 from npu_tui.analysis.findings.model import SEVERITIES, Evidence, Finding
 from npu_tui.report.parts.findings_part import finding_text
 from npu_tui.strings import say, words
@@ -68,8 +69,8 @@ class FindingsTab(Tab):
 
 
 def _is_minor(finding: Finding) -> bool:
-    """Whether it is not worth working on now."""
-    return finding.hidden or finding.severity == "info"
+    """Whether it is not to be worked on now."""
+    return finding.hidden or finding.severity == "info" or finding.id in SUMMING_UP
 
 
 def _place(trace: int, evidence: Evidence) -> Place:

@@ -1,0 +1,259 @@
+"""Every place that shows a number shows the one of the JSON report: headline, bars, strip, tabs, findings."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+from rich.text import Text
+
+from npu_tui.analysis.findings.model import Findings
+from npu_tui.ingest.opening import Opening
+from npu_tui.profile.profile import Profile
+from npu_tui.report.finding_words import split_findings
+from npu_tui.report.pages.json_report import json_report
+from npu_tui.report.report import report
+from npu_tui.report.schema import FindingRow
+from npu_tui.strings import say, words
+from npu_tui.trace.model import HOST_TO_DEVICE
+from npu_tui.trace.units import duration_text
+from npu_tui.tui.hits import NO_HITS
+from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.tabs.bubbles import bubbles
+from npu_tui.tui.tabs.findings import FindingsTab
+from npu_tui.tui.tabs.lines import lines
+from npu_tui.tui.tabs.table.tab import Context, Table
+from npu_tui.tui.tabs.work.communication import CommunicationTab
+from npu_tui.tui.tabs.work.operators import OperatorsTab
+from npu_tui.tui.tabs.work.range import RangeTab
+from npu_tui.tui.widgets.bars import device_line, measure, step_line
+from npu_tui.tui.widgets.header import headline
+from npu_tui.view.cells.grid import Grid
+from npu_tui.view.cells.palette import Ink
+from npu_tui.view.frame.link_index import LinkIndex
+from npu_tui.view.frame.strip import StripCount, draw_strip
+from npu_tui.view.viewport import Viewport
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+BUNDLED = (
+    "clock_offset", "communication_bound", "dispatch_bound", "healthy", "interrupted", "kineto",
+    "level0", "mindspore", "msprof_two_devices", "newest_torch_npu", "older_chip", "two_ranks/rank0_ascend_pt",
+)  # fmt: skip
+REAL = (
+    "single_card", *(f"{form}/{level}/{rank}_ascend_pt" for form in ("text", "db") for level in ("level0", "level1")
+    for rank in ("rank0", "rank1")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A profile on screen, and its JSON report."""
+
+    session: Session
+    report: dict[str, Any]
+
+    @property
+    def profile(self) -> Profile:
+        return self.session.profiles[0]
+
+    @property
+    def found(self) -> Findings:
+        return self.session.findings[0]
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """The dispatch of every device with launches."""
+        said = self.report["dispatch"]
+        return [each for each in (said if isinstance(said, list) else [said]) if each and each["links"]]
+
+    def looked_at(self, marked: tuple[int, int] | None = None) -> Context:
+        return Context(self.session, None, marked, None, HOST_TO_DEVICE, NO_HITS, 0)
+
+
+def _path(name: str) -> Path:
+    if name in BUNDLED:
+        return FIXTURES / name
+    folder = os.environ.get("NPU_TUI_TRACES")
+    if not folder:
+        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
+    return Path(folder) / name
+
+
+@pytest.fixture(scope="module", params=(*BUNDLED, *REAL))
+def shown(request: pytest.FixtureRequest) -> Shown:
+    opening = Opening(_path(request.param), cached=False)
+    profile = Profile(opening.trace(), opening.source)
+    session = make_session([profile])
+    session.learn(0, profile.whole.findings)
+    return Shown(session, orjson.loads(json_report(report(profile.whole))))
+
+
+def times(us: float) -> set[str]:
+    """A time of the report as the screen writes it; the report has it to the nanosecond, the screen may know more."""
+    return {duration_text(us * 1000 + rounding) for rounding in (-0.5, 0, 0.5)}
+
+
+def tells(said: str, us: float) -> bool:
+    """Whether ``said`` has the time ``us`` of the report."""
+    return any(time in said for time in times(us))
+
+
+def strip(shown: Shown) -> StripCount:
+    """The counts of the strip with all links in view."""
+    scene = shown.session.scene
+    index = LinkIndex(scene.traces[0], scene.link_classes[0], HOST_TO_DEVICE)
+    first, last = int(index.target.min()), int(index.target.max()) + 1
+    column = (last - first) // 90 + 1
+    view = Viewport.around(first, last + 2 * column, 100)
+    return draw_strip(Grid.blank(1, 100, Ink.TEXT, Ink.LANE), index, view)
+
+
+def test_the_headline_counts_launches_as_the_report(shown: Shown) -> None:
+    said = " ".join(part[0].plain for part in headline(shown.session, 0, True))
+    for device in shown.devices:
+        assert say("header.near", near=device["near_vertical"], links=device["links"]) in said
+        assert say("header.lost", starved=device["starved"], lost=device["lost_us"] * 1000) in said
+
+
+def test_shares_of_the_device_are_those_of_the_report(shown: Shown) -> None:
+    told, found = shown.report["overlap"], measure(shown.profile)
+    if not told["total_us"] or len(found.devices) > 1:
+        return
+    line = device_line(found, 0, 0)
+    head = " ".join(part[0].plain for part in headline(shown.session, 0, True))
+    assert line is not None
+    for part, key in (("compute", "computing"), ("exposed", "communication_not_overlapped"), ("free", "free")):
+        share = f"{told[f'{key}_ratio']:.1%}"
+        assert say(f"bars.{part}", share=share) in line.plain
+        assert say(f"header.{part}", share=share) in head
+    assert tells(line.plain, told["total_us"])
+
+
+def test_shares_of_a_step_are_of_its_length_and_named_so(shown: Shown) -> None:
+    found, trace = measure(shown.profile), shown.profile.trace
+    if len(found.devices) != 1:
+        return
+    for number, step in enumerate(shown.report["steps"]):
+        line = step_line(trace, found, number, 0, 4000)
+        if line is None:
+            continue
+        item = found.steps[number].item
+        length = int(trace.slices.end[item] - trace.slices.start[item])
+        parts = {
+            "prep": step["preparing_us"] or 0,
+            "compute": step["computing_us"],
+            "exposed": step["communication_not_overlapped_us"],
+            "free": step["free_us"],
+        }
+        whole = max(length, sum(1000 * value for value in parts.values()))
+        assert line.plain.startswith(step["name"])
+        assert duration_text(length) in line.plain
+        for part, value in parts.items():
+            share = 1000 * value / whole
+            if share > 0.01:
+                assert say(f"bars.{part}", share=f"{share:.1%}") in line.plain
+
+
+def test_the_strip_counts_lines_where_the_headline_counts_launches(shown: Shown) -> None:
+    """A launch of several slices has as many lines; near-vertical or starved it is once."""
+    links = next((each for each in shown.report["links"] if each["category"] == HOST_TO_DEVICE), None)
+    if links is None or not shown.devices:
+        return
+    count = strip(shown)
+    assert count.links == links["targets"]
+    assert count.near == sum(device["near_vertical"] for device in shown.devices)
+    assert count.starved == sum(device["starved"] for device in shown.devices)
+
+
+def test_the_range_of_everything_is_the_report(shown: Shown) -> None:
+    content, told = RangeTab().compute(shown.looked_at()), shown.report["overlap"]
+    if not isinstance(content, Table):
+        return
+    for device in shown.devices:
+        lost = [
+            say(
+                "range.launches",
+                lost=lost,
+                starved=device["starved"],
+                near=device["near_vertical"],
+                shallow=device["shallow"],
+                queued=device["queued"],
+            )
+            for lost in times(device["lost_us"])
+        ]
+        assert any(line in content.note for line in lost)
+    if told["total_us"] and len(shown.profile.overlaps) == 1:
+        assert say("header.free", share=f"{told['free_ratio']:.1%}") in content.note
+        assert tells(content.note, told["free_us"])
+
+
+def test_code_lines_add_up_to_the_lost_time(shown: Shown) -> None:
+    content = lines(shown.looked_at())
+    lost = sum(device["lost_us"] for device in shown.devices)
+    if not isinstance(content, Table):
+        assert lost < 0.001
+        return
+    assert any(say("lines.total", lost=time) in content.note for time in times(lost))
+    told = sorted(
+        (each for device in shown.devices for each in device["code_lines"]), key=lambda each: -each["lost_us"]
+    )
+    for row, each in zip(content.rows, told, strict=True):
+        assert str(row.cells[0]) in times(each["lost_us"])
+        assert row.values[2] == each["launches"]
+
+
+def test_bubbles_add_up_to_free(shown: Shown) -> None:
+    content, told = bubbles(shown.looked_at()), shown.report["overlap"]
+    if isinstance(content, Table) and len(shown.profile.overlaps) == 1:
+        assert tells(content.note, told["free_us"])
+        assert tells(content.note, told["free_host_late_us"] or 0)
+
+
+def test_operators_are_those_of_the_report(shown: Shown) -> None:
+    content, told = OperatorsTab().compute(shown.looked_at()), shown.report["operators"]
+    if not isinstance(content, Table):
+        assert not told
+        return
+    count, total = f"{sum(each['count'] for each in told):,}", sum(each["total_us"] for each in told)
+    assert any(say("operators.total", count=count, total=time) in content.note for time in times(total))
+
+
+def test_collectives_are_those_of_the_report(shown: Shown) -> None:
+    content, told = CommunicationTab().compute(shown.looked_at()), shown.report["communication"]
+    if not isinstance(content, Table):
+        assert not told
+        return
+    assert len(content.rows) == len(told)
+    assert tells(content.note, sum(each["elapsed_us"] for each in told))
+
+
+def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
+    tab, told = FindingsTab(), shown.report["findings"]
+    content = tab.content(shown.looked_at())
+    if not isinstance(content, Table):
+        assert not told
+        return
+    for number, (row, each) in enumerate(zip(content.rows, told, strict=True), 1):
+        cells = [str(cell) for cell in row.cells]
+        assert cells[0] == str(number)
+        assert cells[2] in ({""} if each["gain_us"] is None else times(each["gain_us"]))
+        assert cells[4].strip().startswith(each["title"])
+        assert len(row.places) == len(each["evidence"])
+        if each["part_of"] is not None:
+            whole = 1 + [other["id"] for other in told].index(each["part_of"])
+            assert cells[4] == "  " + say("findings.part", title=each["title"], number=whole)
+            assert {cell.style for cell in row.cells if isinstance(cell, Text)} == {"dim"}
+    # What is only noted stands last, so that a finding has the same number in a report, which tells it apart.
+    minor = [row.minor for row in content.rows]
+    assert minor == sorted(minor)
+    full, _ = split_findings(msgspec.convert(told, list[FindingRow]))
+    assert tab.count(shown.looked_at()) == minor.count(False) == len(full)
+
+
+def test_the_verdict_is_that_of_the_report(shown: Shown) -> None:
+    assert [words(line) for line in shown.found.verdict] == shown.report["verdict"]
