@@ -93,7 +93,7 @@ COMPUTED = {
     "finding.sync.waited.": {"compute", "communication", "copy"},
     "finding.environment.": {name for name, _ in ENVIRONMENT},
     "chart.": {"lead.words", "depth.words", "ghost.words"},
-    "bars.": {f"{part}{form}" for part in ("prep", "compute", "exposed", "free") for form in ("", ".short")},
+    "bars.": {"prep", "compute", "exposed", "free"},
     "gate.against.": {"slower", "faster", "same", "unsure", "incomparable"},
     "diff.memory.": {"allocated", "reserved"},
     "compared.alignment.": set(get_args(Alignment)),

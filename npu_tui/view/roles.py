@@ -21,6 +21,12 @@ _NUMBERED = re.compile(r"(?:thread )?\d+(?!\w)", re.IGNORECASE)
 _WORKER = re.compile(r"(?:Hccl|Communication)@")
 _COLLECTIVE = re.compile(r"notify|sdma|rdma|reduce_inline|hcom|hccl|write[_ ]value", re.IGNORECASE)
 _COPY = re.compile(r"memcpy", re.IGNORECASE)
+_OVERLAP = {
+    "Computing": "computing",
+    "Communication": "all",
+    "Communication(Not Overlapped)": "exposed",
+    "Free": "free",
+}
 _LOOKED_AT = 4096
 """So many slices of a lane, spread over it, tell its role."""
 
@@ -60,11 +66,17 @@ def roles(trace: Trace) -> list[Role]:
                 role = "worker"
         elif kind == "hardware":
             role = _stream(trace, lane, bool(launched[lane.index]), bool(launched.any()))
-        found.append(Role(role, _name(lane, role)))
+        found.append(Role(role, _overlap_name(lane) if kind == "overlap" else _name(lane, role)))
     return found
 
 
+def _overlap_name(lane: Lane) -> str:
+    return say(f"lane.overlap.{_OVERLAP[lane.name]}") if lane.name in _OVERLAP else lane.name
+
+
 def _name(lane: Lane, role: RoleKind) -> str:
+    if lane.derived:
+        return say("lane.steps")
     if role in ("main", "backward", "queue") and _NUMBERED.match(lane.name):
         return say(f"lane.{role}")
     stream = _STREAM.search(lane.name)

@@ -118,7 +118,7 @@ async def check(driver: Driver, command: Command) -> None:
 
 
 async def test_every_command_runs_on_a_fresh_screen(session):
-    async with opened(session) as driver:
+    async with opened(session, (60, 20)) as driver:
         for command in STAYING:
             await driver.app.switch_screen(MainScreen(session))
             await driver.idle()
@@ -126,7 +126,7 @@ async def test_every_command_runs_on_a_fresh_screen(session):
 
 
 async def test_every_command_runs_with_selection_range_and_hits(session):
-    async with opened(session) as driver:
+    async with opened(session, (80, 24)) as driver:
         for command in STAYING:
             prepare(driver)
             await check(driver, command)

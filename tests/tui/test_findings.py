@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from driving import opened
+from driving import Driver, opened
 
-from npu_tui.analysis.findings.model import Findings
+from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.report.parts.findings_part import finding_text
 from npu_tui.strings import words
 from npu_tui.tui.app import NpuTui
@@ -16,6 +16,12 @@ from npu_tui.view.walk.start import Start
 
 def found(driver) -> Findings:
     return driver.main.session.findings[0]
+
+
+def worth(driver: Driver) -> list[Finding]:
+    """The findings to work on."""
+    told = (each for each in found(driver).findings if each.id not in ("UTIL", "VERDICT"))
+    return [each for each in told if each.severity != "info" and not each.hidden]
 
 
 async def test_the_opening_screen_is_the_verdict(session):
@@ -30,8 +36,7 @@ async def test_the_opening_screen_is_the_verdict(session):
         assert [row.cells[4].plain.strip().partition(" (in ")[0] for row in panel.rows] == [
             words(each.title).partition(" (in ")[0] for each in found(driver).findings
         ]
-        worth = sum(each.severity != "info" and not each.hidden for each in found(driver).findings)
-        assert f"1 Findings {worth} " in driver.text()
+        assert f"1 Findings {len(worth(driver))} " in driver.text()
 
 
 async def test_small_terminals_have_less_of_the_verdict(session):
@@ -45,17 +50,16 @@ async def test_small_terminals_have_less_of_the_verdict(session):
 
 async def test_e_goes_to_the_evidence_of_one_finding_after_the_other(session):
     async with opened(session) as driver:
-        worth = [each for each in found(driver).findings if each.severity != "info"]
-        worth = [each for each in worth if not each.hidden]
-        for number, finding in enumerate(worth[:3], 1):
+        listed = worth(driver)
+        for number, finding in enumerate(listed[:3], 1):
             await driver.press("e")
             place = finding.evidence[0]
             assert driver.state.range == (place.start, place.end)
             assert driver.explorer.fitted[0] <= place.start
             assert driver.explorer.fitted[1] >= place.end
-            assert f"{number} of {len(worth)}: {words(finding.title)}"[:90] in driver.text()
+            assert f"{number} of {len(listed)}: {words(finding.title)}"[:90] in driver.text()
         await driver.press("E")
-        assert driver.state.range == (worth[1].evidence[0].start, worth[1].evidence[0].end)
+        assert driver.state.range == (listed[1].evidence[0].start, listed[1].evidence[0].end)
 
 
 async def test_enter_walks_along_the_evidence(session):
@@ -85,4 +89,4 @@ async def test_the_command_line_can_name_the_finding(session):
         await driver.settle()
         assert driver.state.range == (last.evidence[0].start, last.evidence[0].end)
     async with opened(session, app=NpuTui(session=session, start=Start(finding="FREQ"))) as driver:
-        assert "FREQ is not found in this trace" in driver.text()
+        assert "FREQ was not found in this trace" in driver.text()

@@ -5,27 +5,56 @@ from __future__ import annotations
 import re
 
 import pytest
-from driving import opened
+from driving import LEGACY, opened
 
 from npu_tui.strings import speaking
 from npu_tui.trace.text import cell_count, drawable
+from npu_tui.tui.session import Session
 
 HAN = re.compile(r"[\u4e00-\u9fff]")
-TABS = {"opening": (), **{f"tab {tab}": (tab,) for tab in "2345678"}, "health": (":health\r",), "chain": ("x", "c")}
+HIDDEN_COLUMNS = re.compile(r"\+(\d+) ← →")
+WALKS = {
+    "tabs": ("", *"2345678", "7", "9", *"9999", *"rrrr", "1"),
+    "views": (*"ITCO", ":health\r", "escape", "escape"),
+    "grown panel": ("P", *"23456789r1", "P", *"2319", "P"),
+    "slices": (*"xcftetb[]}m", "M", "v", "d", "v", "5", "3", "escape", "escape"),
+    "rows": ("p", "p", "H", ":show_hidden\r", "i", "i", "space", "space"),
+    "table": ("1", "1", "down", "space", "escape", "&", "escape", "escape"),
+    "prompts": ("/", "gelu", "enter", "n", "8", "8", ":", "1ms..2ms", "enter", "3", ":", "nothing like it", "escape"),
+    "sheets": ("?", "pagedown", "pagedown", "pagedown", "escape", "ctrl+p", "down", "escape", ":flags\r", "escape"),
+    "flags": ("K", "a name", "enter", ":flags\r", "escape", ":whatif\r", "escape"),
+}
+"""Keys one after the other; the screen is looked at after each."""
 
 
-@pytest.mark.parametrize("view", TABS)
-async def test_nothing_is_cut_that_is_whole_in_english(sessions, view: str) -> None:
+async def walked(session: Session, keys: tuple[str, ...], size: tuple[int, int]) -> list[list[str]]:
+    """What is on screen after each of ``keys``."""
+    shown = []
+    async with opened(session, size) as driver:
+        for key in keys:
+            if key:
+                await driver.send(LEGACY.get(key, key))
+            await driver.settle()
+            shown.append(driver.rows())
+    return shown
+
+
+@pytest.mark.parametrize("walk", WALKS)
+async def test_nothing_is_cut_that_is_whole_in_english(session: Session, walk: str) -> None:
+    size = (80, 24)
     shown = {}
     for language in ("en", "zh"):
         with speaking(language):
-            async with opened(sessions["dispatch_bound"], (80, 24)) as driver:
-                for keys in TABS[view]:
-                    await driver.send(keys)
-                await driver.settle()
-                shown[language] = driver.rows()
-    assert HAN.search("".join(shown["zh"]))
-    for english, chinese in zip(shown["en"], shown["zh"], strict=True):
-        assert cell_count(drawable(chinese.rstrip())) <= 80, chinese
-        if HAN.search(chinese):
-            assert chinese.count("…") <= english.count("…"), f"{english}\n{chinese}"
+            shown[language] = await walked(session, WALKS[walk], size)
+    assert HAN.search("".join(shown["zh"][0]))
+    for key, english, chinese in zip(WALKS[walk], shown["en"], shown["zh"], strict=True):
+        assert all(cell_count(drawable(row.rstrip())) <= size[0] for row in chinese), key
+        said = "\n".join([f"after {key!r}", *english, *chinese])
+        cut = [row.count("…") for row in chinese if HAN.search(row)]
+        assert sum(cut) <= sum(row.count("…") for row in english), said
+        assert hidden(chinese) <= hidden(english), said
+
+
+def hidden(rows: list[str]) -> int:
+    """How many columns of a table are out of sight."""
+    return sum(int(found[1]) for row in rows if (found := HIDDEN_COLUMNS.search(row)) is not None)

@@ -9,7 +9,7 @@ import pytest
 from driving import opened
 from textual.drivers.headless_driver import HeadlessDriver
 
-COLUMNS, ROWS = 100, 32
+COLUMNS, ROWS = 80, 24
 KEYS = [*"wsadWSADhljkxXct[]mMvzfuU0 nNG24", "?\x1b", "/mat\r", ":3ms\r", "\x10zoom\x1b\x1b", "\x7f", "gg"]
 
 

@@ -23,7 +23,7 @@ async def test_the_opening_screen_and_links_from_near_are_the_same(tmp_path: Pat
     stored: list[object] = []
     for way, trace in ways:
         trace.path = "trace_view.json"  # nothing else may differ
-        async with opened(session_of(trace), (200, 60)) as driver:
+        async with opened(session_of(trace), (120, 40)) as driver:
             screens = [screen_runs(driver.app)]
             await driver.press("x", "c", "t", "3")  # the chain of a starved launch, all links, and args from the file
             await driver.settle()

@@ -72,6 +72,11 @@ class Dispatch:
         """Which launches an idle device waited for, 10 us or more unless set otherwise."""
         return self.lost >= self.starved_limit
 
+    def waited(self, link: int) -> float | None:
+        """How long the launch ``link`` waited on the device, ns above the clock floor; None where it has no class."""
+        at = int(np.searchsorted(self.link, link))
+        return float(self.relative[at]) if at < len(self.link) and self.link[at] == link else None
+
 
 def clock_floor(latency: F64) -> ClockFloor:
     """The floor of raw latencies (ns): their 1st percentile, the minimum below 50 of them.

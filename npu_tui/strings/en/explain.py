@@ -97,11 +97,11 @@ TEXTS: dict[str, str] = {
         "Waiting and moving data are told apart: if the data move quickly, bandwidth is not the problem."
     ),
     "explain.COMM.LINK": (
-        "The links are used badly: sizes off the 512-byte grid, many small packets, slow SDMA while a matrix product runs, or "
+        "The links are used inefficiently: sizes off the 512-byte grid, many small packets, slow SDMA while a matrix product runs, or "
         "seconds in RDMA. One rank alone cannot tell slow links from slow peers."
     ),
     "explain.OP.SHARE": (
-        "A kind of operators takes more of the compute time than usual: format conversions and copies, transposes, softmax. "
+        "One kind of operator takes more of the compute time than usual: format conversions and copies, transposes, softmax. "
         "Many convolutions and matrix products are only mentioned: they are what the device is for."
     ),
     "explain.OP.DOMINANT": (
@@ -113,7 +113,7 @@ TEXTS: dict[str, str] = {
     ),
     "explain.DTYPE": "Most matrix work reads 32-bit floating point: mixed precision halves it.",
     "explain.MEM.BW": "A part of the kernel time reads memory nearly all the time (MTE2 ratio): fusion and tiling help, more cores do not.",
-    "explain.UTIL": "How much of its time the device computes and how much it does anything. Always info.",
+    "explain.UTIL": "How much of its time the device computes, and how much it is busy at all. Medium below utilization_poor, otherwise info; never part of the work.",
     "explain.VERDICT": (
         "What the job is bound by: the largest of host-late Free, exposed communication, and computing. Always info."
     ),
@@ -142,10 +142,10 @@ TEXTS: dict[str, str] = {
         "fewer than 8 calls, or with more than a tenth of slow calls, are not judged: their sizes may differ."
     ),
     "explain.HOST.PAUSE": (
-        "Few long times in which the device waits for a launch while no event of the host begins. They hold at least "
-        "pause_share of the host-late time."
+        "A few long waits for a launch during which no host event begins. They hold at least pause_share of the "
+        "host-late time."
     ),
-    "explain.FREQ": "The AI cores run below their full clock while kernels run. Full is the highest clock that is recorded; a constant clock is not judged.",
+    "explain.FREQ": "The AI cores run below their full clock while kernels run. Full is the highest clock recorded; a constant clock is not judged.",
     "explain.ENV/STARTUP": "Environment variables in profiler_metadata.json that cost time, and a task queue that is off.",
     "explain.PROFILER.OVERHEAD": (
         "Kernels that had been launched on time start a fixed pause after the one before, in a tight cluster "

@@ -63,7 +63,7 @@ TEXTS: dict[str, str] = {
     "finding.verdict.then": "then {line}",
     "finding.verdict.line": "{what}: {title}",
     "finding.verdict.healthy": (
-        "No significant bottleneck: the device computes {compute:share} of {total:time}; {free:share} is free."
+        "No significant bottleneck: the device computes for {compute:share} of {total:time}; {free:share} is free."
     ),
     "finding.verdict.no_device": "No device time in this trace, so there is nothing to judge.",
     "finding.verdict.title": "The job is {bound}-bound",
@@ -71,18 +71,18 @@ TEXTS: dict[str, str] = {
         "Of the device time, {late:time} ({late_share:share}) is waiting for launches, {exposed:time} "
         "({exposed_share:share}) exposed communication and {compute:time} ({compute_share:share}) computing."
     ),
-    "finding.util.title": "The device computes {compute:share} of its time and is busy for {busy:share}",
+    "finding.util.title": "The device computes for {compute:share} of its time and is busy for {busy:share}",
     "finding.util.fine": (
-        "The device computes {compute:share} of {total:time} and is busy for {busy:share}: little time is left "
+        "The device computes for {compute:share} of {total:time} and is busy for {busy:share}: little time is left "
         "outside the kernels."
     ),
     "finding.util.room": (
-        "The device computes {compute:share} of {total:time} and is busy for {busy:share}: there is room between "
+        "The device computes for {compute:share} of {total:time} and is busy for {busy:share}: there is room between "
         "the kernels."
     ),
     "finding.util.poor": (
-        "The device computes {compute:share} of {total:time} and is busy for {busy:share}: most of its time does "
-        "no computing."
+        "The device computes for {compute:share} of {total:time} and is busy for {busy:share}: most of the time it "
+        "does not compute."
     ),
     "finding.needs.device": "no device layer with a slice that keeps the device busy",
     "finding.needs.links": "no HostToDevice link ends in a busy slice",

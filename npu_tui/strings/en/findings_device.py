@@ -129,7 +129,7 @@ TEXTS: dict[str, str] = {
     "finding.event.after": "for an event of {stream}, recorded after {name}",
     "finding.dtype.title": "{share:share} of the matrix work is in 32-bit floating point",
     "finding.dtype.detail": "{share:share} of {time:time} of matrix work reads FLOAT: {names:and}.",
-    "finding.bandwidth.title": "{share:share} of the kernel time waits for memory",
+    "finding.bandwidth.title": "{share:share} of the kernel time is spent reading memory",
     "finding.bandwidth.detail": (
         "Kernels of {time:time} ({share:share}) spend nearly all their time reading memory (MTE2): {names:and}."
     ),

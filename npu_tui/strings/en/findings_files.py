@@ -50,7 +50,7 @@ TEXTS: dict[str, str] = {
         "{contended} of them during a matrix product"
     ),
     "finding.slow_link.place": "{size:size} over {transport} at {speed:.1f} GB/s",
-    "finding.preprocess.title": "Preprocessing of data takes {time:time}, most of it in {name}",
+    "finding.preprocess.title": "Data preprocessing takes {time:time}, most of it in {name}",
     "finding.preprocess.detail": "{count:row|rows} of data_preprocess.csv: {names:and}.",
     "finding.preprocess.place": "preprocessing",
     "finding.pressure.place": "{size:memory} reserved",
@@ -58,8 +58,8 @@ TEXTS: dict[str, str] = {
     "finding.growth.title": (
         "The allocator takes memory from the device {count:time|times} inside the steps, {size:memory} in total"
     ),
-    "finding.growth.detail": "Each time the driver allocates while the step waits. It happens at {names:and}.",
-    "finding.growth.unknown": "Each time the driver allocates while the step waits.",
+    "finding.growth.detail": "Each time, the driver allocates while the step waits. It happens at {names:and}.",
+    "finding.growth.unknown": "Each time, the driver allocates while the step waits.",
     "finding.growth.place": "{size:memory} more reserved",
     "finding.leak.title": "Memory grows by {size:memory} a step over {count:step|steps}",
     "finding.leak.detail": (
@@ -154,7 +154,7 @@ TEXTS: dict[str, str] = {
         "Transfers are slow although their packets are large, by communication.json. Where a matrix product runs "
         "at the same time, both compete for the same memory."
     ),
-    "explain.DATA.PREPROCESS": "Preprocessing of data takes long, by data_preprocess.csv.",
+    "explain.DATA.PREPROCESS": "Data preprocessing takes long, by data_preprocess.csv.",
     "explain.MEM.GROWTH": (
         "The allocator takes memory from the device inside the steps. Reserved memory in memory_record.csv grows "
         "when the pool has no block that fits; each time the driver allocates, which is slow. The first step, "
@@ -189,5 +189,5 @@ TEXTS: dict[str, str] = {
     "threshold.memory_gb_s": "memory bandwidth of the device, GB/s; 0: the best of the profile",
     "threshold.rdma_gb_s": "RDMA bandwidth below which a transfer is slow, GB/s (msprof-analyze advisor: 0.8 of 12.5)",
     "threshold.slow_share": "share of the transfer time in slow transfers (own choice: 20 %)",
-    "threshold.preprocess_ms": "preprocessing of data counts from here on, ms (as loader_ms)",
+    "threshold.preprocess_ms": "data preprocessing counts from here on, ms (as loader_ms)",
 }

@@ -21,7 +21,7 @@ TEXTS: dict[str, str] = {
     "help.task.mouse": "Mouse",
     "help.task.program": "Program",
     "help.table.move": "row up, row down",
-    "help.table.sort": "sort by the column beside",
+    "help.table.sort": "sort by the next column",
     "help.table.go": "go to the row's place; again: its next one",
     "help.table.tell": "show everything about the row",
     "help.table.leave": "back to the lanes; letters drive them from here too",

@@ -69,7 +69,7 @@ TEXTS: dict[str, str] = {
     "odd.no_trace": "{path}: tables without a trace: there is no timeline",
     "odd.no_process": "{count:count} slices name no process: they are shown on a layer of their own",
     "odd.no_thread": "{count:count} slices name no thread: they are shown on a lane of their own",
-    "odd.no_duration": "{count:count} slices tell no duration: they are shown without length",
+    "odd.no_duration": "{count:count} slices have no duration: they are shown without length",
     "odd.args": "{count:count} slices have args that cannot be used",
     "odd.no_name": "{count:count} slices have no name",
     "odd.db_locked": "another program has locked the database: it is shown as it lies on disk",

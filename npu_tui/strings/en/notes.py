@@ -22,7 +22,7 @@ TEXTS: dict[str, str] = {
     "copy.name": "copied: {text}",
     "copy.table": "copied {rows} rows",
     "copy.part": "copied the first {rows} of {count} rows: terminals accept no more than {size} kB",
-    "copy.none": "no table is open: open one of the panel's tabs",
+    "copy.none": "no table is open: open a tab of the panel",
     "copy.nothing": "nothing to copy: select a slice or go to a table row",
     "copy.piped": "copied; pipe the same trace into it: {text}",
     "copy.title_piped": "This command opens the view where the same trace is piped into it; it is copied",

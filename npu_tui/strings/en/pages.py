@@ -9,7 +9,7 @@ TEXTS: dict[str, str] = {
     ),
     "page.head": "{severity} · {cls} · {title}",
     "page.gain": "saves up to {gain}",
-    "page.hidden": "[hidden: the device computes too little for this to matter]",
+    "page.hidden": "[minor: the device computes too little for this to matter]",
     "page.brief": "Also true, but not the place to start:",
     "page.do": "What to do:",
     "page.sources": "sources: {sources}",
@@ -88,7 +88,7 @@ TEXTS: dict[str, str] = {
     "again.directory": (
         "Keep trace_view.json inside its *_ascend_pt directory: rank, level and the cores of kernels stand in files beside it."
     ),
-    "again.few": "With at least 3 active steps after the warm-up, not {steps}: how much steps vary says what is chance.",
+    "again.few": "With at least 3 active steps after the warm-up, not {steps}: only their spread shows what is chance.",
     "again.overhead": (
         "Once more with as little as possible (Level0, no stacks, no l2_cache): profiling inflates host times, "
         "and what disappears was the profiler."

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "lane.steps": "Steps",
+    "lane.overlap.computing": "Computing",
+    "lane.overlap.all": "Communication",
+    "lane.overlap.exposed": "Exposed comm",
+    "lane.overlap.free": "Free",
+    "lane.short": (
+        "Exposed comm=Exposed|Communication=Comm| Comm=|Computing=Compute|compute =comp |task queue=queue|CANN =C:|C:backward=C:bwd|"
+        "Queue depth=Depth|Memory =Mem |Ascend Hardware=Hardware|Overlap Analysis=Overlap|AI Core Freq=AI Freq|AI Freq=Freq|Thread =T|Stream =Str |Group =Grp |"
+        "Mem allocated=Memory"
+    ),
     "lane.main": "main",
     "lane.backward": "backward",
     "lane.queue": "task queue",

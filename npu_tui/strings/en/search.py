@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "search.none": "No search: {press[search]} looks for a part of a name, /regex/, or dur>1ms layer:cann class:starved arg:Dims~1024 line:main.py:354 step:50.",
+    "search.none": "No search yet: {press[search]} takes a part of a name, /regex/, or dur>1ms layer:cann class:starved arg:Dims~1024 line:main.py:354 step:50.",
     "search.title": "{count:hit|hits} for {text}",
     "search.running": "{count:hit|hits} so far for {text}, {share} of the args read",
     "search.name": "name",

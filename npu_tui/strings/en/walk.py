@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "same.of": "{n} of {count} {name}: {length}, median {median}, at or above {percentile} % of them",
+    "same.of": "{n} of {count} {name}: {length} (median {median}, percentile {percentile})",
     "same.last": "no more {name}; there are {count}",
-    "bubble.of": "bubble {n} of {count}: free for {length}",
+    "bubble.of": "bubble {n} of {count}: {length} free",
     "bubble.none": "no Free lane in this trace",
     "bubble.last": "no more bubbles",
     "bubble.first": "no bubble before this one",
     "sibling.of": "{n} of {count} launched together: {name}",
-    "sibling.none": "nothing else was launched together with this",
+    "sibling.none": "nothing else was launched with it",
     "sibling.last": "no more of the {count} launched together",
     "step.of": "{name}, {n} of {count}: {length}",
     "step.none": "no ProfilerStep in this trace",

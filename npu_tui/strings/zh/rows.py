@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "lane.steps": "Steps",
+    "lane.overlap.computing": "计算",
+    "lane.overlap.all": "通信",
+    "lane.overlap.exposed": "未掩盖通信",
+    "lane.overlap.free": "空闲",
+    "lane.short": (
+        "未掩盖通信=未掩盖|任务队列=队列|队列深度=深度|内存 已分配=内存|Communication=Comm| Comm=|CANN =C:|"
+        "Ascend Hardware=Hardware|Overlap Analysis=Overlap|Thread =T|Stream =Str |Group =Grp |AI Core Freq=AI Freq|AI Freq=Freq"
+    ),
     "lane.main": "主线程",
     "lane.backward": "反向",
     "lane.queue": "任务队列",

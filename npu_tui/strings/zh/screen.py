@@ -81,6 +81,7 @@ TEXTS: dict[str, str] = {
     "links.end": "另一端",
     "links.lane": "泳道",
     "links.latency": "时延",
+    "links.waited": "{waited}（原始 {raw}）",
     "links.lost": "损失",
     "links.unbound": "那里没有片段",
     "range.none": (
@@ -95,7 +96,7 @@ TEXTS: dict[str, str] = {
     "range.again": "{key}：{by}",
     "range.everything": "全部内容",
     "range.cut": "{cut} 个跨越边界：忙碌与总和已裁剪",
-    "range.copy": "{csv} {text}",
+    "range.copy": "{csv} 复制表格",
     "range.marked": "区间长 {length}，从 {start} 到 {end}",
     "range.marked_between": "{first} 与 {second} 之间的区间，长 {length}",
     "range.no_gap": "这一行中只有这个片段",

@@ -171,7 +171,15 @@ class Asking:
 def _lane_names(scene: Scene) -> list[tuple[str, tuple[int, int]]]:
     """Names of all lanes, folded away or not, each with (trace, lane)."""
     return [
-        (printable(f"{trace.layers[lane.layer].name} / {lane.name}"), (index, lane.index))
+        (
+            printable(_lane_name(trace.layers[lane.layer].name, lane.name, scene.roles[index][lane.index].name)),
+            (index, lane.index),
+        )
         for index, trace in enumerate(scene.traces)
         for lane in trace.lanes
     ]
+
+
+def _lane_name(layer: str, lane: str, shown: str) -> str:
+    """A lane by what it is called on screen, and as the profiler calls it where that is something else."""
+    return f"{layer} / {shown}" if shown == lane else f"{layer} / {shown} ({lane})"

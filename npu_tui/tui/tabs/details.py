@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,23 +27,19 @@ from npu_tui.trace.text import on_one_line, printable
 from npu_tui.trace.units import duration_text, exact_text, memory_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.legend import class_name, legend
-from npu_tui.tui.tabs.links import shape_text
+from npu_tui.tui.tabs.links import shape_text, waited_of, waited_text
 from npu_tui.tui.tabs.table.spread import spread_words, sum_words
 from npu_tui.tui.tabs.table.tab import Content, Context, Tab
 from npu_tui.tui.tabs.why import idle_at, range_text, why_text
 from npu_tui.tui.tabs.work.kernel import kernel_facts
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.view.frame.charts import STARVING_NS, StepCurve
-from npu_tui.view.frame.counters import find_curve
+from npu_tui.view.frame.counters import NO_VALUE, find_curve, unit_of
 from npu_tui.view.rows.outline import series_name
 from npu_tui.view.scene import Chart, LinkClasses, LinkShape
 
 _STACK = "Call stack"
 _MOST_EDGES = 4
-_UNIT = re.compile(r"\(([^()]{1,12})\)$|^([KMG]?Hz|[KMG]?B|%)$")
-"""Keys of counters that name their unit, such as ``Read(MB/s)`` and ``MHz``."""
-_NONE = 2**32 - 1
-"""Stands for no value where 32 bits without a sign are written."""
 
 
 class DetailsTab(Tab):
@@ -161,8 +156,8 @@ def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
 def _counter(trace: Trace, series: int, when: int, cursor: int) -> RenderableType:
     """The value of a counter at ``when`` ns of its trace with its unit, and between what it lies."""
     found, curve = trace.counters.series[series], find_curve(trace.counters, series)
-    unit = _UNIT.search(found.key)
-    word = f" {unit[1] or unit[2]}" if unit is not None else ""
+    unit = unit_of(found.key)
+    word = f" {unit}" if unit else ""
     value = curve.at(when)
     line = Text.assemble((f"{say('chart.now')} ", "dim"), f"{exact_text(cursor)}   ")
     line.append(say("chart.unknown") if value is None else f"{_known(value)}{word}", style="bold")
@@ -175,7 +170,7 @@ def _counter(trace: Trace, series: int, when: int, cursor: int) -> RenderableTyp
 
 def _known(value: float) -> str:
     """A number as it is; what stands for none is a dash."""
-    return "–" if value == _NONE else f"{value:,.10g}"
+    return "–" if value == NO_VALUE else f"{value:,.10g}"
 
 
 def _lead_text(lead: float) -> str:
@@ -208,7 +203,7 @@ def details(
     if chain is not None and chain.holds(item):
         if chain.kernel == item:
             parts.append(_launch(trace, marks, devices, chain.link))
-        parts.append(_chain(trace, chain))
+        parts.append(_chain(trace, chain, devices))
     parts += list(kernel)
     code = line_of(trace, item)
     if code is not None:
@@ -275,6 +270,8 @@ def _launch(trace: Trace, marks: LinkClasses, devices: list[Dispatch], link: int
     starved = bool(marks.starved[link])
     line = Text.assemble((say("details.launch") + " ", "dim"))
     line.append_text(shape_text(LinkShape(int(marks.shape[link])), starved))
+    line.append(f"   {say('stage.wait')} ", style="dim")
+    line.append(waited_text(devices, link, int(trace.links.latency[link])), style="bold")
     line.append(f"   {say('details.lost')} ", style="dim")
     line.append(duration_text(int(marks.lost[link])), style=f"bold {ALERT}" if starved else "bold")
     for launches in devices:
@@ -287,7 +284,7 @@ def _launch(trace: Trace, marks: LinkClasses, devices: list[Dispatch], link: int
     return line
 
 
-def _chain(trace: Trace, chain: Chain) -> Text:
+def _chain(trace: Trace, chain: Chain, devices: list[Dispatch]) -> Text:
     line = Text(say("details.chain") + " ", style="dim")
     for i, stage in enumerate(chain.stages):
         if i:
@@ -295,8 +292,10 @@ def _chain(trace: Trace, chain: Chain) -> Text:
         line.append(say(f"stage.{stage.name}"), style="default")
         if stage.item >= 0 and stage.name in ("op", "launch", "run"):
             line.append(f" {printable(trace.name_of(stage.item))}", style="dim")
-        line.append(f" {duration_text(stage.end - stage.start, 3)}", style="bold")
-        if stage.end < stage.start:
+        waited = waited_of(devices, chain.link) if stage.name == "wait" else None
+        length = stage.end - stage.start if waited is None else waited
+        line.append(f" {duration_text(length, 3)}", style="bold")
+        if waited is None and stage.end < stage.start:
             line.append(f" {say('details.clocks')}", style="dim")
     return line
 
@@ -305,7 +304,7 @@ def _args(args: dict[str, object]) -> list[RenderableType]:
     table = Table.grid(padding=(0, 2))
     parts: list[RenderableType] = []
     short = [
-        (key, "–" if str(value) == str(_NONE) else printable(on_one_line(str(value))))
+        (key, "–" if str(value) == str(NO_VALUE) else printable(on_one_line(str(value))))
         for key, value in args.items()
         if key != _STACK
     ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import PurePath
 
 import numpy as np
 
@@ -74,6 +76,15 @@ class LinesTab(ComputedTab):
         return answered(now, self._sql) if self.view == SQL else VIEWS[self.view](now)
 
 
+def _short_names(files: set[str]) -> dict[str, str]:
+    """What each of ``files`` is called: its name, with the folder where another one has the same."""
+    counts = Counter(PurePath(file).name for file in files)
+    return {
+        file: path.name if counts[path.name] == 1 else "/".join(path.parts[-2:])
+        for file, path in ((file, PurePath(file)) for file in files)
+    }
+
+
 def lines(now: Context) -> Content:
     """The lines of all devices."""
     if not now.profile.dispatch:
@@ -85,10 +96,11 @@ def lines(now: Context) -> Content:
         for loss, own in facts.losing
     ]
     total = sum(loss.lost for loss, _ in found)
+    names = _short_names({loss.code.file for loss, _ in found if loss.code is not None})
     rows = []
     for loss, items in sorted(found, key=lambda pair: -pair[0].lost):
         code = loss.code
-        place = say("lines.place", file=brief(code.file), line=code.line) if code else say("lines.unknown")
+        place = say("lines.place", file=brief(names[code.file]), line=code.line) if code else say("lines.unknown")
         function = brief(code.function) if code else ""
         cells = (duration_text(loss.lost), f"{loss.lost / total:.1%}", f"{loss.launches:,}", place, function)
         values = (loss.lost, loss.lost, loss.launches, place, function)

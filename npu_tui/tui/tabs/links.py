@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.text import Text
 
+from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
@@ -13,6 +16,7 @@ from npu_tui.trace.units import duration_text
 from npu_tui.tui.tabs.table.tab import Content, Context, Row, Tab, Table
 from npu_tui.tui.terminal.theme import ALERT
 from npu_tui.view.frame.strip import SHAPE_GLYPHS
+from npu_tui.view.roles import Role
 from npu_tui.view.scene import LinkClasses, LinkShape, Selected
 from npu_tui.view.walk.follow import inner_links, links_of
 
@@ -53,9 +57,10 @@ class LinksTab(Tab):
         ways = self._ways_of(now, selected)
         if not ways:
             return say("links.none")
-        trace, marks = now.session.scene.traces[selected.trace], now.session.scene.link_classes[selected.trace]
+        profile, marks = now.session.profiles[selected.trace], now.session.scene.link_classes[selected.trace]
         headings = tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
-        return Table(headings, [_row(trace, marks, selected.trace, way) for way in ways[:_SHOWN_ROWS]])
+        roles = now.session.scene.roles[selected.trace]
+        return Table(headings, [_row(profile, marks, roles, selected.trace, way) for way in ways[:_SHOWN_ROWS]])
 
     def _ways_of(self, now: Context, selected: Selected) -> list[Way]:
         if self._asked != (selected, now.link_category):
@@ -73,19 +78,20 @@ def ways_of(trace: Trace, item: int, category: str) -> list[Way]:
     return ways or [Way(link, int(target[link]), "⇒") for link in inner_links(trace, item, category)]
 
 
-def _row(trace: Trace, marks: LinkClasses, index: int, way: Way) -> Row:
+def _row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, way: Way) -> Row:
     link, other, arrow = way
+    trace = profile.trace
     links = trace.links
     if other >= 0:
         lane = trace.lanes[int(trace.slices.lane[other])]
-        name, where = printable(trace.name_of(other)), f"{trace.layers[lane.layer].name} / {lane.name}"
+        name, where = printable(trace.name_of(other)), f"{trace.layers[lane.layer].name} / {roles[lane.index].name}"
     else:
         name, where = say("links.unbound"), ""
     lost = int(marks.lost[link])
     return Row(
         (
             shape_text(LinkShape(int(marks.shape[link])), bool(marks.starved[link])),
-            duration_text(int(links.latency[link])),
+            waited_text(profile.dispatch, link, int(links.latency[link])),
             Text(duration_text(lost) if lost else "", style=f"bold {ALERT}" if marks.starved[link] else ""),
             printable(trace.link_categories[int(links.category[link])]),
             printable(where),
@@ -93,6 +99,17 @@ def _row(trace: Trace, marks: LinkClasses, index: int, way: Way) -> Row:
         ),
         (Selected(index, other),) if other >= 0 else (),
     )
+
+
+def waited_text(devices: Sequence[Dispatch], link: int, latency: int) -> str:
+    """The ``latency`` of a link, ns; of a launch with a class what that is told from, with the raw one behind it."""
+    waited, raw = waited_of(devices, link), duration_text(latency)
+    return raw if waited is None else say("links.waited", waited=duration_text(waited), raw=raw)
+
+
+def waited_of(devices: Sequence[Dispatch], link: int) -> float | None:
+    """How long a launch waited on its device, ns above the clock floor; None for a link without a class."""
+    return next((found for device in devices if (found := device.waited(link)) is not None), None)
 
 
 def shape_text(shape: LinkShape, starved: bool) -> Text:

@@ -88,17 +88,19 @@ def step_line(trace: Trace, times: Times, step: int, device: int, width: int) ->
 
 
 def _segment(key: str, share: float, cells: int) -> Text:
-    """A part of the bar: its fill, behind as much of its label as there is room for."""
+    """A part of the bar: its fill, on both sides of as much of its label as there is room for."""
     style = class_colour(_CLASSES[key])
-    for label in (say(f"bars.{key}", share=f"{share:.1%}"), say(f"bars.{key}.short", share=f"{share:.1%}")):
-        if cell_count(label) + 3 <= cells:
-            fill = _FILLS[key] * (cells - cell_count(label) - 2)
-            return Text.assemble((f" {label} ", "bold"), (fill, style), end="")
+    for label in (say(f"bars.{key}", share=f"{share:.1%}"), f"{share:.1%}", f"{share:.0%}"):
+        for gap in (" ", ""):
+            rest = cells - cell_count(label) - 2 * len(gap) - 1
+            if rest > 0:
+                fill = _FILLS[key]
+                return Text.assemble((fill, style), (f"{gap}{label}{gap}", "bold"), (fill * rest, style), end="")
     return Text(_FILLS[key] * max(cells, 0), style=style, end="")
 
 
 def device_line(times: Times, step: int, device: int) -> Text | None:
-    """The whole time of one device in words; None without one."""
+    """The whole time of one device in words, each with the fill it has in the bar above; None without one."""
     if not times.devices or not times.devices[device].overlap.total:
         return None
     shown = times.devices[device]
@@ -109,9 +111,13 @@ def device_line(times: Times, step: int, device: int) -> Text | None:
     line = Text(no_wrap=True, end="")
     line.append(say("bars.whole", name=name, time=overlap.total), style="bold")
     for key, part in (("compute", overlap.computing), ("exposed", overlap.not_overlapped), ("free", overlap.free)):
-        line.append(f"  {say(f'bars.{key}', share=f'{overlap.ratio(part):.1%}')} ")
+        line.append("  ")
+        line.append(_FILLS[key], style=class_colour(_CLASSES[key]))
+        line.append(f" {say(f'bars.{key}', share=f'{overlap.ratio(part):.1%}')}")
     if preparing is not None and preparing > 0:
-        line.append(f"  {say('bars.before', time=duration_text(preparing))}", style="dim")
+        line.append("  ")
+        line.append(_FILLS["prep"], style=class_colour(_CLASSES["prep"]))
+        line.append(f" {say('bars.before', time=duration_text(preparing))}", style="dim")
     return line
 
 

@@ -46,15 +46,19 @@ class TabLine(Static):
     def show(self, current: str, counts: dict[str, int], names: dict[str, str], focused: bool) -> None:
         """Mark ``current``, ``focused`` or not; ``counts`` stand behind the names, ``names`` in place of some."""
         width, shown = self.app.size.width, list(counts) or [tab.id for tab in TABS]
-        # Names get shorter before the room between them gets narrower; counts go before names do.
-        for form, room, counted in (
-            ("", 3, True), (".short", 3, True), (".short", 2, True), (".short", 1, True), (".short", 1, False),
-        ):  # fmt: skip
-            labels = self._labels(form, shown, counts if counted else {}, names, None)
+        whole, short = (self._labels(form, shown, counts, names, None) for form in ("", ".short"))
+        # Names get shorter before the room between them gets narrower, those that gain most first; counts go before
+        # names do.
+        by_gain = sorted(range(len(shown)), key=lambda k: cell_len(short[k]) - cell_len(whole[k]))
+        steps = [({*by_gain[:n]}, 3) for n in range(len(shown) + 1)] + [({*by_gain}, room) for room in (2, 1)]
+        for cut, room in steps:
+            labels = [short[k] if k in cut else whole[k] for k in range(len(shown))]
             if sum(cell_len(label) + room for label in labels) < width:
                 break
         else:
-            labels, room = self._labels(".short", shown, {}, names, current), 1
+            labels, room = self._labels(".short", shown, {}, names, None), 1
+            if sum(cell_len(label) + room for label in labels) >= width:
+                labels = self._labels(".short", shown, {}, names, current)
         line, accent = Text(no_wrap=True), f"bold {self.app.theme_variables['accent']}"
         line.append(_RULE_FOCUSED if focused else _REST, accent)
         before, behind = _REST * (room > 2), _REST * (room > 1)

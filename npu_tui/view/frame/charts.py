@@ -118,7 +118,9 @@ def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bool
 
 
 def _memory(size: int) -> str:
-    return memory_text(size).replace(" ", "").replace("iB", "").replace(",", "")
+    number, _, unit = memory_text(size).replace(",", "").partition(" ")
+    whole, _, rest = number.partition(".")
+    return f"{whole if len(whole) > 2 or not rest else number}{unit}"
 
 
 def chart_value(curve: StepCurve, time: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,11 @@ from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
 
 _PREFIXES = ("", "k", "M", "G", "T", "P")
+_UNIT = re.compile(r"\(([^()]{1,12})\)$|^([KMG]?Hz|[KMG]?B|%)$")
+"""Keys of counters that name their unit, such as ``Read(MB/s)`` and ``MHz``."""
+_SCALED = re.compile(r"([KMG])(Hz|B|B/s)$")
+NO_VALUE = 2**32 - 1
+"""Stands for no value where 32 bits without a sign are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,22 @@ def draw_curve(grid: Grid, y: int, levels: I64) -> None:
     some = levels > 0
     grid.char[y, some] = LOWER_EIGHTHS[levels[some]]
     grid.fg[y, some] = np.where(levels[some] > 1, int(Ink.COUNTER), int(Ink.COUNTER_LOW))
+
+
+def unit_of(key: str) -> str:
+    """The unit that the key of a counter names; empty where it names none."""
+    found = _UNIT.search(key)
+    return (found[1] or found[2]) if found is not None else ""
+
+
+def quantity_text(value: float, unit: str) -> str:
+    """``value`` with its ``unit``, without a gap: ``1.8GHz`` for 1800 MHz, ``7.11MB/s``, ``45%``; a dash for none."""
+    if value == NO_VALUE:
+        return "–"
+    scaled = _SCALED.match(unit)
+    if scaled is None:
+        return value_text(value) + unit
+    return value_text(value * 1000 ** ("KMG".index(scaled[1]) + 1)) + scaled[2]
 
 
 def value_text(value: float) -> str:

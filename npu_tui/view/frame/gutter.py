@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, drawable
 from npu_tui.trace.units import duration_text
 from npu_tui.view.cells.grid import Grid
@@ -15,23 +16,6 @@ _WIDE, _NORMAL = (160, 31), (100, 24)
 _NARROW = 16
 _LEAST_LANES = 4
 _STRIP, _FOLDED, _OPEN, _GUIDE = "▎", "▸", "▾", "│"
-_SHORT = (
-    ("Communication(Not Overlapped)", "Comm not overlapped"),
-    ("Comm not overlapped", "Exposed"),
-    ("Communication", "Comm"),
-    (" Comm", ""),
-    ("Computing", "Compute"),
-    ("compute ", "comp "),
-    ("task queue", "queue"),
-    ("CANN ", "C:"),
-    ("C:backward", "C:bwd"),
-    ("Queue depth", "Depth"),
-    ("Ascend Hardware", "Hardware"),
-    ("Overlap Analysis", "Overlap"),
-    ("Thread ", "T"),
-    ("Stream ", "Str "),
-    ("Group ", "Grp "),
-)
 _PIN = "^"
 _GUIDE_EVERY = 5
 _VALUE = 3
@@ -110,9 +94,16 @@ def _gutter_row(
     return grid
 
 
+@lru_cache
+def _shorter(words: str) -> list[tuple[str, str]]:
+    """Shorter words for parts of names, in the order in which they are tried."""
+    pairs = (each.partition("=") for each in words.split("|"))
+    return [(long, short) for long, _, short in pairs]
+
+
 def _fitted(name: str, room: int) -> str:
     text = drawable(name)
-    for long, short in _SHORT:
+    for long, short in _shorter(say("lane.short")):
         if cell_count(text) > room:
             text = text.replace(long, short)
     return cut_middle(text, room)

@@ -18,7 +18,7 @@ from npu_tui.view.cells.palette import Ink, layer_ink
 from npu_tui.view.cells.raster import I32, Bools, Cells, rasterise
 from npu_tui.view.frame.caches import SceneCache, valid_selection
 from npu_tui.view.frame.charts import chart_value, draw_chart
-from npu_tui.view.frame.counters import curve_levels, draw_curve, value_text
+from npu_tui.view.frame.counters import curve_levels, draw_curve, quantity_text, unit_of
 from npu_tui.view.frame.findings import draw_findings
 from npu_tui.view.frame.gutter import gutter_row, gutter_width, offset_text, share_text
 from npu_tui.view.frame.links import LaneArea, selection_lines, view_lines
@@ -281,7 +281,8 @@ class _Drawing:
                 value = offset_text(self.scene.offsets[row.trace])
             elif row.kind == "counter":
                 current = self.cache.curve(row.trace, row.series).at(cursor)
-                value = "" if current is None else value_text(current)
+                unit = unit_of(self.scene.traces[row.trace].counters.series[row.series].key)
+                value = "" if current is None else quantity_text(current, unit)
             elif row.kind == "chart":
                 value = chart_value(self.cache.chart(row.trace, row.chart), cursor)
             elif row.opener and row.rows is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from npu_tui.trace.model import Trace
+from npu_tui.view.rows.outline import series_name
 from npu_tui.view.rows.rowlist import RowKey
 from npu_tui.view.scene import ScreenRow
 from npu_tui.view.walk.explorer import Explorer
@@ -49,10 +50,15 @@ def same_row(row: ScreenRow, trace: Trace, other: Trace, index: int) -> RowKey:
         place = [each.index for each in trace.lanes if each.layer == own.layer and each.derived == own.derived]
         lane = _same(own.name, place.index(own.index), [each.index for each in beside], lambda i: other.lanes[i].name)
     elif row.series >= 0:
-        name = trace.counters.series[row.series].name
+        name = _series_name(trace, row.series)
         place = list(layer.series)
-        series = _same(name, place.index(row.series), list(home.series), lambda i: other.counters.series[i].name)
+        series = _same(name, place.index(row.series), list(home.series), lambda i: _series_name(other, i))
     return index, home.index, lane, row.depth, series, row.chart
+
+
+def _series_name(trace: Trace, series: int) -> str:
+    found = trace.counters.series[series]
+    return series_name(found.name, found.instance)
 
 
 def _same(name: str, place: int, others: list[int], name_of: Callable[[int], str]) -> int:

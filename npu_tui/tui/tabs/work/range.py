@@ -76,7 +76,7 @@ class RangeTab(ComputedTab):
         counts = say("range.counts", count=f"{count:,}", rows=f"{len(rows):,}", by=say(f"range.by_{by}"))
         lines = [title, *self._facts(now, start, end), f"{counts} ({self._then()})"]
         hints = [say("range.cut", cut=f"{cut:,}")] if cut else []
-        hints.append(say("range.copy", text=keys_label(BY_ID["copy_text"]), csv=keys_label(BY_ID["copy_csv"])))
+        hints.append(say("range.copy", csv=keys_label(BY_ID["copy_csv"])))
         lines[-1] = GAP.join([lines[-1], *hints, *_edges(now, start, end)])
         headings = tuple(say(f"range.{key}") for key in _COLUMNS)
         return Table(headings, rows, "\n".join(lines))
