@@ -14,6 +14,7 @@ h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; marg
 h3 { font-size: 1rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
 code, td.name { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: .92em;
   overflow-wrap: anywhere; }
+p, li { overflow-wrap: anywhere; }
 .faint { color: var(--faint); } .verdict { font-size: 1.05rem; font-weight: 600; margin: .2rem 0; }
 .scroll { overflow-x: auto; } .scroll svg { display: block; max-width: 100%; height: auto; min-width: 44rem; }
 .bar { display: flex; height: 1.2rem; margin: .6rem 0; border: 1px solid var(--line); }
