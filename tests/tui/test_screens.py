@@ -61,7 +61,7 @@ async def test_the_palette_finds_commands_and_lanes(session):
         assert isinstance(driver.app.screen, CommandPalette)
         for letter in "Stream 3":
             await driver.send(letter)
-        await until(lambda: "Ascend Hardware / Stream 3" in driver.text())
+        await until(lambda: "Ascend Hardware / copy s3 (Stream 3)" in driver.text())
         await driver.press("enter")
         await until(lambda: isinstance(driver.app.screen, MainScreen))
         await driver.idle()
