@@ -79,6 +79,8 @@ def _bind(index: LaneIndex, lane: I32, time: I64, connection: I64, slices: Slice
 
 
 def _python_lane_of_thread(whole: WholeColumns, lane_of: I32, python: set[int]) -> I32:
-    """For every thread code the lane of the same tid on a Python layer, -1 without one."""
-    by_tid = {tid: int(lane_of[code]) for (pid, tid), code in whole.threads.items() if pid in python}
+    """For every thread code the first lane of the same tid on a Python layer, -1 without one."""
+    lanes = [(int(lane_of[code]), tid) for (pid, tid), code in whole.threads.items() if pid in python]
+    lanes.sort(key=lambda found: -found[0])
+    by_tid = {tid: lane for lane, tid in lanes if lane >= 0}
     return np.array([by_tid.get(tid, -1) for _, tid in whole.threads], np.int32)
