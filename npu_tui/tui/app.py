@@ -29,7 +29,7 @@ from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.sheets.modal import Palette
 from npu_tui.tui.terminal.clipboard import to_tmux
-from npu_tui.tui.terminal.internals import PlainApp, SteadyDriver, events_of
+from npu_tui.tui.terminal.internals import PlainApp, SteadyDriver, after, events_of
 from npu_tui.tui.terminal.repaint import Repaint
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.terminal.theme import THEMES
@@ -145,7 +145,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         typed = isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded
         if typed and (self._early or not self._takes_keys) and getattr(event, "key", "") != "ctrl+c":
             if not self._early:
-                self.set_timer(_MOUNTED_SECONDS, self._release)
+                after(_MOUNTED_SECONDS, self, self._release)
             self._early.append(event)
         else:
             await super().on_event(event)
@@ -161,7 +161,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         for number, event in enumerate(early):
             if not self._takes_keys:
                 self._early = early[number:]
-                self.set_timer(_MOUNTED_SECONDS, self._release)
+                after(_MOUNTED_SECONDS, self, self._release)
                 return
             await self.on_event(event)
 
@@ -182,7 +182,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         """End, but not before the terminal's last answer is in: it would be typed into the shell."""
         self._leaving += 1
         if self._leaving <= _LAST_ANSWERS and any(timeline.pace.on_the_way for timeline in self._timelines()):
-            self.set_timer(_LAST_ANSWER_SECONDS / _LAST_ANSWERS, lambda: self.leave(return_code))
+            after(_LAST_ANSWER_SECONDS / _LAST_ANSWERS, self, lambda: self.leave(return_code))
         else:
             self.exit(None, return_code=return_code)
 

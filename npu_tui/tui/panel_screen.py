@@ -17,6 +17,7 @@ from npu_tui.tui.explore.record import record
 from npu_tui.tui.key_screen import KeyScreen
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.tabs.table.tab import Table
+from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.tui.widgets.tab_line import TabLine
@@ -107,7 +108,7 @@ class PanelScreen(KeyScreen[Timeline]):
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest."""
         if self._panel_timer is None:
-            self._panel_timer = self.set_timer(_PANEL_SECONDS, self._rested)
+            self._panel_timer = after(_PANEL_SECONDS, self, self._rested)
         else:
             self._panel_timer.reset()
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import asyncio
+from itertools import count
 from pathlib import Path
 
 import pytest
 from textual.app import App
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widgets import DataTable
 
 from npu_tui.tui.terminal import internals
@@ -23,7 +26,7 @@ def has() -> dict[type, set[str]]:
     class Bare(App[None]):
         pass
 
-    objects = {App: Bare(), Screen: Screen(), Strip: Strip([])}
+    objects = {App: Bare(), Screen: Screen(), Strip: Strip([]), Timer: Timer(Bare(), 1.0)}
     return {owner: {*dir(objects.get(owner, owner))} for owner, _ in internals.USED}
 
 
@@ -64,3 +67,16 @@ def test_no_other_module_uses_them() -> None:
 
 def test_the_pin_is_as_tight() -> None:
     assert '"textual~=8.2.8"' in (ROOM.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+
+
+async def test_a_timer_that_begins_late_calls_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where other threads have the processor for longer than the delay."""
+    app: App[None] = App()
+    async with app.run_test():
+        seconds = count()
+        monkeypatch.setattr("textual._time.get_time", lambda: float(next(seconds)))
+        called = asyncio.Event()
+        internals.after(0.001, app, called.set)
+        await asyncio.wait_for(called.wait(), 10)

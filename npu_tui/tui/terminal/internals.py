@@ -20,8 +20,10 @@ from textual.cache import FIFOCache
 from textual.command import CommandPalette
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.timer import Timer, TimerCallback
 from textual.widgets import DataTable
 
 from npu_tui.tui.terminal.sequences import Cutter, Piece, within
@@ -46,6 +48,7 @@ USED: tuple[tuple[type, tuple[str, ...]], ...] = (
     (Strip, ("_cell_count", "_cell_length", "_link_ids", "_render_cache", "_segments")),
     (DataTable, ("_clear_caches",)),
     (LinuxDriver, ("_get_terminal_size",)),
+    (Timer, ("_skip",)),
     (CommandPalette, ("_action_command_list",)),
 )
 """The private attributes used below, by the class that has them."""
@@ -56,6 +59,16 @@ _LARGEST = 10_000
 
 _ASKED_IN_VAIN = (events.Resize, messages.InBandWindowResize)
 """What a terminal tells of its size; the system knows it, also of terminals that never tell or that tell tales."""
+
+
+def after(seconds: float, node: MessagePump, callback: TimerCallback) -> Timer:
+    """Call ``callback`` of ``node`` once, after so many ``seconds`` or, where the machine is busy, later.
+
+    Textual drops the call of a timer that is late already when it begins, as where other threads had the processor.
+    """
+    timer = node.set_timer(seconds, callback)
+    timer._skip = False
+    return timer
 
 
 class Reader:

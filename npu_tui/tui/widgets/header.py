@@ -11,6 +11,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, printable, shortened
 from npu_tui.tui.keys.footer import Place, footer, led
 from npu_tui.tui.session import Session
+from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.theme import ALERT
 
 _GAP = "  │  "
@@ -164,7 +165,7 @@ class StatusLine(Static):
         self._speaking = True
         turn = self._turn
         self.update(Text(printable(words), style="bold"), layout=False)
-        self.set_timer(_MESSAGE_SECONDS, lambda: self._back(turn))
+        after(_MESSAGE_SECONDS, self, lambda: self._back(turn))
 
     def _back(self, turn: int) -> None:
         if turn == self._turn:

@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 
+from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.pace import Pace
 from npu_tui.tui.terminal.strips import AnsiStrip, Shown
 from npu_tui.tui.terminal.terminal import Terminal
@@ -101,7 +102,7 @@ class Timeline(Drawing):
             self._timer.stop()
             self._timer = None
         if seconds > 0.001:
-            self._timer = self.set_timer(seconds, self._paint_when_free)
+            self._timer = after(seconds, self, self._paint_when_free)
         else:
             self._paint_when_free()
 
