@@ -19,7 +19,7 @@ from npu_tui.job.model import Call, RankProfile
 from npu_tui.job.opening import job_of, open_job
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from ranks import write_job
+from many_ranks import write_job
 
 
 @pytest.fixture

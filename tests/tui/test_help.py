@@ -37,7 +37,7 @@ async def test_the_keys_of_the_focus_come_first(session):
         lines = shown(driver)
         first = next(number for number, line in enumerate(lines) if "Here: in the table" in line)
         assert first <= 5
-        assert any("sort by the column beside" in line for line in lines[first : first + 5])
+        assert any("sort by the next column" in line for line in lines[first : first + 5])
         assert "near-vertical" in "".join(lines[:first])
 
 

@@ -55,7 +55,7 @@ async def test_a_double_click_fits(session, monkeypatch):
 
 
 async def test_a_click_on_the_gutter_folds(session):
-    async with opened(session) as driver:
+    async with opened(session, (120, 60)) as driver:
         frame = driver.timeline.frame
         y = next(y for y, row in enumerate(frame.lane_rows) if driver.explorer.rows[row].name == "CANN")
         before = len(driver.explorer.rows)

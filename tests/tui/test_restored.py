@@ -101,7 +101,7 @@ def test_without_threads_one_line_says_so():
         assert terminal.exit_code() == 3
         restored(terminal)
         assert [row for row in terminal.rows() if row] == [
-            "npu-tui: the system starts no more threads; close other programs, or raise its limit (ulimit -u)"
+            "npu-tui: the system cannot start more threads; close other programs, or raise its limit (ulimit -u)"
         ]
     finally:
         terminal.close()

@@ -128,7 +128,7 @@ async def test_hits_are_sorted_by_duration_in_the_tab(session):
 async def test_slice_names_and_lanes_are_completed_behind_the_colon(session):
     async with opened(session) as driver:
         await driver.press(":", *"stream 2")
-        assert "→ lane Ascend Hardware / Stream 2" in answer(driver)
+        assert "→ lane Ascend Hardware / compute s2 (Stream 2)" in answer(driver)
         await driver.press("enter")
         assert driver.explorer.focused.name == "compute s2"
         await driver.press(":", *"gelu gelu")

@@ -33,7 +33,7 @@ def test_the_sheet() -> None:
 
 def test_what_is_no_change() -> None:
     (found,) = answers("faster please")
-    assert "is no change" in found.error
+    assert "is not a change" in found.error
     assert not found.lines
 
 

@@ -163,7 +163,7 @@ async def test_the_bars_tell_the_step_and_the_device(session):
         head = driver.rows()[:6]
         at = next(y for y, row in enumerate(head) if row.startswith(" ProfilerStep#20 8.548 ms"))
         assert head[at + 1].startswith(" device ")
-        assert "before the first kernel, not in free" in head[at + 1]
+        assert "to the first kernel, not in free" in head[at + 1]
     async with opened(session, (80, 24)) as driver:
         assert not driver.main.query_one(Bars).display
 

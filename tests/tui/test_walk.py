@@ -42,7 +42,7 @@ async def test_namesakes_come_in_the_order_of_time_with_their_place_among_them(s
         words = status(driver)
         assert words.startswith(f"{found.at + 1:,} of {len(found.items):,} {driver.selected}: ")
         assert f"median {duration_text(found.median)}" in words
-        assert f"{found.percentile:.0f} %" in words
+        assert f"percentile {found.percentile:.0f})" in words
         await driver.press("{", "{", "{", "{")
         assert driver.state.selection.item == found.items[0]
         assert "no more" in status(driver)
@@ -70,7 +70,8 @@ async def test_bubbles_are_the_slices_of_the_free_lane(session):
             await driver.press("b")
             seen.append(driver.state.selection.item)
         assert seen == [int(item) for item in items if trace.slices.start[item] > 0][:3]
-        assert status(driver).startswith(f"bubble {items.tolist().index(seen[-1]) + 1} of {len(items)}: free for ")
+        free = duration_text(int(trace.slices.end[seen[-1]] - trace.slices.start[seen[-1]]))
+        assert status(driver).startswith(f"bubble {items.tolist().index(seen[-1]) + 1} of {len(items)}: {free} free")
         await driver.press("B")
         assert driver.state.selection.item == seen[1]
 
@@ -137,7 +138,7 @@ async def test_a_launch_with_one_kernel_has_no_siblings(groups):
             for key in "()":
                 await driver.send(key)
                 assert driver.state.selection == selected
-                assert status(driver) == "nothing else was launched together with this"
+                assert status(driver) == "nothing else was launched with it"
 
 
 async def test_kernels_of_one_operation_are_siblings_where_each_has_a_launch_of_its_own(session):

@@ -82,7 +82,7 @@ def codes_hold(trace: Trace) -> bool:
         and _offsets(rows.offset, sum(lane.rows for lane in trace.lanes), len(rows.item))
         and _offsets(counters.offset, len(counters.series), len(counters.time))
         and _among(chunks.file, len(trace.files))
-        and _among(chunks.first_event, events)
+        and _among(chunks.first_event, events + 1)  # the last ones may hold no event
         and bool(np.all(chunks.first_event[1:] >= chunks.first_event[:-1]))
         and bool(np.all((chunks.offset >= 0) & (chunks.length >= 0)))
         and all(0 <= lane.first <= lane.last <= count for lane in trace.lanes)

@@ -89,7 +89,7 @@ def test_the_command(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) 
     with pytest.raises(SystemExit) as refused:
         main(["whatif", str(tmp_path), "magic", "--no-cache"])
     assert refused.value.code == 2
-    assert b"magic is no change" in capfdbinary.readouterr().err
+    assert b"magic is not a change" in capfdbinary.readouterr().err
 
 
 def test_a_run_without_launches(sample: Sample, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""A job of many ranks from the files beside their traces: ``python tests/benchmarks/ranks.py [--ranks 1000]``.
+"""A job of many ranks from the files beside their traces: ``python tests/benchmarks/many_ranks.py [--ranks 1000]``.
 
 Writes what the profiler writes beside a trace (communication.json, communication_matrix.json, step_trace_time.csv,
 settings; about 50 kB a rank) for a job with one slow rank, and times ``npu-tui ranks``, ``summarize`` and ``ranks`` on
