@@ -194,6 +194,14 @@ def shell() -> Iterator[Terminal]:
     terminal.close()
 
 
+def steady(shell) -> list[str]:
+    """The screen without its first and last line, once it stays the same for a second."""
+    before: list[str] = []
+    while before != (before := shell.rows()[1:-1]):
+        time.sleep(1.0)
+    return before
+
+
 def test_suspended_and_resumed_it_shows_the_same(shell):
     shell.send(f"'{sys.executable}' -m npu_tui {PROFILE}\r")
     shell.shows("Ascend Hardware")
@@ -201,8 +209,7 @@ def test_suspended_and_resumed_it_shows_the_same(shell):
     shell.shows("starved launch 1")
     shell.send("W")
     shell.until(lambda: not shell.output.endswith(b"x"), "the zoom")
-    time.sleep(0.5)
-    before = shell.rows()[1:-1]
+    before = steady(shell)
     shell.send("\x1a")
     shell.shows("Stopped")
     assert shell.modes() - {"2004"} == set()  # bash reads with bracketed paste

@@ -100,7 +100,8 @@ class Panel(Vertical):
         yield self._beside
 
     def on_mount(self) -> None:
-        """Begin with the text."""
+        """Begin with the text; count the columns beyond the edge whenever the table knows its width."""
+        self.watch(self.table, "virtual_size", self._show_note, init=False)
         if not self._content:
             self._show_table(False)
             self._draw_tabs()
