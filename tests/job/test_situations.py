@@ -18,7 +18,7 @@ from npu_tui.job.job import Job
 from npu_tui.job.model import Call, RankProfile
 from npu_tui.job.opening import job_of, open_job
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from many_ranks import write_job
 
 

@@ -18,7 +18,7 @@ from npu_tui.cli import main
 from npu_tui.job.opening import open_job
 from npu_tui.job.summarize import in_process, sources_of
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from many_ranks import write_job
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
