@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from npu_tui.ingest.load import load
+from npu_tui.strings import ENGLISH, speak
 from npu_tui.trace.model import Trace
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -84,6 +85,15 @@ def _real(name: str) -> Sample:
     if not path.exists():
         pytest.skip(reason=f"{path} is missing: NPU_TUI_TRACES names another folder")
     return Sample(name, path)
+
+
+@pytest.fixture(autouse=True)
+def _as_started() -> Iterator[None]:
+    """No test leaves its language or its keys to the next."""
+    yield
+    speak(ENGLISH)
+    if keymap := sys.modules.get("npu_tui.tui.keys.keymap"):
+        keymap.use_keys({})
 
 
 @pytest.fixture(scope="session", params=REAL)

@@ -10,7 +10,7 @@ import pytest
 
 from npu_tui.cli import main
 from npu_tui.commands.language import choose_language, language_of_locale
-from npu_tui.strings import language, say, speak, speaking, table
+from npu_tui.strings import language, say, speaking, table
 from npu_tui.trace.text import cell_count, padded, shortened, wrapped
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,8 +22,6 @@ HAN = re.compile(r"[\u4e00-\u9fff]")
 def english(monkeypatch: pytest.MonkeyPatch):
     for name in ("LC_ALL", "LC_MESSAGES", "LANG", "NPU_TUI_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    yield
-    speak("en")
 
 
 @pytest.mark.parametrize(

@@ -80,13 +80,10 @@ async def test_nothing_of_the_help_is_cut_off(session, size):
 
 
 async def test_the_user_s_own_keys_are_told(session):
-    try:
-        use_keys({"starved_next": ("f5",)})
-        async with opened(session, (100, 40)) as driver:
-            await driver.press("?", *"next starved")
-            assert any(line.startswith("F5") and "next starved launch" in line for line in shown(driver))
-    finally:
-        use_keys({})
+    use_keys({"starved_next": ("f5",)})
+    async with opened(session, (100, 40)) as driver:
+        await driver.press("?", *"next starved")
+        assert any(line.startswith("F5") and "next starved launch" in line for line in shown(driver))
 
 
 async def test_what_can_do_nothing_says_why(session):

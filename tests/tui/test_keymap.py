@@ -20,12 +20,6 @@ from npu_tui.tui.sheets.help_sheet import HelpSheet
 from npu_tui.tui.widgets.header import StatusLine
 
 
-@pytest.fixture(autouse=True)
-def _default_keys():
-    yield
-    use_keys({})
-
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [
