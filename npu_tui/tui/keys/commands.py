@@ -184,6 +184,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("command", "program", ("colon",), _BOTH),
     Command("palette", "program", ("ctrl+p",), _BOTH),
     Command("whatif", "program", ()),
+    Command("sql", "program", ()),
     Command("health", "program", ()),
     Command("redraw", "program", ("ctrl+l",), _BOTH),
     Command("help", "program", ("question_mark",), _BOTH),
