@@ -115,6 +115,28 @@ def list_findings() -> str:
     return "\n".join(lines) + "\n"
 
 
+def judged_id_of(wanted: str) -> str | None:
+    """The finding of a comparison or of a job with the id ``wanted``, in any case; None if there is none."""
+    known = wanted.strip().upper()
+    return known if known in IDS or known in JOB_IDS else None
+
+
+def explain_judged(key: str) -> str:
+    """Everything about the finding ``key`` of a comparison or of a job."""
+    kind = "compare" if key in IDS else "job"
+    lines = [
+        f"{key} · {say(f'explain.{kind}')}",
+        "",
+        *wrapped(say(f"explain.{key}"), _WIDTH),
+        "",
+        *wrapped(say(f"explain.{kind}.needs"), _WIDTH),
+        "",
+        say("explain.advice"),
+        *wrapped(say("explain.item", text=say(f"explain.{key}.do")).strip(), _WIDTH, "  ", "    "),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 _SENTENCE = re.compile(r".*?(?:\.(?= )|。)")
 
 
