@@ -72,24 +72,23 @@ def explore(
     start = place_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not on_terminal():
-        from npu_tui.ingest.errors import SeveralError
         from npu_tui.profile.profile import Profile
         from npu_tui.report.pages.text_report import text_report
         from npu_tui.report.report import report
 
         thresholds = thresholds_of(None)
         for path, opening in zip(paths, openings, strict=True):
-            try:
-                write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
-            except SeveralError:
+            if is_job(opening):
                 write_job(path)
+            else:
+                write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
         return DONE
 
     from npu_tui.tui.terminal.terminal import Guard, find_terminal
 
     gc.disable()  # until the trace is there: a collection during imports walks what stays
     with Guard() as guard:
-        job = len(openings) == 1 and compare is None and _is_job(openings[0])
+        job = len(openings) == 1 and compare is None and is_job(openings[0])
         if not job:
             openings[0].start()  # before Textual is imported, which takes as long as they need
         try:
@@ -141,10 +140,13 @@ def explore(
     return code
 
 
-def _is_job(opening: Opening) -> bool:
-    """Whether several ranks lie where ``opening`` looks for one. Raises ``InputError`` if nothing does."""
+def is_job(opening: Opening) -> bool:
+    """Whether a job, or summaries of one, lies where ``opening`` looks. Raises ``InputError`` if nothing does."""
     from npu_tui.ingest.errors import SeveralError
+    from npu_tui.job.summaries import summaries_in
 
+    if summaries_in(opening.path):
+        return True
     try:
         _ = opening.source
     except SeveralError:

@@ -25,15 +25,17 @@ def run(words: list[str]) -> int:
     if options.format == "json":
         speak(ENGLISH)
     from npu_tui.ingest.errors import SeveralError
+    from npu_tui.job.summaries import summaries_in
     from npu_tui.report.report import report
 
+    if summaries_in(Path(options.path)):
+        return write_job(Path(options.path), options.format)
     try:
         part = part_of(parser, options)
     except SeveralError:
         if options.format not in FORMATS or options.range is not None or options.step is not None:
             raise
-        write_job(Path(options.path), options.format)
-        return DONE
+        return write_job(Path(options.path), options.format)
     found = report(part)
     if options.format == "json":
         from npu_tui.report.pages.json_report import json_report
