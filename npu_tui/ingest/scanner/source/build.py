@@ -39,10 +39,18 @@ HOST_FREE = {
 def entry_points() -> dict[str, tuple[Any, int]]:
     """The functions that the libraries offer, and of how many int64 arguments each is."""
     from npu_tui.ingest.scanner.source.depth import first_fit
+    from npu_tui.ingest.scanner.source.elements import elements
+    from npu_tui.ingest.scanner.source.passing import passing
     from npu_tui.ingest.scanner.source.scan import scan
     from npu_tui.ingest.scanner.source.tables import rehash
 
-    return {"scan": (scan, 2), "rehash": (rehash, 2), "first_fit": (first_fit, 7)}
+    return {
+        "scan": (scan, 2),
+        "rehash": (rehash, 2),
+        "first_fit": (first_fit, 7),
+        "elements": (elements, 5),
+        "passing": (passing, 8),
+    }
 
 
 def intermediate() -> str:
