@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npu_tui.commands.listing import write_list
 from npu_tui.commands.look import add_look
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place, place_of
@@ -36,7 +37,7 @@ def run(words: list[str]) -> int:
         usage=say("cli.usage"),
         commands=True,
     )
-    parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help=say("cli.paths"))
+    parser.add_argument("paths", nargs="*", metavar="PATH", help=say("cli.paths"))
     parser.add_argument("-V", "--version", action=_Version, nargs=0, help=say("argparse.version"))
     add_opening(parser)
     add_look(parser)
@@ -45,7 +46,8 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     for path in options.paths:
         refuse_terminal(parser, path)
-    return explore([Path(path) for path in options.paths], parser, options, not options.no_cache)
+    paths = [Path(path) for path in options.paths or ["."]]
+    return explore(paths, parser, options, not options.no_cache, chosen=not options.paths)
 
 
 class _Version(argparse.Action):
@@ -62,10 +64,12 @@ def explore(
     options: argparse.Namespace,
     cached: bool = True,
     compare: Callable[[Sequence[Profile]], Comparison] | None = None,
+    chosen: bool = False,
 ) -> int:
     """The explorer on ``paths``, one below the other, or their reports where stdout is no terminal.
 
-    ``options`` say how to draw and where. With ``compare`` the second of two is held against the first.
+    ``options`` say how to draw and where. With ``compare`` the second of two is held against the first. If a profile is
+    to be ``chosen`` and there are several at the path, they are listed.
     """
     from npu_tui.ingest.opening import opening_of
 
@@ -78,10 +82,12 @@ def explore(
 
         thresholds = thresholds_of(None)
         for path, opening in zip(paths, openings, strict=True):
-            if is_job(opening):
-                write_job(path)
-            else:
+            if not is_job(opening):
                 write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
+            elif chosen:
+                write_list(path)
+            else:
+                write_job(path)
         return DONE
 
     from npu_tui.tui.terminal.terminal import Guard, find_terminal
@@ -114,11 +120,12 @@ def explore(
             notes = Path(options.notes) if options.notes else default_notes()
             seen = default_notes().with_name("seen")
             make = make_session if compare is None else partial(compared_session, compare)
-            overview = None
-            if job:
-                from npu_tui.tui.job.screen import JobScreen
+            from npu_tui.tui.job.screen import JobScreen
+            from npu_tui.tui.picker.screen import PickerScreen
 
-                overview = JobScreen(paths[0], terminal, getattr(options, "traces", None), cached)
+            def overview(path: Path) -> JobScreen:
+                return JobScreen(path, terminal, getattr(options, "traces", None), cached)
+
             app = NpuTui(
                 openings,
                 terminal=terminal,
@@ -127,7 +134,10 @@ def explore(
                 notes=notes,
                 seen=seen,
                 make=make,
-                job=overview,
+                job=overview(paths[0]) if job and not chosen else None,
+                picker=PickerScreen(paths[0], cached) if job and chosen else None,
+                make_job=overview,
+                cached=cached,
             )
             guard.draws(app.leave)
             failure = app.run()

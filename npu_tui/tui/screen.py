@@ -78,10 +78,12 @@ class MainScreen(PanelScreen):
         start: Start | None = None,
         notes: Path | None = None,
         seen: Path | None = None,
+        chosen: bool = False,
     ) -> None:
         """Opens at ``start``; flags are kept in the file ``notes``, without one only as long as the screen.
 
-        Until the file ``seen`` is there, a line says what to press first.
+        Until the file ``seen`` is there, a line says what to press first. Where it was ``chosen`` from a list, Esc
+        leads back there.
         """
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20)
@@ -89,6 +91,7 @@ class MainScreen(PanelScreen):
         if session.picture is not None:
             self.head = ComparedHead(session.picture)
         self._start = start
+        self._chosen = chosen
         self._notes_file = notes
         self._first_run = FirstRun(seen)
         self._go_to_hit = False
@@ -300,7 +303,7 @@ class MainScreen(PanelScreen):
                 self.finder.clear()
         elif not self.session.whole:
             self.post_message(self.StopLoading())
-        elif self.session.job is not None:
+        elif self.session.job is not None or self._chosen:
             self.post_message(self.Back())
 
     def _leave(self) -> None:

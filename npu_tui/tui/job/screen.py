@@ -48,6 +48,9 @@ class JobScreen(KeyScreen[JobMap]):
     class Leave(Message):
         """The user has seen enough."""
 
+    class Back(Message):
+        """The list that the job was chosen from is wanted again."""
+
     class Failed(Message):
         """Nothing at the path can be read."""
 
@@ -86,6 +89,7 @@ class JobScreen(KeyScreen[JobMap]):
         self.head = JobHead(str(path))
         self.panel = JobPanel()
         self.view: Overview | None = None
+        self.is_chosen = False
         self.is_whole = False
         self._filled: tuple[object, ...] | None = None
         self._walking = Walking(self._now, self._arrange)
@@ -341,6 +345,8 @@ class JobScreen(KeyScreen[JobMap]):
             self._timeline.focus()
         elif self.view is not None and self.view.back():
             self._arrange()
+        elif self.is_chosen:
+            self.post_message(self.Back())
         return None
 
     def _leave(self) -> None:
