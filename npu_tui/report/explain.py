@@ -79,7 +79,7 @@ _ALIKE = 0.75
 def nearest(wanted: str) -> str | None:
     """The id that looks like ``wanted``: one that contains it, else the most alike one; None if none is."""
     word = wanted.strip().upper()
-    ids = _ids()
+    ids = finding_ids()
     parts = [part for each in ids for part in each.split(".")]
     begun = [each for each in ids if word and any(part.startswith(word) for part in each.split("."))]
     inside = begun or [each for each in ids if word and word in each]
@@ -93,10 +93,10 @@ def unknown(wanted: str) -> str:
     near = nearest(wanted)
     if near is not None:
         return say("explain.unknown", id=printable(wanted), near=near)
-    return say("explain.unknown_all", id=printable(wanted), ids=" ".join(_ids()))
+    return say("explain.unknown_all", id=printable(wanted), ids=" ".join(finding_ids()))
 
 
-def _ids() -> list[str]:
+def finding_ids() -> list[str]:
     """All findings: of one profile, of a comparison, and of a job."""
     return [*(rule.id for rule in RULES), *IDS, *JOB_IDS]
 
