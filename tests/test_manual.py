@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 from npu_tui.cli import main
+from npu_tui.commands.man import man_page
 from npu_tui.commands.parser import parser_of
 from npu_tui.commands.tree import COMMANDS, EXPLORE, command_first
 from npu_tui.manual.pages import TOPICS, drawn, page, title
@@ -23,11 +26,11 @@ TEXTS = [ROOT / "README.md", ROOT / "README.zh.md", *sorted(FOLDER.rglob("*.md")
 
 def commands_in(text: str) -> list[list[str]]:
     """The words behind each ``npu-tui`` in the blocks of shell and in the code of ``text``."""
-    blocks = re.findall(r"```(?:sh|yaml)\n(.*?)```", text, re.DOTALL)
+    blocks = re.findall(r"^```(?:sh|yaml)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines()] + re.findall(r"`(npu-tui\s[^`]+)`", text)
     found = []
     for line in lines:
-        words = shlex.split(line, comments=True)
+        words = shlex.split(line, comments=True) if line.count("'") % 2 == 0 else []
         for at, word in enumerate(words):
             if word.rpartition("/")[2] == "npu-tui":
                 found.append(list(takewhile(lambda word: word not in ("|", "&&", ">", ">>"), words[at + 1 :])))
@@ -83,3 +86,15 @@ def test_an_unknown_topic_names_the_nearest(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit):
         main(["help", "serch"])
     assert "did you mean npu-tui help search?" in capsys.readouterr().err
+
+
+def test_the_page_for_man_is_that_of_today() -> None:
+    stored = (FOLDER / "npu-tui.1").read_text(encoding="utf-8")
+    assert stored == man_page(), "npu-tui help --man > npu_tui/manual/npu-tui.1"
+
+
+@pytest.mark.skipif(not (shutil.which("man") and shutil.which("groff")), reason="man or groff is not installed")
+def test_man_reads_the_page() -> None:
+    done = subprocess.run(["man", "--warnings", "-l", FOLDER / "npu-tui.1"], capture_output=True, text=True, check=True)
+    assert not done.stderr
+    assert "--fail-on" in done.stdout
