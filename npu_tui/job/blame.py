@@ -13,7 +13,7 @@ import numpy.typing as npt
 from npu_tui.job.clock import Clock
 from npu_tui.job.medians import Grouped
 from npu_tui.job.meetings import Meeting, Meetings
-from npu_tui.job.model import RankProfile, Seen
+from npu_tui.job.model import Busy, RankProfile, Seen
 from npu_tui.job.table import CallTable
 
 F64 = npt.NDArray[np.float64]
@@ -22,7 +22,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 _OF_ARRIVALS = ("rank", "call", "start", "end", "gap", "has_gap", "own", "has_own", "at_most")
-_OF_COLLECTIVES = ("come", "middle", "last", "cost", "transfer", "spread")
+_OF_COLLECTIVES = ("come", "middle", "last", "cost", "exposed", "transfer", "spread")
 """Columns of ``Blame`` by what they have a value of."""
 
 
@@ -50,8 +50,9 @@ class Arrival:
 class Blamed:
     """A collective with its arrivals in their order. ``last`` made the others wait ``cost`` ns longer than the second.
 
-    None and 0 where the difference lies within what the clocks tell. ``transfer`` is from the last arrival to the first
-    end, ``spread`` between the ends.
+    None and 0 where the difference lies within what the clocks tell. ``exposed`` is what of ``cost`` the rank that
+    computed least meanwhile did not hide behind computing, None where no trace tells. ``transfer`` is from the last
+    arrival to the first end, ``spread`` between the ends.
     """
 
     meeting: Meeting
@@ -60,6 +61,7 @@ class Blamed:
     spread: int
     last: int | None
     cost: int
+    exposed: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +71,8 @@ class Blame(Sequence[Blamed]):
     ``meeting`` (m,) indexes ``met``. The arrivals of collective k stand at ``first[k]:first[k + 1]`` in their order:
     ``row`` is k, ``rank`` a place in ``ranks``, where ranks without files come last; ``call`` the row of the table (-1
     outside); ``gap`` and ``own`` with ``has_gap`` and ``has_own``; (n,) each. ``come`` is when the last came for
-    certain, ``last`` its place (-1 where the clocks do not tell), ``cost``, ``transfer``, ``spread``; (m,) each.
+    certain, ``last`` its place (-1 where the clocks do not tell), ``cost``, ``exposed`` (-1 where no trace tells),
+    ``transfer``, ``spread``; (m,) each.
     """
 
     met: Meetings
@@ -90,6 +93,7 @@ class Blame(Sequence[Blamed]):
     middle: I64
     last: I64
     cost: I64
+    exposed: I64
     transfer: I64
     spread: I64
 
@@ -168,6 +172,7 @@ class Blame(Sequence[Blamed]):
             int(self.spread[at]),
             None if last < 0 else self.ranks[last],
             int(self.cost[at]),
+            None if self.exposed[at] < 0 else int(self.exposed[at]),
         )
 
 
@@ -217,9 +222,10 @@ def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], 
     return _priced(
         Blame(
             met, tuple(names), by_time, first, row, rank, call, start, end, gap, has_gap,
-            more, has_own, at_most, come[by_time], *(first[:0],) * 5,
+            more, has_own, at_most, come[by_time], *(first[:0],) * 6,
         ),
         clocks,
+        [profile.busy for profile in ranks],
     )  # fmt: skip
 
 
@@ -239,8 +245,8 @@ def _since_before(own: tuple[I64, Bools], first: I64, rank: I64, call: I64) -> t
     return found, known
 
 
-def _priced(found: Blame, clocks: Sequence[Clock]) -> Blame:
-    """``found`` with what each collective cost and whom."""
+def _priced(found: Blame, clocks: Sequence[Clock], busy: Sequence[Busy | None]) -> Blame:
+    """``found`` with what each collective cost and whom; ``busy`` is when each rank computed in its collectives."""
     count = len(found)
     if not count:
         return found
@@ -262,9 +268,26 @@ def _priced(found: Blame, clocks: Sequence[Clock]) -> Blame:
         middle=middle,
         last=np.where(certain, found.rank[last], -1),
         cost=np.where(certain, ahead, 0),
+        exposed=_exposed(found, np.where(certain, ahead, 0), busy),
         transfer=np.maximum(early - found.come, 0),
         spread=late - early,
     )
+
+
+def _exposed(found: Blame, cost: I64, busy: Sequence[Busy | None]) -> I64:
+    """What of ``cost`` (m,) some waiting rank did not compute in, -1 where no trace of such a rank is read; (m,)."""
+    exposed = np.full(len(found), -1, np.int64)
+    waited = ~found.outside & (found.start <= (found.come - cost)[found.row])
+    for place, own in enumerate(busy):
+        if own is None:
+            continue
+        at = np.flatnonzero(waited & (found.rank == place))
+        row = found.row[at]
+        # While it waits, the rank's own clock runs as the common one.
+        until = found.met.table.start[found.call[at]] + found.come[row] - found.start[at]
+        hidden = own.until(until) - own.until(until - cost[row])
+        np.maximum.at(exposed, row, np.maximum(cost[row] - hidden, 0))
+    return exposed
 
 
 def _gaps(rank: I64, start: I64, end: I64) -> tuple[I64, Bools]:

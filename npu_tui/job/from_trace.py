@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,22 @@ from npu_tui.analysis.launches.code_lines import losing_launches
 from npu_tui.analysis.work.collectives.communication import NO_RANK, plane_tasks
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import Source
-from npu_tui.job.model import Call, Calls, Line, Notify, RankProfile, Seen, Told, Work
+from npu_tui.job.model import (
+    Busy,
+    Call,
+    Calls,
+    Line,
+    Notify,
+    RankProfile,
+    Seen,
+    Told,
+    Work,
+    is_message,
+    pair_of,
+)  # fmt: skip
 from npu_tui.job.reading import call_name
 from npu_tui.profile.profile import Profile
+from npu_tui.trace.intervals import intersection, union
 
 I64 = npt.NDArray[np.int64]
 
@@ -38,7 +52,7 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     if not found:
         return replace(profile, lines=lines, told=told)
     notifies = notifies_of(measured, profile.rank)
-    calls = Calls.of(found)
+    calls = Calls.of(_with_pairs(found, notifies))
     return replace(
         profile,
         calls=calls,
@@ -47,7 +61,34 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
         work=_work_of(measured, calls),
         lines=lines,
         told=told,
+        busy=_busy_in(measured, calls),
     )
+
+
+def _with_pairs(calls: list[Call], notifies: list[Notify]) -> list[Call]:
+    """``calls`` with the two places that each message is between, where its notifies tell one peer."""
+    pairs: dict[str, set[int]] = defaultdict(set)
+    for each in notifies:
+        if each.place >= 0:
+            pairs[each.name].add(pair_of(each.place, each.peer))
+    return [
+        replace(call, pair=next(iter(pairs[call.name])))
+        if is_message(call.type) and len(pairs.get(call.name, ())) == 1
+        else call
+        for call in calls
+    ]
+
+
+def _busy_in(profile: Profile, calls: Calls) -> Busy | None:
+    """When the device computed inside ``calls``; None where the trace shows no device."""
+    device = next((each for each in profile.devices if each.slices is not None and each.slices.collective.any()), None)
+    if device is None or device.slices is None:
+        return None
+    slices, begun = profile.trace.slices, profile.trace.start_ns
+    compute = np.flatnonzero(device.slices.compute)
+    computing = union(slices.start[compute].astype(np.int64), slices.end[compute].astype(np.int64))
+    start, end = intersection(*computing, *union(calls.start - begun, calls.end - begun))
+    return Busy(start + begun, end + begun)
 
 
 def _work_of(profile: Profile, calls: Calls) -> Work | None:
@@ -112,7 +153,7 @@ def calls_of(profile: Profile) -> list[Call]:
 
 
 def notifies_of(profile: Profile, rank: int) -> list[Notify]:
-    """Every record for a peer and every wait for one inside a collective; ranks are those of the job's only group.
+    """Every record for a peer and every wait for one inside a collective; peers are places in its group.
 
     Raises ``InputError`` if the file is gone or has changed.
     """
@@ -123,18 +164,20 @@ def notifies_of(profile: Profile, rank: int) -> list[Notify]:
     items = tasks[kept]
     if not len(items):
         return []
-    ids, _, peers = trace.args.many(trace.slices.event[items], _ARGS)
+    ids, places, peers = trace.args.many(trace.slices.event[items], _ARGS)
     calls = [each.item for each in profile.whole.collectives]
     spans = [(int(trace.slices.start[call]), int(trace.slices.end[call]), call) for call in calls]
     found = []
-    for number, item, key, peer in zip(kept, items.tolist(), ids, peers, strict=True):
+    for number, item, key, place, peer in zip(kept, items.tolist(), ids, places, peers, strict=True):
         start, end = int(trace.slices.start[item]), int(trace.slices.end[item])
         own = next((call for low, high, call in spans if low <= start and end <= high), None)
         notify = _whole(key)
-        if own is None or notify is None or type(peer) is not int or peer in (NO_RANK, rank) or peer < 0:
+        here = place if type(place) is int and 0 <= place != NO_RANK else rank
+        if own is None or notify is None or type(peer) is not int or peer in (NO_RANK, here) or peer < 0:
             continue
         name = trace.names[trace.slices.name[own]]
-        found.append(Notify("Wait" in names[number], peer, name, notify, trace.start_ns + start, trace.start_ns + end))
+        times = trace.start_ns + start, trace.start_ns + end
+        found.append(Notify("Wait" in names[number], peer, name, notify, *times, here))
     return found
 
 
@@ -153,6 +196,6 @@ def seen_of(calls: list[Call], notifies: list[Notify]) -> list[Seen]:
         if each.waits and ((each.name, each.peer) not in first or each.start < first[each.name, each.peer].start):
             first[each.name, each.peer] = each
     return [
-        Seen(name, peer, each.end - start[name], each.end - each.start <= _ALREADY_THERE)
+        Seen(name, peer, each.end - start[name], each.end - each.start <= _ALREADY_THERE, each.place)
         for (name, peer), each in first.items()
     ]

@@ -15,6 +15,7 @@ from npu_tui.job.clock import Clock, clocks
 from npu_tui.job.links import Link, judged_links, placed_links
 from npu_tui.job.meetings import Meetings, Unpaired, meetings
 from npu_tui.job.model import Layout, RankProfile
+from npu_tui.job.places import placed
 from npu_tui.job.shapes import Shape, SlowStage, shapes_of, slow_cells, slow_stage
 from npu_tui.job.sums import ByStep, Prices, RankSum, by_step, rank_sums
 from npu_tui.job.table import CallTable, call_table
@@ -66,7 +67,7 @@ class Job:
         self, path: Path, ranks: Sequence[RankProfile], broken: Sequence[Message] = (), only: Only | None = None
     ) -> None:
         self.path = path
-        self.ranks = list(ranks)
+        self.ranks = placed(ranks)
         self.broken = list(broken)
         self.only = only or Only()
 

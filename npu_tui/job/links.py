@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from npu_tui.job.medians import Grouped
 from npu_tui.job.model import LinkUse, RankProfile
+from npu_tui.job.places import members
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -60,33 +61,22 @@ def placed_links(ranks: Sequence[RankProfile]) -> list[LinkUse]:
     communication_matrix.json names places in a group. Its ranks are those that the metadata list, or all that recorded
     calls in it, if the place of every rank on disk fits.
     """
-    members: dict[str, dict[int, RankProfile]] = defaultdict(dict)
+    made: dict[str, dict[int, RankProfile]] = defaultdict(dict)
     for profile in ranks:
         for group in {use.group for use in profile.links}:
-            members[group][profile.rank] = profile
+            made[group][profile.rank] = profile
     found = []
-    for group, own in members.items():
+    for group, own in made.items():
         uses = [use for profile in own.values() for use in profile.links if use.group == group]
         if not group:
             found += uses
             continue
         places = {profile.rank: {use.source for use in profile.links if use.group == group} for profile in own.values()}
-        order = _members(own, places)
+        order = members(own, places)
         if order is not None:
             found += [replace(use, source=order[use.source], target=order[use.target], group="") for use in uses
                       if max(use.source, use.target) < len(order)]  # fmt: skip
     return found
-
-
-def _members(own: dict[int, RankProfile], places: dict[int, set[int]]) -> tuple[int, ...] | None:
-    """The ranks of a group in their order, None where nothing tells them."""
-    listed = {id(ranks): ranks for profile in own.values() for ranks in profile.groups.values()}
-    candidates = sorted(listed.values(), key=len)
-    for order in (*candidates, tuple(sorted(own))):
-        place = {rank: number for number, rank in enumerate(order)}
-        if all(rank in place and (found == {place[rank]} or len(found) > 1) for rank, found in places.items()):
-            return order
-    return None
 
 
 def judged_links(uses: Iterable[LinkUse]) -> list[Link]:

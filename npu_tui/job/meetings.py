@@ -9,7 +9,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.job.model import NO_ORDINAL, Call, is_barrier, is_pair, is_receive, is_send
+from npu_tui.job.model import NO_ORDINAL, NO_PAIR, Call, is_barrier, is_message, is_pair, is_receive, is_send
 from npu_tui.job.table import CallTable
 
 I64 = npt.NDArray[np.int64]
@@ -86,30 +86,32 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     """The collectives of ``table``, and what could not be paired.
 
     Calls are paired by type, group and their place within the step; where ranks made different numbers of them, by the
-    ordinals of the profiler. A send is paired with a receive where the group has two ranks only: with more, nothing
-    tells whom it went to. Types that are neither barriers nor messages are left out: who comes late to a broadcast
-    keeps nobody waiting but itself.
+    ordinals of the profiler. A send is paired with a receive of the same two ranks; which ranks those are is known in a
+    group of two, and where the links or notifies of every message tell it. Types that are neither barriers nor messages
+    are left out: who comes late to a broadcast keeps nobody waiting but itself.
     """
-    kinds, names = _joined_kinds(table)
-    kind = kinds[table.kind] if len(table.kind) else table.kind
+    kind, names = _joined_kinds(table)
     order = np.lexsort((table.start, table.rank, kind))
     kind, rank, call = kind[order], table.rank[order], order
     number = _place_in_run(kind, rank)
     members = _per_kind(len(names), kind, rank, number)
-    barrier = np.array([is_barrier(name) for _, name, _ in names], np.bool_)
-    two = np.array([is_pair(name) or is_send(name) for _, name, _ in names], np.bool_)
-    fits = (members.ranks >= 2) & (barrier | (two & (members.of_group(names) == 2)))
+    barrier = np.array([is_barrier(name) for _, name, *_ in names], np.bool_)
+    two = np.array([is_pair(name) or is_send(name) for _, name, *_ in names], np.bool_)
+    apart = np.array([pair != NO_PAIR for *_, pair in names], np.bool_)
+    fits = (members.ranks >= 2) & (barrier | (two & (members.of_group(names) == 2)) | (apart & (members.ranks == 2)))
     even = fits & (members.least == members.most)
     slot, kept = number.copy(), even[kind] if len(kind) else np.zeros(0, np.bool_)
     unpaired = []
     for uneven in np.flatnonzero(fits & ~even).tolist():
         low, high = np.searchsorted(kind, [uneven, uneven + 1])
         paired = _by_ordinal(table.ordinal[call[low:high]], rank[low:high])
+        if apart[uneven]:
+            paired[:] = False  # the ranks of a group count their messages to all others
         ordinals = table.ordinal[call[low:high]]
         kept[low:high], slot[low:high] = paired, ordinals
         places, counts = np.unique(rank[low:high], return_counts=True)
         by_rank = {table.ranks[place]: int(count) for place, count in zip(places.tolist(), counts, strict=True)}
-        group, name, step = names[uneven]
+        group, name, step, _ = names[uneven]
         unpaired.append(Unpaired(group, name, step, by_rank, len(np.unique(ordinals[paired]))))
     kind, rank, call, slot = kind[kept], rank[kept], call[kept], slot[kept]
     order = np.lexsort((rank, slot, kind))
@@ -121,7 +123,7 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     within = np.arange(len(kind)) - np.repeat(first[:-1], sizes[found])
     picked = np.repeat(begins[found], sizes[found]) + within
     own = kind[begins[found]]
-    messages = np.array([is_send(name) for _, name, _ in names], np.bool_)
+    messages = np.array([is_send(name) for _, name, *_ in names], np.bool_)
     return Meetings(
         table,
         table.kind[call[begins[found]]] if len(found) else own,
@@ -133,14 +135,38 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     ), unpaired
 
 
-def _joined_kinds(table: CallTable) -> tuple[I64, list[tuple[str, str, str]]]:
-    """Kinds in which a receive stands with the sends of its group: the new one of every kind, and their names."""
-    codes: dict[tuple[str, str, str], int] = {}
-    found = []
+_Kind = tuple[str, str, str, int]
+"""Group, type, step, and the pair of places that messages of a group of more than two ranks are between."""
+
+
+def _joined_kinds(table: CallTable) -> tuple[I64, list[_Kind]]:
+    """The kind of every call, (n,), in which a receive stands with the sends between the same ranks; and all kinds."""
+    codes: dict[_Kind, int] = {}
+    found, message = [], []
     for group, kind, step in table.kinds:
         joined = "send" if is_send(kind) or is_receive(kind) else kind
-        found.append(codes.setdefault((group, joined, step), len(codes)))
-    return np.array(found, np.int64), list(codes)
+        found.append(codes.setdefault((group, joined, step, NO_PAIR), len(codes)))
+        message.append(is_message(kind))
+    if not len(table.kind):
+        return table.kind, list(codes)
+    kinds = np.array(found, np.int64)[table.kind]
+    apart = np.array(message, np.bool_)[table.kind] & _in_large_group(table)
+    told = np.ones(len(codes), np.bool_)
+    told[kinds[apart & (table.pair == NO_PAIR)]] = False  # with one of them missing, the k-th is not the k-th
+    at = np.flatnonzero(apart & told[kinds])
+    names = list(codes)
+    for call, kind, pair in zip(at.tolist(), kinds[at].tolist(), table.pair[at].tolist(), strict=True):
+        group, joined, step, _ = names[kind]
+        kinds[call] = codes.setdefault((group, joined, step, pair), len(codes))
+    return kinds, list(codes)
+
+
+def _in_large_group(table: CallTable) -> Bools:
+    """Which calls are of a group that more than two ranks made calls in, (n,)."""
+    codes: dict[str, int] = {}
+    group = np.array([codes.setdefault(name, len(codes)) for name, _, _ in table.kinds], np.int64)[table.kind]
+    both = np.unique(group * len(table.ranks) + table.rank) // len(table.ranks)
+    return np.asarray(np.bincount(both, minlength=len(codes))[group] > 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +177,12 @@ class _Members:
     least: I64
     most: I64
 
-    def of_group(self, names: list[tuple[str, str, str]]) -> I64:
+    def of_group(self, names: list[_Kind]) -> I64:
         """The most ranks that any kind of the same group has, (kinds,)."""
         most: dict[str, int] = {}
-        for (group, _, _), ranks in zip(names, self.ranks.tolist(), strict=True):
+        for (group, *_), ranks in zip(names, self.ranks.tolist(), strict=True):
             most[group] = max(most.get(group, 0), ranks)
-        return np.array([most[group] for group, _, _ in names], np.int64)
+        return np.array([most[group] for group, *_ in names], np.int64)
 
 
 def _per_kind(count: int, kind: I64, rank: I64, number: I64) -> _Members:

@@ -39,7 +39,21 @@ def is_receive(kind: str) -> bool:
     return kind.lower() in _RECEIVES
 
 
+def is_message(kind: str) -> bool:
+    """Whether a call of this type is between two ranks only."""
+    return is_pair(kind) or is_send(kind) or is_receive(kind)
+
+
 NO_ORDINAL = -1
+
+NO_PAIR = -1
+_PLACES = 1 << 24
+
+
+def pair_of(place: int, other: int) -> int:
+    """A number for two places in a group, the same whichever comes first; ``NO_PAIR`` if one of them is none."""
+    low, high = sorted((place, other))
+    return low * _PLACES + high if low >= 0 and high < _PLACES else NO_PAIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +61,7 @@ class Call:
     """A collective as one rank recorded it: ``start`` and ``end`` in ns since 1970, by the clock of its device.
 
     ``ordinal`` is that of the profiler within the group, None where the name has none; ``group`` tells groups of a job
-    apart and is the same on all their ranks.
+    apart and is the same on all their ranks. ``pair`` names the two places of the group that a message is between.
     """
 
     group: str
@@ -57,13 +71,15 @@ class Call:
     ordinal: int | None
     start: int
     end: int
+    pair: int = NO_PAIR
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calls(Sequence[Call]):
     """The calls of one rank by their start, as columns of (n,) each: ``kind`` is an index into ``kinds``.
 
-    A kind is (group, type, step); ``ordinal`` is ``NO_ORDINAL`` where the name has none.
+    A kind is (group, type, step); ``ordinal`` is ``NO_ORDINAL`` where the name has none, ``pair`` ``NO_PAIR`` where it
+    is not known, or where more than two ranks take part.
     """
 
     kinds: tuple[tuple[str, str, str], ...]
@@ -72,6 +88,7 @@ class Calls(Sequence[Call]):
     ordinal: I64
     start: I64
     end: I64
+    pair: I64
 
     @staticmethod
     def of(rows: Iterable[Call]) -> Calls:
@@ -79,7 +96,8 @@ class Calls(Sequence[Call]):
         rows = list(rows)
         columns = [row.name for row in rows], [(row.group, row.type, row.step) for row in rows]
         ordinal = [NO_ORDINAL if row.ordinal is None else row.ordinal for row in rows]
-        return Calls.sorted(*columns, ordinal, [row.start for row in rows], [row.end for row in rows])
+        times = [row.start for row in rows], [row.end for row in rows]
+        return Calls.sorted(*columns, ordinal, *times, [row.pair for row in rows])
 
     @staticmethod
     def sorted(
@@ -88,16 +106,18 @@ class Calls(Sequence[Call]):
         ordinals: Sequence[int],
         starts: Sequence[int] | I64,
         ends: Sequence[int] | I64,
+        pairs: Sequence[int] | None = None,
     ) -> Calls:
         """Columns in any order, brought into that of the starts."""
         codes: dict[tuple[str, str, str], int] = {}
         kind = np.array([codes.setdefault(each, len(codes)) for each in kinds], np.int64)
         ordinal, start, end = (np.asarray(column, np.int64) for column in (ordinals, starts, ends))
+        pair = np.full(len(start), NO_PAIR, np.int64) if pairs is None else np.asarray(pairs, np.int64)
         order = np.argsort(start, kind="stable")
         if len(order) and (np.diff(order) == 1).all():
-            return Calls(tuple(codes), tuple(names), kind, ordinal, start, end)
+            return Calls(tuple(codes), tuple(names), kind, ordinal, start, end, pair)
         named = tuple(names[number] for number in order.tolist())
-        return Calls(tuple(codes), named, kind[order], ordinal[order], start[order], end[order])
+        return Calls(tuple(codes), named, kind[order], ordinal[order], start[order], end[order], pair[order])
 
     def __len__(self) -> int:
         return len(self.name)
@@ -112,14 +132,16 @@ class Calls(Sequence[Call]):
         ordinal = int(self.ordinal[at])
         kind = self.kinds[self.kind[at]]
         known = None if ordinal == NO_ORDINAL else ordinal
-        return Call(kind[0], kind[1], self.name[at], kind[2], known, int(self.start[at]), int(self.end[at]))
+        times = int(self.start[at]), int(self.end[at])
+        return Call(kind[0], kind[1], self.name[at], kind[2], known, *times, int(self.pair[at]))
 
 
 @dataclass(frozen=True, slots=True)
 class Notify:
     """A record for, or a wait for, ``peer`` inside the call ``name``; times as those of ``Call``.
 
-    The k-th wait with ``key`` on one rank ends after the k-th record with it starts on the other.
+    The k-th wait with ``key`` on one rank ends after the k-th record with it starts on the other. ``peer`` is a rank of
+    the job, or, where this rank's own ``place`` in the group is told, a place in it too.
     """
 
     waits: bool
@@ -128,16 +150,21 @@ class Notify:
     key: int
     start: int
     end: int
+    place: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a rank saw of a peer in the call ``name``: it was there ``after`` ns after this rank's start, or before."""
+    """What a rank saw of a peer in the call ``name``: it was there ``after`` ns after this rank's start, or before.
+
+    ``peer`` and ``place`` are as in ``Notify``.
+    """
 
     name: str
     peer: int
     after: int
     at_most: bool
+    place: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +204,21 @@ class Work:
     kernels: I64
     computing: I64
     lost: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Busy:
+    """When the device computed inside its collectives: spans in ns since 1970 by its own clock, in order; (n,) each."""
+
+    start: I64
+    end: I64
+
+    def until(self, time: I64) -> I64:
+        """How long it had computed in them by each ``time``, ns."""
+        done = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.end - self.start)))
+        last = np.searchsorted(self.start, time, "right")
+        ends = np.concatenate((np.full(1, np.iinfo(np.int64).min), self.end))
+        return np.asarray(done[last] - np.where(last > 0, np.maximum(ends[last] - time, 0), 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,3 +282,4 @@ class RankProfile:
     work: Work | None = None
     lines: tuple[Line, ...] = ()
     told: tuple[Told, ...] = ()
+    busy: Busy | None = None

@@ -19,7 +19,7 @@ from npu_tui.ingest.companions.communication import communication_spans, matrix_
 from npu_tui.ingest.companions.documents import Document
 from npu_tui.ingest.companions.files import Companions, level_in
 from npu_tui.ingest.source.find import Source
-from npu_tui.job.model import NO_ORDINAL, Calls, Layout, LinkUse, RankProfile, StepTime
+from npu_tui.job.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, RankProfile, StepTime, is_message, pair_of
 from npu_tui.trace.message import Message, message
 
 _NAME = re.compile(r"(?:hcom_)?(?P<type>[A-Za-z]+?)_{1,3}(?P<hash>\d+)_(?P<ordinal>\d+)(?:_\d+)*")
@@ -78,6 +78,8 @@ def companion_rank(source: Source, companions: Companions, rank: int) -> RankPro
     info = companions.profiler_info
     layout, groups = _division(companions)
     boot, counter = _host(info)
+    peers: Peers = {}
+    links = tuple(_links(companions, rank, problems, peers))
     return RankProfile(
         rank,
         source.opened,
@@ -88,9 +90,9 @@ def companion_rank(source: Source, companions: Companions, rank: int) -> RankPro
         level=level_in(info),
         layout=layout,
         groups=groups,
-        calls=_calls(companions, rank, problems),
+        calls=_calls(companions, rank, problems, peers),
         steps=tuple(_steps(companions)),
-        links=tuple(_links(companions, rank, problems)),
+        links=links,
         problems=tuple(problems),
     )
 
@@ -112,7 +114,7 @@ def _patient(companions: Companions, name: str, rank: int, problems: list[Messag
     return found
 
 
-def _calls(companions: Companions, rank: int, problems: list[Message]) -> Calls:
+def _calls(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> Calls:
     name = "communication.json"
     fast = _decoded(companions, name, _communication)
     if fast is None:
@@ -123,6 +125,7 @@ def _calls(companions: Companions, rank: int, problems: list[Message]) -> Calls:
             [(step, called, group) for step, called, group, _, _ in rows],
             np.array([row[3] for row in rows], np.int64),
             np.array([row[4] for row in rows], np.int64),
+            peers,
         )
     places, times = [], []
     for step, kinds in fast.items():
@@ -142,18 +145,26 @@ def _calls(companions: Companions, rank: int, problems: list[Message]) -> Calls:
         table, places = table[good], [place for place, kept in zip(places, good.tolist(), strict=True) if kept]
     whole = np.floor(table[:, 0])  # a float of us since 1970 holds no ns: the parts are scaled apart
     start = whole.astype(np.int64) * 1_000 + np.rint((table[:, 0] - whole) * 1e3).astype(np.int64)
-    return _columns(places, start, start + np.rint(table[:, 1] * 1e6).astype(np.int64))
+    return _columns(places, start, start + np.rint(table[:, 1] * 1e6).astype(np.int64), peers)
 
 
-def _columns(places: list[tuple[str, str, str]], start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> Calls:
+Peers = dict[tuple[str, str, str], set[int]]
+"""The pairs of places between which bytes went in (step, group, collective)."""
+
+
+def _columns(
+    places: list[tuple[str, str, str]], start: npt.NDArray[np.int64], end: npt.NDArray[np.int64], peers: Peers
+) -> Calls:
     """Calls of (step, name, group)."""
-    kinds, ordinals, names = [], [], []
+    kinds, ordinals, names, pairs = [], [], [], []
     for step, called, group in places:
         kind, suffix, ordinal = call_name(called)
         kinds.append((_shared(group) or suffix, kind, step))
         ordinals.append(NO_ORDINAL if ordinal is None else ordinal)
         names.append(_shared(called))
-    return Calls.sorted(names, kinds, ordinals, start, end)
+        between = peers.get((step, group, called), ()) if peers else ()
+        pairs.append(next(iter(between)) if len(between) == 1 else NO_PAIR)
+    return Calls.sorted(names, kinds, ordinals, start, end, pairs)
 
 
 @lru_cache(maxsize=1 << 18)
@@ -249,8 +260,10 @@ def _steps(companions: Companions) -> Iterator[StepTime]:
         yield StepTime(_shared(step or ""), computing, exposed, free, computing + exposed + free)
 
 
-def _links(companions: Companions, rank: int, problems: list[Message]) -> Iterator[LinkUse]:
+def _links(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> Iterator[LinkUse]:
     """Every operation between two chips by communication_matrix.json; sums over operations are left out.
+
+    ``peers`` is told between which places each message went.
 
     The same operation may stand there under several names, as the fastest and the middle one: it counts once.
     """
@@ -267,6 +280,9 @@ def _links(companions: Companions, rank: int, problems: list[Message]) -> Iterat
             continue
         seen.add((step, operation, pair))
         kind = _shared(call_name(operation)[0])
+        if is_message(kind):
+            own = (step.removeprefix("step"), group, operation)
+            peers.setdefault(own, set()).add(pair_of(int(source), int(target)))
         yield LinkUse(int(source), int(target), _shared(transport), kind, size, speed, _shared(group))
 
 

@@ -18,6 +18,7 @@ import polars as pl
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.job.model import (
+    Busy,
     Calls,
     Layout,
     Line,
@@ -31,13 +32,13 @@ from npu_tui.job.model import (
 )
 from npu_tui.trace.message import Message, message
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever a row means something else."""
 
 _INTS = pl.List(pl.Int64)
 _NOTIFY = pl.Struct({"waits": pl.Boolean, "peer": pl.Int64, "name": pl.String, "key": pl.UInt64, "start": pl.Int64,
-                     "end": pl.Int64})  # fmt: skip
-_SEEN = pl.Struct({"name": pl.String, "peer": pl.Int64, "after": pl.Int64, "at_most": pl.Boolean})
+                     "end": pl.Int64, "place": pl.Int64})  # fmt: skip
+_SEEN = pl.Struct({"name": pl.String, "peer": pl.Int64, "after": pl.Int64, "at_most": pl.Boolean, "place": pl.Int64})
 _STEP = pl.Struct({"step": pl.String, "computing": pl.Int64, "exposed": pl.Int64, "free": pl.Int64, "total": pl.Int64})
 _LINK = pl.Struct({"source": pl.Int64, "target": pl.Int64, "transport": pl.String, "type": pl.String,
                    "size_mb": pl.Float64, "speed": pl.Float64, "group": pl.String})  # fmt: skip
@@ -49,6 +50,7 @@ SCHEMA: dict[str, Any] = {
     "groups": pl.List(_GROUP), "problems": pl.String,
     "kinds": pl.List(pl.Struct({"group": pl.String, "type": pl.String, "step": pl.String})),
     "call_name": pl.List(pl.String), "call_kind": _INTS, "call_ordinal": _INTS, "call_start": _INTS, "call_end": _INTS,
+    "call_pair": _INTS, "busy_start": _INTS, "busy_end": _INTS,
     "kernels": _INTS, "computing": _INTS, "lost": _INTS,
     "notifies": pl.List(_NOTIFY), "seen": pl.List(_SEEN), "steps": pl.List(_STEP), "links": pl.List(_LINK),
     "lines": pl.List(pl.Struct({"file": pl.String, "line": pl.Int64, "lost": pl.Int64})),
@@ -104,6 +106,9 @@ def _row(profile: RankProfile) -> dict[str, Any]:
         "call_ordinal": calls.ordinal.tolist(),
         "call_start": calls.start.tolist(),
         "call_end": calls.end.tolist(),
+        "call_pair": calls.pair.tolist(),
+        "busy_start": None if profile.busy is None else profile.busy.start.tolist(),
+        "busy_end": None if profile.busy is None else profile.busy.end.tolist(),
         "kernels": None if work is None else work.kernels.tolist(),
         "computing": None if work is None else work.computing.tolist(),
         "lost": None if work is None else work.lost.tolist(),
@@ -211,7 +216,9 @@ def _profile(
         row["level"],
         None if row["layout"] is None else Layout(*row["layout"]),
         {each["name"]: _group(each, groups) for each in row["groups"]},
-        Calls(kinds, names, row["call_kind"], row["call_ordinal"], row["call_start"], row["call_end"]),
+        Calls(
+            kinds, names, row["call_kind"], row["call_ordinal"], row["call_start"], row["call_end"], row["call_pair"]
+        ),
         tuple(Notify(**each) for each in row["notifies"]),
         tuple(Seen(**each) for each in row["seen"]),
         tuple(StepTime(**each) for each in row["steps"]),
@@ -220,6 +227,7 @@ def _profile(
         None if row["kernels"] is None else Work(row["kernels"], row["computing"], row["lost"]),
         tuple(Line(**each) for each in row["lines"]),
         tuple(Told(**each) for each in row["told"]),
+        None if row["busy_start"] is None else Busy(row["busy_start"], row["busy_end"]),
     )
 
 

@@ -26,7 +26,8 @@ _WORTH_REPLAYING = 0.001
 class RankSum:
     """One rank over all collectives, ns. ``gain``: what the job would save if this rank worked as fast as its peers.
 
-    ``inherited`` is the lateness that others caused; ``gain`` is None where many others would save more.
+    ``inherited`` is the lateness that others caused; ``gain`` is None where many others would save more. ``exposed`` is
+    what of ``cost`` some rank that waited did not hide behind computing, None where no trace tells for some of it.
     """
 
     rank: int
@@ -36,6 +37,7 @@ class RankSum:
     collectives: int = 0
     cost: int = 0
     gain: int | None = 0
+    exposed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +95,10 @@ def rank_sums(blame: Blame, prices: Prices) -> list[RankSum]:
     made = np.bincount(blame.rank, minlength=count).tolist()
     cost = added(blame.last[certain], blame.cost[certain])
     sums = [RankSum(*row) for row in zip(blame.ranks, own, inherited, came, made, cost, strict=True)]
+    unknown = np.bincount(blame.last[certain & (blame.exposed < 0)], minlength=count)
+    exposed = added(blame.last[certain], blame.exposed[certain])
+    for each, shown, missing in zip(sums, exposed, unknown.tolist(), strict=True):
+        each.exposed = None if missing or not each.came_last else shown
     outside = np.zeros(count, np.bool_)
     outside[blame.rank[blame.outside]] = True
     above = np.where(outside, cost, own)

@@ -30,6 +30,7 @@ class CallTable:
     ordinal: I64
     start: I64
     end: I64
+    pair: I64
 
     def call(self, number: int) -> Call:
         """Row ``number`` as an object."""
@@ -61,4 +62,5 @@ def call_table(ranks: Sequence[RankProfile]) -> CallTable:
         np.concatenate([nothing, *(own.ordinal for own in calls)]),
         np.concatenate([nothing, *(own.start for own in calls)]),
         np.concatenate([nothing, *(own.end for own in calls)]),
+        np.concatenate([nothing, *(own.pair for own in calls)]),
     )

@@ -118,6 +118,7 @@ def _ranks(job: Job) -> list[RankRow]:
                 own.came_last,
                 own.collectives,
                 us(own.cost),
+                None if own.exposed is None else us(own.exposed),
                 None if own.gain is None else us(own.gain),
                 shape.get(profile.rank),
                 [words(each) for each in job.reasons[profile.rank]],

@@ -61,6 +61,7 @@ class RankRow(msgspec.Struct):
     came_last: int
     collectives: int
     job_waits_us: float
+    job_waits_exposed_us: float | None
     gain_us: float | None
     shape: str | None
     why: list[str]
