@@ -181,7 +181,12 @@ def common_times(time: I64, rank: I64, clocks: Sequence[Clock]) -> I64:
     offset = np.array([clock.offset for clock in clocks], np.int64)
     drift = np.array([clock.drift for clock in clocks])
     at = np.array([clock.at for clock in clocks], np.int64)
-    return np.asarray(time - offset[rank] - np.rint(drift[rank] * (time - at[rank])).astype(np.int64))
+    gained = drift[rank] * (time - at[rank])
+    for place, clock in enumerate(clocks):
+        if clock.bends:
+            own = rank == place
+            gained[own] = clock.gained((time[own] - clock.at).astype(np.float64))
+    return np.asarray(time - offset[rank] - np.rint(gained).astype(np.int64))
 
 
 def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], own: tuple[I64, Bools]) -> Blame:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.job.course import Course
 from npu_tui.job.meetings import Meetings
 from npu_tui.job.model import RankProfile, is_send
 
@@ -31,7 +32,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
-    """All bounds of a job, ns by the clock of each rank without drift; ``edges`` counts those of every rank.
+    """All bounds of a job, ns by the clock of each rank as if it ran evenly; ``edges`` counts those of every rank.
 
     ``pairs`` as (source, target, clock[target] − clock[source] at most); of the barriers ``row``, ``rank``, ``start``
     and ``end`` of every call: no end of a row comes before any start of it.
@@ -45,12 +46,12 @@ class Bounds:
     edges: I64
 
     @staticmethod
-    def of(met: Meetings, notified: Pairs, messages: Pairs, zero: I64, drift: F64) -> Bounds:
-        """Times count from ``zero`` of their rank, and are those of a clock without ``drift``; (ranks,) each."""
+    def of(met: Meetings, notified: Pairs, messages: Pairs, zero: I64, run: Course) -> Bounds:
+        """Times count from ``zero`` of their rank, and are those of a clock that runs evenly; (ranks,)."""
 
         def straight(time: I64, rank: I64) -> F64:
             since = (time - zero[rank]).astype(np.float64)
-            return np.asarray(np.rint(since - drift[rank] * since))
+            return np.asarray(np.rint(since - run.gained(since, rank)))
 
         pairs = [np.concatenate(both) for both in ((notified.source, messages.source),
                  (notified.target, messages.target), (notified.began, messages.began),

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.job.bounds import Bounds, intervals, islands, message_bounds, notify_bounds
+from npu_tui.job.course import Course, course
 from npu_tui.job.ends import Agreement, Events, agreement, drifts
 from npu_tui.job.meetings import Meetings
 from npu_tui.job.model import RankProfile
@@ -39,7 +40,7 @@ class Clock:
     ``low`` and ``high`` are certain bounds (None where nothing bounds it), ``error`` is the ± of ``offset``: half the
     interval, or what the common events leave open. ``edges`` counts the bounds and events it rests on. ``method``
     ``none``: nothing ties it to the lowest rank; its offset then is against ``reference``, the lowest rank of those
-    that it is tied to.
+    that it is tied to. ``bends`` are what it gains beside an even drift: (ns after ``at``, ns) from window to window.
     """
 
     rank: int
@@ -52,6 +53,7 @@ class Clock:
     at: int = 0
     edges: int = 0
     reference: int = 0
+    bends: tuple[tuple[int, float], ...] = ()
 
     @property
     def is_tied(self) -> bool:
@@ -60,7 +62,15 @@ class Clock:
 
     def to_common(self, time: int) -> int:
         """``time`` of this rank's device on the clock of the reference."""
-        return time - self.offset - round(self.drift * (time - self.at))
+        return time - self.offset - round(float(self.gained(np.array([time - self.at], np.float64))[0]))
+
+    def gained(self, since: F64) -> F64:
+        """What the clock gains in ``since`` ns after ``at``, (n,)."""
+        gained = self.drift * since
+        if self.bends:
+            time, bend = np.array(self.bends, np.float64).T
+            gained = gained + np.interp(since, time, bend)
+        return np.asarray(gained)
 
 
 def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
@@ -73,12 +83,12 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
     references = np.array([np.flatnonzero(island == each)[0] for each in range(int(island.max()) + 1)])[island]
     zero = _zeros(met, count)
     ends = _common_ends(met, zero)
-    drift = drifts(ends, count, references)
-    bounds = Bounds.of(met, notified, message_bounds(met), zero, drift)
+    run = course(ends, drifts(ends, count, references), references)
+    bounds = Bounds.of(met, notified, message_bounds(met), zero, run)
     low, high = intervals(bounds, references)
     bounded = np.isfinite(low) & np.isfinite(high) & (low <= high)
-    by_ends = agreement(ends.straightened(drift), references)
-    by_third = agreement(_third_ranks(ranks, met, index, zero).straightened(drift), references)
+    by_ends = agreement(run.straightened(ends), references)
+    by_third = agreement(run.straightened(_third_ranks(ranks, met, index, zero)), references)
     exact = set(notified.source.tolist()) | set(notified.target.tolist())
     edges = bounds.edges + by_ends.sights + by_third.sights
     found = []
@@ -101,13 +111,20 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
                 base + round(float(low[number])) if bounded[number] else None,
                 base + round(float(high[number])) if bounded[number] else None,
                 error,
-                float(drift[number]),
+                float(run.drift[number]),
                 at,
                 int(edges[number]),
                 told,
+                _bends(run, number),
             )
         )
     return found
+
+
+def _bends(run: Course, number: int) -> tuple[tuple[int, float], ...]:
+    """Where the clock of a rank bends: (ns since its ``at``, ns gained beside the drift)."""
+    bend = run.bend[number]
+    return tuple(zip(np.rint(run.knots).astype(np.int64).tolist(), bend.tolist(), strict=True)) if bend.any() else ()
 
 
 def _point(

@@ -132,23 +132,11 @@ def drifts(events: Events, count: int, references: I64) -> F64:
 
     0 where the events span too little, and where what is found lies within what the windows tell.
     """
-    if not len(events.row):
+    window, parts = windows_of(events)
+    if not parts:
         return np.zeros(count)
-    begun, span = float(events.time.min()), float(np.ptp(events.time))
-    if span < _SHORTEST:
-        return np.zeros(count)
-    parts = max(int(span // _WINDOW), 4)
-    window = np.minimum(((events.time - begun) / span * parts).astype(np.int64), parts - 1)
-    offsets = np.full((parts, count), np.nan)
-    middle = np.full(parts, np.nan)
-    for part in range(parts):
-        own = events.of(window == part)
-        if len(own.row) < 2:
-            continue
-        found = agreement(own, references)
-        told = found.tied & (found.sights >= _LEAST_IN_WINDOW)
-        offsets[part, told] = found.offset[told]
-        middle[part] = np.median(own.time)
+    middle, offsets, _ = window_offsets(events, window, parts, references)
+    span = float(np.ptp(events.time))
     slopes = np.zeros(count)
     first, second = np.triu_indices(parts, 1)
     pairs = (offsets[second] - offsets[first]) / (middle[second] - middle[first])[:, None]
@@ -159,6 +147,36 @@ def drifts(events: Events, count: int, references: I64) -> F64:
     steady = (np.abs(slopes) > _STEADY * scatter) & (np.abs(slopes) * span > _ROUNDED)
     drift = np.where(steady, slopes, 0.0)
     return _refined(events, drift, references) if drift.any() else drift
+
+
+def windows_of(events: Events) -> tuple[I64, int]:
+    """The window of every sight, (n,), and how many there are: 0 where the events span too little to tell a drift."""
+    if not len(events.row):
+        return np.zeros(0, np.int64), 0
+    begun, span = float(events.time.min()), float(np.ptp(events.time))
+    if span < _SHORTEST:
+        return np.zeros(len(events.row), np.int64), 0
+    parts = max(int(span // _WINDOW), 4)
+    return np.minimum(((events.time - begun) / span * parts).astype(np.int64), parts - 1), parts
+
+
+def window_offsets(events: Events, window: I64, parts: int, references: I64) -> tuple[F64, F64, F64]:
+    """The middle of every window, (parts,), and in it the clock of every rank with its ±, (parts, ranks).
+
+    NaN where too little was seen.
+    """
+    count = len(references)
+    offsets, errors = np.full((parts, count), np.nan), np.full((parts, count), np.nan)
+    middle = np.full(parts, np.nan)
+    for part in range(parts):
+        own = events.of(window == part)
+        if len(own.row) < 2:
+            continue
+        found = agreement(own, references)
+        told = found.tied & (found.sights >= _LEAST_IN_WINDOW)
+        offsets[part, told], errors[part, told] = found.offset[told], found.error[told]
+        middle[part] = np.median(own.time)
+    return middle, offsets, errors
 
 
 def _refined(events: Events, drift: F64, references: I64) -> F64:

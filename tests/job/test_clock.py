@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_jobs import simulated
+from made_jobs import EPOCH, simulated
 
 from npu_tui.job.clock import Clock
 from npu_tui.job.job import Job
@@ -49,6 +49,47 @@ def test_drift_comes_out_within_one_part_in_a_million_over_a_minute():
     ]
     apart = [max(together) - min(together) for together in zip(*ends, strict=True)]
     assert sorted(apart)[len(apart) // 2] < 50_000
+
+
+def bent(time: int) -> int:
+    """What a clock has gained that runs 20 ppm too fast for half a minute, then 15 ppm too slow."""
+    turn = 30_000_000_000
+    return round(20e-6 * min(time, turn) - 15e-6 * max(time - turn, 0))
+
+
+def test_a_clock_that_changes_its_drift_is_followed_from_window_to_window():
+    """A straight line would leave 130 us; the ends of every collective agree all the same, and so does the blame."""
+
+    def work(rank: int, step: int, call: int) -> int:
+        return 2_000_000 + (500_000 if rank == 1 else 0)
+
+    job = simulated(4, work, steps=40, pause=1_500_000_000)
+    ranks = [
+        profile
+        if profile.rank != 2
+        else replace(
+            profile,
+            calls=tuple(
+                replace(call, start=call.start + bent(call.start - EPOCH), end=call.end + bent(call.end - EPOCH))
+                for call in profile.calls
+            ),
+        )
+        for profile in job.ranks
+    ]
+    found = Job(Path("job"), ranks)
+    truth = [[call.end for call in profile.calls] for profile in job.ranks]
+    left = [
+        abs(clock.to_common(call.end) - end)
+        for clock, profile, ends in zip(found.clocks, ranks, truth, strict=True)
+        for call, end in zip(profile.calls, ends, strict=True)
+    ]
+    assert max(left) < 35_000, "at the turn, which lies within a window"
+    assert sorted(left)[int(0.75 * len(left))] < 3_000
+    assert [bool(clock.bends) for clock in found.clocks] == [False, False, True, False]
+    assert [clock.bends for clock in job.clocks] == [()] * 4
+    assert {each.last for each in found.blamed} == {1}
+    again = [each.cost for each in job.blamed]
+    assert [each.cost for each in found.blamed] == pytest.approx(again, abs=35_000)
 
 
 def test_notifies_both_ways_bound_a_clock_on_both_sides():

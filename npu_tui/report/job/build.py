@@ -8,6 +8,7 @@ from npu_tui.job.job import Job
 from npu_tui.report.job.schema import (
     ArrivalRow,
     Bound,
+    ClockBend,
     ClockRow,
     CollectiveRow,
     GroupRow,
@@ -92,7 +93,8 @@ def not_checked(job: Job) -> list[Message]:
 def _clock(clock: Clock) -> ClockRow:
     offset, error = (us(clock.offset), us(clock.error)) if clock.is_tied else (None, None)
     drift = round(clock.drift * 1e6, 3)
-    return ClockRow(clock.rank, offset, us(clock.low), us(clock.high), error, clock.method, drift, clock.edges)
+    bends = [ClockBend(after / 1e3, round(gained / 1e3, 3)) for after, gained in clock.bends]
+    return ClockRow(clock.rank, offset, us(clock.low), us(clock.high), error, clock.method, drift, clock.edges, bends)
 
 
 def _ranks(job: Job) -> list[RankRow]:

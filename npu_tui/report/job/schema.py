@@ -34,6 +34,13 @@ class GroupRow(msgspec.Struct):
     ranks: list[int]
 
 
+class ClockBend(msgspec.Struct):
+    """What a clock gained beside its drift, so long after the rank's first collective."""
+
+    after_us: float
+    gained_us: float
+
+
 class ClockRow(msgspec.Struct):
     """That rank's device clock minus the lowest rank's: a point, what is certain, and what it rests on."""
 
@@ -45,6 +52,7 @@ class ClockRow(msgspec.Struct):
     method: str
     drift_us_per_s: float
     edges: int
+    bends: list[ClockBend]
 
 
 class RankRow(msgspec.Struct):
