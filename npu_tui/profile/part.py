@@ -123,8 +123,7 @@ class ProfilePart:
     @once
     def collectives(self) -> list[Collective]:
         """The collectives that start in the selection. Raises ``InputError`` as ``planes`` does."""
-        args = self.profile.communication_args
-        found = with_own_args(collectives(self.trace, args.planes, self.window), args)
+        found = with_own_args(self.trace, collectives(self.trace, self.planes, self.window))
         return with_ranks_of_job(self.trace, found, self.beside.groups)
 
     @once

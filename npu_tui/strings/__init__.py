@@ -64,7 +64,6 @@ ROOMS = (
     "notes",
     "opening",
     "pages",
-    "picker",
     "query",
     "ranks",
     "report",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from npu_tui.ingest.database.arg_names import ARGS, ArgOf, Cells, Look, columns_of
 from npu_tui.ingest.database.columns.whole import ROW, ROW_BITS, TABLES
-from npu_tui.ingest.database.tables.connect import opened
+from npu_tui.ingest.database.tables.connect import UNREADABLE, opened
 from npu_tui.ingest.database.tables.rows import Tables
 from npu_tui.ingest.errors import InputError
 from npu_tui.trace.args import Arg, Matches, always
@@ -49,14 +48,6 @@ class DatabaseArgs:
             for _, args, rows in self._rows(look, np.array([ordinal]), lambda args: args):
                 return _values(look, args, rows[0])
         return {}
-
-    def objects(self, ordinals: I64) -> Iterator[tuple[int, dict[str, Any]]]:
-        """All args of many rows, each with its place in ``ordinals``; rows without any are left out."""
-        with self._opened() as look:
-            for first in range(0, len(ordinals), _BATCH):
-                for places, args, rows in self._rows(look, ordinals[first : first + _BATCH], lambda args: args):
-                    for place, cells in zip(places, rows, strict=True):
-                        yield first + place, _values(look, args, cells)
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
         """The args ``keys`` of many rows."""
@@ -132,8 +123,10 @@ class _Opened:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         self._database.__exit__(None, None, None)
-        if isinstance(error, sqlite3.DatabaseError):
-            raise InputError(message("input.db_row", path=self._path, why=str(error))) from error
+        if isinstance(error, UNREADABLE):
+            raise InputError(
+                message("input.db_row", path=self._path, why=str(error) or type(error).__name__)
+            ) from error
 
 
 def _those(args: dict[str, ArgOf], wanted: Callable[[str], bool]) -> dict[str, ArgOf]:

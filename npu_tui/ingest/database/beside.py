@@ -6,7 +6,6 @@ names, columns and units.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from npu_tui.ingest.companions.reading import Reading, reason
 from npu_tui.ingest.companions.schema import Schema
 from npu_tui.ingest.database.kernels import kernel_columns
 from npu_tui.ingest.database.memory import allocation_columns, memory_columns, module_columns
-from npu_tui.ingest.database.tables.connect import opened
+from npu_tui.ingest.database.tables.connect import UNREADABLE, opened
 from npu_tui.ingest.database.tables.rows import Tables, as_text
 from npu_tui.ingest.errors import InputError
 
@@ -176,7 +175,7 @@ def _with_tables(path: Path, make: Callable[[Tables], Any]) -> Document:
     except InputError as error:
         usual = _NO_BYTE if error.message.code == "input.empty" else _NO_DATABASE
         return Document("unreadable", why=str(error.message.args.get("why", usual)))
-    except (OSError, sqlite3.DatabaseError) as error:
+    except (OSError, *UNREADABLE) as error:
         return Document("unreadable", why=reason(error))
     return Document("cut_off" if lost else "read" if found else "empty", found, why=_LOST if lost else "")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from npu_tui.ingest.database.columns.host import read_host
 from npu_tui.ingest.database.columns.links import read_links
 from npu_tui.ingest.database.columns.overlap import read_overlap
 from npu_tui.ingest.database.columns.whole import Whole
-from npu_tui.ingest.database.tables.connect import Database, open_database
+from npu_tui.ingest.database.tables.connect import UNREADABLE, Database, open_database
 from npu_tui.ingest.database.tables.connections import Connections
 from npu_tui.ingest.database.tables.rows import Tables
 from npu_tui.ingest.database.tables.texts import Texts
@@ -45,7 +44,7 @@ def load_database(path: Path, rank: int | None, progress: Progress, early: Early
     try:
         return _Loading(path, database, rank, progress, early).trace()
     finally:
-        database.connection.close()
+        database.close()
 
 
 class _Loading:
@@ -72,7 +71,21 @@ class _Loading:
     def trace(self) -> Trace:
         """Read all tables and put the trace together."""
         tables, whole = self._tables, self._whole
-        texts, connections = Texts(tables), Connections(tables)
+        texts = Texts(tables)
+        self._read(texts)
+        if not whole.columns.count:
+            raise InputError(_empty(self._path, tables))
+        self._advanced(1.0)
+        health = Health(truncated=self._database.cut)
+        health.warnings += self._database.notes + _losses(tables, texts)
+        if self._database.copy is None and self._database.changed():
+            health.warnings.append(message("odd.db_written"))
+        return self._built(whole.columns, health)
+
+    def _read(self, texts: Texts) -> None:
+        """Take all tables in; what only links need is gone afterwards."""
+        tables, whole = self._tables, self._whole
+        connections = Connections(tables)
         tasks = read_device(tables, texts, whole)
         collectives = read_collectives(tables, texts, whole, tasks)
         read_overlap(tables, whole, tasks, collectives)
@@ -82,14 +95,6 @@ class _Loading:
         python = "MindSpore" if self._path.name.startswith(_MINDSPORE) else "Python"
         host = read_host(tables, texts, whole, connections, python)
         read_links(whole, host, connections, tasks, collectives)
-        if not whole.columns.count:
-            raise InputError(_empty(self._path, tables))
-        self._advanced(1.0)
-        health = Health(truncated=self._database.cut)
-        health.warnings += self._database.notes + _losses(tables, texts)
-        if self._database.copy is None and self._database.changed():
-            health.warnings.append(message("odd.db_written"))
-        return self._built(whole.columns, health)
 
     def _built(self, whole_columns: WholeColumns, health: Health) -> Trace:
         trace = build_trace(whole_columns, str(self._path), (self._file,), self._rank, health)
@@ -131,7 +136,7 @@ def _rank_of(tables: Tables, path: Path) -> int | None:
     table = tables.find("RANK_DEVICE_MAP")
     try:
         named = [row[0] for row in tables.cells(table, "rankId")] if table else []
-    except sqlite3.DatabaseError:
+    except UNREADABLE:
         named = []
     ranks = [rank for rank in named if isinstance(rank, int) and rank >= 0]
     if ranks:

@@ -68,3 +68,20 @@ MOST_VALUES = 16
 
 SCRATCH_WORDS = 8 * MOST_VALUES + 64
 ENTITIES_PER_EVENT = 4 * MOST_VALUES + 8
+
+NOT_WANTED = -1
+"""Stands in the plan of a table for a column that nobody asked for."""
+
+AS_WHOLE, AS_REAL, AS_ROW_NUMBER = 0, 1, 2
+"""How a column of a table is wanted; the last is one that SQLite keeps as the number of the row."""
+
+ABSENT = -1
+"""Stands for a whole number that is not there."""
+
+PAGE_PADDING = 64
+"""Bytes behind the pages of a database: what a damaged one makes believe may be read past the last page."""
+
+CHAIN_MIX = (0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64))
+CHAIN_PLACE = 0xD6E8FEB86659FD93 - (1 << 64)
+CHAIN_SPREAD = 0xBF58476D1CE4E5B9 - (1 << 64)
+"""What frames of call stacks are mixed with, as int64; two numbers of 64 bits tell stacks apart."""

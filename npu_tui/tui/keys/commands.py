@@ -184,7 +184,6 @@ COMMANDS: tuple[Command, ...] = (
     Command("command", "program", ("colon",), _BOTH),
     Command("palette", "program", ("ctrl+p",), _BOTH),
     Command("whatif", "program", ()),
-    Command("sql", "program", ()),
     Command("health", "program", ()),
     Command("redraw", "program", ("ctrl+l",), _BOTH),
     Command("help", "program", ("question_mark",), _BOTH),
@@ -212,7 +211,7 @@ def _labels(command: Command) -> list[str]:
 
 
 def markdown_table(where: Where) -> str:
-    """The keys of a screen as a table in Markdown."""
+    """The key table of a screen in the README."""
     lines = ["| keys | what they do |", "|---|---|"]
     for command in commands_of(where):
         keys = " ".join(f"`{label}`" for label in _labels(command))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from npu_tui.ingest.database.pages.tree import PageFile, page_file
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.source.scratch import scratch_folder
 from npu_tui.trace.message import Message, message
@@ -24,6 +25,9 @@ PADDED = -(1 << 63)
 """The row number of what stands in a damaged database for a page that is lost."""
 
 _SIDECARS = ("-wal", "-journal")
+
+UNREADABLE = (sqlite3.DatabaseError, MemoryError)
+"""What SQLite raises for a damaged page; where one makes believe that a row is huge, memory is said to be out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,8 @@ class Header:
 class Database:
     """An open ``connection`` to the file at ``path``; ``notes`` are whole sentences on what was in the way.
 
-    ``copy`` keeps a private copy alive, where changes that lie beside the file had to be taken in first.
+    ``pages`` are those of the same file, if they may be read as they are. ``copy`` keeps a private copy alive, where
+    changes that lie beside the file had to be taken in first.
     """
 
     path: Path
@@ -57,6 +62,14 @@ class Database:
     size: int
     notes: list[Message] = field(default_factory=list)
     copy: object = None
+    pages: PageFile | None = None
+
+    def close(self) -> None:
+        """Close the file. The pages come last: whoever closes a file ends all locks that this process has on it."""
+        self.connection.close()
+        if self.pages is not None:
+            os.close(self.pages.descriptor)
+            self.pages = None
 
     @property
     def cut(self) -> bool:
@@ -100,7 +113,7 @@ def opened(path: Path) -> Iterator[Database]:
     try:
         yield database
     finally:
-        database.connection.close()
+        database.close()
 
 
 def open_database(path: Path) -> Database:
@@ -134,7 +147,8 @@ def open_database(path: Path) -> Database:
                 else:
                     connection = _connected(path, "mode=ro&immutable=1")
                     notes.append(message("odd.db_locked"))
-        return Database(path, connection, header, size, notes, copy)
+        pages = None if size < header.size else _pages_of(path, connection, header.write_ahead and copy is not None)
+        return Database(path, connection, header, size, notes, copy, pages)
     except sqlite3.DatabaseError as error:
         raise InputError(message("input.db_tables", path=str(given), why=str(error))) from error
     except OSError as error:
@@ -173,6 +187,23 @@ def _connected(path: Path, how: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _pages_of(path: Path, connection: sqlite3.Connection, logged: bool) -> PageFile | None:
+    """The pages of the file at ``path``; None where only SQLite knows what is on them.
+
+    What is ``logged`` beside a private copy is taken into it first.
+    """
+    try:
+        if logged and connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0:
+            return None
+        descriptor = os.open(path, os.O_RDONLY)
+    except (sqlite3.DatabaseError, OSError):
+        return None
+    pages = page_file(descriptor)
+    if pages is None:
+        os.close(descriptor)
+    return pages
 
 
 def _private_copy(path: Path) -> tuple[Path, object]:

@@ -1,7 +1,8 @@
 """A way through the rows of a table in pieces, and the numbers of a piece.
 
-SQLite itself writes the text of a column's numbers in one go, which numpy reads: five times as fast as a Python object
-per cell. What a damaged table still holds is found by halving the pieces that cannot be read.
+SQLite itself writes the text of a column's whole numbers in one go, which numpy reads: five times as fast as a Python
+object per cell. Reals lose bits in SQLite's texts, so they are objects. What a damaged table still holds is found by
+halving the pieces that cannot be read.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.database.tables.connect import PADDED
+from npu_tui.ingest.database.tables.connect import PADDED, UNREADABLE
 
 ABSENT = -1
 """Stands for a cell that is empty, and for all of a column that is not there."""
@@ -23,7 +24,6 @@ _LONGEST_STEP = 1 << 22
 """A text of SQLite may take 1e9 bytes; a number takes 21 at most."""
 
 _SPARSE = 64
-_NO_REAL = "'nan'"
 _PROBES = 4000
 """So many queries are spent on looking for what is readable in a damaged table."""
 
@@ -32,7 +32,7 @@ class Walk:
     """A way through the rows of a table in pieces, each taken in by ``take``, in halves where that fails.
 
     ``take`` is given the first and the last row number of a piece and returns how many rows there were; it raises
-    ``sqlite3.DatabaseError`` or ``ValueError`` where they cannot be read.
+    one of ``UNREADABLE`` or ``ValueError`` where they cannot be read.
     """
 
     def __init__(self, connection: sqlite3.Connection, table: str, take: Callable[[int, int], int]) -> None:
@@ -43,7 +43,7 @@ class Walk:
         self._probes = _PROBES
 
     def go(self) -> None:
-        """Raises ``sqlite3.DatabaseError`` if there is no way into the table."""
+        """Raises one of ``UNREADABLE`` if there is no way into the table."""
         low = self._lowest()
         if low is None:
             return
@@ -66,7 +66,7 @@ class Walk:
             (found,) = self._connection.execute(f"SELECT max(rowid) {self._from}").fetchone()
             if found > PADDED:
                 return int(found)
-        except sqlite3.DatabaseError:
+        except UNREADABLE:
             pass
         reach = 0
         for power in range(48, -1, -1):
@@ -74,14 +74,14 @@ class Walk:
                 query = f"SELECT 1 {self._from} WHERE rowid >= ? LIMIT 1"
                 if self._connection.execute(query, (reach + (1 << power),)).fetchone() is not None:
                     reach += 1 << power
-            except sqlite3.DatabaseError:
+            except UNREADABLE:
                 continue
         return reach
 
     def _piece(self, low: int, high: int) -> int:
         try:
             return self._take(low, high)
-        except (sqlite3.DatabaseError, ValueError):
+        except (*UNREADABLE, ValueError):
             self._probes -= 1
             if low == high or self._probes <= 0:
                 self.lost += high - low + 1
@@ -98,8 +98,12 @@ class Numbers:
         self._kinds = [kind for _, kind in columns]
         self._connection = connection
         self._from = f"FROM {quoted(table)} NOT INDEXED WHERE rowid BETWEEN ? AND ?"
-        self._as_stored = self._aggregate([_stored(name, kind) for name, kind in columns])
-        self._as_numbers = self._aggregate([_number(name, kind) for name, kind in columns])
+        names = [(quoted(name), kind) for name, kind in columns]
+        whole = [f"ifnull({name}, {ABSENT})" for name, kind in names if kind is np.int64]
+        self._as_stored = self._aggregate(whole)
+        whole = [f"ifnull(CAST({name} AS INTEGER), {ABSENT})" for name, kind in names if kind is np.int64]
+        self._as_numbers = self._aggregate(whole)  # slower
+        self._real = [f"CAST({name} AS REAL)" for name, kind in names if kind is not np.int64]
         self._pieces: list[list[npt.NDArray[Any]]] = []
 
     def _aggregate(self, cells: list[str]) -> str:
@@ -131,33 +135,33 @@ class Numbers:
         count, *texts = self._connection.execute(query, (low, high)).fetchone()
         if not count:
             return []
-        columns = [_parsed(text, kind, count) for text, kind in zip(texts, self._kinds, strict=True)]
+        whole = iter([_parsed(text, count) for text in texts])
+        real = iter(self._reals(low, high, count))
+        columns = [next(whole if kind is np.int64 else real) for kind in self._kinds]
         if count == high - low + 1:
             return [np.arange(low, high + 1, dtype=np.int64), *columns]
         (text,) = self._connection.execute(f"SELECT group_concat(rowid) {self._from}", (low, high)).fetchone()
-        numbers = _parsed(text, np.int64, count)
-        real = numbers >= low  # those of padded pages are not
-        if real.all():
+        numbers = _parsed(text, count)
+        there = numbers >= low  # those of padded pages are not
+        if there.all():
             return [numbers, *columns]
-        self.lost += int(np.count_nonzero(~real))
-        return [numbers[real], *(values[real] for values in columns)]
+        self.lost += int(np.count_nonzero(~there))
+        return [numbers[there], *(values[there] for values in columns)]
+
+    def _reals(self, low: int, high: int, count: int) -> list[npt.NDArray[Any]]:
+        """The columns of reals, NaN where there is none. Raises ``ValueError`` if the rows are others meanwhile."""
+        if not self._real:
+            return []
+        rows = self._connection.execute(f"SELECT {', '.join(self._real)} {self._from}", (low, high)).fetchall()
+        if len(rows) != count:
+            raise ValueError("not as many reals as rows")
+        return list(np.ascontiguousarray(np.array(rows, np.float64).T))
 
 
-def _stored(column: str, kind: Any) -> str:
-    """The SQL of a cell that is a number, or the text of one."""
-    return f"ifnull({quoted(column)}, {ABSENT if kind is np.int64 else _NO_REAL})"
-
-
-def _number(column: str, kind: Any) -> str:
-    """The SQL of any cell as a number; slower."""
-    absent = ABSENT if kind is np.int64 else _NO_REAL
-    return f"ifnull(CAST({quoted(column)} AS {'INTEGER' if kind is np.int64 else 'REAL'}), {absent})"
-
-
-def _parsed(text: bytes, kind: Any, count: int) -> npt.NDArray[Any]:
-    """The numbers of a text. Raises ``ValueError`` if they are not as many as expected."""
+def _parsed(text: bytes, count: int) -> npt.NDArray[np.int64]:
+    """The whole numbers of a text. Raises ``ValueError`` if they are not as many as expected."""
     try:
-        values = np.fromstring(text, kind, sep=",")
+        values = np.fromstring(text, np.int64, sep=",")
     except DeprecationWarning as error:  # the text ends elsewhere than in a number
         raise ValueError(str(error)) from error
     if len(values) != count:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.database.tables.connect import Database
+from npu_tui.ingest.database.tables.connect import UNREADABLE, Database
+from npu_tui.ingest.database.tables.paged import read_pages
 from npu_tui.ingest.database.tables.pieces import ABSENT, Numbers, Walk, quoted
 from npu_tui.ingest.times import INVALID
 
@@ -106,7 +107,7 @@ class Tables:
         """About how many rows all tables have."""
         total = 0
         for name in self.names.values():
-            with contextlib.suppress(sqlite3.DatabaseError):
+            with contextlib.suppress(*UNREADABLE):
                 (last,) = self._connection.execute(f"SELECT max(rowid) FROM {quoted(name)} NOT INDEXED").fetchone()
                 total += last if isinstance(last, int) and last > 0 else 0
         return total
@@ -114,7 +115,7 @@ class Tables:
     def _described(self, name: str) -> Table | None:
         try:
             info = self._connection.execute(f"PRAGMA table_info({quoted(name)})").fetchall()
-        except sqlite3.DatabaseError:
+        except UNREADABLE:
             info = []
         columns = {plain(text): text for _, column, *_ in info if (text := as_text(column))}
         if not columns:
@@ -130,19 +131,24 @@ class Tables:
         wanted = [table.columns.get(plain(name), "") for name in (*whole, *real)]
         kinds: list[Any] = [np.int64] * len(whole) + [np.float64] * len(real)
         there = [(name, kind) for name, kind in zip(wanted, kinds, strict=True) if name]
-        numbers = Numbers(self._connection, table.name, there)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)
-            self._walk(table, numbers.take)
-        if numbers.lost:
-            self.lost[table.name] = self.lost.get(table.name, 0) + numbers.lost
-        number, *found = numbers.whole()
+        columns_there = read_pages(self.database, table.name, there, self._advanced) or self._by_queries(table, there)
+        number, *found = columns_there
         given = iter(found)
         columns = {
             name: next(given) if column else np.full(len(number), ABSENT if kind is np.int64 else np.nan, kind)
             for name, column, kind in zip((*whole, *real), wanted, kinds, strict=True)
         }
         return Rows(table.name, number, columns)
+
+    def _by_queries(self, table: Table, there: Sequence[tuple[str, Any]]) -> list[npt.NDArray[Any]]:
+        """Row numbers and columns as SQLite finds them, also in a damaged table."""
+        numbers = Numbers(self._connection, table.name, there)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)
+            self._walk(table, numbers.take)
+        if numbers.lost:
+            self.lost[table.name] = self.lost.get(table.name, 0) + numbers.lost
+        return numbers.whole()
 
     def texts(self, table: Table, key: str, value: str) -> dict[int, str]:
         """The texts in column ``value`` by the number in column ``key``."""
@@ -163,18 +169,21 @@ class Tables:
     def _walk(self, table: Table, take: Callable[[int, int], int]) -> None:
         def taken(low: int, high: int) -> int:
             found = take(low, high)
-            self._done += found
-            if self._advance is not None:
-                self._advance(min(self._done / max(self._total, 1), 1.0))
+            self._advanced(found)
             return found
 
         walk = Walk(self._connection, table.name, taken)
         try:
             walk.go()
-        except sqlite3.DatabaseError:
+        except UNREADABLE:
             self.unreadable.append(table.name)
         if walk.lost:
             self.lost[table.name] = walk.lost
+
+    def _advanced(self, count: int) -> None:
+        self._done += count
+        if self._advance is not None:
+            self._advance(min(self._done / max(self._total, 1), 1.0))
 
     def cells(self, table: Table, *columns: str) -> Iterator[tuple[Any, ...]]:
         """The cells of a small table row by row, as SQLite has them (texts as bytes, None where there is none)."""
@@ -187,13 +196,13 @@ class Tables:
                     self.lost[table.name] = self.lost.get(table.name, 0) + 1
                 else:
                     yield row
-        except sqlite3.DatabaseError:
+        except UNREADABLE:
             self.unreadable.append(table.name)
 
     def rows(self, table: Table, columns: Sequence[str], numbers: Sequence[int]) -> list[dict[str, Any] | None]:
         """The cells of ``columns`` (plain names) in the rows of ``numbers``; None for a row that is not there.
 
-        Raises ``sqlite3.DatabaseError`` if they cannot be read.
+        Raises one of ``UNREADABLE`` if they cannot be read.
         """
         names = "".join(f", {quoted(table.columns[column])}" for column in columns)
         found: dict[int, dict[str, Any]] = {}
@@ -209,7 +218,7 @@ class Tables:
         """The first ``most`` rows of ``table`` whose column ``key`` is ``value``, by plain names of columns.
 
         The profiler keeps no index by most numbers, so one is made when the first row is asked for. Raises
-        ``sqlite3.DatabaseError`` if they cannot be read.
+        one of ``UNREADABLE`` if they cannot be read.
         """
         if plain(key) not in table.columns:
             return []
@@ -248,6 +257,6 @@ def _names(connection: sqlite3.Connection) -> list[str]:
     try:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"):
             names.append(as_text(name))
-    except sqlite3.DatabaseError:
+    except UNREADABLE:
         pass
     return [name for name in names if name and not name.startswith("sqlite_")]

@@ -1,0 +1,1 @@
+"""Tables read from the pages of the file itself, while SQLite holds them still."""

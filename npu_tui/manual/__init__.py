@@ -1,1 +1,0 @@
-"""The pages that the program carries, one Markdown file a topic and language."""
