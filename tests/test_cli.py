@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,18 @@ def test_the_current_directory_without_a_path():
     assert "Verdict\n" in done.stdout
 
 
+def test_a_list_of_several_profiles_without_a_path(tmp_path):
+    shutil.copytree(HEALTHY.parent / "two_ranks", tmp_path / "run 1")
+    done = run(cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split("  ")[-1] for line in done.stdout.splitlines()[3:]] == [
+        "'run 1'",
+        "'run 1/rank0_ascend_pt'",
+        "'run 1/rank1_ascend_pt'",
+    ]
+    assert "heat" not in done.stdout
+
+
 def test_the_report_of_the_demo(capsys):
     assert main(["demo"]) == 0
     assert "96 of 129 launches starved" in capsys.readouterr().out
@@ -148,7 +161,7 @@ def test_a_directory_of_several_ranks_names_one(tmp_path, capsys):
 
 
 def test_interrupted(monkeypatch):
-    def interrupt(path, *rest):
+    def interrupt(path, *rest, **named):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("npu_tui.commands.explore.explore", interrupt)

@@ -24,17 +24,16 @@ def test_each_command_has_a_place_help_and_a_line_in_every_language(
         with speaking(language):
             assert f"  {name} " in told(400)
             assert say(f"tree.{name}") in told(400)
-    with pytest.raises(SystemExit) as ended:
-        main(["help", name])
-    assert ended.value.code == 0
+    assert main(["help", name]) == 0
     assert f"npu-tui {name}" in capsys.readouterr().out
 
 
 def test_the_help_lists_the_commands_before_the_options(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["--help"], ["help"]):
-        with pytest.raises(SystemExit):
-            main(words)
-        said = capsys.readouterr().out
+    assert main(["help"]) == 0
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    both = capsys.readouterr().out
+    for said in (both[: len(both) // 2], both[len(both) // 2 :]):
         assert said.index("report") < said.index("version") < said.index("--no-cache") < said.index("Exit codes")
 
 
@@ -60,7 +59,7 @@ def test_what_is_nearly_a_command_is_named(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit) as ended:
         main(["help", "chek"])
     assert ended.value.code == 2
-    assert "did you mean npu-tui check?" in capsys.readouterr().err
+    assert "did you mean npu-tui help check?" in capsys.readouterr().err
 
 
 def test_a_path_is_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

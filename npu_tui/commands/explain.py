@@ -15,20 +15,14 @@ def run(words: list[str]) -> int:
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     options = parser.parse_args(words)
     wanted = options.id
-    from npu_tui.report.explain import explain, list_findings, rule_of, unknown
+    from npu_tui.report.explain import explain, explain_judged, judged_id_of, list_findings, rule_of, unknown
 
     if wanted is None:
         write(list_findings())
         return DONE
-    from npu_tui.report.compared.explain import difference_of, explain_difference
-    from npu_tui.report.job.explain import explain_job_finding, job_finding_of
-
-    rule, difference, of_job = rule_of(wanted), difference_of(wanted), job_finding_of(wanted)
-    if of_job is not None:
-        write(explain_job_finding(of_job))
-        return DONE
-    if difference is not None:
-        write(explain_difference(difference))
+    rule, judged = rule_of(wanted), judged_id_of(wanted)
+    if judged is not None:
+        write(explain_judged(judged))
         return DONE
     if rule is None:
         parser.error(unknown(wanted))

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npu_tui.commands.listing import write_list
 from npu_tui.commands.look import add_look
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place, place_of
@@ -36,7 +37,7 @@ def run(words: list[str]) -> int:
         usage=say("cli.usage"),
         commands=True,
     )
-    parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help=say("cli.paths"))
+    parser.add_argument("paths", nargs="*", metavar="PATH", help=say("cli.paths"))
     parser.add_argument("-V", "--version", action=_Version, nargs=0, help=say("argparse.version"))
     add_opening(parser)
     add_look(parser)
@@ -45,7 +46,8 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     for path in options.paths:
         refuse_terminal(parser, path)
-    return explore([Path(path) for path in options.paths], parser, options, not options.no_cache)
+    paths = [Path(path) for path in options.paths or ["."]]
+    return explore(paths, parser, options, not options.no_cache, chosen=not options.paths)
 
 
 class _Version(argparse.Action):
@@ -62,26 +64,29 @@ def explore(
     options: argparse.Namespace,
     cached: bool = True,
     compare: Callable[[Sequence[Profile]], Comparison] | None = None,
+    chosen: bool = False,
 ) -> int:
     """The explorer on ``paths``, one below the other, or their reports where stdout is no terminal.
 
-    ``options`` say how to draw and where. With ``compare`` the second of two is held against the first.
+    ``options`` say how to draw and where. With ``compare`` the second of two is held against the first. If a profile is
+    to be ``chosen`` and there are several at the path, they are listed.
     """
     from npu_tui.ingest.opening import opening_of
 
     start = place_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not on_terminal():
-        from npu_tui.ingest.errors import SeveralError
         from npu_tui.profile.profile import Profile
         from npu_tui.report.pages.text_report import text_report
         from npu_tui.report.report import report
 
         thresholds = thresholds_of(None)
         for path, opening in zip(paths, openings, strict=True):
-            try:
+            if not is_job(opening):
                 write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
-            except SeveralError:
+            elif chosen:
+                write_list(path)
+            else:
                 write_job(path)
         return DONE
 
@@ -89,7 +94,7 @@ def explore(
 
     gc.disable()  # until the trace is there: a collection during imports walks what stays
     with Guard() as guard:
-        job = len(openings) == 1 and compare is None and _is_job(openings[0])
+        job = len(openings) == 1 and compare is None and is_job(openings[0])
         if not job:
             openings[0].start()  # before Textual is imported, which takes as long as they need
         try:
@@ -115,11 +120,12 @@ def explore(
             notes = Path(options.notes) if options.notes else default_notes()
             seen = default_notes().with_name("seen")
             make = make_session if compare is None else partial(compared_session, compare)
-            overview = None
-            if job:
-                from npu_tui.tui.job.screen import JobScreen
+            from npu_tui.tui.job.screen import JobScreen
+            from npu_tui.tui.picker.screen import PickerScreen
 
-                overview = JobScreen(paths[0], terminal, getattr(options, "traces", None), cached)
+            def overview(path: Path) -> JobScreen:
+                return JobScreen(path, terminal, getattr(options, "traces", None), cached)
+
             app = NpuTui(
                 openings,
                 terminal=terminal,
@@ -128,7 +134,10 @@ def explore(
                 notes=notes,
                 seen=seen,
                 make=make,
-                job=overview,
+                job=overview(paths[0]) if job and not chosen else None,
+                picker=PickerScreen(paths[0], cached) if job and chosen else None,
+                make_job=overview,
+                cached=cached,
             )
             guard.draws(app.leave)
             failure = app.run()
@@ -141,10 +150,13 @@ def explore(
     return code
 
 
-def _is_job(opening: Opening) -> bool:
-    """Whether several ranks lie where ``opening`` looks for one. Raises ``InputError`` if nothing does."""
+def is_job(opening: Opening) -> bool:
+    """Whether a job, or summaries of one, lies where ``opening`` looks. Raises ``InputError`` if nothing does."""
     from npu_tui.ingest.errors import SeveralError
+    from npu_tui.job.summaries import summaries_in
 
+    if summaries_in(opening.path):
+        return True
     try:
         _ = opening.source
     except SeveralError:

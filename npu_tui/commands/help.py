@@ -1,21 +1,64 @@
-"""``npu-tui help``: all commands, or the options of one."""
+"""``npu-tui help``: all commands, the options of one, or a page of the manual."""
 
 from __future__ import annotations
 
-import importlib
+import shutil
+import sys
+from typing import TYPE_CHECKING
 
-from npu_tui.commands.parser import Parser
-from npu_tui.commands.tree import COMMANDS, EXPLORE, meant
-from npu_tui.strings import say
+from npu_tui.commands.parser import Parser, parser_of
+from npu_tui.commands.settings_file import read_settings
+from npu_tui.commands.streams import DONE, USAGE, write
+from npu_tui.commands.tree import COMMANDS, EXPLORE, nearest_word
+from npu_tui.manual.pages import TOPICS, drawn, page
+from npu_tui.strings import language, say
+
+if TYPE_CHECKING:
+    from npu_tui.tui.keys.commands import Where
+
+_KEYS: tuple[tuple[str, Where], ...] = (("{keys}", "lanes"), ("{job_keys}", "job"))
+"""What stands for a table of keys in a page, and of which screen."""
 
 
 def run(words: list[str]) -> int:
-    """Print the help of the command that ``words`` name, without one that of the program; returns the exit code."""
+    """Print the page that ``words`` name, the help of the command, or both; without a word that of the program.
+
+    Returns the exit code.
+    """
     parser = Parser(prog="npu-tui help", description=say("tree.help"))
-    parser.add_argument("topic", nargs="?", default="", metavar="COMMAND", help=say("cli.topic"))
-    topic = parser.parse_args(words).topic
-    if topic and topic not in COMMANDS:
-        nearest = meant(topic)
-        parser.error(say("cli.no_topic", word=topic) + (say("cli.meant", nearest=nearest) if nearest else ""))
-    module, _, function = COMMANDS.get(topic, EXPLORE).partition(":")
-    return int(getattr(importlib.import_module(f"npu_tui.commands.{module}"), function)(["--help"]))
+    parser.add_argument(
+        "topic", nargs="?", default="", metavar="TOPIC", help=say("cli.topic", topics=", ".join(TOPICS))
+    )
+    parser.add_argument("--man", action="store_true", help=say("cli.man"))
+    options = parser.parse_args(words)
+    if options.man:
+        from npu_tui.commands.man import man_page
+
+        write(man_page())
+        return DONE
+    topic = options.topic
+    if topic in TOPICS and not _print_page(topic):
+        return USAGE
+    if topic in TOPICS and topic not in COMMANDS:
+        return DONE
+    if topic and topic not in (*COMMANDS, *TOPICS):
+        nearest = nearest_word(topic, (*COMMANDS, *TOPICS))
+        parser.error(say("cli.no_topic", word=topic) + (say("cli.meant", nearest=f"help {nearest}") if nearest else ""))
+    write(parser_of(COMMANDS.get(topic, EXPLORE)).format_help())
+    return DONE
+
+
+def _print_page(topic: str) -> bool:
+    """Whether the page could be printed: the keys in it are those of the settings."""
+    text = page(topic, language())
+    if any(mark in text for mark, _ in _KEYS):
+        from npu_tui.tui.keys.commands import markdown_table
+
+        if read_settings() is None:
+            return False
+        for mark, screen in _KEYS:
+            text = text.replace(mark, markdown_table(screen))
+    if topic in COMMANDS:
+        text += "\n"
+    write(drawn(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+    return True

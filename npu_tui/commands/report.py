@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import add_profile, part_of
 from npu_tui.commands.ranks import FORMATS, write_job
 from npu_tui.commands.streams import DONE, write
 from npu_tui.strings import ENGLISH, say, speak
+
+if TYPE_CHECKING:
+    from npu_tui.report.schema import Report
 
 
 def run(words: list[str]) -> int:
@@ -21,21 +25,29 @@ def run(words: list[str]) -> int:
     parser.add_argument(
         "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
     )
+    parser.add_argument("--fields", metavar="NAMES", help=say("cli.fields"))
     options = parser.parse_args(words)
+    if options.fields is not None and options.format != "json":
+        parser.error(say("cli.fields_of"))
     if options.format == "json":
         speak(ENGLISH)
     from npu_tui.ingest.errors import SeveralError
+    from npu_tui.job.summaries import summaries_in
     from npu_tui.report.report import report
 
+    if summaries_in(Path(options.path)):
+        return write_job(Path(options.path), options.format)
     try:
         part = part_of(parser, options)
     except SeveralError:
-        if options.format not in FORMATS or options.range is not None or options.step is not None:
+        of_one = options.range, options.step, options.fields
+        if options.format not in FORMATS or any(each is not None for each in of_one):
             raise
-        write_job(Path(options.path), options.format)
-        return DONE
+        return write_job(Path(options.path), options.format)
     found = report(part)
-    if options.format == "json":
+    if options.fields is not None:
+        write(_chosen(parser, found, options.fields))
+    elif options.format == "json":
         from npu_tui.report.pages.json_report import json_report
 
         write(json_report(found))
@@ -52,3 +64,17 @@ def run(words: list[str]) -> int:
 
         write(text_report(found))
     return DONE
+
+
+def _chosen(parser: Parser, found: Report, names: str) -> bytes:
+    """The fields of ``found`` that ``names`` name, as JSON. Raises ``SystemExit`` (2) for one that is not there."""
+    import orjson
+
+    from npu_tui.report.fields import NoFieldError, chosen_fields
+
+    try:
+        fields = chosen_fields(found, [name.strip() for name in names.split(",") if name.strip()])
+    except NoFieldError as error:
+        meant = say("cli.no_field_meant", nearest=error.nearest) if error.nearest else ""
+        parser.error(say("cli.no_field", name=error.name) + meant)
+    return orjson.dumps(fields, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from npu_tui.commands.explore import is_job
 from npu_tui.commands.look import add_look
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place, place_of
@@ -24,6 +25,7 @@ def run(words: list[str]) -> int:
     add_look(parser)
     add_place(parser)
     add_opening(parser)
+    parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
     options = parser.parse_args(words)
     columns, rows = (whole_number(side) or 0 for side in options.size.partition("x")[::2])
     if not (20 <= columns <= 1000 and 6 <= rows <= 500):
@@ -33,7 +35,7 @@ def run(words: list[str]) -> int:
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.ingest.opening import opening_of
     from npu_tui.profile.profile import Profile
-    from npu_tui.tui.picture import picture, unknown_keys
+    from npu_tui.tui.picture import job_picture, picture, unknown_keys
     from npu_tui.tui.terminal.terminal import Terminal, glyphs_named, palette_named
     from npu_tui.whole_file import write_file
 
@@ -48,6 +50,10 @@ def run(words: list[str]) -> int:
     for path in options.paths:
         refuse_terminal(parser, path)
     openings = [opening_of(path, not options.no_cache, options.source) for path in options.paths]
+    if len(openings) == 1 and is_job(openings[0]):
+        drawn = job_picture(openings[0].path, columns, rows, keys, terminal, options.traces)
+        write_file(Path(options.output), drawn.encode())
+        return DONE
     thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
     profiles = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
     notes = Path(options.notes) if options.notes else None

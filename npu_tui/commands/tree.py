@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
+from npu_tui.manual.pages import TOPICS
 from npu_tui.strings import say
 from npu_tui.trace.text import padded, wrapped
 
@@ -34,6 +36,7 @@ _GROUPS = {
         "settings": "settings:run",
         "schema": "schema:run",
         "doctor": "doctor:run",
+        "completion": "completion:run",
         "help": "help:run",
         "version": "version:run",
     },
@@ -69,9 +72,14 @@ def meant(word: str) -> str:
     """The command that ``word`` is nearly the name of, empty where it may be a path."""
     if word.startswith("-") or os.sep in word or "." in word or os.path.lexists(word):
         return ""
+    return nearest_word(word, COMMANDS)
+
+
+def nearest_word(word: str, words: Iterable[str]) -> str:
+    """Which of ``words`` is nearly ``word``, empty where none is."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word.lower(), COMMANDS, 1, _ALIKE)), "")
+    return next(iter(get_close_matches(word.lower(), tuple(words), 1, _ALIKE)), "")
 
 
 def told(width: int) -> str:
@@ -85,4 +93,5 @@ def told(width: int) -> str:
             lines.append("  " + padded(name, room - 2) + first)
             lines += [" " * room + line for line in rest]
         lines.append("")
+    lines += [say("tree.pages"), *("  " + line for line in wrapped(", ".join(TOPICS), max(width - 2, 20))), ""]
     return "\n".join(lines)

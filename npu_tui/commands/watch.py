@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from npu_tui.commands.parser import Parser
 from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import DONE, write
 from npu_tui.strings import say, words
-from npu_tui.trace.text import drawable, printable
+from npu_tui.trace.text import drawable, printable, shortened
 from npu_tui.trace.whole import whole_number
 
 if TYPE_CHECKING:
@@ -143,40 +144,78 @@ def _refuse_no_folder(path: Path) -> None:
 
 def _watch(options: argparse.Namespace, settle: float, count: int | None) -> int:
     watch = Watch(Path(options.path), settle)
-    teller = _Teller(thresholds_of(options.config))
+    teller = _Teller(watch.folder, thresholds_of(options.config))
+    status = _Status(watch.folder)
     if not options.all:
         for source in sorted(_sources(watch.folder), key=lambda each: max((c for *_, c in look_of(each)), default=0)):
             watch.known.add(source.path)
             teller.seen(source)
     keys = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    hint = say("watch.enter") if keys else ""
-    print(say("watch.begun", path=options.path, count=len(watch.known)) + hint, file=sys.stderr, flush=True)
+    begun = say("watch.begun", path=options.path, count=len(watch.known))
+    print(say("watch.enter", begun=begun) if keys else begun, file=sys.stderr, flush=True)
     told = 0
     while count is None or told < count:
         for source in watch.complete(time.monotonic()):
-            write(teller.line(source) + "\n")
+            line = teller.line(source)
+            status.clear()
+            write(line + "\n")
             if sys.stderr.isatty():
                 print("\a", end="", file=sys.stderr, flush=True)
             told += 1
         if count is None or told < count:
-            _wait(min(settle / 3, 1.0), teller if keys else None)
+            status.show(watch.waiting)
+            _wait(min(settle / 3, 1.0), teller if keys else None, status)
     return DONE
 
 
-def _wait(seconds: float, teller: _Teller | None) -> None:
+def _wait(seconds: float, teller: _Teller | None, status: _Status) -> None:
     """Wait; Enter opens the newest profile meanwhile."""
     if teller is None:
         time.sleep(seconds)
     elif select.select([sys.stdin], [], [], seconds)[0]:
         sys.stdin.readline()
-        if teller.newest is not None:
+        status.clear()
+        if teller.newest is None:
+            print(say("watch.none"), file=sys.stderr, flush=True)
+        else:
             subprocess.run([sys.executable, "-m", "npu_tui", str(teller.newest)], check=False)
+
+
+class _Status:
+    """One line of a terminal below all others: which profile is being written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._shown = ""
+        self._on = sys.stderr is not None and sys.stderr.isatty()
+
+    def show(self, waiting: dict[Path, Watched]) -> None:
+        """Name the newest of the profiles ``waiting``, and how large it is so far."""
+        if not self._on:
+            return
+        text = ""
+        if waiting:
+            path, seen = max(waiting.items(), key=lambda each: max((change for *_, change in each[1].look), default=0))
+            size = sum(size for _, size, _ in seen.look) / 1e6
+            name = drawable(printable(str(_below(self._folder, path.parent))))
+            text = say("watch.writing", name=name, size=f"{size:.1f}")
+            text = shortened(text, max(shutil.get_terminal_size().columns - 1, 1))
+        if text != self._shown:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            self._shown = text
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._shown = ""
 
 
 class _Teller:
     """Says what a profile is like, and how it differs from the one before it of its rank."""
 
-    def __init__(self, thresholds: Thresholds) -> None:
+    def __init__(self, folder: Path, thresholds: Thresholds) -> None:
+        self._folder = folder
         self._thresholds = thresholds
         self._before: dict[int | None, Path] = {}
         self.newest: Path | None = None
@@ -191,7 +230,7 @@ class _Teller:
         from npu_tui.ingest.errors import InputError
 
         before = self._before.get(source.rank)
-        clock, name = time.strftime("%H:%M:%S"), drawable(printable(str(_shown(source))))
+        clock, name = time.strftime("%H:%M:%S"), drawable(printable(str(_below(self._folder, _shown(source)))))
         try:
             profile = opened_profile(str(source.path), True, self._thresholds)
             said = next((words(each) for each in profile.whole.findings.verdict), say("watch.no_verdict"))
@@ -214,10 +253,17 @@ class _Teller:
             found = compared(Comparison(Side(opened_profile(str(before), True, self._thresholds)), Side(profile))).step
         except InputError:  # it is gone meanwhile
             return ""
-        verdict = say(f"compare.verdict.{found.verdict}")
         if found.delta_us is None or found.verdict == "incomparable":
-            return verdict
-        return say("watch.change", verdict=verdict, change=found.delta_us * 1000)
+            return say("watch.incomparable")
+        return say(f"watch.{found.verdict}", change=found.delta_us * 1000)
+
+
+def _below(folder: Path, path: Path) -> Path:
+    """``path`` as seen from ``folder``, where it lies below."""
+    for end in ("ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output"):
+        if path.name == end:
+            path = path.parent
+    return path.relative_to(folder) if path != folder and path.is_relative_to(folder) else path
 
 
 def _shown(source: Source) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -17,16 +16,6 @@ from npu_tui.trace.model import Trace
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _OPEN, _CLOSE = {"B": "E", "b": "e"}, {"E", "e"}
-
-
-@dataclass(slots=True)
-class Counts:
-    """What a crop holds."""
-
-    slices: int = 0
-    links: int = 0
-    counters: int = 0
-    events: int = 0
 
 
 def kept_events(trace: Trace, reader: JsonArgs, chosen: Chosen) -> Iterator[bytes]:

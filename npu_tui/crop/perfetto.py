@@ -7,6 +7,7 @@ their lane move to threads of their own beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -15,15 +16,18 @@ import numpy.typing as npt
 from npu_tui.crop.chosen import Chosen
 from npu_tui.crop.events import microseconds
 from npu_tui.ingest.args.json_args import JsonArgs
+from npu_tui.ingest.database.args import DatabaseArgs
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
+Reader = JsonArgs | DatabaseArgs
+"""What reads the args of the slices again."""
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _text = msgspec.json.encode
 
 
-def perfetto_events(trace: Trace, reader: JsonArgs, chosen: Chosen) -> Iterator[bytes]:
+def perfetto_events(trace: Trace, reader: Reader, chosen: Chosen, links: Drawable) -> Iterator[bytes]:
     """The events that are kept, rewritten. Raises ``InputError`` if the file is gone or has changed."""
     items = np.flatnonzero(chosen.slices)
     window = chosen.wanted.window
@@ -37,7 +41,7 @@ def perfetto_events(trace: Trace, reader: JsonArgs, chosen: Chosen) -> Iterator[
     place = np.full(len(trace.slices), -1, np.int64)
     place[items] = np.arange(len(items))
     yield from _slices(trace, reader, items, (start - origin, end - origin), nests, threads)
-    yield from _links(trace, np.flatnonzero(chosen.links), place, (start - origin, end - origin), nests, threads)
+    yield from _links(trace, links, place, origin, nests, threads)
     yield from _counters(trace, chosen, origin)
 
 
@@ -121,29 +125,42 @@ def _meta(name: str, pid: int, tid: int, args: dict[str, object]) -> bytes:
 
 
 def _slices(
-    trace: Trace, reader: JsonArgs, items: I64, times: tuple[I64, I64], nests: I64, threads: _Threads
+    trace: Trace, reader: Reader, items: I64, times: tuple[I64, I64], nests: I64, threads: _Threads
 ) -> Iterator[bytes]:
     start, end = times
     lanes = trace.slices.lane[items].tolist()
+    for at, args in _args(trace, reader, items):
+        yield b'{"ph":"X","name":%b,"cat":%b,"pid":%d,"tid":%d,"ts":%b,"dur":%b,"args":%b}' % (
+            _text(trace.name_of(int(items[at]))),
+            _text(_category(trace, int(items[at]))),
+            threads.process(lanes[at]),
+            threads.of(lanes[at], int(nests[at])),
+            microseconds(int(start[at])),
+            microseconds(int(end[at] - start[at])),
+            args,
+        )
+
+
+def _args(trace: Trace, reader: Reader, items: I64) -> Iterator[tuple[int, bytes]]:
+    """The args of every slice of ``items`` as JSON, each with its place there; in the order that reads fastest."""
+    events = trace.slices.event[items]
+    if isinstance(reader, DatabaseArgs):
+        told = np.zeros(len(items), np.bool_)
+        for at, found in reader.objects(events):
+            told[at] = True
+            yield at, _text(found)
+        yield from ((at, b"{}") for at in np.flatnonzero(~told).tolist())
+        return
     place = np.full(sum(trace.events.values()), -1, np.int64)
-    place[trace.slices.event[items]] = np.arange(len(items))
+    place[events] = np.arange(len(items))
     for first, texts in reader.texts():
         own = place[first : first + len(texts)]
         for number in np.flatnonzero(own >= 0).tolist():
-            at = int(own[number])
             try:
                 args = bytes(_object(texts[number]).get("args", msgspec.Raw(b"{}")))
             except ValueError:
                 args = b"{}"
-            yield b'{"ph":"X","name":%b,"cat":%b,"pid":%d,"tid":%d,"ts":%b,"dur":%b,"args":%b}' % (
-                _text(trace.name_of(int(items[at]))),
-                _text(_category(trace, int(items[at]))),
-                threads.process(lanes[at]),
-                threads.of(lanes[at], int(nests[at])),
-                microseconds(int(start[at])),
-                microseconds(int(end[at] - start[at])),
-                args if args.lstrip().startswith(b"{") else b"{}",
-            )
+            yield int(own[number]), args if args.lstrip().startswith(b"{") else b"{}"
 
 
 def _category(trace: Trace, item: int) -> str:
@@ -151,52 +168,63 @@ def _category(trace: Trace, item: int) -> str:
     return trace.categories[code] if code >= 0 else ""
 
 
-def _links(
-    trace: Trace, links: I64, place: I64, times: tuple[I64, I64], nests: I64, threads: _Threads
-) -> Iterable[bytes]:
-    """An s and an f for every link between two slices; a link without one of them says nothing to Perfetto."""
-    own, (start, end) = trace.links, times
-    for number, link in enumerate(links.tolist()):
-        source, target = int(own.source_slice[link]), int(own.target_slice[link])
-        if min(source, target) < 0 or min(place[source], place[target]) < 0:
-            continue
-        at = int(place[source]), int(place[target])
-        told = (
-            int(own.source_time[link] - trace.slices.start[source]),
-            int(own.target_time[link] - trace.slices.start[target]),
-        )
-        whence, where = (
-            (int(start[k]), max(int(end[k]) - 1, int(start[k])), int(start[k]) + after)
-            for k, after in zip(at, told, strict=True)
-        )
-        times_of = _ordered(whence, where)
-        if times_of is None:
-            continue
+@dataclass(frozen=True, slots=True)
+class Drawable:
+    """The links that Perfetto can draw, by their numbers in the trace, and the ``begin`` and ``end`` of each in ns.
+
+    It draws arrows from slice to slice and drops one that ends before it starts. ``unbound`` links have no slice at one
+    of their ends; the whole target of a ``backward`` one lies before its source.
+    """
+
+    links: I64
+    begin: I64
+    end: I64
+    unbound: int
+    backward: int
+
+
+def drawable_links(trace: Trace, chosen: Chosen) -> Drawable:
+    """Which of the links that are kept Perfetto can draw.
+
+    The clocks of host and device differ, so a target may start before its source: the times move, inside the slices
+    that they are of, until they are in order.
+    """
+    own, slices, window = trace.links, trace.slices, chosen.wanted.window
+    links = np.flatnonzero(chosen.links)
+    here = np.append(chosen.slices, False)
+    bound = here[own.source_slice[links]] & here[own.target_slice[links]]
+    links, unbound = links[bound], int((~bound).sum())
+
+    def inside(items: I64, when: I64) -> tuple[I64, I64, I64]:
+        """First and last time in the slices ``items``, and ``when``, moved in between."""
+        start, end = slices.start[items], slices.end[items]
+        if chosen.wanted.clip:
+            start, end = np.clip(start, window.start, window.end), np.clip(end, window.start, window.end)
+        last = np.maximum(end - 1, start)
+        return start, last, np.clip(when, start, last)
+
+    first, last, begin = inside(own.source_slice[links], own.source_time[links])
+    _, latest, end = inside(own.target_slice[links], own.target_time[links])
+    late = begin > end
+    begin = np.where(late, np.clip(end, first, last), begin)
+    end = np.where(late, np.minimum(np.maximum(end, begin), latest), end)
+    kept = begin <= end
+    return Drawable(links[kept], begin[kept], end[kept], unbound, int((~kept).sum()))
+
+
+def _links(trace: Trace, found: Drawable, place: I64, origin: int, nests: I64, threads: _Threads) -> Iterable[bytes]:
+    """An s and an f for every link."""
+    own = trace.links
+    for number, (link, begin, end) in enumerate(
+        zip(found.links.tolist(), found.begin.tolist(), found.end.tolist(), strict=True)
+    ):
         name = _text(trace.link_categories[int(own.category[link])])
-        for phase, item, k, time in zip((b"s", b"f"), (source, target), at, times_of, strict=True):
+        for phase, item, time in ((b"s", own.source_slice[link], begin), (b"f", own.target_slice[link], end)):
             lane = int(trace.slices.lane[item])
             yield b'{"ph":"%b","bp":"e","name":%b,"cat":%b,"id":%d,"pid":%d,"tid":%d,"ts":%b}' % (
-                phase, name, name, number + 1, threads.process(lane), threads.of(lane, int(nests[k])),
-                microseconds(time),
+                phase, name, name, number + 1, threads.process(lane), threads.of(lane, int(nests[place[item]])),
+                microseconds(time - origin),
             )  # fmt: skip
-
-
-_End = tuple[int, int, int]
-"""First and last time inside a slice, and when the link is there."""
-
-
-def _ordered(source: _End, target: _End) -> tuple[int, int] | None:
-    """Times of a link inside its slices, the source not after the target: Perfetto drops what ends before it starts.
-    None where the whole target lies before the source.
-
-    The clocks of host and device differ; its arrows lead from slice to slice wherever in them a link is.
-    """
-    begin = min(max(source[2], source[0]), source[1])
-    end = min(max(target[2], target[0]), target[1])
-    if begin > end:
-        begin = max(end, source[0])
-        end = min(max(end, begin), target[1])
-    return (begin, end) if begin <= end else None
 
 
 def _counters(trace: Trace, chosen: Chosen, origin: int) -> Iterator[bytes]:

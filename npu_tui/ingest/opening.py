@@ -62,6 +62,11 @@ class Opening:
         """What its copy is called, None where it has none."""
         return cache.key_of(self.source) if self._cached and self._piped is None else None
 
+    @property
+    def has_copy(self) -> bool:
+        """Whether there is a parsed copy to be read. Raises ``InputError`` as ``find_source`` does."""
+        return self._key is not None and cache.has(self._key)
+
     def start(self) -> None:
         """Start the processes that a large file is worth, so that they are up when it is loaded.
 

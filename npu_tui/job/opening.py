@@ -13,6 +13,7 @@ from npu_tui.ingest.source.find import Source, find_sources
 from npu_tui.job.job import Job
 from npu_tui.job.model import Calls, RankProfile
 from npu_tui.job.reading import companion_rank
+from npu_tui.job.summaries import summaries_in
 from npu_tui.trace.message import Message, message
 
 BY_THEMSELVES = 8
@@ -20,9 +21,6 @@ BY_THEMSELVES = 8
 
 SMALL = 256 << 20
 """Bytes of all traces together up to which that holds."""
-
-SUFFIX = ".rank.parquet"
-"""How the names of summaries end."""
 
 UNKNOWN = -1
 """Stands for the rank of a profile that does not tell it."""
@@ -61,16 +59,6 @@ def open_job(
         raise broken[0][1]
     said = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
     return job_of(path, ranks, said)
-
-
-def summaries_in(path: Path) -> list[Path]:
-    """The summaries at ``path``: itself, or those in the folder, by name; none where there are none."""
-    try:
-        if path.is_file():
-            return [path] if path.name.endswith(SUFFIX) else []
-        return sorted(path.glob(f"*{SUFFIX}"))
-    except OSError:
-        return []
 
 
 def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:

@@ -17,7 +17,8 @@ from typing import Any, Literal
 from npu_tui import __version__
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.source.find import Source, find_sources
-from npu_tui.job.opening import SUFFIX, UNKNOWN, read_rank
+from npu_tui.job.opening import UNKNOWN, read_rank
+from npu_tui.job.summaries import SUFFIX
 from npu_tui.job.summary import FORMAT, write_broken, write_summary
 from npu_tui.trace.message import Message
 

@@ -123,7 +123,8 @@ class ProfilePart:
     @once
     def collectives(self) -> list[Collective]:
         """The collectives that start in the selection. Raises ``InputError`` as ``planes`` does."""
-        found = with_own_args(self.trace, collectives(self.trace, self.planes, self.window))
+        args = self.profile.communication_args
+        found = with_own_args(collectives(self.trace, args.planes, self.window), args)
         return with_ranks_of_job(self.trace, found, self.beside.groups)
 
     @once

@@ -26,7 +26,8 @@ from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.search.search import Searchable
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING
-from npu_tui.analysis.work.collectives.communication import PlaneArgs, plane_args
+from npu_tui.analysis.work.collectives.communication import PlaneArgs
+from npu_tui.analysis.work.collectives.groups import CommunicationArgs, communication_args
 from npu_tui.analysis.work.collectives.link_matrix import PairSum, pair_sums
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.analysis.work.host_operators import HostOperators, host_operators
@@ -35,6 +36,7 @@ from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.companions.schemas import KERNELS
+from npu_tui.ingest.scanner.passing import passing
 from npu_tui.ingest.source.find import Source
 from npu_tui.profile.beside import beside_of
 from npu_tui.profile.files import FileState, file_states
@@ -299,9 +301,14 @@ class Profile:
         return [step_sums(self.trace, self.steps, lanes) for lanes in self.overlap_lanes]
 
     @once
+    def communication_args(self) -> CommunicationArgs:
+        """Args of all collectives and their tasks. Raises ``InputError`` if the file is gone or has changed."""
+        return communication_args(self.trace)
+
+    @property
     def planes(self) -> PlaneArgs:
-        """Args of all tasks of collectives. Raises ``InputError`` if the file is gone or has changed."""
-        return plane_args(self.trace)
+        """Args of all tasks of collectives; raises what ``communication_args`` does."""
+        return self.communication_args.planes
 
     @once
     def host_operators(self) -> HostOperators:
@@ -315,7 +322,7 @@ class Profile:
         found = []
         for device in self.devices:
             model = build(self.trace, device, self.whole.collectives, steps)
-            found.append((device, None if model is None else Replay(model)))
+            found.append((device, None if model is None else Replay(model, passing())))
         return found
 
     @once

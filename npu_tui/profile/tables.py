@@ -82,6 +82,11 @@ class Tables:
     def _communication(self) -> Document:
         return self._document("communication.json")
 
+    @property
+    def has_communication(self) -> bool:
+        """Whether there is a communication.json that holds anything."""
+        return self._communication.value is not None
+
     @once
     def communication(self) -> Reading:
         """Times of every collective."""

@@ -13,6 +13,8 @@ _PLACE = ("step", "kind", "name", "group")
 
 def transfers_of(tables: Tables) -> list[Transfer]:
     """What every collective moved over every transport that moved anything, by start."""
+    if not tables.has_communication:
+        return []
     times = tables.communication.frame
     items = tables.collective_slices.tolist()
     rows: dict[tuple[Any, ...], tuple[int, int, int]] = {}

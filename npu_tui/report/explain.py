@@ -79,7 +79,7 @@ _ALIKE = 0.75
 def nearest(wanted: str) -> str | None:
     """The id that looks like ``wanted``: one that contains it, else the most alike one; None if none is."""
     word = wanted.strip().upper()
-    ids = _ids()
+    ids = finding_ids()
     parts = [part for each in ids for part in each.split(".")]
     begun = [each for each in ids if word and any(part.startswith(word) for part in each.split("."))]
     inside = begun or [each for each in ids if word and word in each]
@@ -93,10 +93,10 @@ def unknown(wanted: str) -> str:
     near = nearest(wanted)
     if near is not None:
         return say("explain.unknown", id=printable(wanted), near=near)
-    return say("explain.unknown_all", id=printable(wanted), ids=" ".join(_ids()))
+    return say("explain.unknown_all", id=printable(wanted), ids=" ".join(finding_ids()))
 
 
-def _ids() -> list[str]:
+def finding_ids() -> list[str]:
     """All findings: of one profile, of a comparison, and of a job."""
     return [*(rule.id for rule in RULES), *IDS, *JOB_IDS]
 
@@ -112,6 +112,28 @@ def list_findings() -> str:
     lines += [say("explain.row", id=each, first=_first_sentence(say(f"explain.{each}"))) for each in IDS]
     lines += ["", say("explain.job")]
     lines += [say("explain.row", id=each, first=_first_sentence(say(f"explain.{each}"))) for each in JOB_IDS]
+    return "\n".join(lines) + "\n"
+
+
+def judged_id_of(wanted: str) -> str | None:
+    """The finding of a comparison or of a job with the id ``wanted``, in any case; None if there is none."""
+    known = wanted.strip().upper()
+    return known if known in IDS or known in JOB_IDS else None
+
+
+def explain_judged(key: str) -> str:
+    """Everything about the finding ``key`` of a comparison or of a job."""
+    kind = "compare" if key in IDS else "job"
+    lines = [
+        f"{key} · {say(f'explain.{kind}')}",
+        "",
+        *wrapped(say(f"explain.{key}"), _WIDTH),
+        "",
+        *wrapped(say(f"explain.{kind}.needs"), _WIDTH),
+        "",
+        say("explain.advice"),
+        *wrapped(say("explain.item", text=say(f"explain.{key}.do")).strip(), _WIDTH, "  ", "    "),
+    ]
     return "\n".join(lines) + "\n"
 
 

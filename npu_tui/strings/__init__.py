@@ -64,6 +64,7 @@ ROOMS = (
     "notes",
     "opening",
     "pages",
+    "picker",
     "query",
     "ranks",
     "report",

@@ -153,3 +153,9 @@ TABLES: dict[str, Table] = {
     )
 }
 """Every table by name."""
+
+RANKS = "ranks"
+"""The table that only a job has."""
+
+ONE_PROFILE = tuple(name for name in TABLES if name != RANKS)
+"""The tables of one profile."""

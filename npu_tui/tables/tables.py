@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from npu_tui.profile.profile import Profile
 from npu_tui.tables import of_findings, of_job, of_launches, of_trace, of_work
 from npu_tui.tables.scan import Scan, filled, kinds_of
-from npu_tui.tables.schema import TABLES, Kind
+from npu_tui.tables.schema import ONE_PROFILE, RANKS, TABLES, Kind
 from npu_tui.tables.sheet import Sheet
 from npu_tui.trace.once import once
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from npu_tui.report.job.schema import JobReport
-
-RANKS = "ranks"
 
 _MAKERS: dict[str, Callable[[Profile], Sheet]] = {
     "slices": of_trace.slices,
@@ -70,7 +68,7 @@ class ProfileTables:
     @property
     def names(self) -> list[str]:
         """The tables that are there, in the order of the schema."""
-        return [name for name in TABLES if name != RANKS or self._made_job is not None]
+        return list(ONE_PROFILE if self._made_job is None else TABLES)
 
     def lazy(self, name: str) -> pl.LazyFrame:
         """The table ``name``, one of ``names``, as a lazy frame; a column is made when a query needs it."""

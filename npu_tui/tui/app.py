@@ -15,16 +15,18 @@ from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
+from textual.screen import Screen
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.opening import Opening
+from npu_tui.ingest.opening import Opening, opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.job.screen import JobScreen
 from npu_tui.tui.keys.bindings import quit_bindings
 from npu_tui.tui.loading import LoadingScreen
+from npu_tui.tui.picker.screen import PickerScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.sheets.modal import Palette
@@ -80,11 +82,15 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         seen: Path | None = None,
         make: Callable[[Sequence[Profile]], Session] = make_session,
         job: JobScreen | None = None,
+        picker: PickerScreen | None = None,
+        make_job: Callable[[Path], JobScreen] = JobScreen,
+        cached: bool = True,
     ) -> None:
         """Opens at ``start``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run.
 
         ``make`` makes a session of the profiles that ``openings`` give. With ``job`` its overview comes first, and the
-        timelines that are entered from there lie on top of it.
+        timelines that are entered from there lie on top of it. With ``picker`` the user chooses first: jobs, which
+        ``make_job`` makes, and timelines, whose parsed copies are used if they may be ``cached``, lie on top of that.
         """
         super().__init__(driver_class=SteadyDriver)
         self.use_command_palette = True
@@ -96,6 +102,9 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self._make = make
         self._session = session
         self._job = job
+        self._picker = picker
+        self._make_job = make_job
+        self._cached = cached
         self._loading: LoadingScreen | None = None
         self._main: MainScreen | None = None
         self._leaving = 0
@@ -133,6 +142,8 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             self.post_message(event)
         if self._session is not None:
             self._explore(self._session)
+        elif self._picker is not None:
+            self.push_screen(self._picker)
         elif self._job is not None:
             self.push_screen(self._job)
         elif self._openings:
@@ -190,7 +201,37 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         """End with success."""
         self.leave()
 
-    on_job_screen_leave = on_main_screen_leave
+    on_job_screen_leave = on_picker_screen_leave = on_main_screen_leave
+
+    # --- several profiles to choose from
+
+    def on_picker_screen_listed(self) -> None:
+        """Traces come and go from now on while the list is read."""
+        gc.enable()
+
+    def on_picker_screen_chosen(self, event: PickerScreen.Chosen) -> None:
+        """Show what was chosen on top of the list."""
+        assert self._picker is not None
+        self._picker.pause()
+        if event.job:
+            self._job = self._make_job(event.paths[0])
+            self._job.is_chosen = True
+            self.push_screen(self._job)
+        else:
+            self._load([opening_of(path, self._cached) for path in event.paths], make_session)
+
+    def _back_to_picker(self, words: str = "") -> None:
+        """Take away what lies on top of the list, and what it needed."""
+        assert self._picker is not None
+        self._job = None
+        self._back_to(self._picker)
+        gc.unfreeze()  # what was explored may go
+        self._picker.tell(words)
+        self._picker.examine()
+
+    def on_job_screen_back(self) -> None:
+        """From a job back to the list that it was chosen from."""
+        self._back_to_picker()
 
     # --- a job
 
@@ -199,27 +240,33 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self.call_after_refresh(_settle_garbage)
 
     def on_job_screen_failed(self, event: JobScreen.Failed) -> None:
-        """End with the error."""
-        self.exit(event.error, return_code=UNREADABLE)
+        """Back to the list with the error; end with it where there is none."""
+        if self._picker is not None:
+            self._back_to_picker(words(event.error.message))
+        else:
+            self.exit(event.error, return_code=UNREADABLE)
 
     def on_job_screen_entered(self, event: JobScreen.Entered) -> None:
         """Load the timelines that are wanted and show them on top of the overview."""
-        self._back_to_job()
+        self._back_to(self._job)
         self._load(event.openings, event.make)
 
     def on_main_screen_back(self) -> None:
-        """From the timelines back to the overview of the job."""
-        self._back_to_job()
+        """From the timelines back to the overview of the job, or to the list they were chosen from."""
+        if self._job is not None:
+            self._back_to(self._job)
+        else:
+            self._back_to_picker()
 
     def on_main_screen_wanted(self, event: MainScreen.Wanted) -> None:
         """Show other timelines of the job in place of these."""
         if self._job is not None:
             self._job.enter(event.ranks, follow=event.follow)
 
-    def _back_to_job(self) -> None:
-        """Take away what lies on top of the overview."""
+    def _back_to(self, below: Screen[None] | None) -> None:
+        """Take away what lies on top of ``below``."""
         self._main = self._loading = None
-        while self.screen_stack and self.screen is not self._job and len(self.screen_stack) > 1:
+        while self.screen_stack and self.screen is not below and len(self.screen_stack) > 1:
             self.pop_screen()
 
     def _load(self, openings: Sequence[Opening], make: Callable[[Sequence[Profile]], Session]) -> None:
@@ -250,7 +297,8 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     def _explore(self, session: Session) -> None:
         """Explore ``session``, from where the user is if there is less of it on screen."""
         if self._main is None:
-            self._main = MainScreen(session, self.terminal, self._start, self._notes, self._seen)
+            chosen = self._picker is not None
+            self._main = MainScreen(session, self.terminal, self._start, self._notes, self._seen, chosen)
             self.push_screen(self._main)
         else:
             self._main.call_later(self._main.replace_session, session)
@@ -272,8 +320,10 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
                 self._main.call_later(self._main.show_loading, "")
             self.call_after_refresh(_settle_garbage)
         elif self._job is not None:
-            self._back_to_job()
+            self._back_to(self._job)
             self._job.tell(words(event.result.message) if event.result else "")
+        elif self._picker is not None:
+            self._back_to_picker(words(event.result.message) if event.result else "")
         else:
             self.exit(event.result, return_code=UNREADABLE if event.result else INTERRUPTED)
 

@@ -122,7 +122,8 @@ class PanelScreen(KeyScreen[Timeline]):
         """Put the prompt away when something else takes the focus; name the keys of what has it."""
         above, inside = event.widget.ancestors, self._panel in event.widget.ancestors
         self._line.show_place("lanes" if not inside else "table" if self._panel.table.has_focus else "text")
-        if self._prompt.is_open and self._prompt not in above:
+        # A prompt that was opened since then has the focus by now.
+        if self._prompt.is_open and self._prompt not in above and event.widget is self.focused:
             self._prompt.close()
 
     # --- the table

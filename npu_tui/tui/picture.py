@@ -15,6 +15,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.report.pages.svg import Piece, svg
 from npu_tui.trace.text import drawable, printable
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.job.screen import JobScreen
 from npu_tui.tui.keys.key_names import find_key
 from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal.internals import strips_of
@@ -56,18 +57,31 @@ def picture(
     and glyphs; it opens at ``start`` and marks the flags of the file ``notes``.
     """
     app = NpuTui(session=make_session(profiles), terminal=terminal or Terminal(), start=start, notes=notes)
-    return asyncio.run(_picture(app, profiles, columns, rows, keys))
+    paths = " ".join(printable(profile.trace.path) for profile in profiles)
+    return asyncio.run(_picture(app, paths, columns, rows, keys))
 
 
-async def _picture(app: NpuTui, profiles: Sequence[Profile], columns: int, rows: int, keys: list[str]) -> str:
+def job_picture(
+    path: Path, columns: int, rows: int, keys: list[str], terminal: Terminal | None = None, traces: bool | None = None
+) -> str:
+    """The SVG of the overview of the job at ``path``, as ``picture``; ``traces`` is as in ``open_job``.
+
+    Raises ``InputError`` if nothing of it can be read.
+    """
+    terminal = terminal or Terminal()
+    app = NpuTui(job=JobScreen(path, terminal, traces), terminal=terminal)
+    return asyncio.run(_picture(app, printable(str(path)), columns, rows, keys))
+
+
+async def _picture(app: NpuTui, paths: str, columns: int, rows: int, keys: list[str]) -> str:
     async with app.run_test(size=(columns, rows)) as pilot:
         await app.workers.wait_for_complete()  # the findings
+        await pilot.pause()
         for key in keys:
             await pilot.press(*(find_key(key) or key).split(" "))
         await pilot.pause(_REST_SECONDS)
         await app.workers.wait_for_complete()  # what a key asked for
         await pilot.pause()
-        paths = " ".join(printable(profile.trace.path) for profile in profiles)
         return svg(screen_runs(app), f"npu-tui {paths}")
 
 

@@ -26,6 +26,7 @@ from npu_tui.tui.explore.finder import Finder, Found
 from npu_tui.tui.explore.first_run import FirstRun
 from npu_tui.tui.explore.notes import Notes
 from npu_tui.tui.explore.palette import CommandProvider, Entry
+from npu_tui.tui.explore.querying import Querying
 from npu_tui.tui.explore.supposing import Supposed, Supposing
 from npu_tui.tui.flags import Flags
 from npu_tui.tui.hits import Hits
@@ -77,10 +78,12 @@ class MainScreen(PanelScreen):
         start: Start | None = None,
         notes: Path | None = None,
         seen: Path | None = None,
+        chosen: bool = False,
     ) -> None:
         """Opens at ``start``; flags are kept in the file ``notes``, without one only as long as the screen.
 
-        Until the file ``seen`` is there, a line says what to press first.
+        Until the file ``seen`` is there, a line says what to press first. Where it was ``chosen`` from a list, Esc
+        leads back there.
         """
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20)
@@ -88,6 +91,7 @@ class MainScreen(PanelScreen):
         if session.picture is not None:
             self.head = ComparedHead(session.picture)
         self._start = start
+        self._chosen = chosen
         self._notes_file = notes
         self._first_run = FirstRun(seen)
         self._go_to_hit = False
@@ -103,7 +107,8 @@ class MainScreen(PanelScreen):
         self.supposing = Supposing(
             prompt, explorer, session.profiles, self._work, self.post_message, lambda: self.app.size.width
         )
-        self.asking = Asking(prompt, explorer, self.notes, self.run_command, self.supposing.begin, self.contents.ask)
+        self.querying = Querying(prompt, self._ask)
+        self.asking = Asking(prompt, explorer, self.notes, self.run_command, self.supposing.begin, self.querying)
         self._acts = {
             **acts_on(
                 session,
@@ -128,6 +133,7 @@ class MainScreen(PanelScreen):
             "command": self.asking.open,
             "palette": self._open_palette,
             "whatif": self.supposing.open,
+            "sql": self.querying.open,
             "health": self._show_health,
             "help": self._show_help,
             "redraw": self.redraw,
@@ -297,7 +303,7 @@ class MainScreen(PanelScreen):
                 self.finder.clear()
         elif not self.session.whole:
             self.post_message(self.StopLoading())
-        elif self.session.job is not None:
+        elif self.session.job is not None or self._chosen:
             self.post_message(self.Back())
 
     def _leave(self) -> None:
@@ -341,6 +347,11 @@ class MainScreen(PanelScreen):
         if event.title:
             self.app.push_screen(Sheet(event.title, Text("\n".join(event.lines))))
 
+    def _ask(self, sql: str) -> None:
+        """Show the answer to a query, with the focus on its rows."""
+        self.contents.ask(sql)
+        self._panel.focus_content()
+
     def _list_flags(self) -> str | None:
         """List the flags."""
         if not self.notes.flags.all:
@@ -364,16 +375,19 @@ class MainScreen(PanelScreen):
                 self._show_hits()
         elif event.kind == "command":
             self.asking.complete(event.text)
+        elif event.kind == "sql":
+            self.querying.complete(event.text)
         elif event.kind == "filter":
             self.show_filtered(event.text)
 
     def on_prompt_asked(self, event: Prompt.Asked) -> None:
         """Show another candidate, or take over the one on show."""
-        if self._prompt.kind != "command":
+        if self._prompt.kind not in ("command", "sql"):
             return
+        asking = self.asking if self._prompt.kind == "command" else self.querying
         if event.wish != "take":
-            self.asking.choose(1 if event.wish == "next" else -1)
-        elif text := self.asking.taken():
+            asking.choose(1 if event.wish == "next" else -1)
+        elif text := asking.taken():
             self._prompt.take(text)
 
     def on_prompt_entered(self, event: Prompt.Entered) -> None:
@@ -387,6 +401,8 @@ class MainScreen(PanelScreen):
             self._timeline.changed()
         elif event.kind == "whatif":
             self.supposing.begin(event.text)
+        elif event.kind == "sql":
+            self.querying.ask(event.text)
         elif event.kind == "filter":
             self.show_filtered(event.text)
             self._panel.table.focus()

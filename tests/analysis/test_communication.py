@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npu_tui.analysis.work.collectives.communication import Collective, collectives, plane_args
+from npu_tui.analysis.work.collectives.communication import Collective, collectives
+from npu_tui.analysis.work.collectives.groups import communication_args
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def collectives_of(trace: Trace) -> list[Collective]:
-    return collectives(trace, plane_args(trace))
+    return collectives(trace, communication_args(trace).planes)
 
 
 def test_communication_json(level1: Sample) -> None:

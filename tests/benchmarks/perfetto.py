@@ -16,6 +16,7 @@ from load import perfetto_engine
 
 from npu_tui.cli import main
 from npu_tui.ingest.load import load
+from npu_tui.ingest.source.find import find_source
 
 
 def counts(engine: Path, path: Path) -> dict[str, int]:
@@ -51,6 +52,8 @@ if __name__ == "__main__":
         name = "/".join(Path(path).parts[-2:])
         for options in ([], ["--for", "perfetto"], ["--range", cut], ["--range", cut, "--for", "perfetto"],
                         ["--range", cut, "--clip", "--for", "perfetto"]):  # fmt: skip
+            if find_source(Path(path)).kind == "database" and "--for" not in options:
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 out = Path(folder) / "trace_view.json"
                 if main(["crop", path, "-o", str(out), "--no-cache", *options]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,10 @@ from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:
     from conftest import Sample
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "ingest" / "database"))
+
+from small import small_database
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 BOUND, HEALTHY = FIXTURES / "dispatch_bound", FIXTURES / "healthy"
@@ -208,6 +213,58 @@ def test_what_is_wrong_is_told(capsys: pytest.CaptureFixture[str], options: list
 def test_a_file_that_cannot_be_written_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["crop", str(BOUND), "--no-cache", "-o", "/nowhere/x.json"]) == 3
     assert capsys.readouterr().err == "npu-tui: /nowhere/x.json: No such file or directory\n"
+
+
+def test_a_database_is_written_anew(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    database = small_database(tmp_path / "ascend_pytorch_profiler_0.db")
+    with pytest.raises(SystemExit) as caught:
+        main(["crop", str(database), "-o", str(tmp_path / "x.json"), "--no-cache"])
+    assert caught.value.code == 2
+    assert "is a database" in capsys.readouterr().err
+    whole, cut = load(database), load(crop(database, tmp_path, "--for", "perfetto"))
+    for trace in (whole, cut):
+        assert len(trace.slices) > 10
+    assert _told(cut) == _told(whole)
+    assert sum(bool(trace_args) for *_, trace_args in _told(cut)) > 3
+
+
+def _told(trace: Trace) -> list[tuple[str, int, int, str]]:
+    """Name, start, length and args of every slice, in the order of time."""
+    slices = trace.slices
+    order = np.lexsort((slices.name, -slices.end, slices.start))
+    first = int(slices.start.min())
+    args = [trace.args.one(int(slices.event[item])) for item in order]
+    texts = [json.dumps(each, sort_keys=True) if each else "" for each in args]
+    return sorted(
+        (trace.name_of(int(item)), int(slices.start[item]) - first, int(slices.end[item] - slices.start[item]), text)
+        for item, text in zip(order, texts, strict=True)
+    )
+
+
+def test_links_that_perfetto_cannot_draw_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "name": "launch", "pid": 1, "tid": 1, "ts": "10", "dur": 5, "args": {}},
+        {"ph": "X", "name": "early", "pid": 2, "tid": 1, "ts": "1", "dur": 2, "args": {}},
+        {"ph": "X", "name": "overlaps", "pid": 2, "tid": 1, "ts": "8", "dur": 4, "args": {}},
+        {"ph": "X", "name": "later", "pid": 2, "tid": 1, "ts": "20", "dur": 4, "args": {}},
+        *(
+            {"ph": phase, "bp": "e", "name": "HostToDevice", "cat": "HostToDevice", "id": number, "pid": pid, "tid": 1,
+             "ts": when}
+            for number, target in enumerate(("1", "8", "20", "40"))
+            for phase, pid, when in (("s", 1, "10"), ("f", 2, target))
+        ),
+    ]  # fmt: skip
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(events))
+    written = events_for_perfetto(path, tmp_path)
+    told = capsys.readouterr().err.splitlines()
+    assert "4 of 4 slices, 2 of 4 links" in told[0]
+    assert told[1] == (
+        "left out, as Perfetto cannot draw them: 1 link whose target ends before the source starts (the clocks of host "
+        "and device differ); 1 link without a slice at one end"
+    )
+    times = [(event["id"], event["ts"]) for event in written if event["ph"] in "sf"]
+    assert times == [(1, 9), (1, 9), (2, 9), (2, 19)]
 
 
 def events_for_perfetto(path: Path, folder: Path, *options: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from asking import FIXTURES
 from measured import session_of
 
 from npu_tui.ingest.load import load
+from npu_tui.tables.schema import ONE_PROFILE
 from npu_tui.tui.tabs.answer import answered
 from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.table.tab import Context, Stretch, Table
@@ -24,7 +25,7 @@ def test_rows_lead_to_slices_and_times() -> None:
     trace = now.profile.trace
     found = answered(now, "SELECT name, slice, lost FROM launches ORDER BY lost DESC LIMIT 3")
     assert isinstance(found, Table)
-    assert found.headings == ("name", "slice", "lost")
+    assert found.headings == ("name", "slice", "lost ns")
     for row in found.rows:
         (place,) = row.places
         assert isinstance(place, Selected)
@@ -45,6 +46,18 @@ def test_what_is_wrong_stands_in_the_tab() -> None:
     assert isinstance(found, Table)
     assert len(found.rows) == 1000
     assert found.note == "1,000 rows   there are more; npu-tui query has all"
+
+
+def test_without_a_query_the_tables_and_columns_are_listed() -> None:
+    now = context()
+    found = answered(now, "")
+    assert isinstance(found, Table)
+    assert [row.values[0] for row in found.rows] == list(ONE_PROFILE)
+    assert "ranks" not in ONE_PROFILE
+    found = answered(now, "launches")
+    assert isinstance(found, Table)
+    assert found.headings == ("column", "unit", "what it is")
+    assert ("lost", "ns", "how long the idle device waited for it") in [row.values for row in found.rows]
 
 
 def test_the_tab_keeps_the_query_until_its_key() -> None:

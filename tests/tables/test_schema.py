@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from asking import FIXTURES, ROOT, tables_at
+from asking import FIXTURES, tables_at
 from measured import profile_at
 
+from npu_tui.manual.pages import page
 from npu_tui.strings import LANGUAGES, say, speaking
 from npu_tui.tables.listing import listing_object, listing_text, table_listing
 from npu_tui.tables.schema import TABLES
@@ -100,8 +101,8 @@ def test_the_listing_for_programs_is_the_schema() -> None:
         assert [(each["name"], each["type"]) for each in row["columns"]] == [(c.name, c.type) for c in table.columns]
 
 
-def test_readme_names_every_table() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_manual_names_every_table() -> None:
+    text = page("query", "en")
     line = next(line for line in text.splitlines() if line.startswith("Tables: "))
     assert [name.strip(" .`") for name in line.removeprefix("Tables: ").split(",")] == [f"{name}" for name in TABLES]
 

@@ -147,12 +147,6 @@ async def test_quit_ends_the_program(session):
     assert driver.app.return_value is None
 
 
-def test_the_readme_has_the_key_table():
-    readme = Path(__file__).resolve().parents[2] / "README.md"
-    for where in ("lanes", "job"):
-        assert markdown_table(where) in readme.read_text(encoding="utf-8")
-
-
 def test_every_tab_has_its_key_in_the_registry():
     assert {(tab.id, tab.key) for tab in (*TABS, *COMPARED_TABS)} == set(TAB_KEYS)
     assert {command.id.removeprefix("tab_") for command in COMMANDS if command.id.startswith("tab_job_")} == {

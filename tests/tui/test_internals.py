@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from textual.app import App
+from textual.events import Click
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer
@@ -80,3 +81,13 @@ async def test_a_timer_that_begins_late_calls_all_the_same(
         called = asyncio.Event()
         internals.after(0.001, app, called.set)
         await asyncio.wait_for(called.wait(), 10)
+
+
+async def test_a_click_beside_a_smaller_screen_leaves_the_palette_open() -> None:
+    app: App[None] = App()
+    async with app.run_test(size=(40, 20)) as pilot:
+        await app.push_screen(internals.SteadyPalette())
+        await pilot.resize_terminal(40, 5)
+        app.screen.post_message(Click(app.screen, 0, 9, 0, 0, 1, False, False, False, 0, 9))
+        await pilot.pause()
+        assert isinstance(app.screen, internals.SteadyPalette)

@@ -17,11 +17,15 @@ from test_golden import SIZES, compare
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "job"))
 from made_jobs import simulated
 
+from npu_tui.cli import main
+from npu_tui.commands.explore import is_job
+from npu_tui.ingest.opening import opening_of
 from npu_tui.job.job import Job
 from npu_tui.job.model import Layout
 from npu_tui.job.opening import open_job
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.job.overview import Examined
+from npu_tui.tui.job.reading import examined_jobs
 from npu_tui.tui.job.screen import JobScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets.help_sheet import HelpSheet
@@ -214,3 +218,35 @@ async def test_a_wait_leads_to_what_the_late_rank_did():
         clock = next(clock for clock in screen.view.job.clocks if clock.rank == early)
         assert start + clock.to_common(begun) <= came + 1_000
         assert end + clock.to_common(begun) >= came - 1_000
+
+
+def test_a_picture_of_a_job(tmp_path):
+    drawn = tmp_path / "job.svg"
+    assert main(["screenshot", str(Path("fixtures") / "two_ranks"), "-o", str(drawn), "--size", "80x24"]) == 0
+    text = drawn.read_text()
+    assert "RANKS" in text
+    assert "two_ranks" in text
+    assert main(["screenshot", str(tmp_path / "nothing"), "-o", str(drawn)]) == 3
+
+
+async def test_summaries_are_a_screen_and_lead_to_the_profiles(tmp_path):
+    path = (Path("fixtures") / "two_ranks").resolve()
+    assert main(["summarize", str(path), "--traces", "-o", str(tmp_path)]) == 0
+    assert is_job(opening_of(tmp_path))
+    found = list(examined_jobs(tmp_path, None, lambda done, count: None, lambda: True))
+    assert [whole for _, whole in found] == [True]
+    examined = found[0][0]
+    assert examined.report.rank_table == Examined(open_job(path)).report.rank_table
+    async with overview(examined) as (screen, app):
+        rank = screen.view.rank
+        await press(app, "enter")
+        await until(lambda: isinstance(app.screen, MainScreen))
+        assert [trace.rank for trace in app.screen.session.scene.traces] == [rank]
+
+
+async def test_a_summary_whose_profile_lies_elsewhere_says_so():
+    found = job_of(8).job
+    away = [replace(each, kind="profile_directory", path=Path("/another/machine")) for each in found.ranks]
+    async with overview(Examined(Job(Path("job"), away))) as (_, app):
+        await press(app, "enter")
+        assert "which is not here: /another/machine" in rows(app)[-1]

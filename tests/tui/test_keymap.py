@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from driving import SIZE, opened
@@ -11,6 +10,7 @@ from textual.command import CommandPalette
 
 from npu_tui.cli import main
 from npu_tui.commands.settings_file import known_settings
+from npu_tui.manual.pages import page
 from npu_tui.settings import load_settings
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.keys.commands import BY_ID, COMMANDS, text_table
@@ -168,14 +168,13 @@ async def test_the_start_says_which_commands_have_no_key_left(session):
         assert driver.rows()[-1].strip().startswith("row_first, finding_next have no key: npu-tui settings")
 
 
-def readme_example() -> str:
-    text = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-    return next(block for block in text.split("```toml\n")[1:] if "[keys]" in block).partition("```")[0]
+def example() -> str:
+    return page("settings", "en").partition("```toml\n")[2].partition("```")[0]
 
 
-async def test_the_readmes_keys_are_what_the_screen_shows(session, tmp_path):
+async def test_the_keys_of_the_manual_are_what_the_screen_shows(session, tmp_path):
     file = tmp_path / "settings.toml"
-    file.write_text(readme_example())
+    file.write_text(example())
     assert use_settings(load_settings(file, known_settings())) == []
     async with opened(session, (300, 60)) as driver:
         footer = str(driver.main.query_one(StatusLine).render())

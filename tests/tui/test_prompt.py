@@ -263,3 +263,25 @@ async def test_signs_of_markup_are_plain_text(session):
         assert "[red]" in status(driver)
         await driver.press(":", *"[/]", "enter")
         assert "[/]" in status(driver)
+
+
+async def test_a_query_is_completed_and_its_rows_have_the_focus(session):
+    async with opened(session) as driver:
+        await driver.send(":sql sel", at_once=True)
+        assert (driver.prompt.kind, typed(driver)) == ("sql", "sel")
+        await driver.press("escape")
+        await driver.send(":sql\r", at_once=True)
+        await driver.send("SELECT name, los", at_once=True)
+        assert answer(driver).startswith("→ lost [ns]: how long the idle device waited for it (1 of ")
+        await driver.press("tab")
+        assert typed(driver) == "SELECT name, lost"
+        await driver.send(" FROM laun", at_once=True)
+        await driver.press("tab")
+        await driver.send(" LIMIT 2\r", at_once=True)
+        await driver.settle()
+        assert driver.panel.tab == "lines"
+        assert driver.panel.table.has_focus
+        assert len(driver.panel.rows) == 2
+        await driver.press("escape", ":")
+        await driver.send("sql\r", at_once=True)
+        assert typed(driver) == "SELECT name, lost FROM launches LIMIT 2"

@@ -92,11 +92,13 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     length = slices.end - slices.start
     issued = _issued(trace, link)
     sync = _named(trace, ("cann", "python", "other"), _is_sync_call)
-    sync |= _named(trace, ("python", "other"), lambda name: name in _SYNC_OPERATIONS) & (length > _LONG_SYNC_NS)
-    returned = np.sort(slices.end[sync])
+    operations = _named(trace, ("python", "other"), lambda name: name in _SYNC_OPERATIONS)
+    operations = operations[length[operations] > _LONG_SYNC_NS]
+    returned = np.sort(np.concatenate((slices.end[sync], slices.end[operations])))
     low = np.searchsorted(returned, host_start, "right")
     waited = np.searchsorted(returned, np.minimum(issued, host_end), "right") > low
-    head = (device.collective | _named(trace, ("hardware",), _is_event_wait)) & (length >= _LONG_HEAD_NS)
+    head = np.union1d(np.flatnonzero(device.collective), _named(trace, ("hardware",), _is_event_wait))
+    head = head[length[head] >= _LONG_HEAD_NS]
     copy = device.copy & (length >= _LONG_COPY_NS)
     ai_cpu = device.compute & (np.array([kind == "AI_CPU" for kind in trace.task_types] + [False])[slices.task_type])
     compiling = _named(trace, ("cann",), lambda name: name.endswith("aclopCompileAndExecute"))
@@ -131,12 +133,15 @@ def _is_event_wait(name: str) -> bool:
     return name.upper().startswith("EVENT_WAIT")
 
 
-def _named(trace: Trace, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> Bools:
+def _named(trace: Trace, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
+    """The slices on layers of ``kinds`` whose name fulfils ``rule``, ascending."""
     wanted = np.array([rule(name) for name in trace.names] + [False])
-    layer = np.array([trace.layers[lane.layer].kind in kinds for lane in trace.lanes] + [False])
-    found: Bools = wanted[trace.slices.name] & layer[trace.slices.lane]
-    return found
+    found = [np.zeros(0, np.int64)]
+    if wanted.any():
+        lanes = [lane for lane in trace.lanes if trace.layers[lane.layer].kind in kinds]
+        found += [lane.first + np.flatnonzero(wanted[trace.slices.name[lane.first : lane.last]]) for lane in lanes]
+    return np.sort(np.concatenate(found))
 
 
-def _touches(trace: Trace, chosen: Bools, low: F64, high: F64) -> Bools:
+def _touches(trace: Trace, chosen: Bools | I64, low: F64, high: F64) -> Bools:
     return touches(trace.slices.start[chosen], trace.slices.end[chosen], low, high)

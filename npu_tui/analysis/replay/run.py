@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +17,13 @@ from npu_tui.trace.intervals import covered_before, difference, union
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
+Passing = Callable[[I64, I64, I64, I64, I64], I64]
+"""When the rows of a model are passed; the columns of ``_Rows`` but its nodes, then the lags of all edges."""
+
 CLOSE_ENOUGH = 0.02
 """A model that misses the recorded length by more is not used."""
 _LINKED = 0.5
+_KEPT_CUTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,10 @@ class Run:
 class Replay:
     """A model ready to run again and again."""
 
-    def __init__(self, model: Model) -> None:
-        """Prepare ``model`` and run it unchanged."""
+    def __init__(self, model: Model, passing: Passing | None = None) -> None:
+        """Prepare ``model`` and run it unchanged, by ``passing`` where there is a faster loop than the one here."""
         self.model = model
+        self._passing = passing or _passing
         edges = model.edges
         self._rows = _rows(edges, len(model))
         thread_of = np.append(model.points.tids, -1)
@@ -57,6 +63,9 @@ class Replay:
         self._meeting_fixed = self._arrival(frozenset())
         self._lengths_known: dict[tuple[object, ...], int] = {}
         self._work = edges.high - edges.low
+        self._worked = np.flatnonzero(self._work > 0)
+        self._low, self._high = (each[self._worked].astype(np.float64) for each in (edges.low, edges.high))
+        self._cuts: dict[object, I64] = {}
         self._lag = self._static_lags()
         self.recorded = self._span(model.time, model.length)
         self.base = self.run(NO_CHANGE)
@@ -132,7 +141,7 @@ class Replay:
         edges = self.model.edges
         lag: I64 = self._lag.copy()
         if change.host:
-            lag -= np.minimum(self._cut(change), self._work)
+            lag[self._worked] -= np.minimum(self._cut_of(change), self._work[self._worked])
         if change.tasks:
             lag += np.where(edges.task >= 0, (length - self.model.length)[np.maximum(edges.task, 0)], 0)
         met = np.flatnonzero(edges.meeting >= 0)
@@ -147,10 +156,19 @@ class Replay:
             lag[dropped[edges.wait]] = NEVER
         return lag
 
+    def _cut_of(self, change: Change) -> I64:
+        """``_cut``, for the last changes computed once: several are tried with the same host."""
+        key = change.key[0]
+        if key not in self._cuts:
+            if len(self._cuts) >= _KEPT_CUTS:
+                del self._cuts[next(iter(self._cuts))]
+            self._cuts[key] = self._cut(change)
+        return self._cuts[key]
+
     def _cut(self, change: Change) -> I64:
-        """How much of each edge's work is cut away, ns."""
-        edges = self.model.edges
-        cut = np.zeros(len(edges))
+        """How much is cut away of the work of each edge that has any, ns."""
+        low, high, tid = self._low, self._high, self._tid[self._worked]
+        cut = np.zeros(len(low))
         taken: dict[int, Span] = {}
         for thread, keep, span in spans_by_cut(change.host):
             before = taken.get(ANY_THREAD)
@@ -158,11 +176,8 @@ class Replay:
                 span = difference(*span, *before)
             if thread != ANY_THREAD and thread in taken:
                 span = difference(*span, *taken[thread])
-            own = np.flatnonzero((self._work > 0) & ((self._tid == thread) | (thread == ANY_THREAD)))
-            inside = covered_before(*span, edges.high[own].astype(np.float64)) - covered_before(
-                *span, edges.low[own].astype(np.float64)
-            )
-            cut[own] += (1.0 - keep) * inside
+            own = slice(None) if thread == ANY_THREAD else np.flatnonzero(tid == thread)
+            cut[own] += (1.0 - keep) * (covered_before(*span, high[own]) - covered_before(*span, low[own]))
             held = taken.get(thread)
             taken[thread] = (
                 span if held is None else union(np.concatenate((held[0], span[0])), np.concatenate((held[1], span[1])))
@@ -184,18 +199,23 @@ class Replay:
 
     def _times(self, lag: I64) -> I64:
         rows = self._rows
-        by_edge = np.append(lag, (NEVER, 0))
-        time: list[int] = []
-        passed = time.append
-        columns = rows.source, by_edge[rows.edge].tolist(), rows.other_source, by_edge[rows.other_edge].tolist()
-        follows = zip(*columns, strict=True)
-        next(follows)
-        passed(0)  # the first row is the origin
-        for source, first, other, second in follows:
-            one, two = time[source] + first, time[other] + second
-            passed(one if one > two else two)
-        found: I64 = np.array(time, np.int64)[rows.node]
+        lags = np.append(lag, (NEVER, 0))
+        found: I64 = self._passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lags)[rows.node]
         return found
+
+
+def _passing(source: I64, edge: I64, other_source: I64, other_edge: I64, lag: I64) -> I64:
+    """``Passing`` in Python."""
+    time: list[int] = []
+    passed = time.append
+    columns = source.tolist(), lag[edge].tolist(), other_source.tolist(), lag[other_edge].tolist()
+    follows = zip(*columns, strict=True)
+    next(follows)
+    passed(0)  # the first row is the origin
+    for own, first, other, second in follows:
+        one, two = time[own] + first, time[other] + second
+        passed(one if one > two else two)
+    return np.array(time, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +228,9 @@ class _Rows:
     """
 
     node: I64
-    source: list[int]
+    source: I64
     edge: I64
-    other_source: list[int]
+    other_source: I64
     other_edge: I64
 
 
@@ -229,4 +249,4 @@ def _rows(edges: Edges, count: int) -> _Rows:
     sources[slot, at], numbers[slot, at] = row[edges.source], np.arange(len(edges))
     further = at[rank > 1]
     sources[0, further], numbers[0, further] = further - 1, no_time
-    return _Rows(row, sources[0].tolist(), numbers[0], sources[1].tolist(), numbers[1])
+    return _Rows(row, sources[0], numbers[0], sources[1], numbers[1])

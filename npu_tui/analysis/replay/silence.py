@@ -18,31 +18,33 @@ class Silence:
         slices = trace.slices
         python = np.array([trace.layers[lane.layer].kind in ("python", "other") for lane in trace.lanes] + [False])
         own = np.flatnonzero(python[slices.lane])
-        thread = np.concatenate([number[slices.lane[own]]] * 2)
-        time = np.concatenate((slices.start[own], slices.end[own]))
-        order = np.lexsort((time, thread))
-        self._thread, self._time = thread[order], time[order]
-        self._span = int(time.max()) + 2 if len(time) else 1
+        thread = number[slices.lane[own]]
+        start, end = slices.start[own], slices.end[own]
+        self._span = int(end.max()) + 2 if len(own) else 1
+        self._known = np.sort(np.concatenate((self._keys(thread, start), self._keys(thread, end))))
 
     def _keys(self, thread: I64, time: I64) -> I64:
         return thread * self._span + np.clip(time, 0, self._span - 1)
 
     def edges(self, thread: I64, low: I64, high: I64) -> I64:
         """How many slices of each ``thread`` begin or end in ``(low, high)``; (n,)."""
-        keys = self._keys(self._thread, self._time)
-        return np.searchsorted(keys, self._keys(thread, high), "left") - np.searchsorted(
-            keys, self._keys(thread, low), "right"
+        return np.searchsorted(self._known, self._keys(thread, high), "left") - np.searchsorted(
+            self._known, self._keys(thread, low), "right"
         )
 
     def last_edge(self, thread: I64, time: I64) -> I64:
         """The last beginning or end on each ``thread`` before ``time``, -1 without one; (n,)."""
-        keys = self._keys(self._thread, self._time)
-        at = np.searchsorted(keys, self._keys(thread, time), "left") - 1
-        safe = np.maximum(at, 0)
-        known = (at >= 0) & (self._thread[safe] == thread) if len(keys) else np.zeros(len(time), np.bool_)
-        return np.where(known, self._time[safe] if len(keys) else -1, -1)
+        at = np.searchsorted(self._known, self._keys(thread, time), "left") - 1
+        if not len(self._known):
+            return np.full(len(time), -1, np.int64)
+        own, found = np.divmod(self._known[np.maximum(at, 0)], self._span)
+        return np.where((at >= 0) & (own == thread), found, -1)
 
     def gaps(self, least: int) -> tuple[I64, I64, I64]:
         """Thread, beginning and end of every silence of ``least`` ns or more between two edges; (m,) each."""
-        long = np.flatnonzero((np.diff(self._time) >= least) & (self._thread[1:] == self._thread[:-1]))
-        return self._thread[long], self._time[long], self._time[long + 1]
+        # Two edges of different threads may be as far apart: they are told by their thread.
+        long = np.flatnonzero(np.diff(self._known) >= least)
+        thread, low = np.divmod(self._known[long], self._span)
+        following, high = np.divmod(self._known[long + 1], self._span)
+        same = thread == following
+        return thread[same], low[same], high[same]

@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.decoding.lenient import loose_value
+from npu_tui.ingest.scanner.elements import Elements
+from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.source.unpack import at_hand, plain_path
 from npu_tui.trace.args import Arg, Matches, always, as_number
 from npu_tui.trace.message import message
@@ -84,14 +86,14 @@ class JsonArgs:
         """The args ``keys`` of many events; a chunk that holds several of them is decoded once."""
         order = np.argsort(ordinals, kind="stable")
         chunk = np.searchsorted(self._chunks.first_event, ordinals[order], "right") - 1
+        position = ordinals[order] - self._chunks.first_event[chunk]
+        bounds = np.concatenate(([0], np.flatnonzero(np.diff(chunk)) + 1, [len(order)])) if len(order) else [0]
+        split = self._splitter(np.unique(chunk))
         values: list[tuple[Any, ...]] = []
-        for run in np.split(np.arange(len(order)), np.flatnonzero(np.diff(chunk)) + 1):
-            if len(run):
-                at = int(chunk[run[0]])
-                texts = self._texts(at, (ordinals[order[run]] - self._chunks.first_event[at]).tolist())
-                values += _values(texts, tuple(keys))
+        for low, high in pairwise(np.asarray(bounds).tolist()):
+            values += self._chosen(int(chunk[low]), position[low:high], tuple(keys), split)
         back = np.argsort(order, kind="stable").tolist()
-        return [[values[k][number] for k in back] for number in range(len(keys))]
+        return [[row[k] for k in back] for row in zip(*values, strict=True)] or [[] for _ in keys]
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
         """Which events match, block by block: bytes are searched first, then the events are decoded."""
@@ -104,24 +106,54 @@ class JsonArgs:
             places = self._in_block(first, last, ordinals, bounds, needles, wanted)
             yield Matches(places, (number + 1) / len(blocks))
 
+    def _splitter(self, chunks: I64) -> Elements | None:
+        """What splits the pieces ``chunks`` into events, None without a library or where there is nothing to split."""
+        found = library()
+        if found is None or not len(chunks):
+            return None
+        counts = np.diff(self._chunks.first_event, append=self._count)[chunks]
+        return Elements(found, int(self._chunks.length[chunks].max()), int(counts.max()))
+
+    def _chosen(
+        self, at: int, positions: I64, keys: tuple[str, ...], split: Elements | None
+    ) -> Sequence[tuple[Any, ...]]:
+        """The args ``keys`` of the events at ``positions`` of chunk ``at``."""
+        following = int(self._chunks.first_event[at + 1]) if at + 1 < len(self._chunks.first_event) else self._count
+        if split is not None:
+            length = self._read_into(at, at, split.view)
+            bounds = split.bounds(length, following - int(self._chunks.first_event[at]))
+            if bounds is not None:
+                view = split.view
+                found = _strict_values([view[low:high] for low, high in bounds[positions].tolist()], keys)
+                if found is not None:
+                    return found
+        return _values(self._texts(at, positions.tolist()), keys)
+
     def _read(self, first: int, last: int) -> bytes:
         """The bytes from chunk ``first`` to chunk ``last`` of the same file."""
-        table = self._chunks
-        file, offset = self._files[int(table.file[first])], int(table.offset[first])
-        length = int(table.offset[last] + table.length[last]) - offset
+        data = bytearray(self._bytes_of(first, last))
+        self._read_into(first, last, memoryview(data))
+        return bytes(data)
+
+    def _bytes_of(self, first: int, last: int) -> int:
+        return int(self._chunks.offset[last] + self._chunks.length[last] - self._chunks.offset[first])
+
+    def _read_into(self, first: int, last: int, view: memoryview) -> int:
+        """Write the bytes from chunk ``first`` to chunk ``last`` of the same file into ``view``; how many they are."""
+        file, length = self._files[int(self._chunks.file[first])], self._bytes_of(first, last)
         try:
             descriptor = os.open(plain_path(file), os.O_RDONLY)
             try:
                 size = os.fstat(descriptor).st_size
-                data = os.pread(descriptor, length, offset)
+                got = os.preadv(descriptor, [view[:length]], int(self._chunks.offset[first]))
             finally:
                 os.close(descriptor)
         except OSError as error:
             why = error.strerror or str(error)
             raise InputError(message("input.gone", path=self._path, why=why)) from error
-        if size != file.size or len(data) != length:
+        if size != file.size or got != length:
             raise self._changed()
-        return data
+        return length
 
     def _texts(self, at: int, positions: list[int]) -> list[bytes]:
         """The texts of the events at ``positions`` of chunk ``at``."""
@@ -195,10 +227,17 @@ def json_args(trace: Trace) -> JsonArgs:
 
 def _values(texts: list[bytes], keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
     """The args ``keys`` of every event."""
+    found = _strict_values(texts, keys)
+    return [_tolerated(text, keys) for text in texts] if found is None else found
+
+
+def _strict_values(texts: Sequence[bytes | memoryview], keys: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
+    """The args ``keys`` of every event, None if one of them is not quite the profiler's."""
     try:
-        return [msgspec.structs.astuple(event.args) for event in _decoder(keys)(b"[%b]" % b",".join(texts))]
+        events = _decoder(keys)(b"[%b]" % b",".join(texts))
     except (ValueError, RecursionError):
-        return [_tolerated(text, keys) for text in texts]
+        return None
+    return [msgspec.structs.astuple(event.args) for event in events]
 
 
 @lru_cache(maxsize=16)

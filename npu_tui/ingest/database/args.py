@@ -49,6 +49,14 @@ class DatabaseArgs:
                 return _values(look, args, rows[0])
         return {}
 
+    def objects(self, ordinals: I64) -> Iterator[tuple[int, dict[str, Any]]]:
+        """All args of many rows, each with its place in ``ordinals``; rows without any are left out."""
+        with self._opened() as look:
+            for first in range(0, len(ordinals), _BATCH):
+                for places, args, rows in self._rows(look, ordinals[first : first + _BATCH], lambda args: args):
+                    for place, cells in zip(places, rows, strict=True):
+                        yield first + place, _values(look, args, cells)
+
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
         """The args ``keys`` of many rows."""
         found: list[list[Any]] = [[None] * len(ordinals) for _ in keys]

@@ -18,7 +18,9 @@ VARIABLE = "NPU_TUI_SCANNER"
 OFF = "off"
 
 _FOLDER = Path(__file__).parent / "library"
-_ARGUMENTS = {"scan": 2, "rehash": 2, "first_fit": 7, "table_rows": 11, "stack_marks": 7}
+_ARGUMENTS = {
+    "scan": 2, "rehash": 2, "first_fit": 7, "elements": 5, "passing": 8, "table_rows": 11, "stack_marks": 7,
+}  # fmt: skip
 """The functions of a library, each with the number of its arguments; all are int64."""
 _V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
 _V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
@@ -32,6 +34,8 @@ class Library:
     scan: Any
     rehash: Any
     first_fit: Any
+    elements: Any
+    passing: Any
     table_rows: Any
     stack_marks: Any
 

@@ -13,6 +13,8 @@ from npu_tui.trace.message import Message, message
 
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
 _MSPROF_OUTPUT = "mindstudio_profiler_output"
+OUTPUTS = (_OUTPUT, _MSPROF_OUTPUT)
+"""The folders of a profile that hold what was parsed."""
 _TRACE = re.compile(r"trace_view\.json(?:\.gz)?")
 _MSPROF = re.compile(r"msprof_\d+\.json(?:\.gz)?")
 _SLICE = re.compile(r"msprof_slice_(\d+)_(\d+)\.json(?:\.gz)?")
@@ -22,7 +24,8 @@ _MSPROF_DATABASE = re.compile(r"(?:msprof|msmonitor)_[\d_-]+\.db")
 _INFO = re.compile(r"profiler_info_(\d{1,5})\.json")
 _LISTED = 8
 _LEVELS = 3
-_MOST_FOLDERS = 1000
+MOST_FOLDERS = 1000
+"""Folders that are looked through for profiles."""
 SQLITE = b"SQLite format 3\0"
 """How every database begins (https://www.sqlite.org/fileformat.html)."""
 
@@ -122,7 +125,7 @@ def find_sources(path: Path) -> list[Source]:
     try:
         if not path.is_dir():
             return [find_source(path)]
-        found = [source for folder in (path, *_folders(path)) for source in _sources_in(folder)]
+        found = [source for folder in (path, *folders_in(path)) for source in sources_in(folder)]
         if not found:
             found = [_source(files[0], files[0], files) for files in _traces_below(path, None)]
     except OSError as error:
@@ -132,7 +135,7 @@ def find_sources(path: Path) -> list[Source]:
     return sorted(found, key=lambda source: source.path)
 
 
-def _sources_in(profile: Path) -> list[Source]:
+def sources_in(profile: Path) -> list[Source]:
     """What the profile at ``profile`` holds; nothing where it may not be read."""
     try:
         traces = _traces_in(profile)
@@ -147,14 +150,14 @@ def _sources_in(profile: Path) -> list[Source]:
 def _tables_below(path: Path) -> list[Path]:
     """The profiles in ``path`` that hold tables and no trace."""
     try:
-        return [child for child in _folders(path) if _tables_in(child) is not None]
+        return [child for child in folders_in(path) if _tables_in(child) is not None]
     except OSError:
         return []
 
 
 def _is_job_of_tables(path: Path) -> bool:
     """Whether the first two folders in ``path`` are profiles that hold tables and no trace."""
-    first = _folders(path)[:2]
+    first = folders_in(path)[:2]
     return len(first) == 2 and all(_tables_in(child) is not None and not _traces_in(child) for child in first)
 
 
@@ -218,7 +221,7 @@ def _traces_in(folder: Path, form: Form | None = None) -> list[tuple[Path, ...]]
         files = sorted(file for file in place.iterdir() if file.is_file())
         if found := (_texts_of(files) if form != "db" else []) or (_databases_of(files) if form != "text" else []):
             return found
-    return [trace for child in _folders(folder, "PROF_*") for trace in _traces_in(child, form)]
+    return [trace for child in folders_in(folder, "PROF_*") for trace in _traces_in(child, form)]
 
 
 def _texts_of(files: list[Path]) -> list[tuple[Path, ...]]:
@@ -250,12 +253,12 @@ def _traces_below(folder: Path, form: Form | None, several: bool = False) -> lis
     level, looked = [folder], 0
     for _ in range(_LEVELS):
         deeper: list[Path] = []
-        for child in (child for parent in level for child in _folders(parent) if not child.name.startswith(".")):
+        for child in (child for parent in level for child in folders_in(parent) if not child.name.startswith(".")):
             looked += 1
-            if looked > _MOST_FOLDERS and several and len(found) > 1:
+            if looked > MOST_FOLDERS and several and len(found) > 1:
                 return found
-            if looked > _MOST_FOLDERS:
-                raise InputError(message("input.many_folders", path=str(folder), most=_MOST_FOLDERS))
+            if looked > MOST_FOLDERS:
+                raise InputError(message("input.many_folders", path=str(folder), most=MOST_FOLDERS))
             try:
                 traces = _traces_in(child, form)
             except OSError:  # not ours to read
@@ -267,7 +270,8 @@ def _traces_below(folder: Path, form: Form | None, several: bool = False) -> lis
     return found
 
 
-def _folders(folder: Path, pattern: str = "*") -> list[Path]:
+def folders_in(folder: Path, pattern: str = "*") -> list[Path]:
+    """The folders in ``folder``, by name."""
     return [child for child in sorted(folder.glob(pattern)) if child.is_dir()]
 
 
@@ -295,7 +299,7 @@ def _several(path: Path, files: list[Path], code: str = "input.several") -> Mess
     shown = []
     for file in files[:_LISTED]:
         profile = file if file.is_dir() else file.parent
-        profile = profile.parent if profile.name in (_OUTPUT, _MSPROF_OUTPUT) else profile
+        profile = profile.parent if profile.name in OUTPUTS else profile
         alone = sum(other.is_relative_to(profile) for other in files) == 1
         shown.append(shlex.quote(str(profile if alone else file)))
     rest = len(files) - len(shown)

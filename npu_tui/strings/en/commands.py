@@ -75,6 +75,7 @@ TEXTS: dict[str, str] = {
     "command.redraw": "redraw the screen",
     "command.help": "all keys",
     "command.whatif": "what if: replay the run with something changed",
+    "command.sql": "SQL over the tables of the profile",
     "command.health": "trace health: what could not be placed",
     "command.quit": "quit (also :q)",
     "footer.help": "keys",

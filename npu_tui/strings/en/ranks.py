@@ -118,6 +118,7 @@ TEXTS: dict[str, str] = {
     "ranks.at": "rank {rank}: {key} opens its timeline",
     "ranks.no_rank": "there is no rank {rank}",
     "ranks.no_trace": "no trace here, only the files beside it: rank {ranks:list}",
+    "ranks.elsewhere": "this summary was made where the profile of rank {ranks:list} lies, which is not here: {path}",
     "ranks.no_files": "no files here: rank {ranks:list}",
     "ranks.too_many": "{count} timelines are too many: mark at most {most}",
     "ranks.compare.same": "{mark} marks a rank to compare this one with",

@@ -7,6 +7,7 @@ TEXTS: dict[str, str] = {
     "tree.gate": "Gate:",
     "tree.files": "Files:",
     "tree.words": "Words:",
+    "tree.pages": "Pages (npu-tui help TOPIC):",
     "tree.demo": "the explorer on a bundled example",
     "tree.report": "the same answers as text, Markdown, HTML or JSON",
     "tree.compare": "what changed between two profiles, or over several",
@@ -25,6 +26,7 @@ TEXTS: dict[str, str] = {
     "tree.doctor": "what is around the program: terminal, tmux, disk, settings, and what to change",
     "tree.crop": "a smaller trace that every viewer opens",
     "tree.watch": "wait for new profiles and tell the verdict of each",
-    "tree.help": "this list, or the options of a command",
+    "tree.help": "a page of the manual, or the options of a command",
+    "tree.completion": "what makes bash, zsh or fish complete npu-tui",
     "tree.version": "which version this is",
 }

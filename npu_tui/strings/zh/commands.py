@@ -75,6 +75,7 @@ TEXTS: dict[str, str] = {
     "command.redraw": "重绘界面",
     "command.help": "全部按键",
     "command.whatif": "假设：改变某些条件后重放这次运行",
+    "command.sql": "对 profile 的各表执行 SQL",
     "command.health": "trace 健康检查：哪些内容放不进去",
     "command.quit": "退出（也可用 :q）",
     "footer.help": "按键",

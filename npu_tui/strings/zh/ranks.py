@@ -118,6 +118,7 @@ TEXTS: dict[str, str] = {
     "ranks.at": "{rank} 卡：{key} 打开时间线",
     "ranks.no_rank": "没有 {rank} 卡",
     "ranks.no_trace": "没有 trace，只有旁边的文件：{ranks:list} 卡",
+    "ranks.elsewhere": "摘要是在别处生成的，这里没有 {ranks:list} 卡的 profile：{path}",
     "ranks.no_files": "这里没有文件：{ranks:list} 卡",
     "ranks.too_many": "{count} 条时间线太多：最多标记 {most} 张卡",
     "ranks.compare.same": "先用 {mark} 标记一张卡，再与此卡对比",

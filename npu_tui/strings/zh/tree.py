@@ -25,6 +25,8 @@ TEXTS: dict[str, str] = {
     "tree.doctor": "检查运行环境：终端、tmux、磁盘、配置，以及需要调整的地方",
     "tree.crop": "截取一部分，得到各种查看器都能打开的小文件",
     "tree.watch": "等待新的性能数据，逐个给出结论",
-    "tree.help": "本列表，或某个命令的选项",
+    "tree.help": "一页说明，或某个命令的选项",
+    "tree.completion": "让 bash、zsh 或 fish 补全 npu-tui",
+    "tree.pages": "说明页（npu-tui help TOPIC）：",
     "tree.version": "版本号",
 }

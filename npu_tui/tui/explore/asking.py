@@ -10,6 +10,7 @@ from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import exact_text, parse_duration
 from npu_tui.tui.explore.completion import Candidate, best, nearest_command
 from npu_tui.tui.explore.notes import Notes
+from npu_tui.tui.explore.querying import Querying
 from npu_tui.tui.keys.commands import BY_ID, commands_of
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.view.scene import Scene
@@ -29,7 +30,7 @@ _QUERY = "sql "
 class Asking:
     """Commands, times, flags, lanes and names of slices typed in ``prompt``; ``run_command`` runs a command.
 
-    ``suppose`` replays the run with what follows ``whatif``, ``query`` answers what follows ``sql``.
+    ``suppose`` replays the run with what follows ``whatif``, ``querying`` answers what follows ``sql``.
     """
 
     def __init__(
@@ -39,14 +40,14 @@ class Asking:
         notes: Notes,
         run_command: Callable[[str], object],
         suppose: Callable[[str], object],
-        query: Callable[[str], object],
+        querying: Querying,
     ) -> None:
         self._prompt = prompt
         self._explorer = explorer
         self._notes = notes
         self._run_command = run_command
         self._suppose = suppose
-        self._query = query
+        self._querying = querying
         self._found: list[Candidate] = []
         self._at = 0
         self._typed = ""
@@ -58,8 +59,13 @@ class Asking:
         self._prompt.open("command", hint=say("ask.hint"))
 
     def complete(self, text: str) -> None:
-        """Show what ``text`` may mean."""
+        """Show what ``text`` may mean; a query goes on in a prompt of its own."""
         if text == self._typed:
+            return
+        if text.lower().startswith(_QUERY) and self._prompt.is_open:
+            sql = text[len(_QUERY) :]
+            self._querying.open(sql)
+            self._querying.complete(sql)
             return
         sure, guesses = self.candidates(text.strip())
         # A guess is run only once it is chosen.
@@ -113,7 +119,7 @@ class Asking:
         if lowered.startswith(_SUPPOSE):
             return [Candidate("command", text, partial(self._suppose, text[len(_SUPPOSE) :]))], []
         if lowered.startswith(_QUERY):
-            return [Candidate("command", text, partial(self._query, text[len(_QUERY) :]))], []
+            return [Candidate("command", text, partial(self._querying.ask, text[len(_QUERY) :]))], []
         span = parse_span(text)
         if span is not None:
             words = say("panel.range", start=exact_text(span[0]), end=exact_text(span[1]))

@@ -97,7 +97,7 @@ class Contents:
         self.fill()
 
     def ask(self, sql: str) -> None:
-        """Show the answer to the query ``sql``, with the focus on its rows."""
+        """Show the answer to the query ``sql``."""
         self._lines.ask(sql)
         self._panel.open("lines")
         self.fill()

@@ -94,6 +94,13 @@ class Overview:
             group = self.examined.source.group_of(self.collective)
         return self.examined.source.heat("late", "collective", group, self.step)
 
+    def like(self, rank: int) -> int:
+        """The rank with the median own work among those that do the same work as ``rank``; itself where it is alone."""
+        key = self.job.peers_key(rank)
+        peers = [own for own in self.job.sums if own.rank in self.examined.rows and self.job.peers_key(own.rank) == key]
+        others = sorted((own for own in peers if own.rank != rank), key=lambda own: own.own)
+        return others[(len(others) - 1) // 2].rank if others else rank
+
     @cached_property
     def missing(self) -> list[int]:
         """Ranks without files, and those whose files could not be read."""

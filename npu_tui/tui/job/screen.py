@@ -8,49 +8,34 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from rich.text import Text
 from textual import events, work
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.worker import get_current_worker
 
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.opening import Opening, opening_of
-from npu_tui.ingest.source.find import find_sources
+from npu_tui.ingest.opening import Opening
 from npu_tui.job.blame import Blamed
-from npu_tui.job.opening import open_job, reads_traces
-from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
-from npu_tui.tui.explore.completion import nearest_command
 from npu_tui.tui.explore.palette import CommandProvider, Entry
-from npu_tui.tui.explore.record import record
+from npu_tui.tui.job.asking import Asking
+from npu_tui.tui.job.entering import Entering, Make
 from npu_tui.tui.job.head import JobHead
 from npu_tui.tui.job.map import JobMap
 from npu_tui.tui.job.overview import Examined, Overview
 from npu_tui.tui.job.panel import JobPanel
 from npu_tui.tui.job.pictures import natural_lines
-from npu_tui.tui.job.session import against, ranks_session
-from npu_tui.tui.job.tables import JobRow, counts, job_table
+from npu_tui.tui.job.reading import examined_jobs
+from npu_tui.tui.job.table_acts import TableActs
+from npu_tui.tui.job.tables import counts, job_table
+from npu_tui.tui.job.walking import Walking
 from npu_tui.tui.key_screen import KeyScreen
-from npu_tui.tui.keys.commands import BY_ID, JOB_TABS, TAB_COMMAND, Where, commands_of
-from npu_tui.tui.session import Session
+from npu_tui.tui.keys.commands import JOB_TABS, TAB_COMMAND, Where
 from npu_tui.tui.sheets.help import Focus
 from npu_tui.tui.sheets.help_sheet import HelpSheet
-from npu_tui.tui.sheets.sheet import Sheet
-from npu_tui.tui.tabs.table.tab import Table
-from npu_tui.tui.tabs.table.table_text import as_csv, as_text
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.tui.widgets.tab_line import TabLine
-
-_QUIT = ("q", "q!", "qa", "wq", "quit", "exit")
-"""What people type to leave a program."""
-
-MOST_STACKED = 16
-"""Timelines that are opened together at most."""
-
-Progress = Callable[[int, int], None]
 
 
 class JobScreen(KeyScreen[JobMap]):
@@ -62,6 +47,9 @@ class JobScreen(KeyScreen[JobMap]):
 
     class Leave(Message):
         """The user has seen enough."""
+
+    class Back(Message):
+        """The list that the job was chosen from is wanted again."""
 
     class Failed(Message):
         """Nothing at the path can be read."""
@@ -87,7 +75,7 @@ class JobScreen(KeyScreen[JobMap]):
     class Entered(Message):
         """Timelines are wanted: those of ``openings``, of whose profiles ``make`` makes the session."""
 
-        def __init__(self, openings: list[Opening], make: Callable[[Sequence[Profile]], Session]) -> None:
+        def __init__(self, openings: list[Opening], make: Make) -> None:
             self.openings, self.make = openings, make
             super().__init__()
 
@@ -97,43 +85,28 @@ class JobScreen(KeyScreen[JobMap]):
         """With ``traces`` every trace is read after the first picture; with ``cached`` parsed copies are used."""
         super().__init__(JobMap(terminal or Terminal()), Prompt())
         self._path = path
-        self._cached = cached
         self._traces = traces
         self.head = JobHead(str(path))
         self.panel = JobPanel()
         self.view: Overview | None = None
+        self.is_chosen = False
         self.is_whole = False
         self._filled: tuple[object, ...] | None = None
-        self._filter_before = ""
+        self._walking = Walking(self._now, self._arrange)
+        self._entering = Entering(self._now, self._walking.mark, self._want, cached)
+        self._table = TableActs(self.panel, self._prompt, self.copy)
+        self._asking = Asking(lambda: self.view, self._arrange, self.run_command)
         self._acts = self._all_acts()
 
     def _all_acts(self) -> dict[str, Callable[[], str | None]]:
         """What every command of this screen does."""
         return {
-            "row_up": partial(self._move, -1),
-            "row_down": partial(self._move, 1),
-            "row_last": partial(self._move, 1 << 30),
-            "rank_previous": partial(self._next_rank, -1),
-            "rank_next": partial(self._next_rank, 1),
-            "column_previous": partial(self._move_column, -1),
-            "column_next": partial(self._move_column, 1),
-            "collective_previous": partial(self._next_collective, -1),
-            "collective_next": partial(self._next_collective, 1),
-            "collective_worst": self._worst_collective,
-            "mark_rank": self._mark,
-            "open_rank": self._open,
-            "extremes": self._open_extremes,
-            "compare_ranks": self._compare,
-            "metric": self._next_metric,
-            "axis": self._next_axis,
-            "job_group": self._next_scope,
+            **self._walking.acts(),
+            **self._entering.acts(),
+            **self._table.acts(),
             **{f"{TAB_COMMAND}{tab}": partial(self._press_tab, tab) for tab, _ in JOB_TABS},
             "panel": self._toggle_panel,
             "panel_grow": self._grow_panel,
-            "sort_reverse": self._reverse,
-            "filter": self._filter,
-            "copy_text": partial(self._copy_table, as_text),
-            "copy_csv": partial(self._copy_table, as_csv),
             "yank_view": self._copy_command,
             "escape": self._escape,
             "focus_next": self._focus_next,
@@ -177,17 +150,9 @@ class JobScreen(KeyScreen[JobMap]):
                 self.post_message(self.Advanced(done, count))
 
         try:
-            sources = find_sources(self._path)
-            job = open_job(self._path, False, told, beside_only=True)
-            bare = any(profile.kind != "companions" and not profile.calls for profile in job.ranks)
-            wanted = reads_traces(sources) if self._traces is None else self._traces
-            more = bare or (wanted and any(source.files for source in sources))
-            first = Examined(job)
-            if not worker.is_cancelled:
-                self.post_message(self.Ready(first, not more))
-            if more and not worker.is_cancelled:
-                again = open_job(self._path, self._traces)
-                self.post_message(self.Ready(Examined(again), True))
+            for examined, whole in examined_jobs(self._path, self._traces, told, lambda: not worker.is_cancelled):
+                if not worker.is_cancelled:
+                    self.post_message(self.Ready(examined, whole))
         except InputError as error:
             if self.view is None:
                 self.post_message(self.Failed(error))
@@ -275,112 +240,20 @@ class JobScreen(KeyScreen[JobMap]):
             content = job_table(view, panel.tab)
             panel.show(replace(content, at=None) if same and panel.has_focus_within else content)
 
-    # --- walking
-
     def _now(self) -> Overview:
         assert self.view is not None
         return self.view
 
-    def _move(self, rows: int) -> None:
-        self._now().move(rows)
+    def enter(self, ranks: Sequence[int], follow: tuple[Blamed, int] | None = None) -> None:
+        """Ask for the timelines of ``ranks``, as ``Entering.enter`` does."""
+        self._entering.enter(ranks, follow=follow)
 
-    def _next_rank(self, direction: int) -> str | None:
-        found = self._now().next_rank(direction)
-        return None if found else say("rank.last" if direction > 0 else "rank.first")
-
-    def _move_column(self, direction: int) -> None:
-        self._now().move_column(direction)
-
-    def _next_collective(self, direction: int) -> str | None:
-        view = self._now()
-        if not view.next_collective(direction):
-            return say("ranks.collective.last" if direction > 0 else "ranks.collective.first")
-        return None
-
-    def _worst_collective(self) -> str | None:
-        return None if self._now().worst_collective() else say("ranks.collective.none")
-
-    def _mark(self) -> str | None:
-        view = self._now()
-        marked = view.toggle()
-        if marked is None:
-            self._arrange()
-            return None
-        key = BY_ID["open_rank"].press
-        return say("ranks.marked", ranks=sorted(view.marked), key=key) if view.marked else say("ranks.unmarked")
-
-    def _next_metric(self) -> str:
-        metric = self._now().next_metric()
-        self._arrange()
-        return say(f"ranks.metric.told.{metric}")
-
-    def _next_axis(self) -> str:
-        axis = self._now().next_axis()
-        self._arrange()
-        return say(f"ranks.axis.told.{axis}")
-
-    def _next_scope(self) -> str:
-        scope = self._now().next_scope()
-        self._arrange()
-        return say("ranks.scope.told", scope=scope.name)
-
-    # --- timelines
-
-    def _open(self) -> str | None:
-        """Open the marked ranks, or the one under the cursor; a row of several opens itself."""
-        view = self._now()
-        row = view.rows[view.row] if view.rows else None
-        if view.marked:
-            return self._enter(sorted(view.marked))
-        if row is not None and row.kind == "alike":
-            return self._mark()
-        return self._enter([view.rank])
-
-    def _open_extremes(self) -> str | None:
-        return self._enter(self._now().extremes())
-
-    def _compare(self) -> str | None:
-        """Hold the first rank, or the marked one, against the one under the cursor."""
-        view = self._now()
-        pair = view.marked[:2] if len(view.marked) > 1 else [*view.marked[:1], view.rank]
-        if len(pair) < 2:
-            pair = [self._like(view.rank), view.rank]
-        if pair[0] == pair[1]:
-            return say("ranks.compare.same", mark=BY_ID["mark_rank"].press)
-        return self._enter(pair, compared=True)
-
-    def _like(self, rank: int) -> int:
-        """The rank with the median own work among those that do the same work as ``rank``."""
-        view = self._now()
-        key = view.job.peers_key(rank)
-        peers = [own for own in view.job.sums if own.rank in view.examined.rows and view.job.peers_key(own.rank) == key]
-        others = sorted((own for own in peers if own.rank != rank), key=lambda own: own.own)
-        return others[(len(others) - 1) // 2].rank if others else rank
-
-    def _enter(self, ranks: list[int], compared: bool = False) -> str | None:
-        """Ask for the timelines of ``ranks``, as far as they have any."""
-        kinds = {profile.rank: profile.kind for profile in self._now().job.ranks}
-        there = [rank for rank in ranks if kinds.get(rank, "companions") != "companions"]
-        if len(there) < len(ranks) and (compared or not there):
-            away = [rank for rank in ranks if rank not in there]
-            missing = all(rank not in kinds for rank in away)
-            return say("ranks.no_files" if missing else "ranks.no_trace", ranks=away)
-        if len(there) > MOST_STACKED:
-            return say("ranks.too_many", count=len(there), most=MOST_STACKED)
-        self.enter(there, compared)
-        return None
-
-    def enter(self, ranks: Sequence[int], compared: bool = False, follow: tuple[Blamed, int] | None = None) -> None:
-        """Ask for the timelines of ``ranks``, which have traces; ``compared``: the second held against the first.
-
-        ``follow`` is a collective and the rank that was waited for in it: what that did then is selected.
-        """
-        view = self._now()
-        paths = {profile.rank: profile.path for profile in view.job.ranks}
-        openings = [opening_of(paths[rank], self._cached) for rank in ranks]
-        shown, late = follow or (view.job.blamed[view.collective] if view.collective >= 0 else None, None)
-        make = partial(against, view.job, ranks) if compared else partial(ranks_session, view.job, ranks, shown, late)
+    def _want(self, openings: list[Opening], make: Make) -> None:
         self.post_message(self.Entered(openings, make))
+
+    def places(self) -> Iterable[Entry]:
+        """The hosts to go to (the palette asks for them)."""
+        return self._asking.places()
 
     # --- panel
 
@@ -414,30 +287,13 @@ class JobScreen(KeyScreen[JobMap]):
 
     def on_data_table_row_selected(self) -> None:
         """Enter on a row: to its collective, ranks or rank; on the rank that is looked at, into its timeline."""
-        row, view = self.panel.row_at_cursor(), self._now()
-        if not isinstance(row, JobRow):
-            return
-        if row.collective is not None:
-            view.show_collective(row.collective)
-        elif row.scope is not None:
-            view.show_scope(row.scope)
-            self._arrange()
-            self.tell(say("ranks.scope.told", scope=row.scope.name))
-        elif row.rank is not None:
-            if view.rank == row.rank and self.panel.tab == "job_ranks":
-                self.tell(self._enter([row.rank]) or "")
-            else:
-                view.go_to_rank(row.rank)
-                self.tell(say("ranks.at", rank=row.rank, key=BY_ID["open_rank"].press))
+        self.tell(self._table.follow(self._now(), self._arrange, self._entering.open))
         self._timeline.changed()
 
     def on_rows_asked(self) -> None:
         """Space on a row: everything about it."""
-        row, content, panel = self.panel.row_at_cursor(), self.panel.content, self.panel
-        if row is None or not isinstance(content, Table):
-            return
-        title = say("told.row", tab=say(f"tab.{panel.tab}"), number=panel.table.cursor_row + 1)
-        self.app.push_screen(Sheet(title, Text(row.told() if row.told is not None else record(content, row))))
+        if (sheet := self._table.sheet()) is not None:
+            self.app.push_screen(sheet)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Name the keys of what has the focus; put the prompt away when something else takes it."""
@@ -445,29 +301,6 @@ class JobScreen(KeyScreen[JobMap]):
         self._line.show_place("job_table" if inside else "job")
         if self._prompt.is_open and self._prompt not in above:
             self._prompt.close()
-
-    def _reverse(self) -> None:
-        order = self.panel.order
-        self.panel.sort(replace(order, falling=not order.falling))
-
-    def _filter(self) -> str | None:
-        if not isinstance(self.panel.content, Table):
-            return say("panel.no_table")
-        self._filter_before = self.panel.order.wanted
-        self._prompt.open("filter", hint=say("filter.hint"))
-        return None
-
-    def _show_filtered(self, text: str) -> None:
-        if text != self.panel.order.wanted:
-            self.panel.sort(replace(self.panel.order, wanted=text))
-
-    def _copy_table(self, form: Callable[[Table | None], list[str]]) -> str:
-        content = self.panel.content
-        lines = form(content if isinstance(content, Table) else None)
-        if not lines:
-            return say("panel.no_table")
-        self.copy("\n".join(lines))
-        return say("ranks.copied", count=len(lines) - 1)
 
     def _copy_command(self) -> str:
         import shlex
@@ -484,51 +317,23 @@ class JobScreen(KeyScreen[JobMap]):
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
         """Filter while typing."""
         if event.kind == "filter":
-            self._show_filtered(event.text)
+            self._table.show_filtered(event.text)
 
     def on_prompt_entered(self, event: Prompt.Entered) -> None:
         """Do what was asked."""
         self.set_focus(self._timeline)
         if event.kind == "filter":
-            self._show_filtered(event.text)
+            self._table.show_filtered(event.text)
             self.panel.table.focus()
         elif event.kind == "command":
-            self.tell(self._obey(event.text.strip()))
+            self.tell(self._asking.obey(event.text.strip()))
             self._timeline.changed()
 
     def on_prompt_closed(self) -> None:
         """Back to the pictures; a filter that was given up is what it was before."""
         if self._prompt.kind == "filter":
-            self._show_filtered(self._filter_before)
+            self._table.give_up_filter()
         super().on_prompt_closed()
-
-    def _obey(self, text: str) -> str:
-        """Go to the rank or host that ``text`` names, or run the command."""
-        view, lowered = self.view, text.lower()
-        if lowered in _QUIT:
-            self._leave()
-            return ""
-        if view is not None and lowered.isdecimal() and len(lowered) < 10:
-            rank = int(lowered)
-            if not view.go_to_rank(rank):
-                return say("ranks.no_rank", rank=rank)
-            return say("ranks.at", rank=rank, key=BY_ID["open_rank"].press)
-        host = None if view is None else next((each for each in view.job.hosts if each.id == text), None)
-        if view is not None and host is not None:
-            view.show_scope(view.scope_of_host(host.id))
-            self._arrange()
-            return say("ranks.scope.told", scope=view.scope.name)
-        own = {command.id: command for command in commands_of("job")}
-        command = own.get(lowered.replace(" ", "_")) or next(
-            (each for each in own.values() if each.title.lower() == lowered), None
-        )
-        if command is not None:
-            self.run_command(command.id)
-            return ""
-        if not text:
-            return ""
-        near = nearest_command(text, own)
-        return say("ranks.unknown", text=printable(text)) + (say("command.nearest", command=near) if near else "")
 
     # --- the program
 
@@ -540,6 +345,8 @@ class JobScreen(KeyScreen[JobMap]):
             self._timeline.focus()
         elif self.view is not None and self.view.back():
             self._arrange()
+        elif self.is_chosen:
+            self.post_message(self.Back())
         return None
 
     def _leave(self) -> None:
@@ -555,15 +362,6 @@ class JobScreen(KeyScreen[JobMap]):
             for command in ("collective_previous", "collective_next", "collective_worst"):
                 reasons[command] = say("ranks.collective.none")
         return reasons
-
-    def places(self) -> Iterable[Entry]:
-        """The hosts to go to (the palette asks for them)."""
-        for host in self.view.job.hosts if self.view is not None and len(self.view.job.hosts) > 1 else []:
-            yield (
-                printable(host.id),
-                say("ranks.fact.ranks", ranks=len(host.ranks), hosts=1),
-                partial(self._obey, host.id),
-            )
 
     def _show_help(self) -> None:
         focus: Focus = "job_table" if self.panel.has_focus_within else "job"

@@ -184,6 +184,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("command", "program", ("colon",), _BOTH),
     Command("palette", "program", ("ctrl+p",), _BOTH),
     Command("whatif", "program", ()),
+    Command("sql", "program", ()),
     Command("health", "program", ()),
     Command("redraw", "program", ("ctrl+l",), _BOTH),
     Command("help", "program", ("question_mark",), _BOTH),
@@ -211,7 +212,7 @@ def _labels(command: Command) -> list[str]:
 
 
 def markdown_table(where: Where) -> str:
-    """The key table of a screen in the README."""
+    """The keys of a screen as a table in Markdown."""
     lines = ["| keys | what they do |", "|---|---|"]
     for command in commands_of(where):
         keys = " ".join(f"`{label}`" for label in _labels(command))

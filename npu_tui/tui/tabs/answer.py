@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from npu_tui.strings import say, words
+from npu_tui.tables.listing import about
 from npu_tui.tables.query import QueryError, query
+from npu_tui.tables.schema import ONE_PROFILE, TABLES
 from npu_tui.tables.tables import tables_of
 from npu_tui.trace.text import brief, printable
-from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Row, Stretch, Table
+from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Row, Stretch, Table, known_columns
 from npu_tui.view.scene import Selected
 
 _MOST = 1000
@@ -20,7 +23,22 @@ _LONGEST = 80
 
 
 def answered(now: Context, sql: str) -> Content:
-    """The answer to ``sql`` over the tables of the profile at the cursor, or what is wrong with it."""
+    """The answer to ``sql`` over the tables of the profile at the cursor, or what is wrong with it.
+
+    Without a query the tables there are, for the name of one its columns.
+    """
+    if not sql:
+        return _listed("table", ((name, "", about(name)) for name in ONE_PROFILE))
+    if sql in ONE_PROFILE:
+        known = {column.name: column for column in TABLES[sql].columns}
+        columns = ((name, known.get(name)) for name in tables_of(now.profile).columns(sql))
+        return _listed(
+            "column",
+            (
+                (name, "", say("query.from_file")) if one is None else (name, one.unit, say(one.key))
+                for name, one in columns
+            ),
+        )
     try:
         frame = query(tables_of(now.profile), sql, _MOST + 1)
     except QueryError as error:
@@ -31,7 +49,21 @@ def answered(now: Context, sql: str) -> Content:
         return say("query.tab.none")
     shown = say("query.tab.rows", count=len(rows))
     note = GAP.join([shown, say("query.tab.more")]) if len(frame) > _MOST else shown
-    return Table(tuple(brief(printable(name), _LONGEST) for name in names), rows, note)
+    return Table(tuple(map(_heading, names)), rows, note)
+
+
+def _heading(name: str) -> str:
+    """The name of a column, with its unit where it is one of the schema that has the same in every table."""
+    units = {column.unit for table in TABLES.values() for column in table.columns if column.name == name}
+    unit = units.pop() if len(units) == 1 else ""
+    return " ".join(part for part in (brief(printable(name), _LONGEST), unit) if part)
+
+
+def _listed(what: str, lines: Iterable[tuple[str, str, str]]) -> Table:
+    """Names of tables or columns with their units and what they are."""
+    headings = (say(f"sql.{what}"), say("sql.unit"), say("sql.about"))
+    rows = [Row(line, (), line) for line in lines]
+    return known_columns(Table(headings, rows, say("sql.listed")))
 
 
 def _row(now: Context, cells: dict[str, Any]) -> Row:

@@ -19,6 +19,7 @@ from textual.binding import Binding, BindingsMap, BindingType
 from textual.cache import FIFOCache
 from textual.command import CommandPalette
 from textual.drivers.linux_driver import LinuxDriver
+from textual.errors import NoWidget
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
@@ -49,7 +50,7 @@ USED: tuple[tuple[type, tuple[str, ...]], ...] = (
     (DataTable, ("_clear_caches",)),
     (LinuxDriver, ("_get_terminal_size",)),
     (Timer, ("_skip",)),
-    (CommandPalette, ("_action_command_list",)),
+    (CommandPalette, ("_action_command_list", "_on_click")),
 )
 """The private attributes used below, by the class that has them."""
 
@@ -246,7 +247,15 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
 
 
 class SteadyPalette(CommandPalette):
-    """Textual's palette, but that a list without any row on screen has no pages to turn."""
+    """Textual's palette, but that a list without rows on screen has no pages, and a click beside it does nothing.
+
+    A click is beside the screen where the terminal has become smaller since the button was pressed.
+    """
+
+    def _on_click(self, event: events.Click) -> None:  # type: ignore[override]
+        event.prevent_default()  # or Textual calls its own once more
+        with suppress(NoWidget):
+            super()._on_click(event)
 
     def _action_command_list(self, action: str) -> None:
         with suppress(KeyError):

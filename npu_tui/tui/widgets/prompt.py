@@ -16,7 +16,7 @@ from textual.widgets import Input, Label
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
 
-Kind = Literal["search", "command", "flag", "filter", "whatif"]
+Kind = Literal["search", "command", "flag", "filter", "whatif", "sql"]
 Wish = Literal["next", "previous", "take"]
 
 _LONGEST = 1000
@@ -88,7 +88,7 @@ class Prompt(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self.kind: Kind = "search"
-        self._answer = ""
+        self._answer, self._share = "", 0.0
         self._ask = Label(id="ask", markup=False)
         self._field = Field(compact=True, max_length=_LONGEST)
         self._beside = Label(id="answer", markup=False)
@@ -118,12 +118,12 @@ class Prompt(Horizontal):
         self._field.value = text
         self._field.cursor_position = len(text)
 
-    def answer(self, text: str) -> None:
-        """Show ``text`` right of the input, as much of it as leaves what is typed in sight."""
-        self._answer = text
+    def answer(self, text: str, share: float = 0.0) -> None:
+        """Show ``text`` right of the input: what leaves the typed text in sight, at least ``share`` of the width."""
+        self._answer, self._share = text, share
         typed = max(cell_len(self.text) + 1, _LEAST_CELLS)
         room = self.size.width - cell_len(say(f"{self.kind}.prompt")) - typed - 3
-        self._beside.update(brief(text, max(room, _LEAST_CELLS)))
+        self._beside.update(brief(text, max(room, int(share * self.size.width), _LEAST_CELLS)))
 
     def close(self) -> None:
         """Put the prompt away."""
@@ -138,7 +138,7 @@ class Prompt(Horizontal):
         """Pass on what is typed."""
         event.stop()
         if self.is_open:
-            self.answer(self._answer)
+            self.answer(self._answer, self._share)
             self.post_message(self.Typed(self.kind, event.value))
 
     def enter(self) -> None:

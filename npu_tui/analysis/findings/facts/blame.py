@@ -47,6 +47,10 @@ def cache_drops(facts: Facts) -> int:
 
 def sync_calls(facts: Facts) -> I64:
     """The calls of CANN that block the host until the device is done."""
+    return facts.kept(_sync_calls)
+
+
+def _sync_calls(facts: Facts) -> I64:
     return facts.named(("cann",), _blocks)
 
 
@@ -78,6 +82,10 @@ def launch_blocking(facts: Facts, calls: I64 | None = None) -> float:
 
 def sync_operations(facts: Facts) -> I64:
     """The operations of the framework that wait for the device, without those inside another."""
+    return facts.kept(_sync_operations)
+
+
+def _sync_operations(facts: Facts) -> I64:
     return facts.outermost(facts.named(("python", "other"), lambda name: name in _SYNC_OPERATIONS))
 
 
@@ -128,12 +136,17 @@ class SyncSite:
     span: Span
 
 
-def sync_site(facts: Facts, operations: I64) -> SyncSite | None:
-    """The lines with waiting ``operations`` below them whose launches cost more than they compute.
+def sync_site(facts: Facts) -> SyncSite | None:
+    """The lines with waiting operations below them whose launches cost more than they compute.
 
     The lines are those of the innermost user function that every launch and every wait comes from, the training loop.
     None without call stacks, without such lines, or where they launch most of the job, as the only line of a trainer.
     """
+    return facts.kept(_sync_site)
+
+
+def _sync_site(facts: Facts) -> SyncSite | None:
+    operations = sync_operations(facts)
     if facts.launches is None or not len(operations):
         return None
     launched_by = stack_of(facts.trace, operation_of(facts.trace, facts.target))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
 from npu_tui.trace.once import once
 
+T = TypeVar("T")
+
 _APART_NS = 200_000
 """A launch that needs no waiting is never longer on its way."""
 
@@ -56,6 +59,14 @@ class Facts(TraceSlices):
         self.window = shared.window
         if self.warm_up and (last := self.warm_up[-1].window) is not None:
             self.window = Window(last.end, EVERYTHING.end, whole=True)
+        self._kept: dict[object, Any] = {}
+
+    def kept(self, told: Callable[[Facts], T]) -> T:
+        """``told(self)``, for several rules computed once."""
+        if told not in self._kept:
+            self._kept[told] = told(self)
+        found: T = self._kept[told]
+        return found
 
     @once
     def _since(self) -> int:
@@ -410,9 +421,9 @@ class Facts(TraceSlices):
         of_name = np.zeros(len(self.trace.names) + 1, np.bool_)
         of_name[wanted] = True
         slices = self.trace.slices
-        items = np.flatnonzero(of_name[slices.name])
-        layer = np.array([self.trace.layers[lane.layer].kind in kinds for lane in self.trace.lanes], np.bool_)
-        items = items[layer[slices.lane[items]]]
+        own = [lane for lane in self.trace.lanes if self.trace.layers[lane.layer].kind in kinds]
+        found = [lane.first + np.flatnonzero(of_name[slices.name[lane.first : lane.last]]) for lane in own]
+        items = np.sort(np.concatenate([*found, np.zeros(0, np.int64)]))
         items = items[self.window.holds(slices.start[items] + self.floor) | self._in_step(items)]
         return items[np.argsort(slices.start[items], kind="stable")]
 

@@ -42,6 +42,10 @@ class Late:
 
 def late(facts: Facts) -> Late | None:
     """Who is late; None where no task names a peer or nobody is."""
+    return facts.kept(_late)
+
+
+def _late(facts: Facts) -> Late | None:
     slices = facts.trace.slices
     known = [each for each in facts.collectives if each.arrivals is not None]
     arrivals = [late_arrivals(each.arrivals or [], each.elapsed) for each in known]

@@ -6,7 +6,7 @@ another rank, the amount of data off all planes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ _MOST = 1 << 44
 _WAIT = "Notify_Wait"
 _TRANSIT = ("Memcpy", "Reduce_Inline")
 _REMOTE_MEMORY = "RDMA"
-_ARGS = ("src rank", "dst rank", "size(Byte)", "link type")
+PLANE_ARGS = ("src rank", "dst rank", "size(Byte)", "link type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,9 @@ def plane_tasks(trace: Trace) -> I64:
     return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
 
-def plane_args(trace: Trace) -> PlaneArgs:
-    """The args of all plane tasks, read from the file. Raises ``InputError`` if that is gone or has changed."""
-    tasks = plane_tasks(trace)
-    source, target, size, link_type = trace.args.many(trace.slices.event[tasks], _ARGS)
+def plane_args(tasks: I64, values: Sequence[list[Any]]) -> PlaneArgs:
+    """The args of ``tasks`` of planes, of which ``values`` are those of ``PLANE_ARGS``."""
+    source, target, size, link_type = values
     return PlaneArgs(
         tasks,
         rank_numbers(source),

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.communication import (
+    PLANE_ARGS,
+    Collective,
+    PlaneArgs,
+    groups_of,
+    plane_args,
+    plane_tasks,
+)
 from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
 
 Groups = Mapping[str, tuple[int, ...]]
 """The ranks of the job in every group, by the name of the group: ``parallel_group_info`` of profiler_metadata.json."""
@@ -19,15 +29,42 @@ _BITS = re.compile(r"(\d+)")
 _LANE = re.compile(r"Group (?P<name>.+?) Communication(?: Aicpu)?")
 
 
-def with_own_args(trace: Trace, found: Sequence[Collective]) -> list[Collective]:
-    """``found`` with algorithm and size. Raises ``InputError`` if the file is gone or has changed."""
-    items = np.array([each.item for each in found], np.int64)
-    if not len(items):
-        return []
-    algorithm, count, kind = trace.args.many(trace.slices.event[items], _ARGS)
+@dataclass(frozen=True, slots=True)
+class CommunicationArgs:
+    """What the args of the communication layers tell: of ``planes``, and of the slices ``item`` of the groups; (n,).
+
+    ``size`` of these is in bytes, None where unknown.
+    """
+
+    planes: PlaneArgs
+    item: I64
+    algorithm: list[str]
+    size: list[int | None]
+
+
+def communication_args(trace: Trace) -> CommunicationArgs:
+    """The args, read from the file in one go. Raises ``InputError`` if that is gone or has changed."""
+    tasks = plane_tasks(trace)
+    lanes = [np.arange(group.first, group.last, dtype=np.int64) for group, _ in groups_of(trace)]
+    items = np.sort(np.concatenate([*lanes, np.zeros(0, np.int64)]))
+    values = trace.args.many(trace.slices.event[np.concatenate((tasks, items))], (*PLANE_ARGS, *_ARGS))
+    of_planes, (algorithm, count, kind) = (
+        values[: len(PLANE_ARGS)],
+        (own[len(tasks) :] for own in values[-len(_ARGS) :]),
+    )
+    return CommunicationArgs(
+        plane_args(tasks, [own[: len(tasks)] for own in of_planes]),
+        items,
+        [name if isinstance(name, str) else "" for name in algorithm],
+        [_size(number, data) for number, data in zip(count, kind, strict=True)],
+    )
+
+
+def with_own_args(found: Sequence[Collective], args: CommunicationArgs) -> list[Collective]:
+    """``found`` with algorithm and size."""
+    rows = np.searchsorted(args.item, np.array([each.item for each in found], np.int64)).tolist()
     return [
-        replace(each, algorithm=name if isinstance(name, str) else "", size=_size(number, data))
-        for each, name, number, data in zip(found, algorithm, count, kind, strict=True)
+        replace(each, algorithm=args.algorithm[row], size=args.size[row]) for each, row in zip(found, rows, strict=True)
     ]
 
 

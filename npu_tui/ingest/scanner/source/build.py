@@ -40,7 +40,9 @@ def entry_points() -> dict[str, tuple[Any, int]]:
     """The functions that the libraries offer, and of how many int64 arguments each is."""
     from npu_tui.ingest.scanner.source.chains import stack_marks
     from npu_tui.ingest.scanner.source.depth import first_fit
+    from npu_tui.ingest.scanner.source.elements import elements
     from npu_tui.ingest.scanner.source.pages import table_rows
+    from npu_tui.ingest.scanner.source.passing import passing
     from npu_tui.ingest.scanner.source.scan import scan
     from npu_tui.ingest.scanner.source.tables import rehash
 
@@ -48,6 +50,8 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "scan": (scan, 2),
         "rehash": (rehash, 2),
         "first_fit": (first_fit, 7),
+        "elements": (elements, 5),
+        "passing": (passing, 8),
         "table_rows": (table_rows, 11),
         "stack_marks": (stack_marks, 7),
     }

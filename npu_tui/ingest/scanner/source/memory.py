@@ -99,6 +99,34 @@ def special_bytes(context: Any, region: Any, offset: Any) -> Any:
     return types.int64(region, types.int64), generate
 
 
+def _matching(either_case: bool) -> Any:
+    """Of 32 bytes, a bit for every one that equals a constant; with ``either_case`` whatever its bit of 32 is."""
+
+    def matching(context: Any, region: Any, offset: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            vector = ir.VectorType(_I8, 32)
+            loaded = builder.load(_pointer(builder, args[0], args[1], 32, vector))
+            loaded.align = 1
+            if either_case:
+                loaded = builder.or_(loaded, ir.Constant(vector, [0x20] * 32))
+            one = builder.insert_element(
+                ir.Constant(vector, ir.Undefined), builder.trunc(args[2], _I8), ir.Constant(_I32, 0)
+            )
+            every = builder.shuffle_vector(
+                one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_I32, 32), [0] * 32)
+            )
+            return builder.zext(builder.bitcast(builder.icmp_unsigned("==", loaded, every), _I32), _I64)
+
+        return types.int64(region, types.int64, types.int64), generate
+
+    return intrinsic(matching)
+
+
+equal_bytes = _matching(either_case=False)
+bracket_bytes = _matching(either_case=True)
+"""Square brackets are braces with that bit off."""
+
+
 @intrinsic
 def trailing_zeros(context: Any, value: Any) -> Any:
     """How many low bits of ``value`` are zero; it must not be zero itself."""

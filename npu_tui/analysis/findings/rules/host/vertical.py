@@ -14,7 +14,6 @@ from npu_tui.analysis.findings.facts.blame import (
     blamed_calls,
     compile_calls,
     starving,
-    sync_operations,
     sync_site,
 )
 from npu_tui.analysis.findings.facts.facts import Facts
@@ -93,7 +92,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     links = int(np.count_nonzero(place.chosen))
     who, where = stage_name(facts), message("finding.between", start=place.start, end=place.end)
     compiling = both(starving(facts, compile_calls(facts)), removes)
-    site = sync_site(facts, sync_operations(facts))
+    site = sync_site(facts)
     return Draft(
         severity,
         message("finding.vertical.title", who=who, lost=lost, where=where),

@@ -42,7 +42,7 @@ def sync_host(facts: Facts) -> Draft | None:
     blocking = launch_blocking(facts, calls)
     if facts.share(blocked) < limits.sync_share and blocking <= limits.sync_blocking:
         return None
-    site = sync_site(facts, operations)
+    site = sync_site(facts)
     removes = without(sync_span(facts, site), _fresh_starts(facts))
     change, freed, once = _unwaited(facts, calls, operations)
     if blocking > limits.sync_blocking:

@@ -1,0 +1,32 @@
+"""Where the events of a piece of a trace begin and end, by the compiled library."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.ingest.scanner.layout import PADDING
+from npu_tui.ingest.scanner.library import Library
+
+I64 = npt.NDArray[np.int64]
+
+
+class Elements:
+    """Room for pieces of a trace, read into ``view`` one after the other."""
+
+    def __init__(self, library: Library, most_bytes: int, most_events: int) -> None:
+        """For pieces of at most so many bytes and events."""
+        self._library = library
+        self._text = np.zeros(most_bytes + PADDING, np.uint8)
+        self._found = np.empty((most_events, 2), np.int64)
+        self.view = self._text.data
+        """Where the bytes of a piece are to be written."""
+
+    def bounds(self, length: int, count: int) -> I64 | None:
+        """Begin and end of each of the ``count`` events in ``length`` bytes of ``view``, (n, 2); None if it has others.
+
+        The next call overwrites them. Only quotes and brackets are looked at.
+        """
+        self._text[length : length + PADDING] = 0
+        room = self._text.ctypes.data, length, length + PADDING, self._found.ctypes.data, len(self._found)
+        return self._found[:count] if self._library.elements(*room) == count else None

@@ -1,0 +1,1 @@
+"""The pages that the program carries, one Markdown file a topic and language."""

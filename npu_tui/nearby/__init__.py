@@ -1,0 +1,1 @@
+"""The profiles below a folder: which there are, and what each says."""

@@ -1,0 +1,156 @@
+"""The profiles below a folder, as their names, sizes and settings tell, and the jobs that they make up.
+
+Names of profiles: ``{worker}_{pid}_{yyyymmddHHMMSSmmm}_ascend_pt`` (torch_npu), ``…_ascend_ms`` (MindSpore), and
+``PROF_{number}_{yyyymmddHHMMSSmmm}_…`` (msprof).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.source.find import Source
+from npu_tui.ingest.source.reach import home_of, sources_below
+from npu_tui.trace.text import printable
+
+_NAMED = re.compile(r"(?P<worker>.*?)(?:_(?P<time>\d{14,17}))?_ascend_(?:pt|ms)")
+_MSPROF = re.compile(r"PROF_\d+_(?P<time>\d{14,17})_.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Nearby:
+    """A profile, or with ``ranks`` the job that several make up.
+
+    ``path`` opens it. ``name`` is where it lies below the folder, its profile's name shortened to the worker. ``time``
+    is when it was recorded, in seconds since 1970: by its name, which is the time of day where it was recorded, else
+    when its file was written. ``bytes`` are those of its traces, or of its tables where there is none.
+    """
+
+    path: Path
+    name: str
+    rank: int | None
+    time: float
+    bytes: int
+    level: int | None = None
+    source: Source | None = None
+    ranks: tuple[Nearby, ...] = ()
+
+    @property
+    def is_job(self) -> bool:
+        """Whether this is a folder of ranks."""
+        return bool(self.ranks)
+
+
+def nearby(folder: Path) -> list[Nearby]:
+    """The profiles below ``folder``, the newest first, each job before its ranks."""
+    return in_order(profile_of(source, folder) for source in sources_below(folder))
+
+
+def profile_of(source: Source, folder: Path) -> Nearby:
+    """What is told of the profile ``source`` without reading its trace."""
+    path = home_of(source)
+    name = (_NAMED.fullmatch(path.name) or _MSPROF.fullmatch(path.name)) if path.is_dir() else None
+    size, written = _measured(source)
+    worker = name["worker"] if name is not None and name.re is _NAMED and name["worker"] else path.name
+    stamp = name["time"] if name is not None else None
+    return Nearby(
+        path,
+        printable(_below(path, folder, worker)),
+        source.rank,
+        _stamped(stamp) or written,
+        size,
+        _level(source),
+        source,
+    )
+
+
+def _below(path: Path, folder: Path, worker: str) -> str:
+    """Where ``path`` lies below ``folder``, its last part called ``worker``."""
+    try:
+        parts = path.relative_to(folder).parts
+    except ValueError:
+        parts = path.parts
+    return "/".join([*parts[:-1], worker]) if parts else worker or "."
+
+
+def _measured(source: Source) -> tuple[int, float]:
+    """Bytes of the files of ``source`` and when the last one was written."""
+    files: Iterable[Path] = source.files
+    size, written = 0, 0.0
+    try:
+        if source.kind == "companions":
+            files = [file for file in source.path.iterdir() if file.suffix in (".csv", ".json", ".db")]
+        for file in files:
+            status = file.stat()
+            size, written = size + status.st_size, max(written, status.st_mtime)
+    except OSError:  # what can be told of it is told
+        pass
+    return size, written
+
+
+def _stamped(digits: str | None) -> float | None:
+    """The time that 14 to 17 ``digits`` name; None where they name none."""
+    if digits is None:
+        return None
+    try:
+        return datetime.strptime(digits[:14], "%Y%m%d%H%M%S").timestamp() + float(f"0.{digits[14:] or 0}")
+    except (ValueError, OverflowError):
+        return None
+
+
+def _level(source: Source) -> int | None:
+    """The level that it was recorded at; None where nothing beside it tells."""
+    if source.folder is None:
+        return None
+    if source.kind == "database":
+        from npu_tui.ingest.database.beside import DatabaseCompanions  # most traces are JSON
+
+        return DatabaseCompanions(source.folder, source.path).profiler_level
+    return Companions(source.folder).profiler_level
+
+
+def in_order(profiles: Iterable[Nearby]) -> list[Nearby]:
+    """``profiles`` with the newest first; those of one folder that are different ranks follow their job, by rank."""
+    folders: dict[Path, list[Nearby]] = defaultdict(list)
+    for profile in profiles:
+        folders[profile.path.parent].append(profile)
+    blocks: list[tuple[float, list[Nearby]]] = []
+    for folder, found in folders.items():
+        known = {profile.rank for profile in found if profile.rank is not None}
+        if len(known) == len(found) > 1:
+            ranks = sorted(found, key=lambda profile: profile.rank or 0)
+            blocks.append((max(profile.time for profile in ranks), [_job(folder, ranks), *ranks]))
+        else:
+            blocks += [(profile.time, [profile]) for profile in found]
+    return [each for _, block in sorted(blocks, key=lambda block: (-block[0], block[1][0].name)) for each in block]
+
+
+def _job(folder: Path, ranks: list[Nearby]) -> Nearby:
+    levels = {profile.level for profile in ranks}
+    where = ranks[0].name.rpartition("/")[0]
+    return Nearby(
+        folder,
+        f"{where or '.'}/",
+        None,
+        max(profile.time for profile in ranks),
+        sum(profile.bytes for profile in ranks),
+        levels.pop() if len(levels) == 1 else None,
+        ranks=tuple(ranks),
+    )
+
+
+def matching(listed: Iterable[Nearby], wanted: str, verdicts: dict[Path, str] | None = None) -> Iterator[Nearby]:
+    """Those whose name, rank or verdict holds ``wanted``, capital letters or not; a job with any such rank."""
+    low, told = wanted.casefold(), verdicts or {}
+
+    def holds(each: Nearby) -> bool:
+        rank = "" if each.rank is None else f"rank{each.rank}"
+        text = f"{each.name}\n{each.path.name}\n{rank}\n{told.get(each.path, '')}"
+        return low in text.casefold() or any(map(holds, each.ranks))
+
+    return (each for each in listed if holds(each))

@@ -1,0 +1,89 @@
+"""Profiles below a folder: their names, their order, the jobs they make up, and what each says."""
+
+import os
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from npu_tui.nearby.profiles import in_order, matching, nearby
+from npu_tui.nearby.verdicts import verdicts
+from npu_tui.strings import words
+
+_FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Two ranks of one run, older than one of MindSpore, which names its time; a single trace; an unparsed one."""
+    shutil.copytree(_FIXTURES / "two_ranks", tmp_path / "run")
+    shutil.copytree(_FIXTURES / "mindspore", tmp_path / "out" / "deep")
+    shutil.copytree(_FIXTURES / "healthy" / "ASCEND_PROFILER_OUTPUT", tmp_path / "bare")
+    (tmp_path / "raw" / "PROF_000001_20250701120000000_X").mkdir(parents=True)
+    for file in tmp_path.rglob("*.json"):
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+    os.utime(tmp_path / "bare" / "trace_view.json", (1_600_000_000, 1_600_000_000))
+    return tmp_path
+
+
+def test_the_newest_stands_first_and_ranks_follow_their_job(folder):
+    found = nearby(folder)
+    assert [each.name for each in found] == [
+        "out/deep/localhost_284117",
+        "run/",
+        "run/rank0",
+        "run/rank1",
+        "bare",
+    ]
+    assert [each.rank for each in found] == [0, None, 0, 1, 0 if found[-1].rank == 0 else None]
+    assert found[0].time == datetime(2025, 7, 1, 12).timestamp()
+    job = found[1]
+    assert job.path == folder / "run"
+    assert [rank.rank for rank in job.ranks] == [0, 1]
+    assert job.bytes == sum(file.stat().st_size for file in (folder / "run").rglob("trace_view.json"))
+    assert job.level == 1
+
+
+def test_two_runs_of_a_rank_are_no_job(folder):
+    shutil.copytree(folder / "run" / "rank0_ascend_pt", folder / "run" / "again_1_20260101000000000_ascend_pt")
+    found = [each for each in nearby(folder) if each.path.parent == folder / "run"]
+    assert not any(each.is_job for each in nearby(folder))
+    assert [each.name for each in found] == ["run/again_1", "run/rank0", "run/rank1"]
+
+
+def test_a_folder_that_may_not_be_read_hides_no_other(folder):
+    (folder / "run" / "link").symlink_to(folder / "nowhere")
+    (folder / "empty").mkdir(mode=0)
+    assert len(nearby(folder)) == 5
+
+
+def test_each_says_what_its_report_says(folder):
+    from npu_tui.ingest.opening import Opening
+    from npu_tui.profile.profile import Profile
+
+    (folder / "bare" / "trace_view.json").write_text("no trace")
+    listed = nearby(folder)
+    told = {each.path: each for each in verdicts(listed, False, lambda: True)}
+    assert told.keys() == {each.path for each in listed}
+    one = folder / "run" / "rank1_ascend_pt"
+    opening = Opening(one, False)
+    assert told[one].text == words(Profile(opening.trace(), opening.source).whole.findings.verdict[0])
+    assert told[folder / "bare"].failed
+    assert "trace_view.json" in told[folder / "bare"].text
+
+
+def test_nothing_more_is_read_once_it_is_stopped(folder):
+    left = iter([True, True, False])
+    told = list(verdicts(nearby(folder), False, lambda: next(left, False)))
+    assert len(told) < 2
+
+
+def test_a_filter_keeps_the_job_of_a_rank(folder):
+    found = nearby(folder)
+    assert [each.name for each in matching(found, "RANK1")] == ["run/", "run/rank1"]
+    assert [each.name for each in matching(found, "late", {folder / "bare": "Late again"})] == ["bare"]
+
+
+def test_an_order_of_nothing():
+    assert in_order([]) == []

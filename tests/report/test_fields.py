@@ -1,0 +1,51 @@
+"""Some fields of the JSON report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from npu_tui.cli import main
+
+PROFILE = str(Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound")
+
+
+def report(capsysbinary: pytest.CaptureFixture[bytes], *words: str) -> dict[str, object]:
+    assert main(["report", PROFILE, "--format", "json", *words]) == 0
+    found: dict[str, object] = json.loads(capsysbinary.readouterr().out)
+    return found
+
+
+def test_fields_are_those_of_the_whole_report(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    whole = report(capsysbinary)
+    some = report(capsysbinary, "--fields", "verdict, findings.id,findings.evidence.lane,overlap.free_us")
+    assert list(some) == ["schema_version", "overlap", "verdict", "findings"]
+    assert some["verdict"] == whole["verdict"]
+    assert some["overlap"] == {"free_us": whole["overlap"]["free_us"]}
+    assert some["findings"] == [
+        {"id": each["id"], "evidence": [{"lane": place["lane"]} for place in each["evidence"]]}
+        for each in whole["findings"]
+    ]
+
+
+@pytest.mark.parametrize("names", ["findings.id,findings", "findings,findings.id"])
+def test_what_is_asked_for_whole_is_whole(names: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert report(capsysbinary, "--fields", names)["findings"] == report(capsysbinary)["findings"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--format", "json", "--fields", "findings.idd"), "there is no field findings.idd; did you mean findings.id?"),
+        (("--format", "json", "--fields", "zzz"), "there is no field zzz\n"),
+        (("--format", "json", "--fields", "verdict.x"), "there is no field verdict.x; did you mean verdict?"),
+        (("--fields", "verdict"), "--fields needs --format json"),
+    ],
+)
+def test_what_is_not_there(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["report", PROFILE, *words])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,100 @@
+"""The pages of the manual and the README: complete, linked, and every command in them as the program takes it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from npu_tui.cli import main
+from npu_tui.commands.man import man_page
+from npu_tui.commands.parser import parser_of
+from npu_tui.commands.tree import COMMANDS, EXPLORE, command_first
+from npu_tui.manual.pages import TOPICS, drawn, page, title
+from npu_tui.strings import LANGUAGES
+from npu_tui.tui.keys.commands import markdown_table
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "npu_tui" / "manual"
+TEXTS = [ROOT / "README.md", ROOT / "README.zh.md", *sorted(FOLDER.rglob("*.md"))]
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The words behind each ``npu-tui`` in the blocks of shell and in the code of ``text``."""
+    blocks = re.findall(r"^```(?:sh|yaml)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()] + re.findall(r"`(npu-tui\s[^`]+)`", text)
+    found = []
+    for line in lines:
+        words = shlex.split(line, comments=True) if line.count("'") % 2 == 0 else []
+        for at, word in enumerate(words):
+            if word.rpartition("/")[2] == "npu-tui":
+                found.append(list(takewhile(lambda word: word not in ("|", "&&", ">", ">>"), words[at + 1 :])))
+    return found
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_page_is_there(topic: str, language: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert title(topic, language)
+    assert main(["help", topic, "--lang", language]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"# {title(topic, language)}\n")
+    assert "{" + "keys}" not in said
+
+
+def test_no_page_is_left_over() -> None:
+    for language in LANGUAGES:
+        assert {file.stem for file in (FOLDER / language).glob("*.md")} == set(TOPICS)
+
+
+def test_the_page_about_keys_has_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "keys"]) == 0
+    said = capsys.readouterr().out
+    assert markdown_table("lanes") in said
+    assert markdown_table("job") in said
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_commands_are_the_program_s(file: Path) -> None:
+    for words in commands_in(file.read_text(encoding="utf-8")):
+        words = [word for word in words if word != "--lang" and word not in LANGUAGES]
+        name, rest = command_first(words)
+        options = parser_of(COMMANDS.get(name, EXPLORE))._option_string_actions
+        for word in rest:
+            if word.startswith("-") and len(word) > 1:
+                assert word.partition("=")[0] in options, f"{file}: npu-tui {' '.join(words)}"
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_links_lead_somewhere(file: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", file.read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (file.parent / target).exists(), target
+
+
+def test_on_a_terminal_a_page_is_no_wider_than_it() -> None:
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", drawn(page("search", "en"), 60)).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert not any("```" in line for line in lines)
+
+
+def test_an_unknown_topic_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["help", "serch"])
+    assert "did you mean npu-tui help search?" in capsys.readouterr().err
+
+
+def test_the_page_for_man_is_that_of_today() -> None:
+    stored = (FOLDER / "npu-tui.1").read_text(encoding="utf-8")
+    assert stored == man_page(), "npu-tui help --man > npu_tui/manual/npu-tui.1"
+
+
+@pytest.mark.skipif(not (shutil.which("man") and shutil.which("groff")), reason="man or groff is not installed")
+def test_man_reads_the_page() -> None:
+    done = subprocess.run(["man", "--warnings", "-l", FOLDER / "npu-tui.1"], capture_output=True, text=True, check=True)
+    assert not done.stderr
+    assert "--fail-on" in done.stdout
