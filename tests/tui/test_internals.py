@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import signal
 from itertools import count
 from pathlib import Path
 
 import pytest
 from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Click
 from textual.screen import Screen
 from textual.strip import Strip
@@ -27,7 +29,14 @@ def has() -> dict[type, set[str]]:
     class Bare(App[None]):
         pass
 
-    objects = {App: Bare(), Screen: Screen(), Strip: Strip([]), Timer: Timer(Bare(), 1.0)}
+    async def made(app: App[None]) -> LinuxDriver:
+        return LinuxDriver(app)
+
+    app, handlers = Bare(), [(each, signal.getsignal(each)) for each in (signal.SIGTSTP, signal.SIGCONT)]
+    driver = asyncio.run(made(app))
+    for number, handler in handlers:  # a driver takes them for good
+        signal.signal(number, handler)
+    objects = {App: app, Screen: Screen(), Strip: Strip([]), Timer: Timer(Bare(), 1.0), LinuxDriver: driver}
     return {owner: {*dir(objects.get(owner, owner))} for owner, _ in internals.USED}
 
 

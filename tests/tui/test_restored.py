@@ -176,6 +176,20 @@ def test_exceptions(opened, what, code):
     assert "locals" not in rows
 
 
+def test_stopped_from_outside_it_gives_back_what_it_took_once(opened):
+    terminal = opened([*PROGRAM, PROFILE])
+    terminal.send("x")
+    terminal.shows("starved launch 1")
+    for _ in range(2):
+        os.kill(terminal.pid, signal.SIGSTOP)
+        time.sleep(0.2)
+        os.kill(terminal.pid, signal.SIGCONT)
+        terminal.shows("starved launch 1")
+    terminal.send(":q\r")
+    assert terminal.exit_code() == 0
+    restored(terminal)
+
+
 def test_a_terminal_that_goes_away_ends_the_program():
     terminal = Terminal([*PROGRAM, PROFILE])
     terminal.shows("Ascend Hardware")

@@ -48,7 +48,7 @@ USED: tuple[tuple[type, tuple[str, ...]], ...] = (
     (Screen, ("_bindings", "_compositor")),
     (Strip, ("_cell_count", "_cell_length", "_link_ids", "_render_cache", "_segments")),
     (DataTable, ("_clear_caches",)),
-    (LinuxDriver, ("_get_terminal_size",)),
+    (LinuxDriver, ("_auto_restart", "_get_terminal_size", "_must_signal_resume", "_sigcont_application")),
     (Timer, ("_skip",)),
     (CommandPalette, ("_action_command_list", "_on_click")),
 )
@@ -134,6 +134,15 @@ class SteadyDriver(LinuxDriver):
         """Give back what was taken, once all of it is written."""
         super().close()
         Guard.taken = False
+
+    def _sigcont_application(self, *_: object) -> None:
+        if self._auto_restart and Guard.taken and not self._must_signal_resume:  # stopped by SIGSTOP, as it stood
+            if os.isatty(self.fileno) and os.tcgetpgrp(self.fileno) != os.getpgrp():
+                os.kill(os.getpid(), signal.SIGSTOP)  # in the background it may not write
+                return
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        super()._sigcont_application()
 
     def _get_terminal_size(self) -> tuple[int, int]:
         for number in (self.fileno, 2, 1):
