@@ -19,11 +19,6 @@ from npu_tui.settings_path import settings_named, settings_path
 from npu_tui.strings import LANGUAGES, say
 from npu_tui.trace.text import brief, printable
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 _LARGEST = 1e300
 """No threshold means anything beyond it; infinity and whole numbers that no float holds lie there."""
 
@@ -166,6 +161,10 @@ class _Reader:
         )
 
     def _tables(self) -> dict[str, dict[str, Any]]:
+        if sys.version_info >= (3, 11):  # only who has such a file waits for them
+            import tomllib
+        else:
+            import tomli as tomllib
         try:
             tables: dict[str, Any] = tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:

@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +22,18 @@ from npu_tui.commands.version import version_line
 from npu_tui.strings import say
 
 if TYPE_CHECKING:
+    from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.compare.comparison import Comparison
     from npu_tui.ingest.opening import Opening
     from npu_tui.profile.profile import Profile
+    from npu_tui.settings import Settings
+    from npu_tui.tui.job.screen import JobScreen
+    from npu_tui.tui.loader import Loader
+    from npu_tui.tui.session import Session
+    from npu_tui.tui.terminal.terminal import Terminal
+
+_PICTURE_SECONDS = 0.3
+"""So long a first picture is waited for that should be there at once."""
 
 
 def run(words: list[str]) -> int:
@@ -71,11 +79,14 @@ def explore(
     ``options`` say how to draw and where. With ``compare`` the second of two is held against the first. If a profile is
     to be ``chosen`` and there are several at the path, they are listed.
     """
+    shown = on_terminal()
+    if shown:
+        gc.disable()  # until the trace is there: a collection during imports walks what stays
     from npu_tui.ingest.opening import opening_of
 
     start = place_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
-    if not on_terminal():
+    if not shown:
         from npu_tui.profile.profile import Profile
         from npu_tui.report.pages.text_report import text_report
         from npu_tui.report.report import report
@@ -90,54 +101,51 @@ def explore(
                 write_job(path)
         return DONE
 
-    from npu_tui.tui.terminal.terminal import Guard, find_terminal
+    from npu_tui.tui.terminal.terminal import Asked, Guard
 
-    gc.disable()  # until the trace is there: a collection during imports walks what stays
     with Guard() as guard:
         job = len(openings) == 1 and compare is None and is_job(openings[0])
         if not job:
-            openings[0].start()  # before Textual is imported, which takes as long as they need
+            openings[0].start()  # before anything else is imported, which takes as long as they need
         try:
             settings = read_settings()
             if settings is None:
                 return USAGE
             if sys.__stderr__ is None or not sys.__stderr__.isatty():
                 sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
-            from concurrent.futures import ThreadPoolExecutor
+            theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+            asked = Asked(theme, glyphs)  # the terminal answers while the trace is read and the rest imported
+            loader = None if job else _started(openings, settings, compare, asked.terminal)
+            from npu_tui.tui.app import NpuTui
+            from npu_tui.tui.flags import default_notes
 
-            with ThreadPoolExecutor(1) as beside:  # the terminal answers while the rest is imported
-                theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
-                asked = beside.submit(find_terminal, theme, glyphs)
-                from npu_tui.tui.app import NpuTui
-                from npu_tui.tui.compared.opening import compared_session
-                from npu_tui.tui.flags import default_notes
-                from npu_tui.tui.session import make_session
-
-                terminal = asked.result()
+            terminal = asked.terminal()
             from npu_tui.analysis.thresholds import Thresholds
 
-            thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
             notes = Path(options.notes) if options.notes else default_notes()
-            seen = default_notes().with_name("seen")
-            make = make_session if compare is None else partial(compared_session, compare)
-            from npu_tui.tui.job.screen import JobScreen
-            from npu_tui.tui.picker.screen import PickerScreen
 
             def overview(path: Path) -> JobScreen:
+                from npu_tui.tui.job.screen import JobScreen  # only who opens a job needs it
+
                 return JobScreen(path, terminal, getattr(options, "traces", None), cached)
 
+            picker = None
+            if job and chosen:
+                from npu_tui.tui.picker.screen import PickerScreen
+
+                picker = PickerScreen(paths[0], cached)
+
             app = NpuTui(
-                openings,
                 terminal=terminal,
-                thresholds=thresholds,
+                thresholds=Thresholds(**settings.thresholds),  # type: ignore[arg-type]
                 start=start,
                 notes=notes,
-                seen=seen,
-                make=make,
+                seen=default_notes().with_name("seen"),
                 job=overview(paths[0]) if job and not chosen else None,
-                picker=PickerScreen(paths[0], cached) if job and chosen else None,
+                picker=picker,
                 make_job=overview,
                 cached=cached,
+                loader=loader,
             )
             guard.draws(app.leave)
             failure = app.run()
@@ -145,9 +153,46 @@ def explore(
             for opening in openings:
                 opening.close()
     code = app.return_code or DONE if failure is None else refuse(failure)
-    if app.beside.is_busy:
+    if app.beside.is_busy or app.is_loading:
         end_process(code)
     return code
+
+
+def _started(
+    openings: Sequence[Opening],
+    settings: Settings,
+    compare: Callable[[Sequence[Profile]], Comparison] | None,
+    terminal: Callable[[], Terminal],
+) -> Loader:
+    """What loads ``openings`` from now on and draws the first picture, awaited where it is there sooner than Textual.
+
+    Importing Textual meanwhile would hold it up.
+    """
+    from npu_tui.tui.first_picture import FirstPicture
+    from npu_tui.tui.loader import Loader
+    from npu_tui.tui.terminal.terminal import Guard
+
+    def limits() -> Thresholds:
+        from npu_tui.analysis.thresholds import Thresholds
+
+        return Thresholds(**settings.thresholds)  # type: ignore[arg-type]
+
+    picture = FirstPicture(terminal)
+    Guard.picture = picture.end
+    loader = Loader(openings, limits, None if compare is None else _compared(compare), picture.draw)
+    loader.start()
+    if len(openings) == 1 and openings[0].is_quick:
+        picture.done.wait(_PICTURE_SECONDS)
+    return loader
+
+
+def _compared(compare: Callable[[Sequence[Profile]], Comparison]) -> Callable[[Sequence[Profile]], Session]:
+    def make(profiles: Sequence[Profile]) -> Session:
+        from npu_tui.tui.compared.opening import compared_session
+
+        return compared_session(compare, profiles)
+
+    return make
 
 
 def is_job(opening: Opening) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from npu_tui.commands.look import THEMES
@@ -11,6 +12,9 @@ from npu_tui.strings import say
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.settings import Known, Settings
+
+
+_KEYMAP = "npu_tui.tui.keys.keymap"
 
 
 def known_settings() -> Known:
@@ -25,12 +29,14 @@ def read_settings() -> Settings | None:
     """The user's settings, None after saying what is wrong with them."""
     from npu_tui.settings import SettingsError, load_settings
     from npu_tui.settings_path import settings_path
-    from npu_tui.tui.keys.keymap import use_settings
 
     try:
         # What the names may be takes imports that only a file is worth.
         settings = load_settings(known=known_settings() if settings_path().exists() else None)
-        use_settings(settings)
+        if settings.keys or _KEYMAP in sys.modules:  # else the keys are as they come, and are read after the lanes
+            from npu_tui.tui.keys.keymap import use_settings
+
+            use_settings(settings)
         return settings
     except SettingsError as error:
         refuse(error)

@@ -22,6 +22,8 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
+_QUICK_BYTES = 16 << 20
+
 
 def opening_of(path: str | Path, cached: bool = True, form: Form | None = None) -> Opening:
     """``path`` to be opened, in ``form`` where both forms are there; ``-`` is what comes through standard input.
@@ -79,6 +81,18 @@ class Opening:
             with contextlib.suppress(OSError):
                 count = worker_count(sum(file.stat().st_size for file in source.files))
                 self._workers = Workers(count) if count > 1 else None
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the trace is there at once: a small text, or one with a copy."""
+        with contextlib.suppress(InputError, OSError):
+            source, key = self.source, self._key
+            if source.kind == "database" or self._piped is not None:
+                return False
+            if key is not None and cache.has(key):
+                return True
+            return sum(file.stat().st_size for file in source.files) < _QUICK_BYTES
+        return False
 
     def close(self) -> None:
         """End what ``start`` started."""

@@ -5,50 +5,41 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.device import DeviceSlices, device_slices
-from npu_tui.analysis.findings.facts.beside import Beside
-from npu_tui.analysis.health import TraceHealth, trace_health
-from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
-from npu_tui.analysis.launches.origin import operation_of
-from npu_tui.analysis.overlap.idle import Idles, idles
-from npu_tui.analysis.overlap.lanes import OverlapLanes, disagreement, overlap_lanes
-from npu_tui.analysis.overlap.steps import Step, StepSums, step_sums, steps
-from npu_tui.analysis.overlap.sums import Overlap, free_slices
-from npu_tui.analysis.parts import DevicePart, device_parts
-from npu_tui.analysis.replay.device import event_pairs
-from npu_tui.analysis.replay.model import build
-from npu_tui.analysis.replay.run import Replay
-from npu_tui.analysis.search.search import Searchable
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.analysis.window import EVERYTHING
-from npu_tui.analysis.work.collectives.communication import PlaneArgs
-from npu_tui.analysis.work.collectives.groups import CommunicationArgs, communication_args
-from npu_tui.analysis.work.collectives.link_matrix import PairSum, pair_sums
-from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
-from npu_tui.analysis.work.host_operators import HostOperators, host_operators
-from npu_tui.analysis.work.joined.kernels import KernelTable
-from npu_tui.analysis.work.joined.memory import Memory
-from npu_tui.analysis.work.operators import kernel_types
-from npu_tui.ingest.companions.files import Companions
-from npu_tui.ingest.companions.schemas import KERNELS
-from npu_tui.ingest.scanner.passing import passing
 from npu_tui.ingest.source.find import Source
-from npu_tui.profile.beside import beside_of
-from npu_tui.profile.files import FileState, file_states
-from npu_tui.profile.kernels import kernels_of
-from npu_tui.profile.memory import memory_of
-from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
-from npu_tui.profile.step_table import StepRow, step_rows
-from npu_tui.profile.tables import Tables
-from npu_tui.profile.transfers import preprocessing_of, transfers_of
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
+
+if TYPE_CHECKING:
+    from npu_tui.analysis.device import DeviceSlices
+    from npu_tui.analysis.findings.facts.beside import Beside
+    from npu_tui.analysis.health import TraceHealth
+    from npu_tui.analysis.launches.dispatch import Dispatch
+    from npu_tui.analysis.overlap.idle import Idles
+    from npu_tui.analysis.overlap.lanes import OverlapLanes
+    from npu_tui.analysis.overlap.steps import Step, StepSums
+    from npu_tui.analysis.overlap.sums import Overlap
+    from npu_tui.analysis.parts import DevicePart
+    from npu_tui.analysis.replay.run import Replay
+    from npu_tui.analysis.search.search import Searchable
+    from npu_tui.analysis.work.collectives.communication import PlaneArgs
+    from npu_tui.analysis.work.collectives.groups import CommunicationArgs
+    from npu_tui.analysis.work.collectives.link_matrix import PairSum
+    from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
+    from npu_tui.analysis.work.host_operators import HostOperators
+    from npu_tui.analysis.work.joined.kernels import KernelTable
+    from npu_tui.analysis.work.joined.memory import Memory
+    from npu_tui.ingest.companions.files import Companions
+    from npu_tui.profile.files import FileState
+    from npu_tui.profile.part import ProfilePart
+    from npu_tui.profile.step_table import StepRow
+    from npu_tui.profile.tables import Tables
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -73,6 +64,8 @@ class Profile:
 
     Each value is computed once, when it is first asked for; a thread that asks while another one computes it waits.
     Without a ``source`` (a trace that is made up, or still loading) nothing lies beside the trace.
+
+    What computes a value is imported when that is asked for: all of it together takes longer than the first picture.
     """
 
     def __init__(self, trace: Trace, source: Source | None = None, thresholds: Thresholds | None = None) -> None:
@@ -106,10 +99,14 @@ class Profile:
     @once
     def whole(self) -> ProfilePart:
         """All of it."""
+        from npu_tui.profile.part import ProfilePart
+
         return ProfilePart(self, WHOLE_TRACE)
 
     def part(self, selection: Selection) -> ProfilePart:
         """The part that ``selection`` names, measured once as long as it is among the last that were asked for."""
+        from npu_tui.profile.part import ProfilePart
+
         if selection == WHOLE_TRACE:
             return self.whole
         with self._parts_lock:
@@ -124,6 +121,8 @@ class Profile:
     @once
     def companions(self) -> Companions | None:
         """The files beside the trace, None where there is no folder to look into."""
+        from npu_tui.ingest.companions.files import Companions
+
         if self.source is None or self.source.folder is None:
             return None
         if self.source.kind == "database":
@@ -135,6 +134,8 @@ class Profile:
     @once
     def tables(self) -> Tables:
         """The tables beside the trace, all of them read and joined to its slices here and nowhere else."""
+        from npu_tui.profile.tables import Tables
+
         collective = np.zeros(len(self.trace.slices), np.bool_)
         for device in self.device_slices:
             collective |= device.collective
@@ -143,11 +144,15 @@ class Profile:
     @once
     def beside(self) -> Beside:
         """Settings, environment and tables beside the trace, as the rules read them."""
+        from npu_tui.profile.beside import beside_of
+
         return beside_of(self.companions)
 
     @once
     def kernel_cores(self) -> dict[int, str | None] | None:
         """The Accelerator Core of every compute slice, as kernel_details.csv has it; None without that file."""
+        from npu_tui.ingest.companions.schemas import KERNELS
+
         if not self.tables.has(KERNELS.stem) or not len(self.tables.table(KERNELS.stem).frame):
             return None
         table = self.kernel_table
@@ -156,17 +161,23 @@ class Profile:
     @once
     def memory(self) -> Memory:
         """Memory of the device over time and what was allocated, as the files beside the trace tell."""
+        from npu_tui.profile.memory import memory_of
+
         return memory_of(self.tables)
 
     @once
     def link_matrix(self) -> list[PairSum]:
         """What went from rank to rank, by communication_matrix.json; empty without it."""
+        from npu_tui.analysis.work.collectives.link_matrix import pair_sums
+
         columns = ("name", "group", "source", "target", "transport", "size_mb", "transit")
         return pair_sums(self.tables.matrix.frame.select(*columns).iter_rows())
 
     @once
     def kernel_table(self) -> KernelTable:
         """Every kernel with what its row of kernel_details.csv says."""
+        from npu_tui.profile.kernels import kernels_of
+
         return kernels_of(self.trace, self.device_slices, self.tables)
 
     def types_of(self, items: I64) -> tuple[list[str], I64]:
@@ -174,6 +185,8 @@ class Profile:
 
         A kernel has that of its row of kernel_details.csv; what has no row, the one its name tells.
         """
+        from npu_tui.analysis.work.operators import kernel_types
+
         types, code = kernel_types(self.trace, items)
         own = np.flatnonzero(self.compute[items])
         if not len(own):
@@ -190,21 +203,29 @@ class Profile:
     @once
     def transfers(self) -> list[Transfer]:
         """What every collective moved over every transport, by communication.json."""
+        from npu_tui.profile.transfers import transfers_of
+
         return transfers_of(self.tables)
 
     @once
     def preprocessing(self) -> list[Preprocessing]:
         """The rows of data_preprocess.csv."""
+        from npu_tui.profile.transfers import preprocessing_of
+
         return preprocessing_of(self.tables)
 
     @once
     def files(self) -> list[FileState]:
         """What became of every file that may lie beside the trace; empty where there is no folder."""
+        from npu_tui.profile.files import file_states
+
         return file_states(self.companions, self.tables)
 
     @once
     def table_steps(self) -> list[StepRow]:
         """The steps as step_trace_time.csv has them."""
+        from npu_tui.profile.step_table import step_rows
+
         return step_rows(self.tables)
 
     @once
@@ -225,6 +246,8 @@ class Profile:
     @once
     def device_slices(self) -> list[DeviceSlices]:
         """What keeps each device busy."""
+        from npu_tui.analysis.device import device_slices
+
         return device_slices(self.trace)
 
     @once
@@ -238,21 +261,29 @@ class Profile:
     @once
     def dispatch(self) -> list[Dispatch]:
         """The classed launches of every device that has any."""
+        from npu_tui.analysis.launches.dispatch import dispatch
+
         return dispatch(self.trace, self.device_slices, self.thresholds)
 
     @once
     def overlap_lanes(self) -> list[OverlapLanes]:
         """The Overlap Analysis of every device, of the file or computed."""
+        from npu_tui.analysis.overlap.lanes import overlap_lanes
+
         return overlap_lanes(self.trace, self.device_slices)
 
     @once
     def overlaps(self) -> list[Overlap]:
         """The sums of ``overlap_lanes`` over the whole trace."""
+        from npu_tui.analysis.window import EVERYTHING
+
         return [lanes.sums(EVERYTHING) for lanes in self.overlap_lanes]
 
     @once
     def devices(self) -> list[DevicePart]:
         """Every device, also one of an Overlap Analysis layer only."""
+        from npu_tui.analysis.parts import device_parts
+
         return device_parts(self.trace, self.device_slices, self.overlap_lanes, self.dispatch)
 
     @once
@@ -269,6 +300,8 @@ class Profile:
     @once
     def idles(self) -> list[Idles]:
         """When each device was free, and who was late."""
+        from npu_tui.analysis.overlap.idle import idles
+
         return [
             idles(self.trace, each.slices, each.lanes, each.pairs) for each in self.devices if each.lanes is not None
         ]
@@ -276,11 +309,15 @@ class Profile:
     @once
     def free_slices(self) -> I64:
         """The slices of the Free lanes of all devices, by start."""
+        from npu_tui.analysis.overlap.sums import free_slices
+
         return free_slices(self.trace)
 
     @once
     def lane_excess(self) -> list[tuple[str, int]]:
         """Lanes of Overlap Analysis that disagree with the slices of their device, and by how much, ns."""
+        from npu_tui.analysis.overlap.lanes import disagreement
+
         found = []
         for each in self.devices:
             if each.lanes is not None and each.lanes.layer is not None and each.slices is not None:
@@ -293,16 +330,22 @@ class Profile:
     @once
     def steps(self) -> list[Step]:
         """All steps; one without a number where the trace has none."""
+        from npu_tui.analysis.overlap.steps import steps
+
         return steps(self.trace)
 
     @once
     def step_sums(self) -> list[list[StepSums]]:
         """For every device of ``overlap_lanes`` the time of each step by kind."""
+        from npu_tui.analysis.overlap.steps import step_sums
+
         return [step_sums(self.trace, self.steps, lanes) for lanes in self.overlap_lanes]
 
     @once
     def communication_args(self) -> CommunicationArgs:
         """Args of all collectives and their tasks. Raises ``InputError`` if the file is gone or has changed."""
+        from npu_tui.analysis.work.collectives.groups import communication_args
+
         return communication_args(self.trace)
 
     @property
@@ -313,11 +356,17 @@ class Profile:
     @once
     def host_operators(self) -> HostOperators:
         """The operations of the framework."""
+        from npu_tui.analysis.work.host_operators import host_operators
+
         return host_operators(self.trace)
 
     @once
     def replays(self) -> list[tuple[DevicePart, Replay | None]]:
         """Every device with a model of its run, None where no launch leads to it; raises what ``planes`` does."""
+        from npu_tui.analysis.replay.model import build
+        from npu_tui.analysis.replay.run import Replay
+        from npu_tui.ingest.scanner.passing import passing
+
         steps = np.array([each.item for each in self.steps if each.item >= 0], np.int64)
         found = []
         for device in self.devices:
@@ -328,10 +377,14 @@ class Profile:
     @once
     def event_pairs(self) -> tuple[I64, I64]:
         """Waits of streams for events and the records they wait for, as slices."""
+        from npu_tui.analysis.replay.device import event_pairs
+
         return event_pairs(self.trace, self.device_slices)
 
     def operation_of(self, item: int) -> int:
         """The outermost operation of the framework that launched the kernel ``item``; -1 without one."""
+        from npu_tui.analysis.launches.origin import operation_of
+
         found = int(operation_of(self.trace, np.array([item], np.int64))[0])
         hosts = self.host_operators
         at = int(np.searchsorted(hosts.item, found))
@@ -346,9 +399,13 @@ class Profile:
     @once
     def health(self) -> TraceHealth:
         """What could not be placed as it stands."""
+        from npu_tui.analysis.health import trace_health
+
         return trace_health(self.trace)
 
     @once
     def searchable(self) -> Searchable:
         """The trace ready to be searched."""
+        from npu_tui.analysis.search.search import Searchable
+
         return Searchable(self.trace, self.dispatch, lambda: self.steps)

@@ -8,27 +8,26 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
+from textual.message import Message
 from textual.screen import Screen
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.opening import Opening, opening_of
-from npu_tui.profile.profile import Profile
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
-from npu_tui.tui.job.screen import JobScreen
 from npu_tui.tui.keys.bindings import quit_bindings
+from npu_tui.tui.loader import Advanced, Crashed, Early, Ended, Heard, Loader, Make
 from npu_tui.tui.loading import LoadingScreen
-from npu_tui.tui.picker.screen import PickerScreen
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.session import Session
 from npu_tui.tui.sheets.modal import Palette
 from npu_tui.tui.terminal.clipboard import to_tmux
 from npu_tui.tui.terminal.internals import PlainApp, SteadyDriver, after, events_of
@@ -38,6 +37,10 @@ from npu_tui.tui.terminal.theme import THEMES
 from npu_tui.tui.threads import Beside
 from npu_tui.tui.widgets.timeline import Timeline
 from npu_tui.view.walk.start import Start
+
+if TYPE_CHECKING:  # only who opens a job needs what it is drawn with
+    from npu_tui.tui.job.screen import JobScreen
+    from npu_tui.tui.picker.screen import PickerScreen
 
 _DEBUG = "NPU_TUI_DEBUG"
 _LAST_ANSWER_SECONDS = 0.4
@@ -67,6 +70,14 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False),
     ]
+
+    class News(Message):
+        """What has happened to the loading of ``loader``."""
+
+        def __init__(self, loader: Loader, heard: Heard) -> None:
+            self.loader, self.heard = loader, heard
+            super().__init__()
+
     ENABLE_COMMAND_PALETTE = False
     """The registry has a key of its own for it."""
     COMMANDS = set()  # noqa: RUF012 - the palette offers this program's commands only
@@ -80,17 +91,19 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         start: Start | None = None,
         notes: Path | None = None,
         seen: Path | None = None,
-        make: Callable[[Sequence[Profile]], Session] = make_session,
+        make: Make | None = None,
         job: JobScreen | None = None,
         picker: PickerScreen | None = None,
-        make_job: Callable[[Path], JobScreen] = JobScreen,
+        make_job: Callable[[Path], JobScreen] | None = None,
         cached: bool = True,
+        loader: Loader | None = None,
     ) -> None:
         """Opens at ``start``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run.
 
-        ``make`` makes a session of the profiles that ``openings`` give. With ``job`` its overview comes first, and the
-        timelines that are entered from there lie on top of it. With ``picker`` the user chooses first: jobs, which
-        ``make_job`` makes, and timelines, whose parsed copies are used if they may be ``cached``, lie on top of that.
+        ``make`` makes a session of the profiles that ``openings`` give, unless a ``loader`` does so already. With
+        ``job`` its overview comes first, and the timelines that are entered from there lie on top of it. With
+        ``picker`` the user chooses first: jobs, which ``make_job`` makes, and timelines, whose parsed copies are used
+        if they may be ``cached``, lie on top of that.
         """
         super().__init__(driver_class=SteadyDriver)
         self.use_command_palette = True
@@ -103,8 +116,9 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self._session = session
         self._job = job
         self._picker = picker
-        self._make_job = make_job
+        self._make_job = make_job or _job_screen
         self._cached = cached
+        self._loader = loader
         self._loading: LoadingScreen | None = None
         self._main: MainScreen | None = None
         self._leaving = 0
@@ -146,6 +160,8 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             self.push_screen(self._picker)
         elif self._job is not None:
             self.push_screen(self._job)
+        elif self._loader is not None:
+            self._follow(self._loader)
         elif self._openings:
             self._load(self._openings, self._make)
 
@@ -218,7 +234,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             self._job.is_chosen = True
             self.push_screen(self._job)
         else:
-            self._load([opening_of(path, self._cached) for path in event.paths], make_session)
+            self._load([opening_of(path, self._cached) for path in event.paths], None)
 
     def _back_to_picker(self, words: str = "") -> None:
         """Take away what lies on top of the list, and what it needed."""
@@ -266,12 +282,30 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     def _back_to(self, below: Screen[None] | None) -> None:
         """Take away what lies on top of ``below``."""
         self._main = self._loading = None
+        if self._loader is not None:
+            self._loader.cancel(told=False)
+            self._loader = None
         while self.screen_stack and self.screen is not below and len(self.screen_stack) > 1:
             self.pop_screen()
 
-    def _load(self, openings: Sequence[Opening], make: Callable[[Sequence[Profile]], Session]) -> None:
-        self._loading = LoadingScreen(openings, self._thresholds, make)
-        self.push_screen(self._loading)
+    def _load(self, openings: Sequence[Opening], make: Make | None) -> None:
+        thresholds = self._thresholds
+        loader = Loader(openings, None if thresholds is None else lambda: thresholds, make)
+        loader.start()
+        self._follow(loader)
+
+    def _follow(self, loader: Loader) -> None:
+        """Show what ``loader`` has loaded, or how far it is until something of it can be shown."""
+        self._loader = loader
+        if not isinstance(loader.news, (Early, Ended, Crashed)):
+            self._loading = LoadingScreen(loader)
+            self.push_screen(self._loading)
+        loader.listen(lambda heard: self.post_message(self.News(loader, heard)))
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a thread still loads."""
+        return self._loader is not None and self._loader.is_busy
 
     def on_cursor_position(self) -> None:
         """The terminal answers that it has shown a frame."""
@@ -303,34 +337,52 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         else:
             self._main.call_later(self._main.replace_session, session)
 
-    def on_loading_screen_advanced(self, event: LoadingScreen.Advanced) -> None:
-        """Show how far the loading is to a user who explores what is there."""
+    def on_npu_tui_news(self, event: News) -> None:
+        """Show what is loaded, or how far that is."""
+        heard = event.heard
+        if event.loader is not self._loader:
+            return
+        if isinstance(heard, Early):
+            self._explore(heard.session)
+        elif isinstance(heard, Ended):
+            self._ended(heard.result)
+        elif isinstance(heard, Crashed):
+            raise heard.error
+        else:
+            self._advanced(heard)
+
+    def _advanced(self, news: Advanced) -> None:
+        """Show how far the loading is, also to a user who explores what is there."""
         if self._main is not None:
-            self._main.call_later(self._main.show_loading, say("loading.early", figures=event.figures))
+            self._main.call_later(self._main.show_loading, say("loading.early", figures=news.figures))
+        elif self._loading is not None:
+            self._loading.call_later(self._loading.advance, news)
 
-    def on_loading_screen_early(self, event: LoadingScreen.Early) -> None:
-        """Let the user explore what is there."""
-        self._explore(event.session)
-
-    def on_loading_screen_ended(self, event: LoadingScreen.Ended) -> None:
+    def _ended(self, result: Session | InputError | None) -> None:
         """Let the user explore all of it, or end with the error."""
-        if isinstance(event.result, Session):
-            self._explore(event.result)
+        if isinstance(result, Session):
+            self._explore(result)
             if self._main is not None:
                 self._main.call_later(self._main.show_loading, "")
             self.call_after_refresh(_settle_garbage)
         elif self._job is not None:
             self._back_to(self._job)
-            self._job.tell(words(event.result.message) if event.result else "")
+            self._job.tell(words(result.message) if result else "")
         elif self._picker is not None:
-            self._back_to_picker(words(event.result.message) if event.result else "")
+            self._back_to_picker(words(result.message) if result else "")
         else:
-            self.exit(event.result, return_code=UNREADABLE if event.result else INTERRUPTED)
+            self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)
 
     def on_main_screen_stop_loading(self) -> None:
         """End as the loading does that the user stops."""
-        if self._loading is not None:
-            self._loading.action_cancel()
+        if self._loader is not None:
+            self._loader.cancel()
+
+
+def _job_screen(path: Path) -> JobScreen:
+    from npu_tui.tui.job.screen import JobScreen
+
+    return JobScreen(path)
 
 
 def _settle_garbage() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from npu_tui.analysis.findings.model import Findings
-from npu_tui.compare.drawing.picture import Picture
-from npu_tui.job.timelines import Timelines
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.scene import finding_marks, make_scene, memory_charts
 from npu_tui.view.scene import Chart, Scene, Selected
+
+if TYPE_CHECKING:
+    from npu_tui.analysis.findings.model import Findings
+    from npu_tui.compare.drawing.picture import Picture
+    from npu_tui.job.timelines import Timelines
 
 
 @dataclass(slots=True)
@@ -37,6 +39,8 @@ class Session:
 
     def learn(self, index: int, found: Findings) -> None:
         """Take the findings of profile number ``index``; those that shorten the step are marked on its timeline."""
+        from npu_tui.profile.scene import finding_marks
+
         self.findings[index] = found
         if self.picture is None:  # in a comparison the changes are marked
             self.scene.findings[index] = finding_marks(found.findings)
@@ -48,6 +52,8 @@ class Session:
 
     def remember(self, index: int) -> bool:
         """Take the charts of memory of profile number ``index``, once they are read; whether there are any."""
+        from npu_tui.profile.scene import memory_charts
+
         found = memory_charts(self.profiles[index])
         self.scene.charts[index] += found
         return bool(found)
@@ -55,4 +61,11 @@ class Session:
 
 def make_session(profiles: Sequence[Profile], whole: bool = True) -> Session:
     """What the screen needs to know about ``profiles``, whose traces may not be ``whole`` yet, before it is drawn."""
+    from npu_tui.profile.scene import make_scene
+
     return Session(profiles, make_scene(profiles), whole=whole)
+
+
+def early_session(profile: Profile) -> Session:
+    """``profile`` of a trace that is still loading, or of which nothing is computed yet."""
+    return Session([profile], Scene.plain([profile.trace]), whole=False)

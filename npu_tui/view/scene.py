@@ -199,7 +199,8 @@ class Scene:
     of that of each trace; unless they are given, the first trace has 0 and the others lie where they were recorded.
     ``lengths`` are the ends of their last slices, of their last counter samples where there is no slice; ``roles`` say
     what their lanes are there for. ``pair`` is there where the second trace is held against the first one. With
-    ``stacked`` the same lanes of all traces stand together.
+    ``stacked`` the same lanes of all traces stand together. As long as nothing is ``measured``, classes of links and
+    lost time are not known and not shown.
     """
 
     traces: list[Trace]
@@ -210,8 +211,14 @@ class Scene:
     offsets: list[int] = field(default_factory=list)
     pair: Pair | None = None
     stacked: bool = False
+    measured: bool = True
     lengths: list[int] = field(init=False)
     roles: list[list[Role]] = field(init=False)
+
+    @classmethod
+    def plain(cls, traces: list[Trace]) -> Scene:
+        """``traces`` with nothing that has to be computed of them first."""
+        return cls(traces, [LinkClasses.plain(len(trace.links)) for trace in traces], measured=False)
 
     def __post_init__(self) -> None:
         self.charts = self.charts or [[] for _ in self.traces]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from terminals import PROGRAM, Terminal
+from terminals import PROGRAM, Terminal, answering
 
 PROFILE = "fixtures/dispatch_bound"
 ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT]
@@ -34,6 +34,11 @@ def broken(what: str) -> list[str]:
     return [sys.executable, "-c", CRASH.format(what=what, path=PROFILE)]
 
 
+def takes_over(terminal: Terminal) -> None:
+    """Wait until the application draws; the first picture stands before that."""
+    terminal.until(lambda: {"1049", "1000", "2004", "kitty"} <= terminal.modes(), "does not begin")
+
+
 @pytest.fixture
 def opened() -> Iterator[Callable[..., Terminal]]:
     terminals: list[Terminal] = []
@@ -41,7 +46,7 @@ def opened() -> Iterator[Callable[..., Terminal]]:
     def start(command: list[str]) -> Terminal:
         terminals.append(Terminal(command))
         terminals[-1].shows("Ascend Hardware")
-        assert {"1049", "1000", "2004", "kitty"} <= terminals[-1].modes()
+        takes_over(terminals[-1])
         return terminals[-1]
 
     yield start
@@ -86,6 +91,60 @@ def test_signals_while_the_terminal_is_asked(number):
         restored(terminal)
     finally:
         terminal.close()
+
+
+PICTURED = """
+import sys, time
+class Waiting:
+    def find_spec(self, name, *_):
+        if name == "textual":
+            time.sleep(20)
+sys.meta_path.insert(0, Waiting())
+from npu_tui.cli import main
+sys.exit(main([{path!r}]))
+"""
+"""The program, whose first picture stands long, as importing what draws the others takes its time."""
+
+
+def pictured() -> Terminal:
+    terminal = Terminal([sys.executable, "-c", PICTURED.format(path=PROFILE)], answers=answering())
+    terminal.shows("Ascend Hardware")
+    terminal.until(lambda: "1049" in terminal.modes(), "takes no screen")
+    return terminal
+
+
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+def test_signals_while_the_first_picture_stands(number):
+    terminal = pictured()
+    try:
+        os.kill(terminal.pid, number)
+        assert terminal.exit_code() == 128 + number
+        restored(terminal)
+        assert b"\x1b[<" not in terminal.output
+    finally:
+        terminal.close()
+
+
+def test_keys_while_the_first_picture_stands_do_not_show():
+    terminal = pictured()
+    try:
+        before = terminal.rows()
+        terminal.send("abc\x1a")
+        time.sleep(0.2)
+        assert terminal.rows() == before
+        terminal.send("\x03")
+        assert terminal.exit_code() == 130
+        restored(terminal)
+    finally:
+        terminal.close()
+
+
+def test_the_application_draws_over_the_first_picture(opened):
+    terminal = opened([*PROGRAM, PROFILE])
+    assert terminal.output.count(b"\x1b[?1049h") == 1
+    terminal.send("\x11")
+    assert terminal.exit_code() == 0
+    restored(terminal)
 
 
 def test_without_threads_one_line_says_so():

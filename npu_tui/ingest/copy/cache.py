@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import sys
 import tempfile
@@ -58,13 +57,18 @@ def key_of(source: Source) -> str | None:
 
         if not is_whole(source.path):
             return None
+    try:
+        if sum(map(_plain_size, source.files)) < LEAST_BYTES:
+            return None
+    except OSError:
+        return None
+    import hashlib  # small traces have no copy, and their first picture should not wait for it
+
     digest = hashlib.blake2b(f"{FORMAT} {__version__} {sys.byteorder}".encode(), digest_size=16)
-    total = 0
     try:
         for file in source.files:
             with file.open("rb", buffering=0) as stream:
                 status = os.fstat(stream.fileno())
-                total += plain_bytes(stream.fileno())
                 digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode())
                 step = max(status.st_size // (_BLOCKS + 1), 1)
                 digest.update(os.pread(stream.fileno(), _EDGE, 0))
@@ -73,7 +77,13 @@ def key_of(source: Source) -> str | None:
                     digest.update(os.pread(stream.fileno(), _BLOCK, i * step))
     except OSError:
         return None
-    return digest.hexdigest() if total >= LEAST_BYTES else None
+    return digest.hexdigest()
+
+
+def _plain_size(file: Path) -> int:
+    """The bytes of a file once it is unpacked, as far as it tells."""
+    with file.open("rb", buffering=0) as stream:
+        return plain_bytes(stream.fileno())
 
 
 def has(key: str) -> bool:

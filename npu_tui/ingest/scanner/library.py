@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -66,7 +65,7 @@ def _suiting() -> str:
     """The name of the library for this machine, empty if there is none."""
     if sys.platform != "linux" or sys.byteorder != "little" or sys.maxsize < 1 << 32:
         return ""
-    machine = platform.machine()
+    machine = os.uname().machine  # the module platform would have to be imported
     if machine == "aarch64":
         return "aarch64"
     if machine != "x86_64":

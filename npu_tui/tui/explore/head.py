@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from textual.geometry import Size
 
+from npu_tui.tui.heights import BARS_FROM, verdict_rows
 from npu_tui.tui.session import Session
 from npu_tui.tui.widgets.bars import Bars
 from npu_tui.tui.widgets.header import Headline
 from npu_tui.tui.widgets.verdict import Verdict
 from npu_tui.view.walk.explorer import Explorer
-
-_BARS_FROM = 30
-_VERDICT_ROWS = ((30, 2), (14, 1))
-"""From how many rows of the terminal on there are bars, and so many lines of the verdict."""
 
 
 class Head:
@@ -30,11 +27,10 @@ class Head:
         index = focused.trace if focused is not None else 0
         device = traces[index].layers[focused.layer].device if focused is not None and focused.layer >= 0 else None
         shown = False
-        if size.height >= _BARS_FROM:
+        if size.height >= BARS_FROM:
             cursor = session.scene.to_trace(index, explorer.state.cursor) if traces else 0
             shown = self.bars.show(traces, index, cursor, device, size.width)
         else:
             self.bars.add_class("-hidden")
         self.headline.show(session, index, size.width, not shown)
-        room = next((rows for least, rows in _VERDICT_ROWS if size.height >= least), 0)
-        self.verdict.show(session.findings.get(index), room)
+        self.verdict.show(session.findings.get(index), verdict_rows(size.height))

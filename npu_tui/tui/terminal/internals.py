@@ -58,6 +58,8 @@ USED: tuple[tuple[type, tuple[str, ...]], ...] = (
 _LARGEST = 10_000
 """Columns and rows of a terminal that are believed."""
 
+_ENTER = "\x1b[?1049h"
+
 _ASKED_IN_VAIN = (events.Resize, messages.InBandWindowResize)
 """What a terminal tells of its size; the system knows it, also of terminals that never tell or that tell tales."""
 
@@ -124,16 +126,25 @@ class SteadyDriver(LinuxDriver):
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
         self._for = app
+        self._has_screen = False
 
     def start_application_mode(self) -> None:
         """Take the terminal over."""
-        Guard.taken = True
+        self._has_screen = Guard.picture is not None and Guard.picture()
+        Guard.taken, Guard.picture = True, None
         super().start_application_mode()  # type: ignore[no-untyped-call]
+
+    def write(self, data: str) -> None:
+        """Write to the terminal; the alternate screen that shows a picture already is not entered again."""
+        if self._has_screen and data == _ENTER:
+            self._has_screen = False  # entering it again would lose the place to come back to
+        else:
+            super().write(data)
 
     def close(self) -> None:
         """Give back what was taken, once all of it is written."""
         super().close()
-        Guard.taken = False
+        Guard.taken = Guard.pictured = False
 
     def _sigcont_application(self, *_: object) -> None:
         if self._auto_restart and Guard.taken and not self._must_signal_resume:  # stopped by SIGSTOP, as it stood

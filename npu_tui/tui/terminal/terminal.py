@@ -6,7 +6,6 @@ asked with CSI 6 n for the cursor's place and with OSC 11 for its background (xt
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import select
@@ -83,6 +82,30 @@ def find_terminal(theme: str = AUTO, glyphs: str = AUTO) -> Terminal:
         dark = _hinted_dark(environment) if light is None else light < 0.5
     automatic = glyphs_of_width(width, is_utf8(environment))
     return replace(found, palette=palette_named(theme, dark), glyphs=glyphs_named(glyphs, automatic))
+
+
+class Asked:
+    """The terminal, asked by ``find_terminal`` in a thread while something else is done."""
+
+    def __init__(self, theme: str = AUTO, glyphs: str = AUTO) -> None:
+        self._wanted = theme, glyphs
+        self._found = Terminal()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._ask, name="terminal", daemon=True)
+        self._thread.start()
+
+    def _ask(self) -> None:
+        try:
+            self._found = find_terminal(*self._wanted)
+        except BaseException as error:
+            self._error = error
+
+    def terminal(self) -> Terminal:
+        """What it has answered; waits for that. Raises what ``find_terminal`` did."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._found
 
 
 def palette_named(theme: str, dark: bool = True) -> Palette:
@@ -177,7 +200,8 @@ _QUIET = (
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l"  # mouse
     "\x1b[?1004l\x1b[?2004l\x1b[?2048l\x1b[?2026l\x1b[?7h\x1b[?25h\x1b[0m"  # focus, paste, resize, frames, wrap, cursor
 )
-_LEAVE = "\x1b[<u\x1b[?1049l"
+_SHELL = "\x1b[?1049l"
+_LEAVE = f"\x1b[<u{_SHELL}"
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _GRACE = 2.0
 """Seconds that the program has to end in order after a signal."""
@@ -188,10 +212,13 @@ class Guard:
 
     SIGINT, SIGTERM, SIGHUP and SIGQUIT end the program with their exit code. Once it draws they call ``stop`` in its
     event loop; if that is stuck, the process ends all the same. ``taken`` tells whether the program has the alternate
-    screen and a keyboard mode of its own, which must be given back once.
+    screen and a keyboard mode of its own, which must be given back once, ``pictured`` that a first picture has taken
+    the screen alone. ``picture`` is asked, once the program draws, to do so no more; it returns whether it has.
     """
 
     taken: ClassVar[bool] = False
+    pictured: ClassVar[bool] = False
+    picture: ClassVar[Callable[[], bool] | None] = None
 
     def __init__(self) -> None:
         self._before: list[Any] | None = None
@@ -213,9 +240,9 @@ class Guard:
             signal.signal(number, handler)
 
     def _restore(self) -> None:
-        if self._stop is not None:  # else nothing was drawn, and these would move the cursor
+        if self._stop is not None or Guard.pictured:  # else nothing was drawn, and these would move the cursor
             with suppress(OSError):
-                _tell(_LEAVE + _QUIET if Guard.taken else _QUIET)
+                _tell((_LEAVE if Guard.taken else _SHELL if Guard.pictured else "") + _QUIET)
         if self._before is not None:
             with suppress(termios.error):
                 # What the terminal still answers is for nobody.
@@ -227,12 +254,14 @@ class Guard:
 
     def _signalled(self, number: int, _: object) -> None:
         code = 128 + number
-        if self._stop is None:
-            raise SystemExit(code)
         try:
             watch = threading.Timer(_GRACE, self._end, (code,))
             watch.daemon = True
             watch.start()
+            if self._stop is None:
+                raise SystemExit(code)  # an import may swallow it
+            import asyncio  # takes as long as the rest of what the first picture needs
+
             asyncio.get_running_loop().call_soon_threadsafe(self._stop, code)
         except RuntimeError:  # nothing runs yet, or no thread can be started
             raise SystemExit(code) from None

@@ -13,15 +13,12 @@ from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
+from npu_tui.tui.heights import PANEL_FROM, panel_rows
 from npu_tui.tui.tabs.table.order import Order, arranged
 from npu_tui.tui.tabs.table.tab import GAP, Content, Row, Table
 from npu_tui.tui.widgets.rows import Rows
 from npu_tui.tui.widgets.tab_line import TabLine
 
-_HEIGHTS = ((45, 10), (36, 8))
-_SMALL = 8
-_ABOVE = 9
-"""Rows for what stands above the lanes, three of them, and the bottom line."""
 _TALL = 14
 """From so many rows on the panel has more than one line above its table."""
 _ASIDE_FROM = 110
@@ -61,7 +58,7 @@ class Panel(Vertical):
 
     FIRST = "findings"
     """The tab that is open at first."""
-    SHOWN_FROM = 36
+    SHOWN_FROM = PANEL_FROM
     """Rows of the terminal from which it is shown without being asked for."""
 
     class Fitted(Message):
@@ -119,8 +116,7 @@ class Panel(Vertical):
     @property
     def usual(self) -> int:
         """The rows it has while it is neither grown nor dragged."""
-        rows = next((rows for least, rows in _HEIGHTS if self._terminal >= least), _SMALL)
-        return min(rows, max(min(self._terminal // 2, self._terminal - _ABOVE), 3))
+        return panel_rows(self._terminal)
 
     def take_blank(self, rows: int) -> None:
         """Take ``rows`` that the lanes would leave blank, while it is as it comes.

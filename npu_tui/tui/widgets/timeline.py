@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 
+from npu_tui.tui.heights import HEADS_FROM
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.pace import Pace
 from npu_tui.tui.terminal.strips import AnsiStrip, Shown
@@ -23,9 +24,6 @@ from npu_tui.view.frame.pick import Spot, spot_at
 from npu_tui.view.walk.explorer import Explorer
 
 FRAME_SECONDS = 1 / 60
-HEADS_FROM = 30
-"""Layers have rows of their own on terminals of at least this many rows."""
-
 _CLICK_COLUMNS = 1
 _WHEEL_ROWS = 3
 _WHEEL_ZOOM = 1.25

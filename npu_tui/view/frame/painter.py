@@ -321,8 +321,10 @@ class _Drawing:
             self._pair_top(minimap)
         elif self.trace < len(self.scene.traces):
             lost = self._overview(minimap)
-            links = self.cache.links(self.trace, self.state.link_category)
-            count = draw_strip(strip, links, self.local[self.trace])
+            count = StripCount(0, 0, 0)
+            if self.scene.measured:
+                links = self.cache.links(self.trace, self.state.link_category)
+                count = draw_strip(strip, links, self.local[self.trace])
         else:
             count = StripCount(0, 0, 0)
         draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
@@ -391,12 +393,13 @@ class _Drawing:
         if lost is not None:
             x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
             ink = Ink.ALERT if lost[2] else Ink.TEXT
-            left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
+            if self.scene.measured:
+                left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
         left.write(_RULER, 1, points(self._anchor()), Ink.DIM)
         category = _category(self.state.link_category)
         words = say("frame.links", category=category) if left.width > _ROOMY else category
         x = left.write(_STRIP, 1, points(words), Ink.DIM)
-        numbers = [(f" {count.links}", Ink.TEXT)]
+        numbers = [(f" {count.links}", Ink.TEXT)] if self.scene.measured else []
         numbers += [(f" ┃{count.near}", Ink.NEAR)] if count.near else []
         numbers += [(f" !{count.starved}", Ink.ALERT)] if count.starved else []
         for text, ink in numbers:

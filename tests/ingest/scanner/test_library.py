@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_the_state_has_one_word_for_everything() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the libraries are for Linux")
 def test_a_machine_gets_the_best_it_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(machine: str, flags: set[str]) -> str:
-        monkeypatch.setattr(platform, "machine", lambda: machine)
+        monkeypatch.setattr(libraries.os, "uname", lambda: SimpleNamespace(machine=machine))
         monkeypatch.setattr(libraries, "_flags", lambda: flags)
         return libraries._suiting()
 

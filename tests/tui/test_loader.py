@@ -1,0 +1,133 @@
+"""Loading in a thread, from before there is a screen."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.opening import Opening
+from npu_tui.trace.message import message
+from npu_tui.tui.app import NpuTui
+from npu_tui.tui.loader import Advanced, Crashed, Early, Ended, Heard, Loader
+from npu_tui.tui.session import Session
+
+FIXTURE = Path("fixtures/dispatch_bound")
+
+
+def heard_of(loader: Loader) -> list[Heard]:
+    heard: list[Heard] = []
+    loader.listen(heard.append)
+    deadline = time.monotonic() + 20
+    while not heard or isinstance(heard[-1], (Advanced, Early)):
+        assert time.monotonic() < deadline, "the loading does not end"
+        time.sleep(0.01)
+    return heard
+
+
+def started(loader: Loader) -> Loader:
+    loader.start()
+    return loader
+
+
+def test_it_ends_with_a_session_and_draws_once():
+    drawn = []
+    loader = started(
+        Loader([Opening(FIXTURE, cached=False)], picture=lambda trace, whole: drawn.append((trace, whole)))
+    )
+    ended = heard_of(loader)[-1]
+    assert isinstance(ended, Ended)
+    assert isinstance(ended.result, Session)
+    assert ended.result.whole
+    assert drawn == [(ended.result.scene.traces[0], True)]
+    assert not drawn[0][0].health.truncated
+
+
+def test_who_listens_late_hears_how_it_ended():
+    loader = started(Loader([Opening(FIXTURE, cached=False)]))
+    heard_of(loader)
+    assert [type(each) for each in heard_of(loader)] == [Ended]
+
+
+def test_of_a_part_and_how_far_it_is_a_late_listener_hears_of_the_part(monkeypatch):
+    reached, go_on = threading.Event(), threading.Event()
+    whole = Opening(FIXTURE, cached=False).trace()
+
+    def parts(opening, progress, note, early):
+        progress(1, 4, 10)
+        early(whole)
+        progress(2, 4, 20)
+        reached.set()
+        assert go_on.wait(20)
+        return whole
+
+    monkeypatch.setattr(Opening, "trace", parts)
+    loader = started(Loader([Opening(FIXTURE, cached=False)]))
+    assert reached.wait(20)
+    heard: list[Heard] = []
+    loader.listen(heard.append)
+    assert isinstance(heard[0], Early)
+    assert not heard[0].session.whole
+    go_on.set()
+    assert isinstance(heard_of(loader)[-1], Ended)
+
+
+def test_what_cannot_be_read_is_told(tmp_path):
+    loader = started(Loader([Opening(tmp_path / "nothing.json", cached=False)]))
+    ended = heard_of(loader)[-1]
+    assert isinstance(ended, Ended)
+    assert isinstance(ended.result, InputError)
+
+
+def test_after_cancelling_nothing_more_is_told(monkeypatch):
+    reached, go_on, said = threading.Event(), threading.Event(), []
+
+    def slow(opening, progress, note, early):
+        reached.set()
+        assert go_on.wait(20)
+        said.append(progress(1, 2, 3))
+        raise InputError(message("input.memory", path="p"))
+
+    monkeypatch.setattr(Opening, "trace", slow)
+    loader = started(Loader([Opening(FIXTURE, cached=False)]))
+    heard: list[Heard] = []
+    loader.listen(heard.append)
+    assert reached.wait(20)
+    loader.cancel()
+    go_on.set()
+    while loader.is_busy:
+        time.sleep(0.01)
+    assert heard == [Ended(None)]
+    assert said == [False]
+
+
+def test_an_error_of_the_program_ends_the_application(monkeypatch):
+    def broken(opening, progress, note, early):
+        raise ZeroDivisionError("broken")
+
+    monkeypatch.setattr(Opening, "trace", broken)
+    heard = heard_of(started(Loader([Opening(FIXTURE, cached=False)])))
+    assert isinstance(heard[-1], Crashed)
+
+
+async def ended(app: NpuTui) -> None:
+    async with app.run_test():
+        for _ in range(2_000):
+            await asyncio.sleep(0.01)
+            if app._exit:
+                return
+
+
+async def test_the_application_ends_with_it(monkeypatch):
+    def broken(opening, progress, note, early):
+        raise ZeroDivisionError("broken")
+
+    monkeypatch.setattr(Opening, "trace", broken)
+    app = NpuTui([Opening(FIXTURE, cached=False)])
+    with pytest.raises(ZeroDivisionError):
+        await ended(app)
+    assert app.return_code == 70
