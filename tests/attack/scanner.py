@@ -201,7 +201,12 @@ def main() -> int:
         else:
             jobs = [pool.submit(run_mutants, options.seed, range(first, min(first + PIECE, options.mutants)))
                     for first in range(0, options.mutants, PIECE)]  # fmt: skip
-        results = [job.result() for job in jobs]
+        results = []
+        for number, job in enumerate(jobs, 1):
+            results.append(job.result())
+            if sys.stderr.isatty() or number % 4 == 0:
+                told = sum((counts for counts, _ in results), Counter())
+                print(f"{number} of {len(jobs)} parts: {dict(told)}", *results[-1][1], sep="\n", file=sys.stderr)
     ended = sum((counts for counts, _ in results), Counter())
     problems = [problem for _, some in results for problem in some]
     how = ", ".join(f"{count:,} {how}" for how, count in sorted(ended.items()))
