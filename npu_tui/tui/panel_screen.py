@@ -15,6 +15,7 @@ from npu_tui.tui.explore.contents import Computed, Contents
 from npu_tui.tui.explore.head import Head
 from npu_tui.tui.explore.record import record
 from npu_tui.tui.key_screen import KeyScreen
+from npu_tui.tui.keys.footer import Place
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.tabs.table.tab import Table
 from npu_tui.tui.terminal.internals import after
@@ -39,6 +40,7 @@ class PanelScreen(KeyScreen[Timeline]):
         self._panel = Panel()
         self._panel_timer: Timer | None = None
         self._filter_before = ""
+        self._lanes_place: Place = "lanes"
 
     @abstractmethod
     def _show_head(self) -> None:
@@ -121,7 +123,7 @@ class PanelScreen(KeyScreen[Timeline]):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Put the prompt away when something else takes the focus; name the keys of what has it."""
         above, inside = event.widget.ancestors, self._panel in event.widget.ancestors
-        self._line.show_place("lanes" if not inside else "table" if self._panel.table.has_focus else "text")
+        self._line.show_place(self._lanes_place if not inside else "table" if self._panel.table.has_focus else "text")
         # A prompt that was opened since then has the focus by now.
         if self._prompt.is_open and self._prompt not in above and event.widget is self.focused:
             self._prompt.close()

@@ -168,6 +168,8 @@ class MainScreen(PanelScreen):
         self._arrange(self.app.size)  # before the first layout, which then stays
         self._timeline.focus()
         if self.session.picture is not None:
+            self._lanes_place = "compared"
+            self._line.show_place(self._lanes_place)
             self.contents.open_tab("changes")
         self.contents.fill()
         if self.session.is_tables:

@@ -59,6 +59,53 @@ def test_a_profile_and_itself(name):
     assert json.loads(msgspec.json.encode(report))["kind"] == "compare"
 
 
+_REAL_NAMES = [
+    *(
+        f"{kind}/{level}/rank{rank}_ascend_pt"
+        for kind in ("text", "db")
+        for level in ("level0", "level1")
+        for rank in (0, 1)
+    ),
+    "single_card",
+]
+
+
+@_REAL
+@pytest.mark.parametrize("name", _REAL_NAMES)
+def test_a_real_profile_and_itself(name, capsys):
+    profile = real(name)
+    found = Comparison(Side(profile), Side(profile))
+    assert found.step.verdict == "same"
+    assert found.step.delta == 0
+    assert [part.exact for part in found.parts] == [0] * len(found.parts)
+    assert found.operations_matched in (None, 1.0)
+    assert found.kernels_matched in (None, 1.0)
+    assert differences(found) == []
+    assert typed(found).profile_findings == []
+
+
+@_REAL
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("text/level1/rank0", "text/level1/rank1"),
+        ("text/level0/rank0", "text/level1/rank0"),
+        ("text/level1/rank0", "db/level1/rank0"),
+    ],
+    ids="-".join,
+)
+def test_turned_round_a_comparison_is_its_negative(names):
+    base, new = (real(f"{name}_ascend_pt") for name in names)
+    there, back = typed(Comparison(Side(base), Side(new))), typed(Comparison(Side(new), Side(base)))
+    assert there.step.delta_us == -back.step.delta_us
+    deltas = [[part.delta_us for part in found.parts if part.delta_us is not None] for found in (there, back)]
+    assert deltas[0] == [-each for each in deltas[1]]
+    assert sum(deltas[0]) == pytest.approx(there.step.delta_us, abs=0.001 * len(there.parts))
+    words = {"new": "gone", "gone": "new", "slower": "faster", "faster": "slower", "more": "fewer", "fewer": "more"}
+    turned = sorted((row.type, words.get(row.change, row.change), -row.delta_us) for row in back.groups)
+    assert sorted((row.type, row.change, row.delta_us) for row in there.groups) == turned
+
+
 @_REAL
 def test_two_ranks_of_one_job():
     found = Comparison(Side(real("text/level1/rank0_ascend_pt")), Side(real("text/level1/rank1_ascend_pt")))

@@ -78,11 +78,9 @@ class Picture:
                 self.comparison.sides, _SIDES, change.items, self.drawn.windows, strict=True
             )
         )
-        twins = self.pair.twins
         found: list[BothPlaces] = []
         for place in base:
-            twin = -1 if place.item is None else int(twins[0][place.item])
-            other = self._place(1, twin) if twin >= 0 else None
+            other = self._opposite(0, place)
             if other is None and place.item is None and new:
                 other = new[0]
             found.append(BothPlaces(place, other))
@@ -90,9 +88,13 @@ class Picture:
         for place in new:
             if place.item in shown:
                 continue
-            twin = -1 if place.item is None else int(twins[1][place.item])
-            found.append(BothPlaces(self._place(0, twin) if twin >= 0 else None, place))
+            found.append(BothPlaces(self._opposite(1, place), place))
         return found[:_MOST_PLACES]
+
+    def _opposite(self, side: int, place: Place) -> Place | None:
+        """What belongs to ``place`` on the other side."""
+        twin = None if place.item is None else self.counterpart(side, place.item)
+        return None if twin is None else self._place(1 - side, twin)
 
     def _is_drawn(self, place: Place) -> bool:
         start, end = self.pair.windows[_SIDES.index(place.side)]

@@ -177,13 +177,14 @@ def _word(row: GroupChange, judged_from: int) -> Change:
     slower: Change = "slower" if row.by_duration > 0 else "faster"
     more: Change = "more" if row.by_count > 0 else "fewer"
     told = row.q <= _DISCOVERY if row.q is not None else False
-    before = row.base.total / row.base.count
+    # Held against the shorter one and the mean of both: the other way round the words are the opposite ones.
+    times = [side.total / side.count for side in (row.base, row.new)]
     least = _NOTICEABLE if told else _FEW_CALLS
-    apart = abs(row.new.total / row.new.count - before) >= least * before
+    apart = max(times) - min(times) >= least * min(times)
     long_enough = min(row.base.median or 0, row.new.median or 0) >= judged_from
     timed = apart and long_enough and (told or row.q is None)
-    counted = row.base.count != row.new.count
-    if counted and (not timed or abs(row.by_count) >= abs(row.by_duration)):
+    calls = abs(row.new.count - row.base.count)
+    if calls and (not timed or calls * sum(times) >= abs(times[1] - times[0]) * (row.base.count + row.new.count)):
         return more
     return slower if timed else "same"
 

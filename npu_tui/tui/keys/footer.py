@@ -13,7 +13,7 @@ from npu_tui.trace.text import cell_count
 from npu_tui.tui.keys.commands import BY_ID
 from npu_tui.tui.keys.key_names import key_label
 
-Place = Literal["lanes", "table", "text", "job", "job_table"]
+Place = Literal["lanes", "compared", "table", "text", "job", "job_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,23 @@ HINTS: dict[Place, tuple[Hint, ...]] = {
         Hint("fit", ("fit",)),
         Hint("range", ("range_mark",)),
         Hint("lines", ("link_mode",)),
+    ),
+    "compared": (
+        *_ALWAYS,
+        Hint("change", ("finding_next",)),
+        Hint("other", ("counterpart",)),
+        Hint("align", ("align_sides",)),
+        Hint("blink", ("blink",)),
+        Hint("sides", ("sides",)),
+        Hint("zoom", ("zoom_in", "zoom_out")),
+        Hint("pan", ("pan_left", "pan_right")),
+        Hint("panel", ("panel",)),
+        Hint("row", ("row_up", "row_down")),
+        Hint("steps", ("step_previous", "step_next")),
+        Hint("chain", ("chain",)),
+        Hint("slice", ("slice_previous", "slice_next")),
+        Hint("search", ("search",)),
+        Hint("fold", ("fold",)),
     ),
     "table": (
         *_ALWAYS,
