@@ -17,13 +17,15 @@ Job = tuple[Situation, ...]
 class Cause:
     """A job and what it is without its cause; ``leads`` are the findings that may name it.
 
-    Without ``leads`` nothing is wrong with the job. A cause that ``gains_nothing`` is found, but leads nothing.
+    Without ``leads`` nothing is wrong with the job. A cause that ``gains_nothing`` is found, but leads nothing;
+    ``others`` are findings about what else is wrong and stays so.
     """
 
     job: Job
     remedy: Callable[[Job], Job]
     leads: tuple[str, ...]
     gains_nothing: bool = False
+    others: tuple[str, ...] = ()
 
 
 def _first(change: Callable[[Situation], Situation]) -> Callable[[Job], Job]:
@@ -85,6 +87,11 @@ CAUSES: dict[str, Cause] = {
     "host: slow Python": Cause(
         (replace(_HUNGRY, kernel_ns=60_000, host_op_ns=300_000),), _job(host_op_ns=2_000), (*_DISPATCH, "OP.SMALL")
     ),
+    "host: slow Python, four devices": Cause(
+        (replace(_HUNGRY, kernel_ns=60_000, host_op_ns=300_000, world_size=4, gradient_bytes=2_000_000),),
+        _job(host_op_ns=2_000),
+        (*_DISPATCH, "OP.SMALL"),
+    ),
     "host: both stages": Cause(
         (replace(_HUNGRY, kernel_ns=60_000, host_op_ns=190_000, compile_permille=150, compile_ns=2_000_000),),
         _job(host_op_ns=2_000, compile_permille=0),
@@ -125,6 +132,11 @@ CAUSES: dict[str, Cause] = {
         _ranks(_MET, r0=9_000_000, r2=30_000_000), _in_time(0), ("DATA.LOADER", "STEP.START"), gains_nothing=True
     ),
     "device: AI CPU": Cause((_with(_CALM, ai_cpu_ns=16_000_000),), _trouble(ai_cpu_ns=10_000), ("KERNEL.BOUND",)),
+    "device: AI CPU, an older chip": Cause(
+        (_with(replace(_CALM, dialect=OLDER_CHIP), ai_cpu_ns=20_000_000),),
+        _trouble(ai_cpu_ns=10_000),
+        ("KERNEL.BOUND",),
+    ),
     "device: AI CPU for little": Cause(
         (_with(replace(_CALM, steps=5), ai_cpu_ns=6_000_000),), _trouble(ai_cpu_ns=10_000), ("KERNEL.BOUND",)
     ),
@@ -150,6 +162,17 @@ CAUSES: dict[str, Cause] = {
     "peers: another each time": Cause(
         (_with(_SIX, late_peer=2, late_peer_ns=12_000_000, late_changes=True),), _ON_TIME, ("COMM.STRAGGLER",)
     ),
+    "peers: eight take turns": Cause(
+        (_with(replace(_SIX, world_size=8), late_peer=2, late_peer_ns=8_000_000, late_changes=True),),
+        _ON_TIME,
+        ("COMM.STRAGGLER",),
+    ),
+    "peers: one late, a longer fetch": Cause(
+        (replace(_LATE, dataloader_ns=60_000_000),),
+        _job(dataloader_ns=_FETCH),
+        ("DATA.LOADER",),
+        others=("COMM.EXPOSED", "COMM.STRAGGLER"),
+    ),
     "peers: late now and then": Cause(
         (_with(_SIX, late_peer=2, late_peer_ns=12_000_000, late_once=True),), _ON_TIME, ("COMM.STRAGGLER",)
     ),
@@ -158,6 +181,9 @@ CAUSES: dict[str, Cause] = {
     ),
     "peers: at Level0": Cause(
         (_with(_LEVEL0, late_peer=2, late_peer_ns=12_000_000, late_once=True),), _ON_TIME, ("COMM.EXPOSED",)
+    ),
+    "peers: always late at Level0": Cause(
+        (_with(_LEVEL0, late_peer=2, late_peer_ns=12_000_000),), _ON_TIME, ("COMM.EXPOSED",)
     ),
     "peers: a rank that fetches": Cause(_ranks(_MET, r2=30_000_000), _in_time(2), ("COMM.STRAGGLER",)),
     "peers: two that fetch": Cause(_ranks(_MET, r2=40_000_000, r3=22_000_000), _in_time(2, 3), ("COMM.STRAGGLER",)),
@@ -174,6 +200,12 @@ CAUSES: dict[str, Cause] = {
         (_with(replace(_CALM, kernel_ns=300_000), launch_blocking=True),),
         _trouble(launch_blocking=False),
         ("SYNC.HOST",),
+    ),
+    "waits: blocking, small kernels": Cause(
+        (_with(replace(_CALM, kernel_ns=60_000), launch_blocking=True),),
+        _trouble(launch_blocking=False),
+        ("SYNC.HOST",),
+        others=("SYNC.HOST", "STEP.START", "OPT.FUSED", *_DISPATCH),
     ),
     "decode: slow Python": Cause(
         (replace(_DECODE, layers=4, kernel_ns=150_000, host_op_ns=500_000),),

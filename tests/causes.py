@@ -65,7 +65,9 @@ def outcome(cause: Cause, seed: int) -> Outcome:
     steps = cause.job[0].steps
     findings = before.findings.findings
     named = next((each for each in findings if each.id in cause.leads), None)
-    above = tuple(each.id for each in after.findings.findings if each.severity != "info")
+    above = tuple(
+        each.id for each in after.findings.findings if each.severity != "info" and each.id not in cause.others
+    )
     simulated = (own.recorded - other.recorded) / steps
     if cause.gains_nothing:
         named = None if named is None else replace(named, gain_ns=_alone(before.facts[0], named))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ COMPUTE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV
 
 _CORE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"})
 _COPY_TASK_TYPES = frozenset({"PCIE_DMA_SQE", "SDMA_SQE"})
+_ON_AI_CPU = re.compile(r"AiCpu(?![a-z])")
+"""What CANN puts into the names of kernels of the AI CPU; older writers tell no type of such a task."""
 _NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
 
 
@@ -35,6 +38,14 @@ class DeviceSlices:
         """Compute, group collectives and copies; waits, records and plane tasks are not busy."""
         mask: Bools = self.compute | self.collective | self.copy
         return mask
+
+
+def on_ai_cpu(trace: Trace) -> Bools:
+    """Which slices are kernels of the AI CPU, if they are kernels at all, by task type or name; (n,)."""
+    of_type = np.array([kind == "AI_CPU" for kind in trace.task_types] + [False])
+    named = np.array([_ON_AI_CPU.search(name) is not None for name in trace.names] + [False])
+    found: Bools = of_type[trace.slices.task_type] | named[trace.slices.name]
+    return found
 
 
 def is_group_lane(name: str) -> bool:

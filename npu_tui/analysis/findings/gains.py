@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import I64, Span, length_of, together
+from npu_tui.analysis.findings.facts.spans import I64, Span, both, length_of, together
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay.run import Replay
@@ -75,7 +75,11 @@ class Replays:
         """What is changed in the run."""
         if draft.change is not None:
             return draft.change
-        return NO_CHANGE if draft.removes is None else without_work(self._facts, draft.removes)
+        if draft.removes is None or not len(draft.removes[0]):
+            return NO_CHANGE
+        start, end = draft.removes
+        within = np.array([start.min()]), np.array([end.max()])
+        return without_work(self._facts, together(draft.removes, both(self._facts.late_behind_collectives, within)))
 
 
 def scale_of(facts: Facts) -> Scale:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.device import DeviceSlices, on_ai_cpu
 from npu_tui.analysis.launches.backlog import backlog
 from npu_tui.analysis.launches.origin import Pairs, dequeue_of, enqueue_of
 from npu_tui.trace.intervals import touches
@@ -100,7 +100,7 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     head = np.union1d(np.flatnonzero(device.collective), _named(trace, ("hardware",), _is_event_wait))
     head = head[length[head] >= _LONG_HEAD_NS]
     copy = device.copy & (length >= _LONG_COPY_NS)
-    ai_cpu = device.compute & (np.array([kind == "AI_CPU" for kind in trace.task_types] + [False])[slices.task_type])
+    ai_cpu = device.compute & on_ai_cpu(trace)
     compiling = _named(trace, ("cann",), lambda name: name.endswith("aclopCompileAndExecute"))
     memory = _named(trace, ("cann",), lambda name: name.rpartition("@")[2].startswith(_MEMORY_CALLS))
     collecting = _named(trace, ("python", "other"), lambda name: name == "GC")

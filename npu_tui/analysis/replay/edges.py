@@ -283,7 +283,8 @@ def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, star
 def meeting_edges(builder: Builder, met: Sequence[Meeting], tasks: DeviceTasks, start_node: I64, end_node: I64) -> None:
     """A collective ends its transfer after its own start, and after the last peer has come.
 
-    Peers leave the collective before with this rank, so that their arrivals move with its end.
+    Peers leave the collective before with this rank, so that their arrivals move with its end; those that follow this
+    rank move with its start.
     """
     if not met:
         return
@@ -291,4 +292,5 @@ def meeting_edges(builder: Builder, met: Sequence[Meeting], tasks: DeviceTasks, 
     builder.add(start_node[task], end_node[task], np.zeros(len(task), np.int64), task=task)
     previous = np.array([each.previous for each in met], np.int64)
     source = np.where(previous >= 0, end_node[task[np.maximum(previous, 0)]], 0)
+    source = np.where([each.following for each in met], start_node[task], source)
     builder.add(source, end_node[task], np.zeros(len(task), np.int64), task=task, meeting=np.arange(len(met)))

@@ -22,6 +22,11 @@ _HARDLY = 0.1
 _LONGER = 3.0
 _SIBLINGS = 3
 _LEAST_NS = 1_000_000
+_AS_LATE = 0.5
+_STEADY = 0.3
+"""A lateness that varies by less than this share of how the work before varies does not depend on it."""
+_SLOWEST = 2.0
+"""Bytes per ns that any link between ranks of a job moves: what takes longer than that waited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,8 @@ class Meeting:
     ``late`` are the late ranks of the run as (rank of the group, ns after this rank), UNKNOWN where only the length
     tells that it waited. ``others`` is when the last of all other peers had come, ns after this rank: they run the same
     code and move with this rank. ``transfer`` is the time from the last arrival to the end, ns, ``peers`` are all ranks
-    that are seen.
+    that are seen. Where the last one is as late however long this rank takes, it does the same work: the meeting is
+    ``following`` this rank.
     """
 
     task: int
@@ -41,6 +47,7 @@ class Meeting:
     others: int
     transfer: int
     peers: frozenset[int] = frozenset()
+    following: bool = False
 
     def wait(self, in_time: frozenset[int] = frozenset()) -> int:
         """How long this rank waits for late ranks, without those ``in_time``, ns; 0 where it does not."""
@@ -61,6 +68,7 @@ def meetings(trace: Trace, collectives: Sequence[Collective], tasks: DeviceTasks
         own = late_arrivals(seen, elapsed) if seen is not None else []
         arrivals.append([(UNKNOWN, guessed[item])] if item in guessed else own)
     late = late_ranks(arrivals)
+    follow = _following(trace, chosen, tasks, known, late)
     previous: dict[int, int] = {}
     found: list[Meeting] = []
     for task, own in zip(chosen, arrivals, strict=True):
@@ -72,9 +80,34 @@ def meetings(trace: Trace, collectives: Sequence[Collective], tasks: DeviceTasks
         item = int(tasks.item[task])
         seen = known[item].arrivals if item in known else None
         peers = frozenset(rank for rank, _ in seen or [])
-        found.append(Meeting(task, item, previous.get(lane, -1), behind, others, elapsed - last, peers))
+        follows = bool(behind) and max(behind, key=lambda row: row[1])[0] in follow
+        found.append(Meeting(task, item, previous.get(lane, -1), behind, others, elapsed - last, peers, follows))
         previous[lane] = len(found) - 1
     return tuple(found)
+
+
+def _following(
+    trace: Trace, chosen: Sequence[int], tasks: DeviceTasks, known: Mapping[int, Collective], late: frozenset[int]
+) -> set[int]:
+    """Those of the ``late`` ranks that come as late to every collective, whatever this rank had to do before it."""
+    rows: dict[int, tuple[list[int], list[int]]] = {rank: ([], []) for rank in late if rank != UNKNOWN}
+    left: dict[int, int] = {}
+    for task in chosen:
+        item = int(tasks.item[task])
+        lane = int(trace.slices.lane[item])
+        if lane in left and item in known:
+            for rank, after in known[item].arrivals or []:
+                if rank in rows:
+                    rows[rank][0].append(after)
+                    rows[rank][1].append(int(tasks.start[task]) - left[lane])
+        left[lane] = int(tasks.end[task])
+    found = set()
+    for rank, (lateness, before) in rows.items():
+        if len(lateness) < _SIBLINGS or min(lateness) < _AS_LATE * float(np.median(lateness)):
+            continue
+        if float(np.std(lateness)) < _STEADY * float(np.std(before)):
+            found.add(rank)
+    return found
 
 
 def late_arrivals(arrivals: Sequence[tuple[int, int]], elapsed: int) -> list[tuple[int, int]]:
@@ -83,7 +116,7 @@ def late_arrivals(arrivals: Sequence[tuple[int, int]], elapsed: int) -> list[tup
 
 
 def late_ranks(arrivals: Sequence[Sequence[tuple[int, int]]]) -> frozenset[int]:
-    """The fewest ranks without which hardly anything is left of the waiting, those who came last the longest first.
+    """The fewest ranks without which hardly anything is left of the waiting, and all who are as late as they are.
 
     ``arrivals`` are those of every collective as (rank, ns after this rank).
     """
@@ -101,6 +134,13 @@ def late_ranks(arrivals: Sequence[Sequence[tuple[int, int]]]) -> frozenset[int]:
         if not behind or left <= _HARDLY * waited:
             break
         late.add(max(behind, key=lambda rank: (behind[rank], -rank)))
+    if late:
+        longest = max(after for own in arrivals for rank, after in own if rank in late)
+        for own in arrivals:
+            # Of many that take turns each one's share is small.
+            rank, after = max(own, key=lambda row: row[1], default=(UNKNOWN, 0))
+            if after > TOGETHER_NS and after >= _AS_LATE * longest:
+                late.add(rank)
     return frozenset(late)
 
 
@@ -108,7 +148,8 @@ def unknown_waits(trace: Trace, collectives: Sequence[Collective], sizes: Mappin
     """How long collectives of unknown arrivals waited, ns by slice: what they took beyond their siblings.
 
     Siblings are the others of the same type and lane; with ``sizes`` a collective is held against the best rate of
-    them, else against their median length. Only what takes three times as long, and a millisecond, counts.
+    them, else against their median length, and against a slow link, as all of them may have waited. Only what takes
+    three times as long, and a millisecond, counts.
     """
     rows: dict[tuple[int, str], list[Collective]] = {}
     for each in collectives:
@@ -118,14 +159,15 @@ def unknown_waits(trace: Trace, collectives: Sequence[Collective], sizes: Mappin
         rows.setdefault(key, []).append(each)
     found: dict[int, int] = {}
     for own in rows.values():
-        if len(own) < _SIBLINGS:
-            continue
         elapsed = np.array([each.elapsed for each in own], np.float64)
         size = np.array([sizes.get(each.item, 0) for each in own], np.float64)
-        if (size > 0).all():
+        if len(own) < _SIBLINGS:
+            expected = elapsed.copy()
+        elif (size > 0).all():
             expected = np.maximum(size * float(np.min(elapsed / size)), float(elapsed.min()))
         else:
             expected = np.full(len(own), float(np.median(elapsed)))
+        expected = np.where(size > 0, np.minimum(expected, size / _SLOWEST), expected)
         beyond = elapsed - expected
         for each, more, usual in zip(own, beyond.tolist(), expected.tolist(), strict=True):
             if each.elapsed >= _LONGER * usual and more >= _LEAST_NS:

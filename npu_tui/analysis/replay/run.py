@@ -191,10 +191,10 @@ class Replay:
         for number, each in enumerate(model.meetings):
             wait = each.wait(in_time if not at or each.item in at else frozenset())
             if wait > 0:
-                origin = (
-                    int(model.time[model.end_node[model.meetings[each.previous].task]]) if each.previous >= 0 else 0
-                )
-                found[number] = int(model.time[model.start_node[each.task]]) + wait - origin
+                start = int(model.time[model.start_node[each.task]])
+                before = model.meetings[each.previous].task if each.previous >= 0 else None
+                origin = 0 if before is None else int(model.time[model.end_node[before]])
+                found[number] = start + wait - (start if each.following else origin)
         return found
 
     def _times(self, lag: I64) -> I64:

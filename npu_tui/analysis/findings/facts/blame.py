@@ -72,12 +72,21 @@ def launch_blocking(facts: Facts, calls: I64 | None = None) -> float:
         return 0.0
     if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH * len(own.link):
         return 0.0
-    calls = sync_calls(facts) if calls is None else calls
-    streams = [item for item in calls.tolist() if "SynchronizeStream" in facts.trace.name_of(item)]
-    launched = facts.trace.links.source_time[own.link]
-    time = np.concatenate((launched, facts.trace.slices.start[streams]))
-    waits = np.repeat([False, True], [len(launched), len(streams)])[np.argsort(time, kind="stable")]
-    return float(np.count_nonzero(waits[1:] & ~waits[:-1])) / len(launched)
+    return len(waits_after_launches(facts, sync_calls(facts) if calls is None else calls)) / len(own.link)
+
+
+def waits_after_launches(facts: Facts, calls: I64) -> I64:
+    """Those of ``calls`` that wait for a stream and follow a launch with no other wait between."""
+    if facts.launches is None:
+        return calls[:0]
+    named = np.array(["SynchronizeStream" in name for name in facts.trace.names] + [False])
+    streams = calls[named[facts.trace.slices.name[calls]]]
+    launched = facts.trace.links.source_time[facts.launches.link]
+    item = np.concatenate((np.full(len(launched), -1, np.int64), streams))
+    item = item[np.argsort(np.concatenate((launched, facts.trace.slices.start[streams])), kind="stable")]
+    follows = np.flatnonzero((item[1:] >= 0) & (item[:-1] < 0)) + 1
+    found: I64 = item[follows]
+    return found
 
 
 def sync_operations(facts: Facts) -> I64:

@@ -9,7 +9,7 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.beside import Beside, Input, Shared
 from npu_tui.analysis.findings.facts.slices import TraceSlices
-from npu_tui.analysis.findings.facts.spans import I64, NOTHING, Bools, Span
+from npu_tui.analysis.findings.facts.spans import I64, NOTHING, Bools, Span, both
 from npu_tui.analysis.launches.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
@@ -20,7 +20,7 @@ from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.change import NO_CHANGE, Change
-from npu_tui.analysis.replay.device import DeviceTasks
+from npu_tui.analysis.replay.device import KERNEL, DeviceTasks
 from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.collectives.communication import Collective, PlaneArgs
@@ -351,6 +351,20 @@ class Facts(TraceSlices):
         """The tasks of the device in the order of its streams; None where no launch leads to it."""
         found = self._shared.replay_of(self.part)
         return None if found is None else found.model.tasks
+
+    @once
+    def late_behind_collectives(self) -> Span:
+        """When a stream waited for the launch of a kernel while nothing but a collective ran on the device.
+
+        That hides the wait from the device's idle time, but the host is as late as in it.
+        """
+        tasks = self.tasks
+        if tasks is None:
+            return NOTHING
+        own = np.flatnonzero((tasks.kind == KERNEL) & (tasks.previous >= 0) & (tasks.launched >= 0))
+        ready, made = tasks.end[tasks.previous[own]], np.minimum(tasks.launched[own] + self.floor, tasks.start[own])
+        late = made > ready
+        return both((ready[late], made[late]), self.exposed)
 
     def freed(self, change: Change, after: Change = NO_CHANGE) -> int | None:
         """What ``change`` shortens the run by once no peer is late and ``after`` is done, ns; None without a replay."""

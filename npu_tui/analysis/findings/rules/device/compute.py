@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.findings.facts.blame import compile_calls
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, Span, length_of, without
@@ -163,9 +164,9 @@ def dominant(facts: Facts) -> Draft | None:
 
 def bound(facts: Facts) -> Draft | None:
     """Kernels that run on the AI CPU, or for which every shape is compiled anew."""
-    limits, slices = facts.limits, facts.trace.slices
-    on_cpu = np.array([kind == "AI_CPU" for kind in facts.trace.task_types] + [False])
-    items = facts.kernels[on_cpu[slices.task_type[facts.kernels]]]
+    limits = facts.limits
+    on_cpu = on_ai_cpu(facts.trace)
+    items = facts.kernels[on_cpu[facts.kernels]]
     least = limits.ai_cpu_us * 1000
     slow = items[facts.length(items) >= least]
     state = facts.kernel_table.details.get("state")
@@ -181,7 +182,7 @@ def bound(facts: Facts) -> Draft | None:
     if len(slow):
         others = facts.part.slices
         assert others is not None
-        busy = (others.compute | others.collective) & ~on_cpu[slices.task_type]
+        busy = (others.compute | others.collective) & ~on_cpu
         removes = without(facts.span_of(slow), facts.span_of(busy))
         share = facts.share(length_of(removes))
         severity = severity_of(facts, share)

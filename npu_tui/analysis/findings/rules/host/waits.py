@@ -13,6 +13,7 @@ from npu_tui.analysis.findings.facts.blame import (
     sync_operations,
     sync_site,
     sync_span,
+    waits_after_launches,
 )
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, Span, both, length_of, together, without
@@ -31,6 +32,8 @@ from npu_tui.trace.text import brief
 
 _NEARLY_ALL = 0.8
 _LOADER = "dataloader"
+_ENTRY_NS = 5_000
+"""What it takes to put a launch into the task queue."""
 
 
 def sync_host(facts: Facts) -> Draft | None:
@@ -46,7 +49,7 @@ def sync_host(facts: Facts) -> Draft | None:
     removes = without(sync_span(facts, site), _fresh_starts(facts))
     change, freed, once = _unwaited(facts, calls, operations)
     if blocking > limits.sync_blocking:
-        change |= _queued(facts, calls)
+        change = _unblocked(facts, calls, change)
         freed = facts.freed(change)
     lost = length_of(removes) if freed is None else freed
     if not lost and blocking <= limits.sync_blocking:
@@ -146,6 +149,16 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     return changes[chosen], max(gains[chosen], 0), once[chosen]
 
 
+def _unblocked(facts: Facts, calls: I64, change: Change) -> Change:
+    """The run in which no launch is waited for: what the program waits for itself stays as it is.
+
+    Where no such wait is recorded, ``change``.
+    """
+    waits = waits_after_launches(facts, calls)
+    found = Change(waits=frozenset(waits.tolist())) if len(waits) else change
+    return found | _queued(facts, calls)
+
+
 def _queued(facts: Facts, waits: I64) -> Change:
     """The launches in a thread of their own, as a task queue has them: of both threads the one with less work goes.
 
@@ -154,13 +167,15 @@ def _queued(facts: Facts, waits: I64) -> Change:
     if queue_slices(facts.trace, "enqueue").any():
         return NO_CHANGE
     calls = facts.outermost(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
-    launching = facts.span_of(np.setdiff1d(calls, waits))
+    calls = np.setdiff1d(calls, waits)
+    launching = facts.span_of(calls)
     if not len(launching[0]):
         return NO_CHANGE
     around = launching[0][:1], launching[1][-1:]
     python = without(without(around, launching), facts.span_of(waits))
     less = launching if length_of(launching) < length_of(python) else python
-    return Change(host=(HostCut(ANY_THREAD, less),))
+    keep = min(len(calls) * _ENTRY_NS / length_of(less), 1.0) if length_of(less) else 0.0
+    return Change(host=(HostCut(ANY_THREAD, less, keep),))
 
 
 def _pauses(facts: Facts) -> Span:
