@@ -196,13 +196,17 @@ def _table(found: WhatIf) -> list[str]:
         [
             brief(each.text, 60),
             str(each.matches),
-            duration_text(1000 * each.alone_us),
-            duration_text(1000 * each.gain_us),
+            _gained(each.alone_us),
+            _gained(each.gain_us),
             duration_text(1000 * each.step_us),
         ]
         for each in found.changes
     ]
     return rows_text(rows)
+
+
+def _gained(us: float) -> str:
+    return duration_text(1000 * us) if us else say("whatif.no_gain")
 
 
 def rows_text(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -82,7 +82,7 @@ class Rung:
 def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int]:
     """The findings of ``candidates`` in the order of work, and how many of them shorten the step or weigh as much."""
     scale = scale_of(facts)
-    rungs = _ladder([each for each in candidates if _counts(each, facts)], scale)
+    rungs = _ladder([each for each in candidates if _counts(each, facts)], scale, facts.count)
     seen = {id(rung.candidate) for rung in rungs}
     others = [each for each in candidates if id(each) not in seen]
     weighed = [each for each in others if each.draft.weight and _is_work(each, facts)]
@@ -93,7 +93,11 @@ def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int
     steps += [Rung(each, None, None, None) for each in weighed]
     following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
     parts = [rung for rung in rungs if rung.part_of is not None]
-    rest = [Rung(each, _own_gain(each, scale), None, None, idle=_counts(each, facts)) for each in others]
+    # What is counted and gains nothing says so; of what is not counted no gain is told that is none.
+    rest = [
+        Rung(each, _own_gain(each, scale) or (0 if counts else None), None, None, idle=counts)
+        for each, counts in ((each, _counts(each, facts)) for each in others)
+    ]
     findings = [
         _finding(rung, facts, above, following.get(id(rung))) for above, rung in enumerate((*steps, *parts, *rest))
     ]
@@ -137,8 +141,8 @@ def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
     return summing_up, hidden, severity, -(length_of(candidate.span) or draft.weight)
 
 
-def _ladder(candidates: list[Candidate], scale: Scale) -> list[Rung]:
-    """The rungs of ``candidates``; those that shorten nothing, whatever is fixed before, are left out."""
+def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]:
+    """The rungs of ``candidates``; those that gain less than ``least`` ns, whatever is fixed before, are left out."""
     left = list(candidates)
     taken: list[Candidate] = []
     rungs: list[Rung] = []
@@ -155,7 +159,7 @@ def _ladder(candidates: list[Candidate], scale: Scale) -> list[Rung]:
             # What others hold up gains nothing before they are fixed.
             most[id(each)] = max(most[id(each)], rest[id(each)])
         left = [each for each in left if each not in held]
-        fresh = [each for each in left if rest[id(each)] > 0]
+        fresh = [each for each in left if rest[id(each)] >= least]
         if not fresh:
             break
         top = max(rest[id(each)] for each in fresh)
@@ -279,7 +283,10 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
         if rung.gain < _AS_MUCH * time and not rung.held:
             found.append(message("finding.outlook.less", time=time))
     if rung.held:
-        found.append(message("finding.outlook.held", alone=(rung.alone or 0) / facts.count))
+        alone = round((rung.alone or 0) / facts.count)
+        found.append(
+            message("finding.outlook.held", alone=alone) if alone else message("finding.outlook.held_entirely")
+        )
     if rung.gain == rung.removed and facts.replay is None:
         found.append(message("finding.outlook.intervals"))
     if not facts.whole_steps:

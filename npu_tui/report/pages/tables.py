@@ -164,7 +164,7 @@ def _finding(number: int, each: FindingRow) -> list[Cell]:
         Cell(str(number), number),
         Cell(severity_word(severity), SEVERITY_ORDER.get(severity)),
         Cell(class_word(each.cls)),
-        _time(each.gain_us),
+        Cell(say("page.no_gain"), 0) if each.gain_us == 0 else _time(each.gain_us),
         Cell(each.title),
     ]
 

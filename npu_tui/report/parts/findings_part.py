@@ -86,7 +86,9 @@ def _wrapped(told: str) -> list[str]:
 
 def _finding(number: int, each: FindingRow, whole: bool = False) -> list[str]:
     gain = each.gain_us
-    frees = "" if gain is None else say("report.findings.gain", gain=time_text(gain))
+    frees = "" if gain is None else say("report.findings.no_gain")
+    if gain:
+        frees = say("report.findings.gain", gain=time_text(gain))
     lines = [
         say(
             "report.findings.head",

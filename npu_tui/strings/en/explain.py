@@ -113,7 +113,7 @@ TEXTS: dict[str, str] = {
     ),
     "explain.DTYPE": "Most matrix work reads 32-bit floating point: mixed precision halves it.",
     "explain.MEM.BW": "A part of the kernel time reads memory nearly all the time (MTE2 ratio): fusion and tiling help, more cores do not.",
-    "explain.UTIL": "How much of its time the device computes, and how much it is busy at all. Medium below utilization_poor, otherwise info; never part of the work.",
+    "explain.UTIL": "How much of its time the device computes, and how much it is busy at all. Below utilization_poor the title says so. Always info: what to change stands in the other findings.",
     "explain.VERDICT": (
         "What the job is bound by: the largest of host-late Free, exposed communication, and computing. Always info."
     ),

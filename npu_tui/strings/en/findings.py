@@ -24,6 +24,7 @@ TEXTS: dict[str, str] = {
     "finding.outlook.part": "Part of {whole}.",
     "finding.outlook.idle": "Fixing it gains nothing: something else takes as long at the same time.",
     "finding.outlook.held": "By itself it gains {alone:time}: what stands above takes as long at the same time.",
+    "finding.outlook.held_entirely": "By itself it gains nothing: what stands above takes as long at the same time.",
     "finding.outlook.intervals": "This run cannot be replayed, so gains are lengths of intervals.",
     "finding.over.step": "{text} in {count:step|steps}",
     "finding.over.token": "{text} in {count:token|tokens}",
@@ -72,6 +73,7 @@ TEXTS: dict[str, str] = {
         "({exposed_share:share}) exposed communication and {compute:time} ({compute_share:share}) computing."
     ),
     "finding.util.title": "The device computes for {compute:share} of its time and is busy for {busy:share}",
+    "finding.util.title_poor": "The device computes for only {compute:share} of its time and is busy for {busy:share}",
     "finding.util.fine": (
         "The device computes for {compute:share} of {total:time} and is busy for {busy:share}: little time is left "
         "outside the kernels."

@@ -106,6 +106,7 @@ TEXTS: dict[str, str] = {
     "finding.start.part": "{name} {time:time}",
     "finding.start.loader": "dataloader",
     "finding.start.unrecorded": "{time:time} with nothing recorded",
+    "finding.start.blocked": "The host is blocked for {time:time} of it.",
     "finding.start.waited": "The host is blocked for {time:time} of it; the copies it waits for take {copy:time}.",
     "finding.start.nothing": "nothing recorded",
     "finding.start.name": "step start",
@@ -123,6 +124,10 @@ TEXTS: dict[str, str] = {
     "finding.optimizer.detail": (
         "Optimizer.step#{name}.step ran {count:time|times}, {time:time} on the host; the device waited {lost:time} "
         "for its launches, {launches:mean_count} each time where the fused one needs a few."
+    ),
+    "finding.optimizer.detail_hidden": (
+        "Optimizer.step#{name}.step ran {count:time|times}, {time:time} on the host, which the device did not wait for; "
+        "it launches {launches:mean_count} each time where the fused one needs a few."
     ),
     "finding.optimizer.place": "NpuFused{name} needs only a few launches for this",
     "finding.pause.title": "{count:pause|pauses} of the host without a record: {time:time}",

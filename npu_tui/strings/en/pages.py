@@ -9,6 +9,7 @@ TEXTS: dict[str, str] = {
     ),
     "page.head": "{severity} · {cls} · {title}",
     "page.gain": "saves up to {gain}",
+    "page.no_gain": "nothing",
     "page.hidden": "[minor: the device computes too little for this to matter]",
     "page.brief": "Also true, but not the place to start:",
     "page.do": "What to do:",

@@ -74,6 +74,7 @@ TEXTS: dict[str, str] = {
     "report.verdict": "Verdict",
     "report.findings.head": "{number}. {severity} · {cls} · {title}  [{id}]{gain}",
     "report.findings.gain": "  saves up to {gain}",
+    "report.findings.no_gain": "  gains nothing",
     "report.findings.place": "    {start} to {end}  {name}: {note}",
     "report.findings.sources": "  Sources: {sources}",
     "report.findings.advice": "    ({number}) {text}",

@@ -11,6 +11,7 @@ TEXTS: dict[str, str] = {
     "findings.number": "#",
     "findings.class": "class",
     "findings.frees": "saves up to",
+    "findings.frees_nothing": "nothing",
     "findings.what": "what",
     "findings.where": "code line",
     "findings.examining": "examining the trace",

@@ -22,6 +22,7 @@ TEXTS: dict[str, str] = {
     "whatif.column.matches": "matches",
     "whatif.column.alone": "alone",
     "whatif.column.gain": "in this order",
+    "whatif.no_gain": "nothing",
     "whatif.column.after": "step after",
     "whatif.recorded": "recorded",
     "whatif.predicted": "predicted",

@@ -95,7 +95,7 @@ TEXTS: dict[str, str] = {
     ),
     "explain.DTYPE": "大部分矩阵计算读取 32 位浮点数：混合精度可减半。",
     "explain.MEM.BW": "一部分 kernel 几乎全部时间都在读内存（MTE2 占比）：融合和 tiling 有用，更多的核没有用。",
-    "explain.UTIL": "设备用于计算的时间占比，以及有事可做的时间占比。始终为 info。",
+    "explain.UTIL": "设备用于计算的时间占比，以及有事可做的时间占比。低于 utilization_poor 时标题会说明。始终为 info：要改什么由其他诊断给出。",
     "explain.VERDICT": "任务受限于什么：Host 下发晚造成的空闲、未掩盖通信、计算三者中最大的一个。始终为 info。",
     "explain.OP.AFFINITY_API": (
         "同一线程上可由一个 torch_npu 亲和 API 代替的顶层算子序列。成员之间可以夹一次类型转换。占比低于 "

@@ -22,6 +22,7 @@ TEXTS: dict[str, str] = {
     "finding.outlook.part": "包含在 {whole} 中。",
     "finding.outlook.idle": "单独解决它没有收益：同一时间还有别的任务一样长。",
     "finding.outlook.held": "单独解决它只减少 {alone:time}：上面的问题同时也占用这么久。",
+    "finding.outlook.held_entirely": "单独解决它没有收益：上面的问题同时也占用这么久。",
     "finding.outlook.intervals": "这次运行无法重放，因此收益按区间长度计算。",
     "finding.over.step": "{text}（{count:count} 个 step 合计）",
     "finding.over.token": "{text}（{count:count} 个 token 合计）",
@@ -68,6 +69,7 @@ TEXTS: dict[str, str] = {
         "{exposed_share:share}），计算 {compute:time}（{compute_share:share}）。"
     ),
     "finding.util.title": "设备 {compute:share} 的时间在计算，{busy:share} 的时间在工作",
+    "finding.util.title_poor": "设备只有 {compute:share} 的时间在计算，{busy:share} 的时间在工作",
     "finding.util.fine": (
         "在 {total:time} 中，设备 {compute:share} 的时间在计算，{busy:share} 的时间在工作：kernel 之外所剩不多。"
     ),

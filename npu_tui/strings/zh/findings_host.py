@@ -80,6 +80,7 @@ TEXTS: dict[str, str] = {
     "finding.start.part": "{name} {time:time}",
     "finding.start.loader": "dataloader",
     "finding.start.unrecorded": "没有记录的 {time:time}",
+    "finding.start.blocked": "其中 Host 被阻塞 {time:time}。",
     "finding.start.waited": "其中 Host 被阻塞 {time:time}；它等待的拷贝耗时 {copy:time}。",
     "finding.start.nothing": "没有记录",
     "finding.start.name": "step 起始",
@@ -96,6 +97,9 @@ TEXTS: dict[str, str] = {
     "finding.optimizer.title": "优化器 {name} 未融合：每个 step 占用 Host {time:time}",
     "finding.optimizer.detail": (
         "Optimizer.step#{name}.step 执行 {count:count} 次，Host 耗时 {time:time}；设备为它的下发等待 {lost:time}，每次下发 {launches:mean_count} 个任务，融合优化器只需几个。"
+    ),
+    "finding.optimizer.detail_hidden": (
+        "Optimizer.step#{name}.step 执行 {count:count} 次，Host 耗时 {time:time}，设备没有等待它的下发；每次下发 {launches:mean_count} 个任务，融合优化器只需几个。"
     ),
     "finding.optimizer.place": "NpuFused{name} 只需几次下发",
     "finding.pause.title": "Host 有 {count:count} 次无记录的停顿：{time:time}",

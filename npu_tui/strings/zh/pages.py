@@ -9,6 +9,7 @@ TEXTS: dict[str, str] = {
     ),
     "page.head": "{severity} · {cls} · {title}",
     "page.gain": "最多节省 {gain}",
+    "page.no_gain": "无",
     "page.hidden": "[已隐藏：设备用于计算的时间太少，暂不重要]",
     "page.brief": "同样成立，但不必先处理：",
     "page.do": "处理建议：",

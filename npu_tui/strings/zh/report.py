@@ -72,6 +72,7 @@ TEXTS: dict[str, str] = {
     "report.verdict": "结论",
     "report.findings.head": "{number}. {severity} · {cls} · {title}  [{id}]{gain}",
     "report.findings.gain": "  最多节省 {gain}",
+    "report.findings.no_gain": "  没有收益",
     "report.findings.place": "    {start} 到 {end}  {name}：{note}",
     "report.findings.sources": "  依据：{sources}",
     "report.findings.advice": "    （{number}）{text}",

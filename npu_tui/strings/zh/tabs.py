@@ -11,6 +11,7 @@ TEXTS: dict[str, str] = {
     "findings.number": "#",
     "findings.class": "类别",
     "findings.frees": "最多节省",
+    "findings.frees_nothing": "无",
     "findings.what": "内容",
     "findings.where": "代码行",
     "findings.examining": "正在分析 trace",

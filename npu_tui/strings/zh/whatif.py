@@ -25,6 +25,7 @@ TEXTS: dict[str, str] = {
     "whatif.column.matches": "匹配",
     "whatif.column.alone": "单独",
     "whatif.column.gain": "按此顺序",
+    "whatif.no_gain": "无",
     "whatif.column.after": "之后的 step",
     "whatif.recorded": "实际",
     "whatif.predicted": "预测",

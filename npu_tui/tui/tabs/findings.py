@@ -49,7 +49,9 @@ class FindingsTab(Tab):
     def _row(self, now: Context, number: int, finding: Finding, numbers: dict[str, int]) -> Row:
         quiet = "dim" if _is_minor(finding) or finding.part_of is not None else ""
         mark = quiet or {"high": f"bold {ALERT}", "medium": "bold"}.get(finding.severity, "")
-        frees = "" if finding.gain_ns is None else duration_text(finding.gain_ns)
+        frees = "" if finding.gain_ns is None else say("findings.frees_nothing")
+        if finding.gain_ns:
+            frees = duration_text(finding.gain_ns)
         code = next((line for line in finding.code_lines), None)
         where = say("lines.place", file=brief(PurePath(code.file).name), line=code.line) if code is not None else ""
         title = words(finding.title)

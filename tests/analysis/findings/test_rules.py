@@ -78,9 +78,10 @@ def test_ids_are_unique_and_sourced() -> None:
 
 
 def test_the_two_that_sum_up_come_last() -> None:
-    for trouble, severity in (("healthy", "info"), ("slow_python", "medium"), ("transfers", "medium")):
+    for trouble, poor in (("healthy", False), ("slow_python", True), ("transfers", True)):
         found = by_id(job(trouble).findings)
-        assert found["UTIL"].severity == severity
+        assert found["UTIL"].severity == "info"
+        assert (found["UTIL"].title.code == "finding.util.title_poor") is poor
         assert found["VERDICT"].severity == "info"
         assert not found["UTIL"].hidden
         assert [each.id for each in job(trouble).findings.findings[-2:]] in (["UTIL", "VERDICT"], ["VERDICT", "UTIL"])

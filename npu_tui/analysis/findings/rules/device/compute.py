@@ -35,8 +35,8 @@ def utilization(facts: Facts) -> Draft:
     compute, busy = facts.share(sums.computing), 1 - facts.share(sums.free)
     band = "fine" if compute > limits.utilization_fine else "poor" if compute < limits.utilization_poor else "room"
     return Draft(
-        "medium" if band == "poor" else "info",
-        message("finding.util.title", compute=compute, busy=busy),
+        "info",
+        message("finding.util.title_poor" if band == "poor" else "finding.util.title", compute=compute, busy=busy),
         message(f"finding.util.{band}", compute=compute, busy=busy, total=facts.total),
     )
 

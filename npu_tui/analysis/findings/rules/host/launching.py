@@ -142,7 +142,7 @@ def optimizer(facts: Facts) -> Draft | None:
         severity,
         message("finding.optimizer.title", name=name, time=spent / len(items)),
         message(
-            "finding.optimizer.detail",
+            "finding.optimizer.detail" if length_of(removes) else "finding.optimizer.detail_hidden",
             name=name,
             count=len(items),
             time=spent,

@@ -257,7 +257,10 @@ def step_start(facts: Facts) -> Draft | None:
     ]
     waited = length_of(both(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
     if waited >= 0.05 * length_of(gaps):
-        detail.append(message("finding.start.waited", time=waited / facts.count, copy=copies / facts.count))
+        times = {"time": waited / facts.count, "copy": copies / facts.count}
+        detail.append(
+            message("finding.start.waited", **times) if copies else message("finding.start.blocked", time=times["time"])
+        )
     first = parts[0][0] if parts else message("finding.start.nothing")
     return Draft(
         severity,
