@@ -93,6 +93,12 @@ def test_the_key_table_names_every_command():
         assert "shift+" not in markdown_table(where)
 
 
+def test_the_bar_and_the_backtick_stay_in_their_cells():
+    table = markdown_table("lanes")
+    assert "| `\\|` |" in table
+    assert "| `` ` `` |" in table
+
+
 def test_labels_are_what_people_type():
     assert keys_label(BY_ID["undo"]) == "Backspace u"
     assert keys_label(BY_ID["row_first"]) == "gg"

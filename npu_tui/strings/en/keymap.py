@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "keymap.heading.keys": "keys",
+    "keymap.heading.what": "what they do",
     "keymap.unknown": "[keys] {command}: there is no key {key}",
     "keymap.nearest": "; did you mean {name}?",
     "keymap.fixed": "[keys] {command}: {key} always quits at once",

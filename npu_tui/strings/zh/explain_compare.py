@@ -6,7 +6,7 @@ TEXTS: dict[str, str] = {
     "explain.compare": "对比（npu-tui compare BASE NEW）",
     "explain.compare.needs": "需要：两份 profile，BASE 和 NEW；时间均按每个 step 计，为新侧减基线",
     "explain.DIFF.STEP": (
-        "step 变长或变短。每侧不少于四个 step 时，由 Hodges-Lehmann 位移的 95% 区间和精确的 Mann-Whitney 检验判断（同一任务的 "
+        "step 变长或变短。每侧不少于四个 step 时，由 Hodges-Lehmann 位移的 95% 区间和精确的 Mann-Whitney 检验判断（同一作业的 "
         "rank 用 Wilcoxon）：区间不含 0，且变化超过容差。step 更少时结论为不确定，不确定不算通过。"
     ),
     "explain.DIFF.STEP.do": "先看排在它前面的诊断：它们说明差异从何而来。",

@@ -100,7 +100,7 @@ TEXTS: dict[str, str] = {
         "指标超过此处的值且超出比例大于该容差，并且超出部分大于此处设备时间的 0.1 % 时，判为劣化；可自行修改"
     ),
     "gate.unchecked": "没有做检查：{path}",
-    "gate.max_rank_wait": "任务等待某一张卡的上限，占任务时间的比例或时间：2%% 或 5ms；PATH 是存放各卡的目录",
+    "gate.max_rank_wait": "作业等待某一张卡的上限，占作业时间的比例或时间：2%% 或 5ms；PATH 是存放各卡的目录",
     "gate.max_own_excess": "某一张卡比同类卡多用时间的上限：5%% 或 5ms；PATH 是存放各卡的目录",
     "gate.job.nothing": "没有多卡共同的集合通信",
     "gate.job.no_peers": "没有同类的卡可比较",

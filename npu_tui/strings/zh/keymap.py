@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "keymap.heading.keys": "按键",
+    "keymap.heading.what": "作用",
     "keymap.unknown": "[keys] {command}：没有键 {key}",
     "keymap.nearest": "；是不是 {name}？",
     "keymap.fixed": "[keys] {command}：{key} 总是立即退出",

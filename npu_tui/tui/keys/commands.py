@@ -213,11 +213,16 @@ def _labels(command: Command) -> list[str]:
 
 def markdown_table(where: Where) -> str:
     """The keys of a screen as a table in Markdown."""
-    lines = ["| keys | what they do |", "|---|---|"]
+    lines = [f"| {say('keymap.heading.keys')} | {say('keymap.heading.what')} |", "|---|---|"]
     for command in commands_of(where):
-        keys = " ".join(f"`{label}`" for label in _labels(command))
+        keys = " ".join(_code(label) for label in _labels(command))
         lines.append(f"| {keys} | {command.title} |")
     return "\n".join(lines) + "\n"
+
+
+def _code(label: str) -> str:
+    """``label`` as code in a cell of a Markdown table, also where it is a backtick or the bar between cells."""
+    return f"`` {label} ``" if "`" in label else "`" + label.replace("|", "\\|") + "`"
 
 
 def text_table() -> str:
