@@ -79,14 +79,14 @@ def explore(
     ``options`` say how to draw and where. With ``compare`` the second of two is held against the first. If a profile is
     to be ``chosen`` and there are several at the path, they are listed.
     """
-    shown = on_terminal()
-    if shown:
+    if sys.stdout.isatty():
         gc.disable()  # until the trace is there: a collection during imports walks what stays
     from npu_tui.ingest.opening import opening_of
 
     start = place_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
-    if not shown:
+    if not on_terminal():  # from here on the keys are where something may have been piped
+        gc.enable()
         from npu_tui.profile.profile import Profile
         from npu_tui.report.pages.text_report import text_report
         from npu_tui.report.report import report

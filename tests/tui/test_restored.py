@@ -210,6 +210,14 @@ def test_without_standard_error_it_draws_on_standard_output(shell):
     assert shell.modes() - {"2004"} == set()
 
 
+def test_a_trace_that_is_piped(shell):
+    shell.send(f"cat {PROFILE}/*/trace_view.json | '{sys.executable}' -m npu_tui -\r")
+    shell.shows("Ascend Hardware")
+    shell.send(":q\r")
+    shell.until(lambda: shell.rows()[-1].startswith("ready>") or "ready>" in "\n".join(shell.rows()), "the shell")
+    assert shell.modes() - {"2004"} == set()
+
+
 def test_a_signal_while_the_program_hangs(opened):
     terminal = opened(broken("import time; time.sleep(1000)"))
     for _ in range(20):
