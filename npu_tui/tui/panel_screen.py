@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 
 from rich.text import Text
 from textual import events
@@ -19,6 +18,7 @@ from npu_tui.tui.keys.footer import Place
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.tabs.table.tab import Table
 from npu_tui.tui.terminal.internals import after
+from npu_tui.tui.widgets.filtering import Filtering
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.tui.widgets.prompt import Prompt
 from npu_tui.tui.widgets.tab_line import TabLine
@@ -39,7 +39,7 @@ class PanelScreen(KeyScreen[Timeline]):
         self.head: Head | ComparedHead = Head()
         self._panel = Panel()
         self._panel_timer: Timer | None = None
-        self._filter_before = ""
+        self._filtering = Filtering(self._panel, prompt)
         self._lanes_place: Place = "lanes"
 
     @abstractmethod
@@ -147,27 +147,10 @@ class PanelScreen(KeyScreen[Timeline]):
         title = say("told.row", tab=say(f"tab.{panel.tab}"), number=panel.table.cursor_row + 1)
         self.app.push_screen(Sheet(title, Text(row.told() if row.told is not None else record(content, row))))
 
-    def _filter(self) -> str | None:
-        """Ask what the rows of the table must contain."""
-        if not isinstance(self._panel.content, Table):
-            return say("panel.no_table")
-        self._filter_before = self._panel.order.wanted
-        self._prompt.open("filter", hint=say("filter.hint"))
-        return None
-
-    def show_filtered(self, text: str) -> None:
-        """Show the rows with ``text``, and how many they are while it is typed."""
-        if text != self._panel.order.wanted:
-            self._panel.sort(replace(self._panel.order, wanted=text))
-        content = self._panel.content
-        if self._prompt.is_open and isinstance(content, Table):
-            shown, count = len(self._panel.rows), len(content.rows)
-            self._prompt.answer(say("filter.count", shown=shown, count=count) if text else say("filter.hint"))
-
     def on_prompt_closed(self) -> None:
         """Back to the lanes; a filter that was given up is what it was before."""
         if self._prompt.kind == "filter":
-            self.show_filtered(self._filter_before)
+            self._filtering.give_up()
             self._panel.table.focus()
         else:
             super().on_prompt_closed()

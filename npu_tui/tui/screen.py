@@ -127,7 +127,7 @@ class MainScreen(PanelScreen):
             "flags": self._list_flags,
             "panel": self._toggle_panel,
             "panel_grow": self._grow_panel,
-            "filter": self._filter,
+            "filter": self._filtering.ask,
             "escape": self._escape,
             "focus_next": self._focus_next,
             "command": self.asking.open,
@@ -380,7 +380,7 @@ class MainScreen(PanelScreen):
         elif event.kind == "sql":
             self.querying.complete(event.text)
         elif event.kind == "filter":
-            self.show_filtered(event.text)
+            self._filtering.show(event.text)
 
     def on_prompt_asked(self, event: Prompt.Asked) -> None:
         """Show another candidate, or take over the one on show."""
@@ -406,7 +406,7 @@ class MainScreen(PanelScreen):
         elif event.kind == "sql":
             self.querying.ask(event.text)
         elif event.kind == "filter":
-            self.show_filtered(event.text)
+            self._filtering.show(event.text)
             self._panel.table.focus()
         else:
             self.finder.finish(event.text)

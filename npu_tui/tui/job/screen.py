@@ -317,13 +317,13 @@ class JobScreen(KeyScreen[JobMap]):
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
         """Filter while typing."""
         if event.kind == "filter":
-            self._table.show_filtered(event.text)
+            self._table.filtering.show(event.text)
 
     def on_prompt_entered(self, event: Prompt.Entered) -> None:
         """Do what was asked."""
         self.set_focus(self._timeline)
         if event.kind == "filter":
-            self._table.show_filtered(event.text)
+            self._table.filtering.show(event.text)
             self.panel.table.focus()
         elif event.kind == "command":
             self.tell(self._asking.obey(event.text.strip()))
@@ -332,7 +332,7 @@ class JobScreen(KeyScreen[JobMap]):
     def on_prompt_closed(self) -> None:
         """Back to the pictures; a filter that was given up is what it was before."""
         if self._prompt.kind == "filter":
-            self._table.give_up_filter()
+            self._table.filtering.give_up()
         super().on_prompt_closed()
 
     # --- the program

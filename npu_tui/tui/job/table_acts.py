@@ -18,6 +18,7 @@ from npu_tui.tui.keys.commands import BY_ID
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.tabs.table.tab import Table
 from npu_tui.tui.tabs.table.table_text import as_csv, as_text
+from npu_tui.tui.widgets.filtering import Filtering
 from npu_tui.tui.widgets.prompt import Prompt
 
 
@@ -26,15 +27,14 @@ class TableActs:
 
     def __init__(self, panel: JobPanel, prompt: Prompt, copy: Callable[[str], None]) -> None:
         self._panel = panel
-        self._prompt = prompt
         self._copy = copy
-        self._filter_before = ""
+        self.filtering = Filtering(panel, prompt)
 
     def acts(self) -> dict[str, Act]:
         """What every command does."""
         return {
             "sort_reverse": self._reverse,
-            "filter": self._filter,
+            "filter": self.filtering.ask,
             "copy_text": partial(self._copy_table, as_text),
             "copy_csv": partial(self._copy_table, as_csv),
         }
@@ -42,22 +42,6 @@ class TableActs:
     def _reverse(self) -> None:
         order = self._panel.order
         self._panel.sort(replace(order, falling=not order.falling))
-
-    def _filter(self) -> str | None:
-        if not isinstance(self._panel.content, Table):
-            return say("panel.no_table")
-        self._filter_before = self._panel.order.wanted
-        self._prompt.open("filter", hint=say("filter.hint"))
-        return None
-
-    def show_filtered(self, text: str) -> None:
-        """Show the rows that ``text`` chooses."""
-        if text != self._panel.order.wanted:
-            self._panel.sort(replace(self._panel.order, wanted=text))
-
-    def give_up_filter(self) -> None:
-        """The filter is what it was before it was asked for."""
-        self.show_filtered(self._filter_before)
 
     def _copy_table(self, form: Callable[[Table | None], list[str]]) -> str:
         content = self._panel.content
