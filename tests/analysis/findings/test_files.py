@@ -80,6 +80,22 @@ def test_what_a_kernel_is_bound_by(cells: dict[str, str], pipe: str) -> None:
     assert "128,256;256,512" in words(draft.detail)
 
 
+def test_kernels_without_counters_or_of_many_pipes_are_not_named() -> None:
+    assert not facts_of(job("healthy"), kernels=[kernel()]).has("pmu")
+    ratios = (("0.9", "0.1"), ("0.1", "0.97"), ("0.1", "0.1"))
+    cube = [{**kernel(), "aic_mac_ratio": mac, "aic_mte2_ratio": mte2} for mac, mte2 in ratios]
+    mixed = [*cube, {**vector("100.0"), "aiv_vec_ratio": "0.9", "aiv_mte2_ratio": "0.1"}]
+    limits = Thresholds(pipe_share=0.3)
+    assert check("KERNEL.PIPE", facts_of(job("healthy"), thresholds=limits, kernels=mixed)) is None
+
+
+def test_vector_kernels_bound_by_the_vector_unit() -> None:
+    rows = [{**vector("10.0"), "aiv_vec_ratio": ratio, "aiv_mte2_ratio": "0.2"} for ratio in ("0.9", "0.8")]
+    draft = check("KERNEL.PIPE", facts_of(job("healthy"), kernels=rows))
+    assert isinstance(draft, Draft)
+    assert draft.title.code == "finding.pipes.title.vec"
+
+
 def test_l2_hits() -> None:
     facts = facts_of(job("healthy"), kernels=[kernel(), kernel()])
     assert not facts.has("l2_cache")
@@ -176,6 +192,24 @@ def test_packets_and_bandwidth() -> None:
     assert isinstance(draft, Draft)
     assert "RDMA at 3.0 GB/s" in words(draft.detail)
     assert check("COMM.BANDWIDTH", facts_of(found, transfers=[small, odd])) is None
+
+
+@pytest.mark.parametrize(("kind", "contended"), [("MatMulV2", True), ("Add", False)])
+def test_slow_transfers_beside_products_are_in_contention(kind: str, contended: bool) -> None:
+    facts = facts_of(job("healthy"), kernels=[kernel(Type=kind)])
+    start = int(facts.kernel_table.start[0])
+    slow = replace(transfer("HCCS", 64e6, 3.0, ((64e6, 1),)), start=start, end=start + 1000)
+    draft = check("COMM.BANDWIDTH", facts_of(job("healthy"), kernels=[kernel(Type=kind)], transfers=[slow]))
+    assert isinstance(draft, Draft)
+    assert (draft.title.args["first"].code == "finding.slow_link.contended") == contended
+
+
+@pytest.mark.parametrize(("size", "speaks"), [(40e6 + 4, True), (512 * 80_000.0, False)])
+def test_packets_off_the_grid(size: float, speaks: bool) -> None:
+    found = job("healthy")
+    nothing = replace(found.planes, item=found.planes.item[:0])
+    own = transfer("HCCS", size, 20.0, ((size, 1),))
+    assert isinstance(check("COMM.PACKETS", facts_of(found, transfers=[own], planes=nothing)), Draft) == speaks
 
 
 def test_preprocessing() -> None:
