@@ -1,0 +1,49 @@
+"""Who is late, and which collectives of unknown arrivals waited."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from npu_tui.analysis.replay.peers import late_ranks, unknown_waits
+from npu_tui.analysis.work.collectives.communication import Collective
+
+MS = 1_000_000
+
+
+def arrivals(*late: tuple[int, int]) -> list[list[tuple[int, int]]]:
+    """A collective of eight ranks for each (rank, ns after this one); the others come 50 us after this one."""
+    return [[(rank, after if rank == own else 50_000) for rank in range(1, 8)] for own, after in late]
+
+
+def test_all_who_take_turns_are_late() -> None:
+    turns = arrivals(*((number % 7 + 1, (6 + number % 3) * MS) for number in range(12)))
+    assert late_ranks(turns) == frozenset(range(1, 8))
+
+
+def test_one_late_rank_is_alone_with_it() -> None:
+    assert late_ranks(arrivals((5, 96 * MS), (5, 2 * MS), (3, 400_000))) == {5}
+    assert late_ranks(arrivals((5, 50_000), (3, 50_000))) == frozenset()
+
+
+def waits(elapsed: list[int], sizes: list[int]) -> dict[int, int]:
+    rows = [Collective(number, each, None, None, None, None, None) for number, each in enumerate(elapsed)]
+    trace: Any = SimpleNamespace(
+        slices=SimpleNamespace(lane=np.zeros(len(rows), np.int64)), name_of=lambda item: f"hcom_allReduce__417_{item}_1"
+    )
+    return unknown_waits(trace, rows, {number: size for number, size in enumerate(sizes) if size})
+
+
+def test_bytes_that_no_link_is_so_slow_for_waited() -> None:
+    found = waits([12 * MS, 10 * MS, 14 * MS], [2_000_000] * 3)
+    assert found == {0: 11 * MS, 1: 9 * MS, 2: 13 * MS}
+    assert waits([8 * MS, 9 * MS, 8 * MS], [300_000_000] * 3) == {}
+    assert waits([12 * MS], [2_000_000]) == {0: 11 * MS}
+
+
+def test_without_sizes_only_siblings_tell() -> None:
+    assert waits([12 * MS, 10 * MS, 14 * MS], [0] * 3) == {}
+    assert waits([MS, MS, 12 * MS, MS], [0] * 4) == {2: 11 * MS}
+    assert waits([12 * MS], [0]) == {}
