@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from dataclasses import replace
 
@@ -40,6 +41,9 @@ _NOTIFIES = ("Notify_Wait", "Notify_Record", "Notify Wait", "Notify Record")
 _NO_NOTIFY = (1 << 64) - 1
 """What msprof writes for a task without a notify."""
 
+_MOST_NOTIFIES = 8_192
+"""Notifies that are kept of a rank: so many bound its clock as well as all of them."""
+
 _ALREADY_THERE = 20
 """ns: a wait that is no longer only says that the peer had come before (reference: ranks, section 3)."""
 
@@ -56,7 +60,7 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     return replace(
         profile,
         calls=calls,
-        notifies=tuple(notifies),
+        notifies=fewer(notifies),
         seen=tuple(seen_of(found, notifies)),
         work=_work_of(measured, calls),
         lines=lines,
@@ -77,6 +81,15 @@ def _with_pairs(calls: list[Call], notifies: list[Notify]) -> list[Call]:
         else call
         for call in calls
     ]
+
+
+def fewer(notifies: list[Notify]) -> tuple[Notify, ...]:
+    """All of them, or those of some collectives by their names: what a rank with fewer keeps, the others keep too."""
+    kept, stride = notifies, 1
+    while len(kept) > _MOST_NOTIFIES and stride < 1 << 16:
+        stride *= 2
+        kept = [each for each in kept if zlib.crc32(each.name.encode()) % stride == 0]
+    return tuple(kept)
 
 
 def _busy_in(profile: Profile, calls: Calls) -> Busy | None:

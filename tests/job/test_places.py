@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from made_jobs import EPOCH, simulated
 
+from npu_tui.job.from_trace import fewer
 from npu_tui.job.job import Job
 from npu_tui.job.model import Busy, Call, Notify, RankProfile, Seen, pair_of
 from npu_tui.job.places import placed
@@ -136,3 +137,15 @@ def test_busy_time_by_any_moment():
     asked = np.array([0, 10, 15, 20, 40, 50, 60, 80, 90])
     assert own.until(asked).tolist() == [0, 0, 5, 10, 10, 10, 20, 40, 40]
     assert Busy(np.zeros(0, np.int64), np.zeros(0, np.int64)).until(asked).tolist() == [0] * 9
+
+
+def test_of_many_notifies_all_ranks_keep_those_of_the_same_collectives():
+    def noted(count: int) -> list[Notify]:
+        return [Notify(True, 1, f"hcom_allReduce__9_{k % 500}_1", k, k, k + 1) for k in range(count)]
+
+    few, many, most = (fewer(noted(count)) for count in (100, 20_000, 70_000))
+    assert len(few) == 100
+    names = [{each.name for each in own} for own in (many, most)]
+    assert names[1] < names[0]
+    assert 1_000 < len(most) <= 8_192
+    assert {each for each in noted(70_000) if each.name in names[1]} == set(most)
