@@ -11,6 +11,9 @@ HEADS_FROM = 30
 PANEL_FROM = 36
 """Rows of the terminal from which the panel is shown without being asked for."""
 
+WHOLE_FROM = 24
+"""Rows of the terminal from which the first line of the verdict is broken rather than cut, without the panel."""
+
 _VERDICT_ROWS = ((30, 2), (14, 1))
 """From how many rows of the terminal on there are so many lines of the verdict."""
 

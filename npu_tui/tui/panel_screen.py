@@ -53,6 +53,7 @@ class PanelScreen(KeyScreen[Timeline]):
         self._panel.toggle()
         if not self._panel.is_shown:
             self._timeline.focus()
+        self._show_head()
         self.contents.fill()
 
     def _grow_panel(self) -> str:
@@ -72,6 +73,7 @@ class PanelScreen(KeyScreen[Timeline]):
 
     def on_panel_fitted(self) -> None:
         """The lanes have another height now."""
+        self._show_head()
         self.call_after_refresh(self._share_blank)
 
     def _share_blank(self) -> None:

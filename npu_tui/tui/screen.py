@@ -272,7 +272,7 @@ class MainScreen(PanelScreen):
         self._panel.fit(size.height)
 
     def _show_head(self) -> None:
-        self.head.show(self.session, self.explorer, self.app.size)
+        self.head.show(self.session, self.explorer, self.app.size, self._panel.is_shown)
 
     def _work(self, job: Callable[[], None], group: str) -> None:
         """Run ``job`` in a thread; it replaces the one of its ``group``."""

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from npu_tui.tui.tabs.table.order import Order, arranged, sortable
+from npu_tui.tui.tabs.table.order import Order, arranged, numeric, sortable
 from npu_tui.tui.tabs.table.tab import Row, Table
 
 ROWS = [
@@ -52,3 +52,12 @@ def test_without_values_there_is_nothing_to_sort_by() -> None:
     assert not sortable(plain)
     assert Order().beside(plain, 1) == Order()
     assert arranged(plain, Order(column=0)).headings == ("name",)
+
+
+def test_columns_of_numbers_are_those_that_show_some() -> None:
+    rows = [
+        Row(("HIGH", "12 ms", "a", "", "7"), (), (0, 12, "a", None, 7)),
+        Row(("LOW", "", "b", "", "many"), (), (2, None, "b", None, "many")),
+    ]
+    assert numeric(Table(("class", "time", "name", "unknown", "mixed"), rows)) == {1}
+    assert numeric(Table(("time",), [Row(("1 ms",))])) == frozenset()

@@ -11,7 +11,7 @@ TEXTS: dict[str, str] = {
     "lane.short": (
         "Exposed comm=Exposed|Communication=Comm| Comm=|Computing=Compute|compute =comp |task queue=queue|CANN =C:|C:backward=C:bwd|"
         "Queue depth=Depth|Memory =Mem |Ascend Hardware=Hardware|Overlap Analysis=Overlap|AI Core Freq=AI Freq|AI Freq=Freq|Thread =T|Stream =Str |Group =Grp |"
-        "Mem allocated=Memory"
+        "Mem allocated=Memory|Memory=Mem|Scope Layer=Scope"
     ),
     "lane.main": "main",
     "lane.backward": "backward",

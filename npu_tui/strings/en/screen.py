@@ -5,9 +5,10 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     "header.rank": "rank {rank}",
     "header.no_rank": "single device",
+    "header.devices": "{count:device|devices}",
     "header.database": "database",
     "header.text": "text",
-    "header.device": "device {device}",
+    "header.device": "device {device}: {words}",
     "header.near": "{near} of {links} launches near-vertical",
     "header.lost": "{starved} starved, {lost:time} lost",
     "header.loading": "still loading",

@@ -10,7 +10,7 @@ TEXTS: dict[str, str] = {
     "lane.overlap.free": "空闲",
     "lane.short": (
         "未掩盖通信=未掩盖|任务队列=队列|队列深度=深度|内存 已分配=内存|Communication=Comm| Comm=|CANN =C:|"
-        "Ascend Hardware=Hardware|Overlap Analysis=Overlap|Thread =T|Stream =Str |Group =Grp |AI Core Freq=AI Freq|AI Freq=Freq"
+        "Ascend Hardware=Hardware|Overlap Analysis=Overlap|Thread =T|Stream =Str |Group =Grp |AI Core Freq=AI Freq|AI Freq=Freq|Scope Layer=Scope"
     ),
     "lane.main": "主线程",
     "lane.backward": "反向",

@@ -5,9 +5,10 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     "header.rank": "rank {rank}",
     "header.no_rank": "单设备",
+    "header.devices": "{count:count} 个设备",
     "header.database": "数据库",
     "header.text": "文本",
-    "header.device": "设备 {device}",
+    "header.device": "设备 {device}：{words}",
     "header.near": "{links} 次下发中 {near} 次近垂直",
     "header.lost": "{starved} 次饥饿，损失 {lost:time}",
     "header.loading": "加载中",

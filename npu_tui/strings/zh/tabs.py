@@ -203,7 +203,7 @@ TEXTS: dict[str, str] = {
     "summary.makes.op_statistic.csv": "profiler_level Level1 或 Level2",
     "summary.tells.api_statistic.csv": "按 CANN 调用的耗时",
     "summary.makes.api_statistic.csv": "profiler_level Level1 或 Level2",
-    "summary.tells.operator_details.csv": "每个操作的主机和设备耗时",
+    "summary.tells.operator_details.csv": "每个算子的 Host 和设备耗时",
     "summary.makes.operator_details.csv": "activities CPU 和 NPU",
     "summary.tells.step_trace_time.csv": "每个 step 的时间构成",
     "summary.makes.step_trace_time.csv": "activities NPU",

@@ -77,7 +77,7 @@ class ComparedHead:
         self.bars = Line()
         self.examined = 0
 
-    def show(self, session: Session, explorer: Explorer, size: Size) -> None:
+    def show(self, session: Session, explorer: Explorer, size: Size, with_panel: bool = False) -> None:
         """Fill the lines for a terminal of ``size``; the lowest ones have no room for the bars."""
         del session
         width = size.width - 2

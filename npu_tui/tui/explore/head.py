@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.geometry import Size
 
-from npu_tui.tui.heights import BARS_FROM, verdict_rows
+from npu_tui.tui.heights import BARS_FROM, WHOLE_FROM, verdict_rows
 from npu_tui.tui.session import Session
 from npu_tui.tui.widgets.bars import Bars
 from npu_tui.tui.widgets.header import Headline
@@ -21,8 +21,11 @@ class Head:
         self.bars = Bars()
         self.examined = 0
 
-    def show(self, session: Session, explorer: Explorer, size: Size) -> None:
-        """The step and device under the cursor, in bars where a terminal of ``size`` has room for them."""
+    def show(self, session: Session, explorer: Explorer, size: Size, with_panel: bool = False) -> None:
+        """The step and device under the cursor, in bars where a terminal of ``size`` has room for them.
+
+        ``with_panel`` says whether the panel is on screen, too.
+        """
         focused, traces = explorer.focused, session.scene.traces
         index = focused.trace if focused is not None else 0
         device = traces[index].layers[focused.layer].device if focused is not None and focused.layer >= 0 else None
@@ -33,4 +36,5 @@ class Head:
         else:
             self.bars.add_class("-hidden")
         self.headline.show(session, index, size.width, not shown)
-        self.verdict.show(session.findings.get(index), verdict_rows(size.height))
+        most = 1 if with_panel or size.height < WHOLE_FROM else 2
+        self.verdict.show(session.findings.get(index), verdict_rows(size.height), size.width, most)

@@ -29,9 +29,9 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     """
     profile = session.profiles[trace]
     shown = profile.trace
-    rank = say("header.no_rank") if shown.rank is None else say("header.rank", rank=shown.rank)
-    parts = [[Text(rank, style="bold")]]
     devices = profile.dispatch
+    rank = say("header.no_rank") if len(devices) < 2 else say("header.devices", count=len(devices))
+    parts = [[Text(rank if shown.rank is None else say("header.rank", rank=shown.rank), style="bold")]]
     parts += [_dispatch(device, len(devices) > 1, shown.end) for device in devices]
     if session.is_tables:
         parts.append([Text(say("header.no_timeline"))])
@@ -41,7 +41,8 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
         if device.total:
             shares = (("compute", device.computing), ("exposed", device.not_overlapped), ("free", device.free))
             words = [say(f"header.{key}", share=f"{device.ratio(part):.1%}") for key, part in shares]
-            parts.append([Text("  ".join(words)), Text(words[-1])])
+            name = _name(device.device) if len(devices) > 1 else ""
+            parts.append([Text(name + "  ".join(words)), Text(name + words[-1])])
     parts.append([Text(_form(profile.source)), Text(printable(profile_name(shown.path)))])
     return parts
 
@@ -53,10 +54,14 @@ def _form(source: Source | None) -> str:
     return say("header.database" if source.kind == "database" else "header.text") + ": "
 
 
+def _name(device: int | None) -> str:
+    return say("header.device", device=device, words="") if device is not None else ""
+
+
 def _dispatch(device: Dispatch, named: bool, end: int) -> list[Text]:
     """What the launches of ``device`` cost; red where that is a share of the trace worth a look."""
     lost = float(device.lost.sum())
-    prefix = say("header.device", device=device.device) + " " if named else ""
+    prefix = _name(device.device) if named else ""
     near = say("header.near", near=int(device.near_vertical.sum()), links=len(device.link))
     cost = say("header.lost", starved=int(device.starved.sum()), lost=lost)
     alert = f"bold {ALERT}" if lost >= _ALERT_SHARE * end else ""

@@ -14,7 +14,7 @@ from textual.widgets import DataTable, Static
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.tui.heights import PANEL_FROM, panel_rows
-from npu_tui.tui.tabs.table.order import Order, arranged
+from npu_tui.tui.tabs.table.order import Order, arranged, numeric
 from npu_tui.tui.tabs.table.tab import GAP, Content, Row, Table
 from npu_tui.tui.widgets.rows import Rows
 from npu_tui.tui.widgets.tab_line import TabLine
@@ -266,7 +266,7 @@ class Panel(Vertical):
         table = arranged(content, self.order)
         self.rows = table.rows
         self._told = table.note
-        self.table.fill(table.headings, [row.cells for row in table.rows], table.at, table.at_top)
+        self.table.fill(table.headings, [row.cells for row in table.rows], table.at, table.at_top, numeric(content))
         self._show_note()
         self._show_aside()
         # The widths of columns come a turn later.

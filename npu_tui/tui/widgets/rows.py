@@ -26,7 +26,7 @@ class Rows(DataTable[Text | str]):
 
     def __init__(self) -> None:
         super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
-        self._headings: tuple[str, ...] = ()
+        self._headings: tuple[tuple[str, ...], frozenset[int]] = (), frozenset()
 
     class Sorted(Message):
         """The user wants the table by the column beside the present one (``step``), or by ``column``."""
@@ -85,23 +85,28 @@ class Rows(DataTable[Text | str]):
             self.action_select_cursor()
 
     def fill(
-        self, headings: tuple[str, ...], rows: list[tuple[Text | str, ...]], at: int | None, at_top: bool = False
+        self,
+        headings: tuple[str, ...],
+        rows: list[tuple[Text | str, ...]],
+        at: int | None,
+        at_top: bool = False,
+        numbers: frozenset[int] = frozenset(),
     ) -> None:
         """Show ``rows`` under ``headings`` with the cursor on row ``at``, by default where it was.
 
-        Row ``at`` is somewhere on screen then, ``at_top`` as far up as the rows below it allow.
+        Row ``at`` is somewhere on screen then, ``at_top`` as far up as the rows below it allow. The columns ``numbers``
+        stand to the right, so that their digits and units are below each other.
         """
         at_top &= at is not None
         at = self.cursor_row if at is None else at
-        if headings != self._headings:
+        if (headings, numbers) != self._headings:
             self.clear(columns=True)
-            self.add_columns(*headings)
-            self._headings = headings
+            self.add_columns(*(_cell(name, column in numbers) for column, name in enumerate(headings)))
+            self._headings = headings, numbers
             self.call_after_refresh(self._fit_headings)
         else:
             self.clear()
-        # A str cell would be read as markup.
-        self.add_rows([[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows])
+        self.add_rows([[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in rows])
         if rows:
             at = min(max(at, 0), len(rows) - 1)
             self.move_cursor(row=at, animate=False)
@@ -112,3 +117,12 @@ class Rows(DataTable[Text | str]):
         """Draw the headings again: they may have been drawn before the widths of the columns were known."""
         forget_widths(self)
         self.refresh()
+
+
+def _cell(cell: Text | str, right: bool) -> Text:
+    """``cell`` as it is drawn; a str would be read as markup."""
+    text = Text(cell) if isinstance(cell, str) else cell
+    if right:
+        text = text.copy()
+        text.justify = "right"
+    return text

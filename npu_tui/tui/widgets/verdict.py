@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.console import Console
 from rich.text import Text
 from textual.widgets import Static
 
@@ -23,11 +24,14 @@ class Verdict(Static):
         super().__init__(classes="-hidden")
         self._shown: tuple[object, ...] | None = None
 
-    def show(self, found: Findings | None, room: int) -> None:
-        """Show the verdict of ``found`` (None: not known yet) in at most ``room`` lines."""
-        if (id(found), room) == self._shown:
+    def show(self, found: Findings | None, room: int, width: int, most: int) -> None:
+        """Show the verdict of ``found`` (None: not known yet) in at most ``room`` lines.
+
+        Where there is room for one line only and ``width`` cells cut the first finding, that may take ``most`` lines.
+        """
+        if (id(found), room, width, most) == self._shown:
             return
-        self._shown = id(found), room
+        self._shown = id(found), room, width, most
         self.set_class(room == 0, "-hidden")
         if found is None:
             lines = [Text(say("findings.examining"), "dim")]
@@ -38,9 +42,21 @@ class Verdict(Static):
                 _line(number, words(said), number <= len(grave) and grave[number - 1]) if leading else _plain(said)
                 for number, said in enumerate(found.verdict, 1)
             ]
+        if room == 1 < most and lines and lines[0].cell_len > width - 2:
+            lines, room = _broken(self.app.console, lines[0], width - 2, most), most
         # What is not known yet keeps the room of what will be said, so that the lanes do not jump.
         self.styles.height = max(room if found is None else min(room, len(lines)), 1)
         self.update(Text("\n").join(lines[:room]))
+
+
+def _broken(console: Console, line: Text, width: int, most: int) -> list[Text]:
+    """``line`` on at most ``most`` lines of ``width`` cells; what follows a number stands below what is behind it."""
+    indent = "  " if line.plain[:1].isdigit() else ""
+    parts = list(line.wrap(console, width - len(indent), no_wrap=False))
+    for part in parts:
+        part.rstrip()
+    parts = [*parts[: most - 1], Text(" ").join(parts[most - 1 :])] if len(parts) >= most else parts
+    return [Text.assemble(indent if number else "", part, no_wrap=True, end="") for number, part in enumerate(parts)]
 
 
 def _plain(said: Said) -> Text:

@@ -43,6 +43,27 @@ def sortable(table: Table) -> bool:
     return bool(table.rows) and all(row.values for row in table.rows)
 
 
+def numeric(table: Table) -> frozenset[int]:
+    """The columns that show numbers, as far as they are known, and nothing else.
+
+    Words may be sorted by a number, as severities are: those are no numbers.
+    """
+    if not sortable(table):
+        return frozenset()
+    return frozenset(column for column in range(len(table.headings)) if _is_numeric(table.rows, column))
+
+
+def _is_numeric(rows: list[Row], column: int) -> bool:
+    known = [row for row in rows if row.values[column] is not None]
+    return bool(known) and not any(
+        isinstance(row.values[column], str) or _plain(row.cells[column])[:1].isalpha() for row in known
+    )
+
+
+def _plain(cell: Text | str) -> str:
+    return (cell.plain if isinstance(cell, Text) else cell).strip()
+
+
 def arranged(table: Table, order: Order) -> Table:
     """``table`` filtered and sorted; its note says so."""
     rows, headings, notes = table.rows, table.headings, [table.note] if table.note else []
@@ -71,4 +92,4 @@ def _key(row: Row, column: int) -> tuple[bool, float, str]:
 
 
 def _text(row: Row) -> str:
-    return "\n".join(cell.plain if isinstance(cell, Text) else cell for cell in row.cells).casefold()
+    return "\n".join(map(_plain, row.cells)).casefold()
