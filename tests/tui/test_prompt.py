@@ -285,3 +285,11 @@ async def test_a_query_is_completed_and_its_rows_have_the_focus(session):
         await driver.press("escape", ":")
         await driver.send("sql\r", at_once=True)
         assert typed(driver) == "SELECT name, lost FROM launches LIMIT 2"
+        driver.main.querying.ask("SELECT 1")
+        await driver.press("escape", ":")
+        await driver.send("sql\r", at_once=True)
+        assert typed(driver) == "SELECT 1"
+        await driver.press("up")
+        assert typed(driver) == "SELECT name, lost FROM launches LIMIT 2"
+        await driver.press("down", "down")
+        assert typed(driver) == ""

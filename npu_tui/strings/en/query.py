@@ -18,7 +18,7 @@ TEXTS: dict[str, str] = {
     "query.tab.more": "there are more; npu-tui query has all",
     "query.tab.none": "no row",
     "sql.prompt": "SQL: ",
-    "sql.hint": "Tab completes a name; Enter alone lists the tables, a table's name its columns",
+    "sql.hint": "Tab completes names, ↑ brings back earlier queries; Enter alone lists the tables, a table's name its columns",
     "sql.found": "→ {name}: {about} ({n} of {count}, ↑ ↓ Tab)",
     "sql.table": "table",
     "sql.column": "column",

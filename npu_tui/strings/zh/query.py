@@ -18,7 +18,7 @@ TEXTS: dict[str, str] = {
     "query.tab.more": "还有更多；请用 npu-tui query 查看全部",
     "query.tab.none": "没有行",
     "sql.prompt": "SQL：",
-    "sql.hint": "Tab 补全名称；直接按 Enter 列出各表，输入表名列出其列",
+    "sql.hint": "Tab 补全名称，↑ 找回之前的查询；直接按 Enter 列出各表，输入表名列出其列",
     "sql.found": "→ {name}：{about}（第 {n} 个，共 {count} 个，↑ ↓ Tab）",
     "sql.table": "表",
     "sql.column": "列",

@@ -19,15 +19,19 @@ class Querying:
     def __init__(self, prompt: Prompt, answer: Callable[[str], None]) -> None:
         self._prompt = prompt
         self._answer = answer
-        self._asked = ""
+        self._asked: list[str] = []
+        self._past = 0
         self._found: list[Name] = []
         self._at = 0
         self._typed = ""
 
     def open(self, sql: str | None = None) -> None:
         """Ask for a query, beginning with ``sql``, else with the last one."""
-        self._found, self._at, self._typed = [], 0, ""
-        self._prompt.open("sql", self._asked if sql is None else sql, say("sql.hint"))
+        self._found, self._at, self._typed, self._past = [], 0, "", len(self._asked)
+        if sql is None:
+            self._past = max(self._past - 1, 0)
+            sql = self._asked[-1] if self._asked else ""
+        self._prompt.open("sql", sql, say("sql.hint"))
 
     def complete(self, sql: str) -> None:
         """Show what the last word of ``sql`` may become."""
@@ -36,11 +40,14 @@ class Querying:
             self._show()
 
     def choose(self, direction: int) -> None:
-        """Go to the next or previous name."""
+        """Go to the next or previous name; where no name is on show, to a later or earlier query."""
         self.complete(self._prompt.text)
         if self._found:
             self._at = (self._at + direction) % len(self._found)
             self._show()
+        elif self._asked:
+            self._past = min(max(self._past + direction, 0), len(self._asked))
+            self._prompt.take(self._asked[self._past] if self._past < len(self._asked) else "")
 
     def taken(self) -> str | None:
         """The query with the name on show."""
@@ -49,8 +56,10 @@ class Querying:
 
     def ask(self, sql: str) -> None:
         """Show the answer to ``sql``."""
-        self._asked = sql.strip()
-        self._answer(self._asked)
+        sql = sql.strip()
+        if sql:
+            self._asked = [*(each for each in self._asked if each != sql), sql]
+        self._answer(sql)
 
     def _show(self) -> None:
         if not self._found:
