@@ -55,7 +55,7 @@ def _form(source: Source | None) -> str:
 
 
 def _name(device: int | None) -> str:
-    return say("header.device", device=device, words="") if device is not None else ""
+    return say("header.of_device", device=device, words="") if device is not None else ""
 
 
 def _dispatch(device: Dispatch, named: bool, end: int) -> list[Text]:
