@@ -22,7 +22,7 @@ from npu_tui.trace.text import brief, printable
 _LARGEST = 1e300
 """No threshold means anything beyond it; infinity and whole numbers that no float holds lie there."""
 
-GLYPHS = ("auto", "blocks", "safe", "ascii")
+GLYPHS = ("auto", "blocks", "safe", "console", "ascii")
 KEYS, SCREEN, THRESHOLDS = TABLES = ("keys", "screen", "thresholds")
 SCREEN_NAMES = ("language", "glyphs", "theme")
 LANGUAGE_NAMES = ("auto", *LANGUAGES)

@@ -78,7 +78,7 @@ def _program() -> list[Found]:
 
 
 def _terminal() -> list[Found]:
-    from npu_tui.tui.terminal.terminal import ask, colour_depth, glyphs_of_width, is_utf8
+    from npu_tui.tui.terminal.terminal import ask, asks_colours, colour_depth, glyphs_of_width, is_utf8
 
     term, depth = os.environ.get("TERM", ""), colour_depth(os.environ)
     utf8 = is_utf8(os.environ)
@@ -91,7 +91,8 @@ def _terminal() -> list[Found]:
     ]
     if not sys.stdout.isatty() or not os.isatty(0):
         return [*rows, Found("answers", say("doctor.no_terminal"))]
-    width, light, _ = ask(True)
+    answers = ask(True, asks_colours(os.environ, depth))
+    width, light = answers.width, answers.light
     silent = width is None and light is None
     shade = say("doctor.unsaid" if light is None else "doctor.light" if light >= 0.5 else "doctor.dark")
     told = say("doctor.silent") if silent else say("doctor.answers", glyphs=glyphs_of_width(width, utf8), shade=shade)

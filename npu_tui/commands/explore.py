@@ -20,6 +20,7 @@ from npu_tui.commands.settings_file import read_settings, thresholds_of
 from npu_tui.commands.streams import DONE, USAGE, end_process, refuse, write
 from npu_tui.commands.version import version_line
 from npu_tui.strings import say
+from npu_tui.tui.terminal.browser import in_browser
 
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
@@ -95,7 +96,7 @@ def explore(
         for path, opening in zip(paths, openings, strict=True):
             if not is_job(opening):
                 write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
-            elif chosen:
+            elif chosen and is_listed(opening):
                 write_list(path)
             else:
                 write_job(path)
@@ -105,13 +106,14 @@ def explore(
 
     with Guard() as guard:
         job = len(openings) == 1 and compare is None and is_job(openings[0])
+        chosen = chosen and job and is_listed(openings[0])
         if not job:
             openings[0].start()  # before anything else is imported, which takes as long as they need
         try:
             settings = read_settings()
             if settings is None:
                 return USAGE
-            if sys.__stderr__ is None or not sys.__stderr__.isatty():
+            if not in_browser() and (sys.__stderr__ is None or not sys.__stderr__.isatty()):
                 sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
             theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
             asked = Asked(theme, glyphs)  # the terminal answers while the trace is read and the rest imported
@@ -130,7 +132,7 @@ def explore(
                 return JobScreen(path, terminal, getattr(options, "traces", None), cached)
 
             picker = None
-            if job and chosen:
+            if chosen:
                 from npu_tui.tui.picker.screen import PickerScreen
 
                 picker = PickerScreen(paths[0], cached)
@@ -209,9 +211,16 @@ def is_job(opening: Opening) -> bool:
     return False
 
 
+def is_listed(opening: Opening) -> bool:
+    """Whether several profiles lie where ``opening`` looks, of which one can be chosen."""
+    from npu_tui.job.summaries import summaries_in
+
+    return is_job(opening) and not summaries_in(opening.path)
+
+
 def on_terminal() -> bool:
-    """Whether there is a terminal to explore in."""
-    return sys.stdout.isatty() and _has_keys()
+    """Whether there is a terminal to explore in, or a browser that draws in its place."""
+    return in_browser() or (sys.stdout.isatty() and _has_keys())
 
 
 def _has_keys() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 
 from npu_tui.settings_path import settings_path
@@ -27,7 +28,11 @@ def choose_language(words: list[str]) -> tuple[list[str], str]:
         wanted: str | None = option
     else:
         wanted = _of_settings(_value(words, _CONFIG))
-    return words, wanted if wanted in LANGUAGES else language_of_locale(os.environ)
+    if wanted in LANGUAGES:
+        return words, wanted
+    # The fonts of the Linux console have no Han characters.
+    console = os.environ.get("TERM") == "linux" and sys.stdout is not None and sys.stdout.isatty()
+    return words, ENGLISH if console else language_of_locale(os.environ)
 
 
 def language_of_locale(variables: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ import argparse
 from npu_tui.strings import say
 
 THEMES = ("auto", "dark", "light", "colour-blind", "colour-blind-light")
-GLYPHS = ("auto", "blocks", "safe", "ascii")
+GLYPHS = ("auto", "blocks", "safe", "console", "ascii")
 
 
 def add_look(parser: argparse.ArgumentParser) -> None:

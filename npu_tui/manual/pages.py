@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TOPICS = (
     "screen", "keys", "search", "report", "ranks", "compare", "query", "python", "crop", "ci", "settings", "formats",
-    "speed", "agents",
+    "speed", "terminals", "browser", "agents",
 )  # fmt: skip
 """The topics, from the first minutes to what scripts need."""
 

@@ -30,7 +30,7 @@ from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheets.modal import Palette
 from npu_tui.tui.terminal.clipboard import to_tmux
-from npu_tui.tui.terminal.internals import PlainApp, SteadyDriver, after, events_of
+from npu_tui.tui.terminal.internals import PlainApp, after, driver, events_of
 from npu_tui.tui.terminal.repaint import Repaint
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.terminal.theme import THEMES
@@ -106,7 +106,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         ``picker`` the user chooses first: jobs, which ``make_job`` makes, and timelines, whose parsed copies are used
         if they may be ``cached``, lie on top of that.
         """
-        super().__init__(driver_class=SteadyDriver)
+        super().__init__(driver_class=driver())
         self.use_command_palette = True
         self.bind_first(quit_bindings())
         self._start = start

@@ -11,6 +11,7 @@ from npu_tui.commands import look
 from npu_tui.settings import GLYPHS
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.terminal import terminal as module
+from npu_tui.tui.terminal.internals import driver
 from npu_tui.tui.terminal.terminal import (
     GLYPHS_NAMES,
     THEME_NAMES,
@@ -32,7 +33,9 @@ PROFILE = "fixtures/dispatch_bound"
         ({"TERM": "xterm-direct"}, "truecolor"),
         ({"TERM": "xterm-256color"}, "256"),
         ({"TERM": "tmux-256color"}, "256"),
-        ({"TERM": "xterm-kitty"}, "256"),
+        ({"TERM": "xterm-kitty"}, "truecolor"),
+        ({"TERM": "foot"}, "truecolor"),
+        ({"TERM": "xterm-ghostty"}, "truecolor"),
         ({"TERM": "xterm"}, "16"),
         ({"TERM": "linux"}, "16"),
         ({"TERM": "screen"}, "16"),
@@ -80,11 +83,80 @@ def test_names_are_the_same_everywhere():
     assert palette_named("auto").name == "dark"
 
 
+_KEEPS, _INDEXED, _PLAIN, _UNKNOWN = b"48:2::1:2:3m", b"48;5;16m", b"0m", None
+
+TERMINALS = [
+    # name, what it sets, its answer to DCS $ q m ST (b"" none, None not known), colours, glyphs by TERM alone, source
+    ("xterm", {"TERM": "xterm-256color"}, b"0;48:2::1:2:3m", "truecolor", None, "invisible-island.net ctlseqs"),
+    ("xterm, no direct colour", {"TERM": "xterm-256color"}, b"0;48;5;16m", "256", None, "termstandard/colors"),
+    ("foot", {"TERM": "foot"}, _KEEPS, "truecolor", None, "termstandard/colors"),
+    ("foot as xterm", {"TERM": "xterm-256color"}, b"0;48:2:1:2:3m", "truecolor", None, "termstandard/colors"),
+    ("Ghostty", {"TERM": "xterm-ghostty"}, _KEEPS, "truecolor", None, "ghostty-org/ghostty#1094"),
+    ("Ghostty as xterm", {"TERM": "xterm-256color"}, b"0;48:2:0:1:2:3m", "truecolor", None, "ghostty-org/ghostty#1094"),
+    ("Windows Terminal", {"TERM": "xterm-256color"}, b"0;48;2;1;2;3m", "truecolor", None, "microsoft/terminal"),
+    ("WezTerm", {"TERM": "wezterm"}, _UNKNOWN, "truecolor", None, "wezterm/wezterm#6856"),
+    ("WezTerm as xterm", {"TERM": "xterm-256color"}, _UNKNOWN, "256", None, "wezterm/wezterm#6856"),
+    ("Alacritty as xterm", {"TERM": "xterm-256color"}, b"", "256", None, "alacritty/alacritty#7184"),
+    ("kitty", {"TERM": "xterm-kitty"}, _KEEPS, "truecolor", None, "termstandard/colors"),
+    ("VS Code over ssh", {"TERM": "xterm-256color"}, _PLAIN, "256", None, "xtermjs.org/docs/api/vtfeatures"),
+    ("VS Code", {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, _PLAIN, "truecolor", None, "termstandard/colors"),
+    ("iTerm2", {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, b"", "truecolor", None, "termstandard/colors"),
+    ("Konsole", {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, b"", "truecolor", None, "termstandard/colors"),
+    ("tmux", {"TERM": "tmux-256color"}, _UNKNOWN, "256", None, "tmux/tmux#4034"),
+    ("mosh", {"TERM": "xterm-256color"}, b"", "256", None, "termstandard/colors"),
+    ("GNU screen", {"TERM": "screen-256color"}, None, "256", None, "screen(1): a device control string goes through"),
+    ("in GNU screen", {"TERM": "xterm-256color", "STY": "1.pts"}, None, "256", None, "screen(1)"),
+    ("Linux console", {"TERM": "linux"}, None, "16", "console", "console_codes(4)"),
+    ("serial, ansi", {"TERM": "ansi"}, None, "16", "ascii", "terminfo(5)"),
+    ("serial, VT100", {"TERM": "vt100"}, None, "none", "ascii", "terminfo(5)"),
+    ("serial, VT220", {"TERM": "vt220"}, None, "none", "ascii", "terminfo(5)"),
+    ("dumb", {"TERM": "dumb"}, None, "none", "ascii", "terminfo(5)"),
+]  # fmt: skip
+"""What is documented of terminals, each with where."""
+
+
+@pytest.mark.parametrize(
+    ("environment", "answer", "depth", "glyphs"), [row[1:5] for row in TERMINALS], ids=[row[0] for row in TERMINALS]
+)
+def test_colours_and_glyphs_of_terminals(monkeypatch, environment, answer, depth, glyphs):
+    for name in ("TERM", "COLORTERM", "NO_COLOR", "STY", "TEXTUAL_DRIVER", "LC_ALL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (environment | {"LC_ALL": "C.UTF-8"}).items():
+        monkeypatch.setenv(name, value)
+    fake = Fake(len(PROBE), "rgb:00/00/00", setting=answer)
+    asked = []
+
+    def ask(background, colours=False):
+        asked.append(colours)
+        return module._dialogue(fake.write, fake.read, background, colours)
+
+    monkeypatch.setattr(module, "ask", ask)
+    found = module.find_terminal()
+    assert found.depth == depth
+    assert found.glyphs == (glyphs or "blocks")
+    assert bool(asked) == (glyphs is None)
+    assert found.typed == b""
+    silent = "screen" in environment["TERM"] or "STY" in environment or glyphs or "COLORTERM" in environment
+    assert not silent or "$q" not in fake.written
+
+
+def test_a_browser_is_asked_nothing(monkeypatch):
+    monkeypatch.setenv("TEXTUAL_DRIVER", "textual.drivers.web_driver:WebDriver")
+    monkeypatch.setenv("TERM", "screen")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(module, "ask", None)
+    found = module.find_terminal()
+    assert (found.depth, found.glyphs, found.palette.name) == ("truecolor", "blocks", "dark")
+    assert driver() is None
+
+
 class Fake:
     """A terminal that answers each question after the one before, with ``typed`` between the answers."""
 
-    def __init__(self, cells: int | None, background: str | None, typed: bytes = b"") -> None:
-        self.cells, self.background, self.typed = cells, background, typed
+    def __init__(
+        self, cells: int | None, background: str | None, typed: bytes = b"", setting: bytes | None = b""
+    ) -> None:
+        self.cells, self.background, self.typed, self.setting = cells, background, typed, setting
         self.written = ""
         self._waiting = b""
         self._column = 1
@@ -97,6 +169,9 @@ class Fake:
             if part.startswith("]11"):
                 answer = f"\x1b]11;{self.background}\x07".encode() if self.background else b""
                 self._waiting += self.typed + answer
+            elif part.startswith("P$qm"):
+                known = b"\x1bP0$r\x1b\\" if self.setting is None else b"\x1bP1$r" + self.setting + b"\x1b\\"
+                self._waiting += known if self.setting != b"" else b""
             elif part.startswith("[6n"):
                 self._waiting += f"\x1b[7;{self._column}R".encode() + self.typed
                 if PROBE in part:
@@ -124,7 +199,8 @@ class Fake:
 def test_the_dialogue_keeps_what_is_typed(monkeypatch, cells, background, expected, typed):
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     fake = Fake(cells, background, typed)
-    width, light, kept = module._dialogue(fake.write, fake.read, True)
+    answers = module._dialogue(fake.write, fake.read, True)
+    width, light, kept = answers.width, answers.light, answers.typed
     assert (width, light) == expected
     if cells is not None:
         assert kept == typed * (kept.count(typed) if typed else 0)

@@ -18,7 +18,7 @@ from npu_tui.report.pages.tables import Cell, Table
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, padded, printable, shortened, wrapped
-from npu_tui.tui.terminal.internals import PlainApp, SteadyDriver
+from npu_tui.tui.terminal.internals import PlainApp, driver
 from npu_tui.tui.terminal.repaint import Repaint
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.terminal.theme import THEMES, class_colour
@@ -50,7 +50,7 @@ class SweepApp(PlainApp[None], inherit_bindings=False):
     ]
 
     def __init__(self, found: Sweep, opening: Callable[[int], Sequence[str]], terminal: Terminal | None = None) -> None:
-        super().__init__(driver_class=SteadyDriver)
+        super().__init__(driver_class=driver())
         self._found = found
         self._opening = opening
         self._at = min(1, len(found.profiles) - 1)

@@ -18,6 +18,7 @@ from textual.app import App
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.cache import FIFOCache
 from textual.command import CommandPalette
+from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.errors import NoWidget
 from textual.message import Message
@@ -27,6 +28,7 @@ from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
 from textual.widgets import DataTable
 
+from npu_tui.tui.terminal.browser import in_browser
 from npu_tui.tui.terminal.sequences import Cutter, Piece, within
 from npu_tui.tui.terminal.terminal import Guard
 
@@ -182,6 +184,11 @@ class SteadyDriver(LinuxDriver):
             if reader.strange and not told:
                 told = True
                 self.send_message(self.Strange())
+
+
+def driver() -> type[Driver] | None:
+    """What drives the terminal: ours, unless the environment names another, as a server for browsers does."""
+    return None if in_browser() else SteadyDriver
 
 
 def events_of(data: bytes) -> list[Message]:

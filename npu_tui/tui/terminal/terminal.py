@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from npu_tui.trace.text import cell_count
+from npu_tui.tui.terminal.browser import in_browser
 from npu_tui.view.cells.ansi import Depth
 from npu_tui.view.cells.glyphs import GLYPH_SETS, PROBE, GlyphSet
 from npu_tui.view.cells.palette import DARK, LIGHT, PALETTES, Palette
@@ -34,9 +35,20 @@ PATIENCE = 0.4
 
 _LONGER = 1.0
 _MONOCHROME = re.compile(r"^(?:dumb|unknown|vt\d+|ansi-m|.*-mono|.*-m)$")
+_SERIAL = re.compile(r"^(?:dumb|unknown|vt\d+.*|ansi.*)$")
+"""What a serial console is called: terminals of old with ASCII alone."""
+_TRUE = re.compile(r"^(?:xterm-kitty|xterm-ghostty|ghostty|foot(?:-.*)?|alacritty(?:-.*)?|wezterm|.*-direct.*)$")
+"""Terminals that have 24-bit colour in every version (github.com/termstandard/colors)."""
 _CURSOR = re.compile(rb"\x1b\[\??(\d+);(\d+)R")
 _BACKGROUND = re.compile(rb"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
 _WHERE = "\x1b[6n"
+_COLOUR = "\x1b[48;2;1;2;3m\x1bP$qm\x1b\\\x1b[0m"
+"""An unlikely background is set, then asked for with DECRQSS: who has no such colours answers with another one.
+
+Source: github.com/termstandard/colors, "Querying The Terminal"; the answer is ``DCS 1 $ r … m ST``.
+"""
+_SETTING = re.compile(rb"\x1bP[01]\$r[^\x1b]{0,64}\x1b\\")
+_KEPT = re.compile(rb"48[:;]2(?:[:;]|::|:0:)1[:;]2[:;]3(?!\d)")
 _SAVE, _BACK = "\x1b7", "\x1b8\x1b[K"
 
 
@@ -55,11 +67,29 @@ def colour_depth(environment: Mapping[str, str]) -> Depth:
     term = environment.get("TERM", "").lower()
     if environment.get("NO_COLOR") or not term or _MONOCHROME.match(term):
         return "none"
-    if environment.get("COLORTERM", "").lower() in ("truecolor", "24bit") or term.endswith("-direct"):
+    if environment.get("COLORTERM", "").lower() in ("truecolor", "24bit") or _TRUE.match(term):
         return "truecolor"
-    if "256" in term or term.partition("-")[2] in ("kitty", "ghostty") or term in ("foot", "alacritty", "wezterm"):
-        return "256"
-    return "16"
+    return "256" if "256" in term else "16"
+
+
+def glyphs_of_term(environment: Mapping[str, str]) -> GlyphSet | None:
+    """The glyphs that ``TERM`` alone decides: those of a font for the Linux console, ASCII on a serial one.
+
+    None for all others, which are asked.
+    """
+    term = environment.get("TERM", "").lower()
+    if term == "linux" or term.startswith("linux-"):
+        return "console" if is_utf8(environment) else "ascii"
+    return "ascii" if _SERIAL.match(term) else None
+
+
+def asks_colours(environment: Mapping[str, str], depth: Depth) -> bool:
+    """Whether the terminal is asked for true colour: where nothing promises it, as ssh drops ``COLORTERM``.
+
+    GNU screen passes what it does not know on to the terminal around it, which would show it.
+    """
+    screen = environment.get("STY") or environment.get("TERM", "").startswith("screen")
+    return depth in ("16", "256") and not screen
 
 
 def is_utf8(environment: Mapping[str, str]) -> bool:
@@ -71,16 +101,21 @@ def is_utf8(environment: Mapping[str, str]) -> bool:
 def find_terminal(theme: str = AUTO, glyphs: str = AUTO) -> Terminal:
     """The terminal this program runs in; what is given explicitly is not asked for."""
     environment = os.environ
+    if in_browser():
+        depth: Depth = "none" if environment.get("NO_COLOR") else "truecolor"
+        return Terminal(depth, palette_named(theme), glyphs_named(glyphs))
     found = Terminal(colour_depth(environment))
-    width: int | None = None
-    dark = True
-    ask_glyphs = glyphs == AUTO and is_utf8(environment)
-    ask_theme = theme == AUTO and found.depth != "none"
+    fixed = glyphs_of_term(environment)
+    automatic, dark = fixed, True
+    ask_glyphs = glyphs == AUTO and fixed is None and is_utf8(environment)
+    ask_theme = theme == AUTO and fixed is None and found.depth != "none"
     if ask_glyphs or ask_theme:
-        width, light, typed = ask(ask_theme)
-        found = replace(found, typed=typed)
-        dark = _hinted_dark(environment) if light is None else light < 0.5
-    automatic = glyphs_of_width(width, is_utf8(environment))
+        answers = ask(ask_theme, fixed is None and asks_colours(environment, found.depth))
+        found = replace(found, typed=answers.typed, depth="truecolor" if answers.true_colour else found.depth)
+        dark = _hinted_dark(environment) if answers.light is None else answers.light < 0.5
+        automatic = glyphs_of_width(answers.width, is_utf8(environment))
+    if automatic is None:
+        automatic = glyphs_of_width(None, is_utf8(environment))
     return replace(found, palette=palette_named(theme, dark), glyphs=glyphs_named(glyphs, automatic))
 
 
@@ -133,24 +168,34 @@ def _hinted_dark(environment: Mapping[str, str]) -> bool:
     return environment.get("COLORFGBG", "").rpartition(";")[2] not in ("7", "15")
 
 
-def ask(background: bool) -> tuple[int | None, float | None, bytes]:
-    """Ask the terminal: the cells that ``PROBE`` takes, its background's lightness 0..1, and what was typed meanwhile.
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a terminal answers: the cells of ``PROBE``, its background's lightness 0..1, whether it keeps true colours.
 
-    A question it does not answer is None.
+    A question it does not answer is None or False. ``typed`` is what was typed meanwhile.
     """
+
+    width: int | None = None
+    light: float | None = None
+    true_colour: bool = False
+    typed: bytes = b""
+
+
+def ask(background: bool, colours: bool = False) -> Answers:
+    """Ask the terminal for the width of its glyphs, its ``background`` and whether it keeps 24-bit ``colours``."""
     screen = sys.__stderr__ if sys.__stderr__ is not None and sys.__stderr__.isatty() else sys.__stdout__
     if screen is None or not screen.isatty() or not os.isatty(0):
-        return None, None, b""
+        return Answers()
     keys, out = 0, screen.fileno()
     try:
         before = termios.tcgetattr(keys)
         tty.setcbreak(keys, termios.TCSANOW)
     except termios.error:
-        return None, None, b""
+        return Answers()
     try:
-        return _dialogue(lambda text: os.write(out, text.encode()), lambda wait: _read(keys, wait), background)
+        return _dialogue(lambda text: os.write(out, text.encode()), lambda wait: _read(keys, wait), background, colours)
     except OSError:
-        return None, None, b""
+        return Answers()
     finally:
         termios.tcsetattr(keys, termios.TCSANOW, before)
 
@@ -160,22 +205,24 @@ def _read(keys: int, wait: float) -> bytes:
 
 
 def _dialogue(
-    write: Callable[[str], object], read: Callable[[float], bytes], background: bool
-) -> tuple[int | None, float | None, bytes]:
+    write: Callable[[str], object], read: Callable[[float], bytes], background: bool, colours: bool = False
+) -> Answers:
     """The questions and answers of ``ask``; ``read`` waits that many seconds for bytes."""
     write(f"{_SAVE}{_WHERE}{PROBE}{_WHERE}{_BACK}")
     data = _until(read, b"", 2, PATIENCE)
     places = _CURSOR.findall(data)
     if len(places) < 2:
-        return None, None, _CURSOR.sub(b"", data)
+        return Answers(typed=_CURSOR.sub(b"", data))
     width = int(places[1][1]) - int(places[0][1]) if places[0][0] == places[1][0] else None
-    if not background:
-        return width, None, _CURSOR.sub(b"", data)
-    # Terminals answer in order, so the cursor's place says that no answer to the colour will come any more.
-    write(f"\x1b]11;?\x1b\\{_WHERE}")
+    if not (background or colours):
+        return Answers(width, typed=_CURSOR.sub(b"", data))
+    # Terminals answer in order, so the cursor's place says that no other answer will come any more.
+    question = ("\x1b]11;?\x1b\\" if background else "") + (_COLOUR if colours else "")
+    write(f"{_SAVE}{question}{_WHERE}{_BACK}")
     data = _until(read, _CURSOR.sub(b"", data), 1, _LONGER)
-    colour = _BACKGROUND.search(data)
-    return width, _lightness(colour), _CURSOR.sub(b"", _BACKGROUND.sub(b"", data))
+    colour, kept = _BACKGROUND.search(data), _SETTING.search(data)
+    typed = _CURSOR.sub(b"", _SETTING.sub(b"", _BACKGROUND.sub(b"", data)))
+    return Answers(width, _lightness(colour), kept is not None and _KEPT.search(kept[0]) is not None, typed)
 
 
 def _until(read: Callable[[float], bytes], data: bytes, answers: int, patience: float) -> bytes:
