@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from walk import walk
+
 from npu_tui.ingest.opening import Opening
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import speaking
@@ -58,6 +60,9 @@ def main() -> None:
             with speaking(language):
                 file.write_text(picture([profile], columns, rows, keys.split(), terminal), encoding="utf-8")
             print(file.name)
+    opening = Opening(Path("fixtures") / "dispatch_bound", cached=False)
+    (HERE / "walk.svg").write_text(walk(Profile(opening.trace(), opening.source)), encoding="utf-8")
+    print("walk.svg")
 
 
 if __name__ == "__main__":

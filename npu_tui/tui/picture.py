@@ -74,15 +74,30 @@ def job_picture(
 
 
 async def _picture(app: NpuTui, paths: str, columns: int, rows: int, keys: list[str]) -> str:
+    return svg((await _frames(app, columns, rows, [keys]))[-1], f"npu-tui {paths}")
+
+
+def frames(
+    profiles: Sequence[Profile], columns: int, rows: int, keys: Sequence[Sequence[str]]
+) -> list[list[list[Piece]]]:
+    """The screens of one walk over ``profiles``: the first one, then one after each group of ``keys``."""
+    app = NpuTui(session=make_session(profiles), terminal=Terminal())
+    return asyncio.run(_frames(app, columns, rows, [[], *keys]))
+
+
+async def _frames(app: NpuTui, columns: int, rows: int, groups: Sequence[Sequence[str]]) -> list[list[list[Piece]]]:
+    found = []
     async with app.run_test(size=(columns, rows)) as pilot:
         await app.workers.wait_for_complete()  # the findings
         await pilot.pause()
-        for key in keys:
-            await pilot.press(*(find_key(key) or key).split(" "))
-        await pilot.pause(_REST_SECONDS)
-        await app.workers.wait_for_complete()  # what a key asked for
-        await pilot.pause()
-        return svg(screen_runs(app), f"npu-tui {paths}")
+        for keys in groups:
+            for key in keys:
+                await pilot.press(*(find_key(key) or key).split(" "))
+            await pilot.pause(_REST_SECONDS)
+            await app.workers.wait_for_complete()  # what a key asked for
+            await pilot.pause()
+            found.append(screen_runs(app))
+    return found
 
 
 def screen_runs(app: NpuTui) -> list[list[Piece]]:

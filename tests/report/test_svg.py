@@ -27,4 +27,14 @@ def test_neighbouring_cells_share_their_edge_and_only_slopes_are_smoothed() -> N
     assert group.get("shape-rendering") == "crispEdges"
     first, second = list(root.iter(f"{_SVG}rect"))[:2]
     assert float(first.get("x", "")) + float(first.get("width", "")) == float(second.get("x", ""))
-    assert [line.get("shape-rendering") for line in root.iter(f"{_SVG}line")] == ["auto", None]
+    assert [line.get("shape-rendering") for line in root.iter(f"{_SVG}path")] == ["auto", None]
+
+
+def test_what_continues_is_one_shape() -> None:
+    row = [("██", BLACK, WHITE, 0), ("▆▆▆╱╱", BLACK, WHITE, 0), ("█", WHITE, WHITE, 0)]
+    root = ElementTree.fromstring(svg([row], ""))
+    ground, full, levels, white = root.iter(f"{_SVG}rect")
+    assert [float(shape.get("width", "")) / CELL_WIDTH for shape in (ground, full, levels, white)] == [8, 2, 3, 1]
+    assert float(levels.get("y", "")) > float(full.get("y", ""))
+    (slopes,) = root.iter(f"{_SVG}path")
+    assert (slopes.get("d") or "").count("M") == 2

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from npu_tui.trace.text import cell_count, char_cells
@@ -23,6 +24,8 @@ _STROKES = {"─": (0, 9, 9, 9), "│": (4.5, 0, 4.5, 18)}
 _DIAGONALS = {"╱": (0, 18, 9, 0), "╲": (0, 0, 9, 18)}
 _HEAVY = {"━": (0, 9, 9, 9), "┃": (4.5, 0, 4.5, 18)}
 _DASHED = {"┊": (4.5, 0, 4.5, 18), "╷": (4.5, 9, 4.5, 18), "╵": (4.5, 0, 4.5, 9)}
+_RECT = re.compile(r'<rect x="([\d.]+)" (y="[\d.]+") width="([\d.]+)" (.*)/>')
+_LINE = re.compile(r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)" y2="([\d.]+)" (.*)/>')
 _LINES = (
     (_STROKES, 1.0, ""),
     # Steps instead of a slope would look torn.
@@ -35,20 +38,68 @@ _LINES = (
 def svg(rows: list[list[Piece]], title: str) -> str:
     """The picture of ``rows``."""
     width = CELL_WIDTH * max((sum(cell_count(piece[0]) for piece in row) for row in rows), default=1)
-    height = CELL_HEIGHT * len(rows)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
-        f"<title>{escape(title)}</title>",
-        "<style>text { white-space: pre }</style>",  # older programs read the attribute instead
-        f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" xml:space="preserve" shape-rendering="crispEdges">',
-    ]
+    parts = [opened(width, CELL_HEIGHT * len(rows), title)]
     for y, row in enumerate(rows):
-        parts.extend(_row(row, y * CELL_HEIGHT))
-    parts.append("</g></svg>\n")
+        parts.extend(row_shapes(row, y * CELL_HEIGHT))
+    parts.append(CLOSED)
     return "\n".join(parts)
 
 
-def _row(row: list[Piece], top: int) -> Iterator[str]:
+def opened(width: int, height: int, title: str, rules: str = "") -> str:
+    """How a picture of ``width`` x ``height`` begins, with further ``rules`` of its style."""
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    lines = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
+        f"<title>{escape(title)}</title>",
+        f"<style>text {{ white-space: pre }}{rules}</style>",  # older programs read the attribute instead
+        f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" xml:space="preserve" shape-rendering="crispEdges">',
+    )
+    return "\n".join(lines)
+
+
+CLOSED = "</g></svg>\n"
+"""How a picture ends."""
+
+
+def row_shapes(row: list[Piece], top: int) -> Iterator[str]:
+    """The shapes of one row whose upper edge is at ``top``; what looks alike and touches is one shape."""
+    return _joined(_shapes(row, top))
+
+
+def _joined(shapes: Iterable[str]) -> Iterator[str]:
+    """``shapes`` with rectangles that continue each other as one, and lines of one look as one path."""
+    box: tuple[float, float, str, str] | None = None  # left, right, the other attributes ahead and behind
+    strokes: tuple[str, list[str]] | None = None
+
+    def done() -> Iterator[str]:
+        if box is not None:
+            yield f'<rect x="{box[0]:g}" {box[2]} width="{box[1] - box[0]:g}" {box[3]}/>'
+        if strokes is not None:
+            yield f'<path d="{"".join(strokes[1])}" {strokes[0]}/>'
+
+    for shape in shapes:
+        if found := _RECT.fullmatch(shape):
+            left, width, ahead, behind = float(found[1]), float(found[3]), found[2], found[4]
+            if box is not None and box[2:] == (ahead, behind) and abs(box[1] - left) < 0.01:
+                box = (box[0], left + width, ahead, behind)
+                continue
+            yield from done()
+            box, strokes = (left, left + width, ahead, behind), None
+        elif found := _LINE.fullmatch(shape):
+            drawn = f"M{found[1]} {found[2]}L{found[3]} {found[4]}"
+            if strokes is not None and strokes[0] == found[5]:
+                strokes[1].append(drawn)
+                continue
+            yield from done()
+            box, strokes = None, (found[5], [drawn])
+        else:
+            yield from done()
+            box = strokes = None
+            yield shape
+    yield from done()
+
+
+def _shapes(row: list[Piece], top: int) -> Iterator[str]:
     left = 0
     for text, _, back, _ in row:
         width = cell_count(text) * CELL_WIDTH
