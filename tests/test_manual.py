@@ -82,6 +82,15 @@ def test_on_a_terminal_a_page_is_no_wider_than_it() -> None:
     assert not any("```" in line for line in lines)
 
 
+def test_the_end_of_a_line_is_no_space_between_chinese_words() -> None:
+    text = "# 名\n\n一，\n二\n* 三；\n  四\n\n    七\n    八\n\n```\n五\n六\n```\n"
+    said = re.sub(r"\x1b\[[0-9;]*m", "", drawn(text, 60))
+    assert "一，二" in said
+    assert "三；四" in said
+    assert "五六" not in said
+    assert "七八" not in said
+
+
 def test_an_unknown_topic_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["help", "serch"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 TOPICS = (
     "screen", "keys", "search", "report", "ranks", "compare", "query", "python", "crop", "ci", "settings", "formats",
     "speed", "terminals", "browser", "agents",
@@ -9,6 +11,7 @@ TOPICS = (
 """The topics, from the first minutes to what scripts need."""
 
 _WIDEST = 110
+_BREAK_BEHIND_WIDE = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n {0,3}(?=[^\s*|#\d-])")
 
 
 def page(topic: str, language: str) -> str:
@@ -30,5 +33,12 @@ def drawn(text: str, columns: int) -> str:
 
     console = Console(width=min(columns, _WIDEST), force_terminal=True)
     with console.capture() as said:
-        console.print(Markdown(text, code_theme="ansi_dark"))
+        console.print(Markdown(_joined(text), code_theme="ansi_dark"))
     return said.get()
+
+
+def _joined(text: str) -> str:
+    """``text`` without the ends of lines that would put a space between Chinese characters; blocks of code stay."""
+    parts = text.split("```")
+    parts[::2] = [_BREAK_BEHIND_WIDE.sub("", part) for part in parts[::2]]
+    return "```".join(parts)
