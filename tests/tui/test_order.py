@@ -58,6 +58,7 @@ def test_columns_of_numbers_are_those_that_show_some() -> None:
     rows = [
         Row(("HIGH", "12 ms", "a", "", "7"), (), (0, 12, "a", None, 7)),
         Row(("LOW", "", "b", "", "many"), (), (2, None, "b", None, "many")),
+        Row(("LOW", "nothing", "c", "", "1"), (), (2, 0, "c", None, 1)),
     ]
     assert numeric(Table(("class", "time", "name", "unknown", "mixed"), rows)) == {1}
     assert numeric(Table(("time",), [Row(("1 ms",))])) == frozenset()

@@ -55,8 +55,8 @@ def numeric(table: Table) -> frozenset[int]:
 
 def _is_numeric(rows: list[Row], column: int) -> bool:
     known = [row for row in rows if row.values[column] is not None]
-    return bool(known) and not any(
-        isinstance(row.values[column], str) or _plain(row.cells[column])[:1].isalpha() for row in known
+    return not any(isinstance(row.values[column], str) for row in known) and any(
+        (text := _plain(row.cells[column])) and not text[0].isalpha() for row in known
     )
 
 
