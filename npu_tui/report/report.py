@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
+from npu_tui import __version__
 from npu_tui.analysis.overlap.steps import Step, StepSums
 from npu_tui.analysis.window import EVERYTHING
 from npu_tui.analysis.work.host_operators import HostOperators
@@ -89,6 +90,7 @@ def _source(profile: Profile) -> SourcePart:
         device=profile.device,
         profiler_level=profile.profiler_level,
         step_count=sum(step.number is not None for step in profile.steps),
+        tool_version=__version__,
     )
 
 

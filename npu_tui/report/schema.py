@@ -30,7 +30,8 @@ class SelectionPart(Struct, frozen=True, kw_only=True):
 class SourcePart(Struct, frozen=True, kw_only=True):
     """What was read: ``path`` as the user gave it, ``bytes`` of its events unpacked.
 
-    ``device`` is None where there are several; ``step_count`` counts ``ProfilerStep#N``.
+    ``device`` is None where there are several; ``step_count`` counts ``ProfilerStep#N``; ``tool_version`` is that of
+    the program that says so.
     """
 
     path: str
@@ -40,6 +41,7 @@ class SourcePart(Struct, frozen=True, kw_only=True):
     device: int | None
     profiler_level: int | None
     step_count: int
+    tool_version: str
 
 
 class TracePart(Struct, frozen=True, kw_only=True):

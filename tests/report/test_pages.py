@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from made_up import finding, proven
 from measured import profile_at, report_of
 
+from npu_tui import __version__
 from npu_tui.cli import main
 from npu_tui.profile.part import ProfilePart
 from npu_tui.report.pages.html_report import html_report
@@ -30,7 +31,7 @@ from npu_tui.report.report import report
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 PROFILE = FIXTURES / "communication_bound"
-VOID = {"meta", "link", "br", "img", "hr", "input", "rect", "line", "path"}
+VOID = {"meta", "link", "br", "img", "hr", "input", "line", "path"}
 HOSTILE = (
     "</td><script>alert(1)</script>\"'&amp; | `x` [l](http://x.y) www.x.y @you #12 $a$ <b> *b* _i_ ~~s~~ \\ "
     "\n\r\x1b[2J\u202e"
@@ -98,12 +99,28 @@ def test_the_page_is_whole_and_needs_nothing_else(page: str) -> None:
     reader = read(page)
     assert page.startswith("<!DOCTYPE html>")
     assert reader.tags.count("script") == 1
-    assert reader.tags.count("svg") == 2  # light and dark
-    assert reader.tags.count("style") == 3  # of the page and of either picture
-    assert not {"link", "img", "iframe", "object", "a", "foreignobject"} & set(reader.tags)
-    assert not [name for name, _ in reader.attributes if name in ("src", "href", "xlink:href") or name.startswith("on")]
+    assert reader.tags.count("svg") == 1
+    assert reader.tags.count("style") == 3  # of the page, the picture and its legend
+    assert not {"link", "img", "iframe", "object", "foreignobject"} & set(reader.tags)
+    assert not [name for name, _ in reader.attributes if name in ("src", "xlink:href") or name.startswith("on")]
     assert re.findall(r"url\(|@import", page) == []
     assert set(re.findall(r"https?://[^\"' ]+", page)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_findings_lead_to_table_and_timeline_and_back(page: str, found: dict[str, Any]) -> None:
+    reader = read(page)
+    there = {value for name, value in reader.attributes if name == "id"}
+    links = [value for name, value in reader.attributes if name == "href"]
+    assert links
+    assert {link.removeprefix("#") for link in links} <= there
+    for number in range(1, len(found["findings"]) + 1):
+        assert f"#finding-{number}" in links
+        assert f"#row-finding-{number}" in links
+    assert "#timeline" in links
+    assert reader.tags.count("details") == len(found["findings"])
+    assert "ms" in re.findall(r'<rect class="tip"[^>]*><title>([^<]+)', page)[0]
+    assert f"npu-tui {__version__}" in reader.words
+    assert found["source"]["tool_version"] == __version__
 
 
 def test_only_its_own_script_may_run(page: str) -> None:
@@ -247,7 +264,7 @@ const head = number => ({textContent: "h", classList: {contains: () => number}, 
   setAttribute(_, value) { this.ariaSort = value; }});
 const heads = [head(false), head(true)];
 const body = {rows, append(...sorted) { this.rows = sorted; }};
-globalThis.document = {
+globalThis.document = { getElementById() { return null; },
   querySelectorAll: () => [{tHead: {rows: [{cells: heads}]}, tBodies: [body]}],
   createElement: () => ({addEventListener(_, press) { this.press = press; }})};
 """
@@ -259,8 +276,14 @@ for (const column of [1, 1, 0, 0]) {
 """
 
 
+PAGE = """
+globalThis.window = { addEventListener() {} };
+globalThis.location = { hash: "" };
+"""
+
+
 @pytest.mark.skipif(NODE is None, reason="no node: the script that sorts tables is not run")
 def test_the_tables_sort() -> None:
     assert NODE is not None
-    done = subprocess.run([NODE, "-e", DOM + SCRIPT + PRESSES], capture_output=True, text=True, check=True)
+    done = subprocess.run([NODE, "-e", PAGE + DOM + SCRIPT + PRESSES], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["cba descending", "bca ascending", "abc ascending", "cba descending"]

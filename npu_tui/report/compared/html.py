@@ -10,7 +10,7 @@ from npu_tui.report.compared import schema
 from npu_tui.report.compared.text import attributes_text, line_place, p_text, setting_line, side_lines, verdict_lines
 from npu_tui.report.pages.html_parts import listed, page, table_part, text
 from npu_tui.report.pages.tables import SEVERITY_ORDER, Cell, Table
-from npu_tui.report.pages.timeline_picture import explorer_of, explorer_pictures
+from npu_tui.report.pages.timeline_picture import explorer_of, explorer_page_picture
 from npu_tui.strings import say
 from npu_tui.trace.units import change_text, duration_text, mean_count_text, share_text
 
@@ -29,15 +29,13 @@ _COLLECTIVES: Columns = (
 
 def html_comparison(found: schema.Compared, picture: Picture) -> str:
     """The page of ``found``, with ``picture`` drawn as on the screen."""
-    light, dark = explorer_pictures(explorer_of(compared_scene(picture)))
     verdict, *rest = verdict_lines(found)
     body = [f'<p class="faint">{text(line.strip())}</p>' for line in side_lines(found)]
     body += [f'<p class="verdict">{text(verdict)}</p>', *(f"<p>{text(line)}</p>" for line in rest)]
     body += table_part(_parts(found), sortable=False) if found.parts else []
     body += [
         f"<h2>{say('table.timeline')}</h2>",
-        f'<div class="scroll light">{light}</div>',
-        f'<div class="scroll dark">{dark}</div>',
+        f'<div class="scroll">{explorer_page_picture(explorer_of(compared_scene(picture)))}</div>',
         f'<p class="faint">{text(say("compare.picture.legend"))}</p>',
         f"<h2>{text(say('compare.findings'))}</h2>",
         *_findings(found),

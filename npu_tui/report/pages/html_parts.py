@@ -14,6 +14,8 @@ from npu_tui.trace.text import brief, printable
 
 _ROWS = 500
 _LONGEST = 4_000
+PRINTED = 15
+"""Rows of a table that are printed."""
 
 
 def page(title: str, body: Iterable[str]) -> str:
@@ -61,17 +63,18 @@ def table_part(table: Table, sortable: bool = True) -> list[str]:
         for column, numeric in zip(table.columns, table.numeric, strict=True)
     )
     rows = [
-        f"<tr>{''.join(_cell(cell, numeric) for cell, numeric in zip(row, table.numeric, strict=True))}</tr>"
+        f"<tr{_id(row)}>{''.join(_cell(*each) for each in zip(row, table.numeric, table.columns, strict=True))}</tr>"
         for row in table.rows[:_ROWS]
     ]
     kind = ' class="sortable"' if sortable and len(rows) > 1 else ""
-    hidden = len(table.rows) - len(rows)
+    hidden, unprinted = len(table.rows) - len(rows), len(rows) - PRINTED
     return [
         f'<h2 id="{table.id}">{printable(table.title)}</h2>',
         f'<div class="scroll"><table{kind}><thead><tr>{heads}</tr></thead><tbody>',
         *rows,
         "</tbody></table></div>",
         *([f'<p class="faint">{say("report.more", count=hidden)}</p>'] if hidden > 0 else []),
+        *([f'<p class="faint more">{say("report.more", count=unprinted)}</p>'] if unprinted > 0 else []),
     ]
 
 
@@ -79,7 +82,13 @@ def _number(numeric: bool) -> str:
     return ' class="number"' if numeric else ""
 
 
-def _cell(cell: Cell, numeric: bool) -> str:
+def _id(row: list[Cell]) -> str:
+    """What the links to a row that links to something name."""
+    return next((f' id="row-{cell.link}"' for cell in row if cell.link), "")
+
+
+def _cell(cell: Cell, numeric: bool, head: str) -> str:
     sort = "" if cell.sort is None else f' data-sort="{cell.sort:.15g}"'
     kind = _number(numeric) or (' class="name"' if cell.name else "")
-    return f"<td{kind}{sort}>{text(cell.text)}</td>"
+    shown = f'<a href="#{cell.link}">{text(cell.text)}</a>' if cell.link else text(cell.text)
+    return f'<td{kind}{sort} data-head="{text(head)}">{shown}</td>'

@@ -16,7 +16,12 @@ code, td.name { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, 
   overflow-wrap: anywhere; }
 p, li { overflow-wrap: anywhere; }
 .faint { color: var(--faint); } .verdict { font-size: 1.05rem; font-weight: 600; margin: .2rem 0; }
-.scroll { overflow-x: auto; } .scroll svg { display: block; max-width: 100%; height: auto; min-width: 44rem; }
+.scroll { overflow-x: auto; } .scroll svg { display: block; width: 100%; height: auto; }
+.swatch { display: inline-block; width: 1.2em; height: .8em; margin: 0 .3em 0 .9em; vertical-align: baseline; }
+a { color: inherit; } svg a:focus-visible, svg a:hover rect, td a:focus-visible { outline: 2px solid var(--low); }
+svg .tip { fill: transparent; } svg .tip:hover { stroke: var(--text); }
+summary { cursor: pointer; } summary h3 { display: inline; } summary:focus-visible { outline: 2px solid var(--low); }
+details:target { outline: 2px solid var(--low); }
 .bar { display: flex; height: 1.2rem; margin: .6rem 0; border: 1px solid var(--line); }
 .bar span { display: block; height: 100%; } .computing { background: #4f8f5b; } .exposed { background: #7a6fb3; }
 .free { background: repeating-linear-gradient(135deg, transparent 0 4px, var(--faint) 4px 5px); }
@@ -26,18 +31,36 @@ th { white-space: nowrap; } th.number, td.number { text-align: right; white-spac
 th button { all: unset; cursor: pointer; font-weight: 600; } th button:focus-visible { outline: 2px solid var(--low); }
 th[aria-sort=ascending] button::after { content: " \\2191"; }
 th[aria-sort=descending] button::after { content: " \\2193"; }
-article { background: var(--card); border-left: 4px solid var(--info); margin: .8rem 0; padding: .7rem 1rem; }
-article.high { border-color: var(--high); } article.medium { border-color: var(--medium); }
-article.low { border-color: var(--low); } article p, article ul, article ol { margin: .3rem 0; }
-.dark { display: none; }
-@media screen and (prefers-color-scheme: dark) { .light { display: none; } .dark { display: block; } }
+details { background: var(--card); border-left: 4px solid var(--info); margin: .8rem 0; padding: .7rem 1rem; }
+details.high { border-color: var(--high); } details.medium { border-color: var(--medium); }
+details.low { border-color: var(--low); } details p, details ul, details ol { margin: .3rem 0; }
+th button::after { content: " \\2195"; opacity: .5; }
+th[aria-sort] button::after { opacity: 1; }
+@media screen and (max-width: 40rem) { body { padding: .8rem; }
+  .scroll table, .scroll tbody, .scroll tr { display: block; }
+  .scroll thead tr { display: flex; flex-wrap: wrap; } .scroll th { border: 0; padding: .1rem .6rem .1rem 0; }
+  .scroll tbody tr { border-bottom: 1px solid var(--line); padding: .3rem 0; }
+  .scroll td { display: flex; gap: .6rem; border: 0; padding: 0; text-align: left; white-space: normal; min-width: 0; }
+  .scroll td::before { content: attr(data-head); color: var(--faint); flex: 0 0 7.5rem; } }
 @media print { :root { --back: #fff; --text: #000; --faint: #444; --line: #bbb; --card: #fff; }
-  body { max-width: none; padding: 0; font-size: 10pt; } article, tr, svg { break-inside: avoid; }
-  h2, h3 { break-after: avoid; } .scroll { overflow: visible; } .scroll svg { min-width: 0; }
+  body { max-width: none; padding: 0; font-size: 10pt; } tr, svg { break-inside: avoid; }
+  tbody tr:nth-child(n+16), .screen { display: none; } .more { display: block; } th button::after { content: ""; }
+  summary { list-style: none; } details:not(.high) > :not(summary):not(p) { display: none; }
+  h2, h3 { break-after: avoid; } .scroll { overflow: visible; }
   svg, .bar span { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+.more { display: none; }
 """
 
 SCRIPT = """
+const show = () => {
+  const place = document.getElementById(location.hash.slice(1));
+  if (place && place.tagName === "DETAILS") place.open = true;
+};
+window.addEventListener("hashchange", show);
+window.addEventListener("beforeprint", () => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+});
+show();
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
   heads.forEach((head, column) => {

@@ -22,12 +22,14 @@ SEVERITY_ORDER = {"high": 0, "medium": 1, "low": 2, "info": 3}
 class Cell:
     """``text`` is shown; ``sort`` orders numbers (None: unknown, or a text that orders by itself).
 
-    ``name`` marks what stands in the trace word for word: names of kernels, files and functions.
+    ``name`` marks what stands in the trace word for word: names of kernels, files and functions. ``link`` is the place
+    on the page that tells more.
     """
 
     text: str
     sort: float | None = None
     name: bool = False
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ def _name(value: str | None) -> Cell:
 def _finding(number: int, each: FindingRow) -> list[Cell]:
     severity = each.severity
     return [
-        Cell(str(number), number),
+        Cell(str(number), number, link=f"finding-{number}"),
         Cell(severity_word(severity), SEVERITY_ORDER.get(severity)),
         Cell(class_word(each.cls)),
         Cell(say("page.no_gain"), 0) if each.gain_us == 0 else _time(each.gain_us),
