@@ -33,7 +33,7 @@ def html_report(report: Report, part: ProfilePart) -> str:
     for key, lines in (("report.not_checked", reasons), ("report.health", report.health.warnings)):
         if lines:
             parts += [f"<h2>{say(key)}</h2>", *listed("ul", lines)]
-    parts.append(f'<p class="faint">npu-tui {report.source.tool_version}</p>')
+    parts.append(f'<p class="faint">{text("npu-tui " + report.source.tool_version)}</p>')
     return page(f"npu-tui: {report.source.path}", parts)
 
 
