@@ -31,9 +31,9 @@ th { white-space: nowrap; } th.number, td.number { text-align: right; white-spac
 th button { all: unset; cursor: pointer; font-weight: 600; } th button:focus-visible { outline: 2px solid var(--low); }
 th[aria-sort=ascending] button::after { content: " \\2191"; }
 th[aria-sort=descending] button::after { content: " \\2193"; }
-details { background: var(--card); border-left: 4px solid var(--info); margin: .8rem 0; padding: .7rem 1rem; }
-details.high { border-color: var(--high); } details.medium { border-color: var(--medium); }
-details.low { border-color: var(--low); } details p, details ul, details ol { margin: .3rem 0; }
+article, details { background: var(--card); border-left: 4px solid var(--info); margin: .8rem 0; padding: .7rem 1rem; }
+.high { border-color: var(--high); } .medium { border-color: var(--medium); }
+.low { border-color: var(--low); } :is(article, details) :is(p, ul, ol) { margin: .3rem 0; }
 th button::after { content: " \\2195"; opacity: .5; }
 th[aria-sort] button::after { opacity: 1; }
 @media screen and (max-width: 40rem) { body { padding: .8rem; }
@@ -44,6 +44,7 @@ th[aria-sort] button::after { opacity: 1; }
   .scroll td::before { content: attr(data-head); color: var(--faint); flex: 0 0 7.5rem; } }
 @media print { :root { --back: #fff; --text: #000; --faint: #444; --line: #bbb; --card: #fff; }
   body { max-width: none; padding: 0; font-size: 10pt; } tr, svg { break-inside: avoid; }
+  article { break-inside: avoid; }
   tbody tr:nth-child(n+16), .screen { display: none; } .more { display: block; } th button::after { content: ""; }
   summary { list-style: none; } details:not(.high) > :not(summary):not(p) { display: none; }
   h2, h3 { break-after: avoid; } .scroll { overflow: visible; }
