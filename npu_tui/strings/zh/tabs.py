@@ -172,7 +172,7 @@ TEXTS: dict[str, str] = {
     "summary.variable": "变量",
     "summary.file": "文件",
     "summary.check": "核对",
-    "summary.split": "计算 {compute}，暴露通信 {exposed}，空闲 {free}",
+    "summary.split": "计算 {compute}，未掩盖通信 {exposed}，空闲 {free}",
     "summary.all": "{count} 个 step",
     "summary.percentiles": "p50 {p50:time}，p90 {p90:time}，p99 {p99:time}，不含 {warm} 个预热",
     "summary.warm_up": "预热",
