@@ -41,7 +41,10 @@ async def test_the_opening_screen_is_the_verdict(session):
 
 async def test_small_terminals_have_less_of_the_verdict(session):
     async with opened(session, (80, 24)) as driver:
-        assert driver.main.query_one(Verdict).size.height == 1
+        await driver.settle()
+        assert driver.main.query_one(Verdict).size.height == 2  # the first finding, whole
+        await driver.press("q")
+        assert driver.main.query_one(Verdict).size.height == 1  # the panel needs the room
     async with opened(session, (60, 15)) as driver:
         assert driver.main.query_one(Verdict).size.height == 1
     async with opened(session, (60, 12)) as driver:
