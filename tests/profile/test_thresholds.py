@@ -81,7 +81,7 @@ def test_reports(known: Known, capsys: pytest.CaptureFixture[str]) -> None:
 async def test_the_timeline_of_the_page(known: Known) -> None:
     page = html_report(report(known.profile.whole), known.profile.whole)
     pictures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(pictures) == 2
+    assert len(pictures) == 1
     async with opened(make_session([known.profile]), (200, 50)) as driver:
         await driver.settle()
         for picture in pictures:

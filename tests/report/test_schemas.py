@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,11 @@ from jsonschema import Draft202012Validator
 
 from npu_tui.cli import main
 from npu_tui.report.schemas import REPORTS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -55,8 +61,6 @@ def test_documents_are_valid(name: str, words: list[str], capsysbinary: pytest.C
 def test_a_settings_file_is_valid_where_the_program_takes_it(
     text: str, valid: bool, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    from npu_tui.settings import tomllib
-
     schema = printed(["schema", "settings"], capsysbinary)
     Draft202012Validator.check_schema(schema)
     assert Draft202012Validator(schema).is_valid(tomllib.loads(text)) == valid
