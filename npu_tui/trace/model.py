@@ -213,6 +213,8 @@ class Trace:
     chunks: Chunks
     health: Health
     args: ArgReader
+    folded: dict[int, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """One row for all of a lane, by its first row, once it was drawn so."""
 
     @property
     def size(self) -> int:

@@ -54,7 +54,11 @@ class RowList:
     def _make_leaf(self, trace: int, lanes: tuple[int, ...]) -> Rows:
         if len(lanes) > 1:
             return flat_rows([self._leaf(trace, (lane,)) for lane in lanes])
-        return leaf_row(self._scene.traces[trace], self._scene.traces[trace].lanes[lanes[0]])
+        own = self._scene.traces[trace]
+        lane = own.lanes[lanes[0]]
+        if lane.first_row not in own.folded:  # the picture before the application has made some
+            own.folded[lane.first_row] = leaf_row(own, lane)
+        return own.folded[lane.first_row]
 
     def _unmade(self, trace: int, lanes: tuple[int, ...]) -> Rows:
         """Stands for a leaf row where rows are only counted."""
