@@ -47,6 +47,17 @@ async def test_lost_time_of_the_lines_adds_up(session):
         assert total == pytest.approx(sum(device.lost.sum() for device in session.profiles[0].dispatch))
 
 
+async def test_a_bar_that_comes_after_the_scrolling_stands_where_the_table_does(session):
+    async with opened(session) as driver:
+        await driver.press("1")
+        await driver.settle()
+        table = driver.table
+        table.show_vertical_scrollbar = False
+        table.set_reactive(type(table).scroll_y, 3.0)
+        table.show_vertical_scrollbar = True
+        assert table.vertical_scrollbar.position == 3.0
+
+
 async def test_operators_sort_reverse_and_filter(session):
     async with opened(session) as driver:
         await driver.press("6")

@@ -39,6 +39,11 @@ class Rows(DataTable[Text | str]):
     class Asked(Message):
         """The user wants to know all about the row."""
 
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:
+        """A bar that comes after the table was scrolled stands where the table does: Textual moves only one on show."""
+        if shown:
+            self.vertical_scrollbar.position = self.scroll_y
+
     def action_tell(self) -> None:
         """Tell all about the row under the cursor."""
         self.post_message(self.Asked())
