@@ -52,7 +52,7 @@ class PanelScreen(KeyScreen[Timeline]):
         """Show or hide the panel."""
         self._panel.toggle()
         if not self._panel.is_shown:
-            self._timeline.focus()
+            self.set_focus(self._timeline)
         self._show_head()
         self.contents.fill()
 
@@ -64,7 +64,7 @@ class PanelScreen(KeyScreen[Timeline]):
         if not was_shown or self._panel.growth == "full":
             self._panel.focus_content()
         if self._panel.growth != "full" and self.focused is None:
-            self._timeline.focus()
+            self.set_focus(self._timeline)
         return say(f"panel.{self._panel.growth}")
 
     def on_tab_line_dragged(self, event: TabLine.Dragged) -> None:

@@ -166,7 +166,7 @@ class MainScreen(PanelScreen):
             return  # closed while it was mounted
         self.app.app_resume_signal.subscribe(self, lambda _: self.redraw())
         self._arrange(self.app.size)  # before the first layout, which then stays
-        self._timeline.focus()
+        self.set_focus(self._timeline)
         if self.session.picture is not None:
             self._lanes_place = "compared"
             self._line.show_place(self._lanes_place)
@@ -299,7 +299,7 @@ class MainScreen(PanelScreen):
             self._panel.grow("normal")
             self.contents.fill()
         elif self.focused is not self._timeline:
-            self._timeline.focus()
+            self.set_focus(self._timeline)
         elif self.explorer.deselect():
             if not len(self.explorer.state.hits):
                 self.finder.clear()

@@ -133,7 +133,7 @@ class JobScreen(KeyScreen[JobMap]):
         self.head.show_loading(say("ranks.reading"))
         self._line.show_place("job")
         self.panel.share(self.app.size.height, self.app.size.height)
-        self._timeline.focus()
+        self.set_focus(self._timeline)
         if self.view is None:
             self._read()
         else:
@@ -275,7 +275,7 @@ class JobScreen(KeyScreen[JobMap]):
     def _toggle_panel(self) -> None:
         self.panel.toggle()
         if not self.panel.is_shown:
-            self._timeline.focus()
+            self.set_focus(self._timeline)
         self._fill()
 
     def _grow_panel(self) -> str:
@@ -342,7 +342,7 @@ class JobScreen(KeyScreen[JobMap]):
             self.panel.grow("normal")
             self._fill()
         elif self.focused is not self._timeline:
-            self._timeline.focus()
+            self.set_focus(self._timeline)
         elif self.view is not None and self.view.back():
             self._arrange()
         elif self.is_chosen:
