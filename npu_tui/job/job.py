@@ -205,6 +205,16 @@ class Job:
         return clocks(self.ranks, self.meetings)
 
     @once
+    def devices_apart(self) -> int:
+        """How far the clocks of two devices of one host are apart at most, ns; 0 where no host has two."""
+        clock_of = {clock.rank: clock for clock in self.clocks}
+        found = 0
+        for host in self.hosts:
+            offsets = [clock_of[rank].offset for rank in host.ranks if clock_of[rank].is_tied]
+            found = max(found, max(offsets) - min(offsets) if offsets else 0)
+        return found
+
+    @once
     def blamed(self) -> Blame:
         """Every collective on the common clock."""
         found = blame(self.ranks, self.meetings, self.clocks, excess(self.calls, self._peers.__getitem__))

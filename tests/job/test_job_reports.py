@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_jobs import simulated
 
 from npu_tui.cli import main
 from npu_tui.job import findings
 from npu_tui.job.findings import IDS
+from npu_tui.job.job import Job
+from npu_tui.job.model import Busy
 from npu_tui.report.job.build import job_report
 from npu_tui.report.job.html import html_job
+from npu_tui.report.job.markdown import job_markdown
+from npu_tui.report.job.schema import ClockBend
+from npu_tui.report.job.text import job_text
 
 MS = 1_000_000
 
@@ -46,6 +53,33 @@ def test_the_page_of_a_job_has_verdict_heat_map_and_the_dearest_collective():
     assert "15 alike" in page
     assert 'class="excess"' in page
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_waits_that_computing_does_not_hide_have_a_column_where_a_trace_tells_them():
+    """Rank 1 comes 2 ms late six times; the others compute 1.5 ms of each meanwhile."""
+    job = simulated(3, lambda rank, step, call: MS + (2 * MS if rank == 1 else 0), steps=2, calls=3)
+    ranks = []
+    for profile in job.ranks:
+        start = np.array([call.start + 100_000 for call in profile.calls], np.int64)
+        ranks.append(replace(profile, busy=Busy(start, start + (0 if profile.rank == 1 else 1_500_000))))
+    told = Job(Path("job"), ranks)
+    row = next(row for row in job_report(told).rank_table if row.rank == 1)
+    assert row.job_waits_us - row.job_waits_exposed_us == pytest.approx(6 * 1_500)
+    assert "not hidden" not in job_text(job_report(job))
+    for write in (job_text, job_markdown, lambda found: html_job(found, told)):
+        page = write(job_report(told))
+        assert "not hidden" in page
+        assert "2.998 ms" in page or "2.999 ms" in page or "3.00" in page
+
+
+def test_a_clock_that_bends_is_told_with_the_place_where_it_is_the_farthest_off():
+    job = simulated(2, lambda rank, step, call: MS)
+    found = job_report(job)
+    assert "not evenly" not in job_text(found)
+    found.clock[1].drift_us_per_s = 3.0
+    found.clock[1].bends = [ClockBend(0.0, 0.0), ClockBend(12.5e6, -81.25), ClockBend(30e6, 4.0)]
+    for write in (job_text, job_markdown, lambda report: html_job(report, job)):
+        assert re.search(r"drifts \+3.00 µs/s, not evenly: -81.2 µs off 12.50 s after its first", write(found))
 
 
 def test_a_folder_of_ranks_is_a_page_in_any_case(capsys: pytest.CaptureFixture[str]):

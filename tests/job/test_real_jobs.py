@@ -12,11 +12,14 @@ import polars as pl
 import pytest
 
 from npu_tui.cli import main
+from npu_tui.ingest.load import load
+from npu_tui.ingest.source.find import find_sources
 from npu_tui.job.blame import excess
 from npu_tui.job.findings import job_findings
 from npu_tui.job.model import Call, Layout, RankProfile
 from npu_tui.job.opening import open_job
 from npu_tui.job.table import call_table
+from npu_tui.profile.profile import Profile
 
 
 @pytest.fixture
@@ -38,6 +41,25 @@ def test_the_clock_of_the_second_rank(real_profiles: Path, folder: str, low: flo
     assert low <= clock.offset / 1e3 <= high
     assert len(job.hosts) == 1
     assert clock.method == ("collective_ends" if folder.endswith("0") else "notify")
+
+
+def test_a_trace_is_moved_as_a_whole_as_its_lanes_on_their_own_would_run_backwards(real_profiles: Path):
+    """On one host the host lanes share a clock: left where they are, they would lie in front of what they launch.
+
+    Links from host to device that end before they begin, in the second rank, with both moved and with the device alone.
+    """
+    together = alone = 0
+    for folder in ("db/level0", "db/level1"):
+        job = open_job(real_profiles / folder)
+        assert len(job.hosts) == 1
+        assert job.devices_apart == abs(job.clocks[1].offset)
+        source = find_sources(real_profiles / folder)[1]
+        profile = Profile(load(source), source)
+        links = profile.devices[0].launches.link
+        took = profile.trace.links.target_time[links] - profile.trace.links.source_time[links]
+        together += int((took < 0).sum())
+        alone += int((took < job.clocks[1].offset).sum())
+    assert (together, alone) == (6, 66)
 
 
 def test_a_late_rank_without_files_is_named(real_profiles: Path):

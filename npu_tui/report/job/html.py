@@ -10,7 +10,7 @@ from npu_tui.job.heat import SHADES, HeatRow, HeatSource, heat_rows
 from npu_tui.job.job import Job
 from npu_tui.job.waterfall import Bar, Waterfall, waterfall
 from npu_tui.report.job.schema import JobReport
-from npu_tui.report.job.text import clock_cells, head_line, link_lines
+from npu_tui.report.job.text import clock_cells, exposed_waits, head_line, link_lines, tells_exposed_waits
 from npu_tui.report.pages.html_parts import listed, page, table_part, text
 from npu_tui.report.pages.tables import SEVERITY_ORDER, Cell, Table
 from npu_tui.strings import say
@@ -124,15 +124,17 @@ def _time(us: float | None) -> Cell:
 
 
 def _ranks(found: JobReport) -> Table:
-    rows = []
+    rows, exposed = [], tells_exposed_waits(found)
     for row in sorted(found.rank_table, key=lambda row: (-(row.gain_us or 0), -row.own_excess_us, row.rank)):
         share = row.came_last / row.collectives if row.collectives else 0.0
         times = (row.step_us, row.computing_us, row.communication_not_overlapped_us, row.free_us, row.own_excess_us)
         last = Cell(f"{row.came_last}/{row.collectives} {share_text(share)}", share)
-        costs = (_time(row.job_waits_us), _time(row.gain_us), Cell(say("list.comma").join(row.why)))
+        waits = [_time(row.job_waits_us), *([_time(exposed_waits(row))] if exposed else [])]
+        costs = (*waits, _time(row.gain_us), Cell(say("list.comma").join(row.why)))
         rows.append([Cell(str(row.rank), row.rank), Cell(row.host), *map(_time, times), last, *costs])
-    names = (*(say(f"job.column.{name}") for name in _RANKS), say("ranks.head.why"))
-    return Table("ranks", say("job.ranks"), names, (True, False, *[True] * 8, False), rows)
+    columns = [*_RANKS[:-1], *(["waits_exposed"] if exposed else []), *_RANKS[-1:]]
+    names = (*(say(f"job.column.{name}") for name in columns), say("ranks.head.why"))
+    return Table("ranks", say("job.ranks"), names, (True, False, *[True] * (len(columns) - 2), False), rows)
 
 
 def _collectives(found: JobReport) -> Table:

@@ -11,10 +11,8 @@ from npu_tui.report.job.text import (
     head_line,
     link_lines,
     rank_cells,
-    rank_heads,
     reasons_of,
     shown_clocks,
-    shown_ranks,
 )
 from npu_tui.report.pages.markdown_report import code, plain
 from npu_tui.strings import say
@@ -30,9 +28,8 @@ def job_markdown(found: JobReport) -> str:
             for each in found.findings
         ],
     )
-    lines += _section("ranks", _table(rank_heads(), [rank_cells(row) for row in shown_ranks(found)], 2))
-    heads, *rows = collective_cells(found)
-    lines += _section("collectives", _table(heads, rows, 3))
+    lines += _section("ranks", _table(rank_cells(found), 2))
+    lines += _section("collectives", _table(collective_cells(found), 3))
     lines += _section("links", [f"- {plain(line)}" for line in link_lines(found)])
     lines += _section("clock", [f"- {plain(' '.join(filter(None, clock_cells(row))))}" for row in shown_clocks(found)])
     lines += _section("not_checked", [f"- {plain(line)}" for line in found.not_checked])
@@ -48,8 +45,9 @@ def _section(title: str, lines: list[str]) -> list[str]:
     return ["", f"### {say(f'job.{title}')}", "", *lines] if lines else []
 
 
-def _table(heads: list[str], rows: list[list[str]], texts: int) -> list[str]:
-    """A table whose first ``texts`` columns are texts; none without rows."""
+def _table(cells: list[list[str]], texts: int) -> list[str]:
+    """A table under its first row, whose first ``texts`` columns are texts; none without other rows."""
+    heads, *rows = cells
     if not rows:
         return []
     rule = " | ".join("---" if number < texts else "---:" for number in range(len(heads)))

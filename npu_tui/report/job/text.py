@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_tui.report.job.schema import ClockRow, JobFindingRow, JobReport, RankRow
+from npu_tui.report.job.schema import ClockBend, ClockRow, JobFindingRow, JobReport, RankRow
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, padded, printable
 from npu_tui.trace.units import duration_text, share_text
@@ -20,9 +20,8 @@ def job_text(found: JobReport) -> str:
     lines = [head_line(found), "", found.verdict]
     lines += _section("findings", [line for each in found.findings for line in finding_lines(found, each)])
     lines += _section("clock", _columns([clock_cells(row) for row in shown_clocks(found)], "<><<"))
-    lines += _section(
-        "ranks", [*_columns([rank_heads(), *map(rank_cells, shown_ranks(found))], "<<>>>>>>>>"), *_alike(found)]
-    )
+    rows = rank_cells(found)
+    lines += _section("ranks", [*_columns(rows, "<<" + ">" * (len(rows[0]) - 2)), *_alike(found)])
     cells = collective_cells(found)
     lines += _section("collectives", _columns(cells, "<<<>><") if len(cells) > 1 else [])
     lines += _section("links", link_lines(found))
@@ -121,14 +120,15 @@ def clock_cells(row: ClockRow) -> list[str]:
     if row.method != "reference" and row.low_us is not None and row.high_us is not None:
         interval = say("job.interval", low=row.low_us, high=row.high_us)
     offset = say("job.offset", offset=row.offset_us, error=row.error_us)
-    drift = say("job.drifts", drift=row.drift_us_per_s) if row.drift_us_per_s else ""
-    return [say("job.rank", rank=row.rank), offset, interval, say(f"job.method.{row.method}") + drift]
+    course = say("job.drifts", drift=row.drift_us_per_s) if row.drift_us_per_s else ""
+    if (bend := greatest_bend(row)) is not None:
+        course += say("job.bends", gained=bend.gained_us, after=bend.after_us * 1e3)
+    return [say("job.rank", rank=row.rank), offset, interval, say(f"job.method.{row.method}") + course]
 
 
-def rank_heads() -> list[str]:
-    """The headings of ``rank_cells``."""
-    names = ("rank", "host", "step", "computing", "exposed", "free", "own", "last", "waits", "gain")
-    return [say(f"job.column.{name}") for name in names]
+def greatest_bend(row: ClockRow) -> ClockBend | None:
+    """Where a clock that does not drift evenly is the farthest from an even drift; None where it drifts evenly."""
+    return max(row.bends, key=lambda bend: abs(bend.gained_us), default=None)
 
 
 def shown_ranks(found: JobReport) -> list[RankRow]:
@@ -141,9 +141,21 @@ def _alike(found: JobReport) -> list[str]:
     return [say("job.more_ranks", count=rest)] if rest > 0 else []
 
 
-def rank_cells(row: RankRow) -> list[str]:
-    """One rank as it reads in a table."""
+def rank_cells(found: JobReport) -> list[list[str]]:
+    """The shown ranks under a row of headings."""
+    names = ["rank", "host", "step", "computing", "exposed", "free", "own", "last", "waits", "gain"]
+    waits = tells_exposed_waits(found)
+    if waits:
+        names.insert(9, "waits_exposed")
+    return [[say(f"job.column.{name}") for name in names], *(_rank_cells(row, waits) for row in shown_ranks(found))]
 
+
+def tells_exposed_waits(found: JobReport) -> bool:
+    """Whether of any rank it is known how much of the time that the job waits for it is not hidden by computing."""
+    return any(row.job_waits_exposed_us is not None for row in found.rank_table)
+
+
+def _rank_cells(row: RankRow, waits: bool) -> list[str]:
     def time(us: float | None) -> str:
         return say("report.unknown") if us is None else duration_text(us * 1e3)
 
@@ -158,5 +170,11 @@ def rank_cells(row: RankRow) -> list[str]:
         time(row.own_excess_us),
         f"{row.came_last}/{row.collectives} {share}".rstrip(),
         time(row.job_waits_us),
+        *([time(exposed_waits(row))] if waits else []),
         time(row.gain_us),
     ]
+
+
+def exposed_waits(row: RankRow) -> float | None:
+    """What of the time that the job waits for a rank is not hidden by computing, us; None where no trace tells."""
+    return 0.0 if not row.job_waits_us else row.job_waits_exposed_us

@@ -8,13 +8,14 @@ from functools import partial
 
 from rich.text import Text
 
-from npu_tui.report.job.schema import RankRow
+from npu_tui.report.job.schema import ClockRow, RankRow
+from npu_tui.report.job.text import exposed_waits, greatest_bend
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.trace.units import duration_text, size_text
 from npu_tui.tui.job.overview import Overview, Scope
 from npu_tui.tui.keys.commands import JOB_TABS
-from npu_tui.tui.tabs.table.tab import Row, Table
+from npu_tui.tui.tabs.table.tab import GAP, Row, Table, known_columns
 from npu_tui.tui.terminal.theme import ALERT
 
 _MOST = 300
@@ -77,11 +78,15 @@ def _ranks(view: Overview) -> Table:
     kept, note = _cut(found)
     if note:
         note = say("ranks.table.more", shown=_MOST, count=len(rows))
-    heads = _headings("rank", "host", "step", "computing", "exposed", "free", "own", "last", "waits", "gain", "why")
-    return Table(heads, list(kept), note)
+    heads = _headings(
+        "rank", "host", "step", "computing", "exposed", "free", "own", "last", "waits", "waits_exposed", "gain", "why"
+    )
+    return known_columns(Table(heads, list(kept), note))
 
 
 def _rank(view: Overview, row: RankRow) -> JobRow:
+    tells = any(own.exposed is not None for own in view.job.sums)
+    exposed = exposed_waits(row) if tells else None
     why = say("list.comma").join(row.why)
     if view.examined.clocks[row.rank].offset_us is None:
         why = say("ranks.apart")
@@ -92,12 +97,13 @@ def _rank(view: Overview, row: RankRow) -> JobRow:
         ("+" if row.own_excess_us > 0 else "") + _us(row.own_excess_us),
         f"{row.came_last}/{row.collectives}",
         _us(row.job_waits_us),
+        _us(exposed) if tells else "",
         _us(row.gain_us),
         why,
     )
     values = (
         row.rank, row.host, row.step_us, row.computing_us, row.communication_not_overlapped_us, row.free_us,
-        row.own_excess_us, row.came_last / max(row.collectives, 1), row.job_waits_us, row.gain_us, why,
+        row.own_excess_us, row.came_last / max(row.collectives, 1), row.job_waits_us, exposed, row.gain_us, why,
     )  # fmt: skip
     return JobRow(cells, values=values, rank=row.rank)
 
@@ -106,11 +112,13 @@ def _absent(view: Overview, rank: int) -> JobRow:
     """A rank without files: what the others tell of it."""
     own = next((each for each in view.job.sums if each.rank == rank), None)
     told = say("ranks.absent.silent")
-    cells = [str(rank), say("ranks.missing"), "", "", "", "", "", "", "", ""]
-    values: list[float | str | None] = [rank, "", *[None] * 8]
+    cells = [str(rank), say("ranks.missing"), *[""] * 9]
+    values: list[float | str | None] = [rank, "", *[None] * 9]
     if own is not None and own.collectives:
         told = say("ranks.absent.seen", count=own.collectives)
-        cells[7], cells[8], cells[9] = f"{own.came_last}/{own.collectives}", _us(own.cost / 1e3), ""
+        cells[7], cells[8] = f"{own.came_last}/{own.collectives}", _us(own.cost / 1e3)
+        if own.exposed is not None:
+            cells[9], values[9] = _us(own.exposed / 1e3), own.exposed / 1e3
         values[7], values[8] = own.came_last / own.collectives, own.cost / 1e3
     return JobRow((*cells, told), values=(*values, told), rank=rank, minor=True)
 
@@ -217,7 +225,7 @@ def _clock(view: Overview) -> Table:
     for row in rows[: _MOST + 1]:
         tied = row.offset_us is not None
         low, high = (say("report.unknown") if each is None else f"{each:+.2f}" for each in (row.low_us, row.high_us))
-        reference = row.method == "reference"
+        reference, bend = row.method == "reference", greatest_bend(row)
         cells = (
             str(row.rank),
             view.job.host_of[row.rank].id,
@@ -226,14 +234,26 @@ def _clock(view: Overview) -> Table:
             "" if reference or not tied else low,
             "" if reference or not tied else high,
             f"{row.drift_us_per_s:+.2f}" if row.drift_us_per_s else "",
+            "" if bend is None else say("ranks.bend", gained=bend.gained_us, after=bend.after_us * 1e3),
             say(f"job.method.{row.method}"),
         )
         values = (
-            row.rank, cells[1], row.offset_us, row.error_us, row.low_us, row.high_us, row.drift_us_per_s, row.method,
+            row.rank, cells[1], row.offset_us, row.error_us, row.low_us, row.high_us, row.drift_us_per_s,
+            0.0 if bend is None else abs(bend.gained_us), row.method,
         )  # fmt: skip
-        found.append(JobRow(cells, values=values, rank=row.rank))
-    kept, note = _cut(found, say("ranks.clock.note"))
-    return Table(_headings("rank", "host", "offset", "error", "low", "high", "drift", "method"), list(kept), note)
+        found.append(JobRow(cells, values=values, told=partial(_course, row) if row.bends else None, rank=row.rank))
+    note = say("ranks.clock.note")
+    if view.has_traces and view.job.devices_apart:
+        note += GAP + say("ranks.clock.lanes", apart=view.job.devices_apart)
+    kept, note = _cut(found, note)
+    heads = _headings("rank", "host", "offset", "error", "low", "high", "drift", "bends", "method")
+    return known_columns(Table(heads, list(kept), note))
+
+
+def _course(row: ClockRow) -> str:
+    """How a clock that does not drift evenly runs, one line a window."""
+    lines = [say("ranks.bend.at", after=bend.after_us * 1e3, gained=bend.gained_us) for bend in row.bends]
+    return "\n".join([say("ranks.bend.told", rank=row.rank, drift=row.drift_us_per_s), "", *lines])
 
 
 def _findings(view: Overview) -> Table:
