@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from npu_tui.tui.session import Session
     from npu_tui.tui.terminal.terminal import Terminal
 
-_PICTURE_SECONDS = 0.3
+_PICTURE_SECONDS = 0.5
 """So long a first picture is waited for that should be there at once."""
 
 

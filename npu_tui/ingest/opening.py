@@ -94,6 +94,13 @@ class Opening:
             return sum(file.stat().st_size for file in source.files) < _QUICK_BYTES
         return False
 
+    def sketch(self) -> Trace | None:
+        """What the first picture of the trace needs, where its parsed copy has it; to be drawn and nothing else.
+
+        Raises ``InputError`` as ``find_source`` does.
+        """
+        return cache.sketch(self.source, self._key) if self._key is not None else None
+
     def close(self) -> None:
         """End what ``start`` started."""
         if self._workers is not None:

@@ -23,6 +23,7 @@ F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 LayerKind = Literal["python", "cann", "hardware", "communication", "overlap", "counter", "other"]
+RoleKind = Literal["main", "backward", "queue", "compute", "communication", "copy", "plain", "worker"]
 
 HOST_TO_DEVICE = "HostToDevice"
 
@@ -214,7 +215,9 @@ class Trace:
     health: Health
     args: ArgReader
     folded: dict[int, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """One row for all of a lane, by its first row, once it was drawn so."""
+    """One row for all of a lane, by its first row, once it was made."""
+    roles: list[RoleKind] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What every lane is there for, where a parsed copy knows it."""
 
     @property
     def size(self) -> int:

@@ -148,6 +148,8 @@ class Loader:
         """Load one of several."""
         found: list[Trace] = []
         early = self._early if len(self.openings) == 1 else None
+        if early is not None and self._picture is not None and (sketch := opening.sketch()) is not None:
+            self._draw(sketch, True)
         trace = opening.trace(progress, lambda why: _note(found, why), early)
         found.append(trace)
         self._draw(trace, True)

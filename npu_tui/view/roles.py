@@ -1,34 +1,24 @@
-"""What the lanes of a trace are there for, told from what runs on them: their names and their order on screen."""
+"""What the lanes of a trace are called on screen, and their order there."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
-
-import numpy as np
 
 from npu_tui.strings import say
-from npu_tui.trace.classes import OpClass
-from npu_tui.trace.model import FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE, Lane, Trace
-
-RoleKind = Literal["main", "backward", "queue", "compute", "communication", "copy", "plain", "worker"]
+from npu_tui.trace.model import Lane, RoleKind, Trace
+from npu_tui.trace.roles import lane_roles
 
 _ORDER: tuple[RoleKind, ...] = ("main", "backward", "queue", "compute", "communication", "copy", "plain", "worker")
 _STREAM = re.compile(r"(?:^|\b)stream (?P<number>\d+)$", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?:thread )?\d+(?!\w)", re.IGNORECASE)
 """What profilers call a thread that has no name of its own."""
-_WORKER = re.compile(r"(?:Hccl|Communication)@")
-_COLLECTIVE = re.compile(r"notify|sdma|rdma|reduce_inline|hcom|hccl|write[_ ]value", re.IGNORECASE)
-_COPY = re.compile(r"memcpy", re.IGNORECASE)
 _OVERLAP = {
     "Computing": "computing",
     "Communication": "all",
     "Communication(Not Overlapped)": "exposed",
     "Free": "free",
 }
-_LOOKED_AT = 4096
-"""So many slices of a lane, spread over it, tell its role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +35,11 @@ class Role:
 
 
 def roles(trace: Trace) -> list[Role]:
-    """The role of every lane of ``trace``.
-
-    A thread is the same one in all layers. The main thread holds the steps, else the most Python; the backward thread
-    is the target of ``fwdbwd`` links, the task queue that of ``async_task_queue`` links. A worker runs nothing but
-    communication calls and launches nothing. A stream computes, communicates or copies by what runs on it.
-    """
-    hosts = _threads(trace)
-    launching = _ends(trace, HOST_TO_DEVICE, "source")
-    launched = _ends(trace, HOST_TO_DEVICE, "target")
-    found = []
-    for lane in trace.lanes:
-        kind = trace.layers[lane.layer].kind
-        role: RoleKind = "plain"
-        if lane.derived:
-            pass
-        elif kind in ("python", "cann", "other"):
-            role = hosts.get(lane.tid, "plain")
-            if role == "plain" and kind == "cann" and not launching[lane.index] and _is_worker(trace, lane):
-                role = "worker"
-        elif kind == "hardware":
-            role = _stream(trace, lane, bool(launched[lane.index]), bool(launched.any()))
-        found.append(Role(role, _overlap_name(lane) if kind == "overlap" else _name(lane, role)))
-    return found
+    """The role of every lane of ``trace``."""
+    return [
+        Role(kind, _overlap_name(lane) if trace.layers[lane.layer].kind == "overlap" else _name(lane, kind))
+        for lane, kind in zip(trace.lanes, lane_roles(trace), strict=True)
+    ]
 
 
 def _overlap_name(lane: Lane) -> str:
@@ -83,58 +55,3 @@ def _name(lane: Lane, role: RoleKind) -> str:
     if role in ("compute", "communication", "copy") and stream is not None:
         return say(f"lane.{role}", number=stream["number"])
     return lane.name
-
-
-def _ends(trace: Trace, category: str, end: Literal["source", "target"]) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """How many links of ``category`` begin or end on each lane."""
-    links = trace.links
-    lanes = (links.source_lane if end == "source" else links.target_lane)[trace.links_of(category)]
-    return np.bincount(lanes[lanes >= 0], minlength=len(trace.lanes))
-
-
-def _threads(trace: Trace) -> dict[int, RoleKind]:
-    """The roles of the threads of the process that runs Python."""
-    python = [lane for lane in trace.lanes if trace.layers[lane.layer].kind == "python" and not lane.derived]
-    if not python:
-        return {}
-    found: dict[int, RoleKind] = {}
-    queued, backward = _ends(trace, TASK_QUEUE, "target"), _ends(trace, FORWARD_BACKWARD, "target")
-    for counts, role in ((queued, "queue"), (backward, "backward")):
-        best = max(python, key=lambda lane: int(counts[lane.index]))
-        if counts[best.index] and best.tid not in found:
-            found[best.tid] = "queue" if role == "queue" else "backward"
-    rest = [lane for lane in python if lane.tid not in found]
-    if rest:
-        found[max(rest, key=lambda lane: (_share(trace, lane, OpClass.STEP) > 0, lane.last - lane.first)).tid] = "main"
-    return found
-
-
-def _sample(lane: Lane) -> slice:
-    return slice(lane.first, lane.last, max((lane.last - lane.first) // _LOOKED_AT, 1))
-
-
-def _share(trace: Trace, lane: Lane, op_class: OpClass) -> float:
-    classes = trace.slices.op_class[lane.first : lane.last]
-    return float(np.count_nonzero(classes == op_class)) / max(len(classes), 1)
-
-
-def _names(trace: Trace, lane: Lane) -> list[str]:
-    return [trace.names[code] for code in np.unique(trace.slices.name[_sample(lane)]).tolist()]
-
-
-def _is_worker(trace: Trace, lane: Lane) -> bool:
-    names = _names(trace, lane)
-    return bool(names) and all(_WORKER.match(name) for name in names)
-
-
-def _stream(trace: Trace, lane: Lane, is_launched: bool, any_launched: bool) -> RoleKind:
-    classes = set(trace.slices.op_class[_sample(lane)].tolist())
-    names = _names(trace, lane)
-    computes = bool(classes & {OpClass.CUBE, OpClass.VECTOR})
-    if computes and (is_launched or not any_launched):
-        return "compute"
-    if any(_COLLECTIVE.search(name) for name in names):
-        return "communication"
-    if any(_COPY.search(name) for name in names):
-        return "copy"
-    return "compute" if computes else "plain"

@@ -1,11 +1,12 @@
 """Flips bits in parsed copies and cuts them short: `python tests/attack/flips.py --flips 2000`.
 
-A flipped copy must be refused, or give the trace to the bit.
+A flipped copy must be refused, or give the trace to the bit, and so must its sketch.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import sys
@@ -16,9 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
 
-from equality import assert_same
+from equality import assert_same, assert_same_folds
 
 from npu_tui.ingest.copy.container import Container, DamagedError, write_container
+from npu_tui.ingest.copy.sketch import sketch_of
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.trace.model import Trace
@@ -67,15 +69,21 @@ def _met(trace: Trace, source: Source, damaged: Path) -> str:
     """How the copy of ``trace`` at ``damaged`` was met. Raises whatever is wrong."""
     descriptor = os.open(damaged, os.O_RDONLY)
     try:
-        copy = Container(descriptor, source)
-    except DamagedError:
-        os.close(descriptor)
-        return "refused at the opening"
-    try:
-        assert_same(trace, copy.proven())
+        with contextlib.suppress(DamagedError):
+            sketch, known = Container(descriptor, source, sketch=True).proven(), sketch_of(trace)
+            assert_same(known, sketch)
+            assert_same_folds(known, sketch)
+        try:
+            copy = Container(descriptor, source)
+        except DamagedError:
+            return "refused at the opening"
+        try:
+            found = copy.proven()
+        except DamagedError:
+            return "refused by its checksums"
+        assert_same(trace, found)
+        assert_same_folds(trace, found)
         return "the same to the bit"
-    except DamagedError:
-        return "refused by its checksums"
     finally:
         os.close(descriptor)
 

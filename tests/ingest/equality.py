@@ -9,7 +9,7 @@ import numpy as np
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.trace.model import Trace
 
-LAID_OUT = ("chunks", "files", "path", "args")
+LAID_OUT = ("chunks", "files", "path", "args", "folded", "roles")
 
 
 def assert_same(first: object, second: object, where: str = "trace") -> None:
@@ -25,6 +25,15 @@ def assert_same(first: object, second: object, where: str = "trace") -> None:
         assert np.array_equal(first, second, equal_nan=first.dtype.kind == "f"), where
     else:
         assert first == second, where
+
+
+def assert_same_folds(known: Trace, copy: Trace) -> None:
+    """What a copy knows of lanes is what is found out of the trace itself."""
+    assert copy.roles == known.roles
+    for row, rows in copy.folded.items():
+        for column in ("offset", "item", "start", "end"):
+            assert np.array_equal(getattr(known.folded[row], column), getattr(rows, column)), (row, column)
+        assert np.array_equal(np.diff(known.folded[row].busy), np.diff(rows.busy)), row
 
 
 def assert_same_events(first: Trace, second: Trace, step: int = 1) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
+from npu_tui.trace.leaf import flat_rows, leaf_row
 from npu_tui.trace.model import Trace
 from npu_tui.view.roles import roles
-from npu_tui.view.rows.leaf import flat_rows, leaf_row
 from npu_tui.view.rows.row_index import RowIndex
 from npu_tui.view.scene import LinkClasses, Scene, ScreenRow
 from npu_tui.view.walk.explorer import Explorer

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from npu_tui.ingest.source.unpack import plain_bytes
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 
-FORMAT = 4
+FORMAT = 5
 LEAST_BYTES = 24 << 20
 """Smaller traces are loaded as fast as they would be found."""
 
@@ -88,7 +88,14 @@ def _plain_size(file: Path) -> int:
 
 def has(key: str) -> bool:
     """Whether there is a copy called ``key``; a directory that may not be searched has none."""
-    return os.access(directory() / f"{key}{_SUFFIX}", os.R_OK)
+    return os.access(_path(key), os.R_OK)
+
+
+def sketch(source: Source, key: str) -> Trace | None:
+    """What the first picture needs of the copy called ``key``, at once, or None; a damaged copy is removed."""
+    with contextlib.suppress(OSError, ValueError, MemoryError), _opened(key) as descriptor:
+        return Container(descriptor, source, sketch=True).proven()
+    return None
 
 
 def find(source: Source, key: str, progress: Progress | None = None) -> Trace | None:
@@ -96,23 +103,32 @@ def find(source: Source, key: str, progress: Progress | None = None) -> Trace | 
 
     ``progress`` is told how much has been read. Raises ``Cancelled`` if it says to stop.
     """
-    path = directory() / f"{key}{_SUFFIX}"
-    try:
-        # A FIFO of that name would wait for somebody who writes to it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
+    with contextlib.suppress(OSError, ValueError, MemoryError), _opened(key) as descriptor:
         trace = Container(descriptor, source).proven(progress)
         with contextlib.suppress(OSError):
-            os.utime(path, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
+            os.utime(_path(key), ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
         return trace
+    return None
+
+
+def _path(key: str) -> Path:
+    return directory() / f"{key}{_SUFFIX}"
+
+
+@contextlib.contextmanager
+def _opened(key: str) -> Iterator[int]:
+    """The copy called ``key`` as a descriptor; it is removed where it is found to be damaged.
+
+    Raises ``OSError`` if there is none.
+    """
+    # A FIFO of that name would wait for somebody who writes to it.
+    descriptor = os.open(_path(key), os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield descriptor
     except DamagedError:
         with contextlib.suppress(OSError):
-            path.unlink()
-        return None
-    except (OSError, ValueError, MemoryError):
-        return None
+            _path(key).unlink()
+        raise
     finally:
         os.close(descriptor)
 
@@ -146,7 +162,7 @@ def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
             if not write_container(trace, out, stamp, go_on):
                 return
         os.utime(name, ns=(stamp, stamp))
-        os.rename(name, folder / f"{key}{_SUFFIX}")
+        os.rename(name, _path(key))
         name = ""
     finally:
         if name:

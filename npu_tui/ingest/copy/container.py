@@ -1,7 +1,7 @@
-"""A Trace as one file of raw columns.
+"""A Trace as one file of raw columns, behind a sketch of it that is read first.
 
-A head (magic, lengths, checksums, everything that is no column) and the columns behind it, each at a multiple of 64
-bytes. Whoever changes the file without this module changes its time stamp, which the head knows.
+Each of the two has a head (magic, lengths, checksums, everything that is no column) and the columns behind it, each at
+a multiple of 64 bytes. Whoever changes the file without this module changes its time stamp, which the heads know.
 """
 
 from __future__ import annotations
@@ -18,16 +18,32 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.args.json_args import JsonArgs
-from npu_tui.ingest.copy.proof import BLOCK, Progress, checksums, codes_hold, proven
+from npu_tui.ingest.copy.proof import BLOCK, Progress, checksums, codes_hold, folded_holds, proven
+from npu_tui.ingest.copy.sketch import sketch_of
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import Unpacking
 from npu_tui.trace.args import ArgReader
-from npu_tui.trace.model import Chunks, Counters, EventFile, Health, Lane, Layer, Links, Series, Slices, Trace
-from npu_tui.trace.rows import Rows
+from npu_tui.trace.leaf import DEEP
+from npu_tui.trace.model import (
+    Chunks,
+    Counters,
+    EventFile,
+    Health,
+    Lane,
+    Layer,
+    Links,
+    RoleKind,
+    Series,
+    Slices,
+    Trace,
+)
+from npu_tui.trace.rows import Rows, joined_rows, single_rows
 
-MAGIC = b"npu-tui\x01"
+MAGIC = b"npu-tui\x02"
 _HEAD = 8 + 8 + 4
 _ALIGN = 64
+_SKETCH = _ALIGN
+"""Where the sketch lies, behind the magic and the place of the trace itself."""
 _WRITTEN = 4 << 20
 
 
@@ -39,6 +55,8 @@ class _Head(msgspec.Struct):
     """Everything of a trace but its columns; ``arrays`` gives (name, type, offset, length) of those.
 
     ``files`` gives the plain bytes of each file and whether it is packed, ``opened`` the path when this was written.
+    ``folded`` are the first rows of the lanes that were made one row of, whose columns follow each other. All places
+    are counted from the head.
     """
 
     stamp: int
@@ -58,6 +76,8 @@ class _Head(msgspec.Struct):
     series: list[Series]
     events: dict[str, int]
     health: Health
+    roles: list[RoleKind]
+    folded: list[int]
     arrays: list[tuple[str, str, int, int]]
 
 
@@ -68,15 +88,16 @@ class _Label(msgspec.Struct):
 
 
 _GROUPS: dict[str, type] = {"slices": Slices, "rows": Rows, "links": Links, "counters": Counters, "chunks": Chunks}
+_FOLDED = "folded"
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Head).decode
 _decode_label = msgspec.msgpack.Decoder(_Label).decode
 
 
-def _columns(trace: Trace) -> list[tuple[str, npt.NDArray[Any]]]:
+def _columns(trace: Trace, folded: dict[int, Rows]) -> list[tuple[str, npt.NDArray[Any]]]:
     found = []
-    for group in _GROUPS:
-        holder = getattr(trace, group)
+    holders = {group: getattr(trace, group) for group in _GROUPS} | {_FOLDED: joined_rows([*folded.values()])}
+    for group, holder in holders.items():
         for field in fields(holder):
             values = getattr(holder, field.name)
             if isinstance(values, np.ndarray):
@@ -85,9 +106,9 @@ def _columns(trace: Trace) -> list[tuple[str, npt.NDArray[Any]]]:
 
 
 def container_bytes(trace: Trace) -> int:
-    """About how long the file of ``trace`` will be."""
+    """About how long the file of ``trace`` will be; its folded lanes are never longer than all of its rows."""
     texts = sum(map(len, trace.names)) + sum(map(len, trace.stacks))
-    return sum(values.nbytes + _ALIGN for _, values in _columns(trace)) + 2 * texts + (1 << 16)
+    return sum(values.nbytes + _ALIGN for _, values in _columns(trace, {})) + 2 * texts + (16 << 20)
 
 
 def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[], bool]) -> bool:
@@ -95,7 +116,25 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
 
     ``stamp`` is the time (ns) that the file will be given once it is whole. Raises ``OSError`` where there is no room.
     """
-    columns = _columns(trace)
+    sketch = sketch_of(trace)
+    whole = _write_part(sketch, sketch.folded, out, _SKETCH, stamp, go_on)
+    if whole is None:
+        return False
+    trace.roles = sketch.roles
+    deep = [lane.first_row for lane in trace.lanes if lane.rows > DEEP]
+    if _write_part(trace, {row: trace.folded[row] for row in deep}, out, whole, stamp, go_on) is None:
+        return False
+    out.seek(0)
+    out.write(MAGIC + whole.to_bytes(8, "little"))
+    out.flush()
+    return True
+
+
+def _write_part(
+    trace: Trace, folded: dict[int, Rows], out: BinaryIO, base: int, stamp: int, go_on: Callable[[], bool]
+) -> int | None:
+    """Write one of the two at ``base``; returns where it ends, None if ``go_on`` said to stop."""
+    columns = _columns(trace, folded)
     arrays = [(name, values.dtype.str, 0, len(values)) for name, values in columns]
     head = _Head(
         stamp=stamp,
@@ -115,6 +154,8 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
         series=trace.counters.series,
         events=trace.events,
         health=trace.health,
+        roles=trace.roles,
+        folded=[*folded],
         arrays=[(name, kind, 2**62, length) for name, kind, _, length in arrays],
     )
     columns_bytes = sum(_aligned(values.nbytes) for _, values in columns)
@@ -126,19 +167,19 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
     head.size = at
     for (_, values), (_, _, offset, _) in zip(columns, head.arrays, strict=True):
         data = values.data.cast("B") if len(values) else memoryview(b"")
-        out.seek(offset)
+        out.seek(base + offset)
         for low in range(0, len(data), _WRITTEN):
             if not go_on():
-                return False
+                return None
             out.write(data[low : low + _WRITTEN])
-    out.truncate(head.size)
+    out.truncate(base + head.size)
     out.flush()
-    head.checksums = checksums(out.fileno(), head.arrays[0][2], head.size)
+    head.checksums = checksums(out.fileno(), base + head.arrays[0][2], base + head.size)
     packed = _encode(head)
-    out.seek(0)
+    out.seek(base)
     out.write(MAGIC + len(packed).to_bytes(8, "little") + zlib.crc32(packed).to_bytes(4, "little") + packed)
     out.flush()
-    return True
+    return base + head.size
 
 
 def _aligned(offset: int) -> int:
@@ -148,38 +189,47 @@ def _aligned(offset: int) -> int:
 def opened_path(descriptor: int) -> str:
     """The path of the trace in the file ``descriptor`` when it was written. Raises as ``Container`` does."""
     try:
-        return _decode_label(_packed_head(descriptor)).opened
+        return _decode_label(_packed_head(descriptor, *_parts(descriptor)[0])).opened
     except msgspec.DecodeError as error:
         raise DamagedError from error
 
 
-def _packed_head(descriptor: int) -> bytes:
-    lead = os.pread(descriptor, _HEAD, 0)
+def _parts(descriptor: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Where the sketch and the trace itself begin and end."""
+    lead, size = os.pread(descriptor, 16, 0), os.fstat(descriptor).st_size
+    whole = int.from_bytes(lead[8:], "little")
+    if lead[:8] != MAGIC or not _SKETCH < whole < size:
+        raise DamagedError
+    return (_SKETCH, whole), (whole, size)
+
+
+def _packed_head(descriptor: int, base: int, end: int) -> bytes:
+    lead = os.pread(descriptor, _HEAD, base)
     length = int.from_bytes(lead[8:16], "little")
-    whole = lead[:8] == MAGIC and length < os.fstat(descriptor).st_size
-    packed = os.pread(descriptor, length, _HEAD) if whole else b""
+    whole = lead[:8] == MAGIC and length < end - base
+    packed = os.pread(descriptor, length, base + _HEAD) if whole else b""
     if len(packed) != length or zlib.crc32(packed) != int.from_bytes(lead[16:], "little") or not packed:
         raise DamagedError
     return packed
 
 
 class Container:
-    """The trace in the file ``descriptor``, whose events lie in ``source``.
+    """The trace in the file ``descriptor``, or its ``sketch``, whose events lie in ``source``.
 
     Packed files are unpacked when an event is asked for. Raises ``DamagedError`` if the file is not as it was written,
     ``OSError`` if it cannot be read.
     """
 
-    def __init__(self, descriptor: int, source: Source) -> None:
-        status = os.fstat(descriptor)
+    def __init__(self, descriptor: int, source: Source, sketch: bool = False) -> None:
         files, rank = source.files, source.rank
+        self._base, end = _parts(descriptor)[0 if sketch else 1]
         try:
-            self._head = head = _decode(_packed_head(descriptor))
+            self._head = head = _decode(_packed_head(descriptor, self._base, end))
         except msgspec.DecodeError as error:
             raise DamagedError from error
         if len(head.files) != len(files) or not head.arrays:
             raise DamagedError
-        if (head.size, head.stamp) != (status.st_size, status.st_mtime_ns):
+        if (self._base + head.size, head.stamp) != (end, os.fstat(descriptor).st_mtime_ns):
             raise DamagedError
         if source.kind == "database" and rank is None:
             rank = head.layers[0].rank if head.layers else None  # the database itself tells it
@@ -199,7 +249,8 @@ class Container:
         """
         head = self._head
         events = sum(head.events.values())
-        held = proven(self._descriptor, head.size, head.arrays[0][2], head.checksums, events, progress)
+        start = head.arrays[0][2]
+        held = proven(self._descriptor, self._base, head.size, start, head.checksums, events, progress)
         if held is None:
             raise DamagedError
         trace = self._trace(held.data)
@@ -209,7 +260,7 @@ class Container:
 
     def _trace(self, data: memoryview) -> Trace:
         head = self._head
-        groups: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
+        groups: dict[str, dict[str, Any]] = {group: {} for group in (*_GROUPS, _FOLDED)}
         try:
             for name, kind, offset, count in head.arrays:
                 group, _, column = name.partition(".")
@@ -217,13 +268,14 @@ class Container:
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedError from error
         groups["counters"]["series"] = head.series
+        folded = Rows(**groups[_FOLDED])
         held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
         args: ArgReader = JsonArgs(self._path, self._files, held["chunks"], sum(head.events.values()))
         if self._kind == "database":
             from npu_tui.ingest.database.args import DatabaseArgs  # most traces are JSON
 
             args = DatabaseArgs(self._path, self._files[0], held["chunks"])
-        return Trace(
+        trace = Trace(
             path=self._path,
             files=self._files,
             rank=self._rank,
@@ -241,6 +293,11 @@ class Container:
             args=args,
             **held,
         )
+        if not folded_holds(trace, head.folded, folded) or len(head.roles) != len(head.lanes):
+            raise DamagedError
+        trace.folded = dict(zip(head.folded, single_rows(folded), strict=True))
+        trace.roles = head.roles
+        return trace
 
 
 def _event_file(file: Path, size: int, packed: bool) -> EventFile:

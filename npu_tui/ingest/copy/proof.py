@@ -14,6 +14,7 @@ import numpy.typing as npt
 from npu_tui.ingest.errors import Cancelled
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
+from npu_tui.trace.rows import Rows
 
 BLOCK = 4 << 20
 """Bytes of columns that have a checksum of their own."""
@@ -30,9 +31,9 @@ def checksums(descriptor: int, start: int, end: int) -> list[int]:
 
 
 def proven(
-    descriptor: int, size: int, start: int, expected: Sequence[int], events: int, progress: Progress | None
+    descriptor: int, base: int, size: int, start: int, expected: Sequence[int], events: int, progress: Progress | None
 ) -> npt.NDArray[np.uint8] | None:
-    """The ``size`` bytes of the file in memory, None if those from ``start`` on are not as ``expected``.
+    """The ``size`` bytes of the file from ``base`` on in memory, None if those from ``start`` on are not as expected.
 
     They are read, not mapped: nothing that becomes of the file later changes them, or ends the process at its new end.
     Raises ``Cancelled`` if ``progress``, which is told of ``events`` as well, says to stop, ``OSError`` if the file
@@ -44,9 +45,12 @@ def proven(
     held = _memory(size)
 
     def block_holds(number: int) -> bool:
-        block = held[begins[number] : begins[number] + BLOCK].data
-        return os.preadv(descriptor, [block], begins[number]) == len(block) and zlib.crc32(block) == expected[number]
+        at = begins[number]
+        block = held[at : at + BLOCK].data
+        return os.preadv(descriptor, [block], base + at) == len(block) and zlib.crc32(block) == expected[number]
 
+    if progress is None and len(begins) <= _THREADS:
+        return held if all(map(block_holds, range(len(begins)))) else None
     from concurrent.futures import ThreadPoolExecutor  # a trace without a copy need not wait for it
 
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -98,6 +102,17 @@ def codes_hold(trace: Trace) -> bool:
         and bool(np.all(chunks.first_event[1:] >= chunks.first_event[:-1]))
         and bool(np.all((chunks.offset >= 0) & (chunks.length >= 0)))
         and all(0 <= lane.first <= lane.last <= count for lane in trace.lanes)
+    )
+
+
+def folded_holds(trace: Trace, first_rows: Sequence[int], folded: Rows) -> bool:
+    """Whether ``folded`` holds one row for each of the lanes that begin with ``first_rows``."""
+    known = {lane.first_row for lane in trace.lanes if lane.rows > 1}
+    return (
+        known.issuperset(first_rows)
+        and len(folded.item) == len(folded.start) == len(folded.end) == len(folded.busy) - 1
+        and _among(folded.item, len(trace.slices))
+        and _offsets(folded.offset, len(first_rows), len(folded.item))
     )
 
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath as Path
 
 from npu_tui.strings import say
+from npu_tui.trace.leaf import DEEP
 from npu_tui.trace.model import Lane, Layer, Trace
 from npu_tui.trace.rows import Rows
 from npu_tui.view.rows.ghosts import with_ghosts
 from npu_tui.view.scene import Chart, Scene, ScreenRow
-
-DEEP = 8
-"""Lanes with more rows than this start folded."""
 
 LeafRows = Callable[[int, tuple[int, ...]], Rows]
 """Gives the one row that stands for some lanes of a trace."""

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from npu_tui.trace.leaf import flat_rows, folded_row
 from npu_tui.trace.model import Lane
 from npu_tui.trace.rows import Rows
 from npu_tui.view.rows.fit import fold_to_fit
-from npu_tui.view.rows.leaf import flat_rows, leaf_row
 from npu_tui.view.rows.outline import Folds, default_folds, is_plane, lane_key, outline, workers_of
 from npu_tui.view.rows.paired import Twins, paired_rows
 from npu_tui.view.rows.stacked import Alike, stacked_rows
@@ -55,10 +55,7 @@ class RowList:
         if len(lanes) > 1:
             return flat_rows([self._leaf(trace, (lane,)) for lane in lanes])
         own = self._scene.traces[trace]
-        lane = own.lanes[lanes[0]]
-        if lane.first_row not in own.folded:  # the picture before the application has made some
-            own.folded[lane.first_row] = leaf_row(own, lane)
-        return own.folded[lane.first_row]
+        return folded_row(own, own.lanes[lanes[0]])
 
     def _unmade(self, trace: int, lanes: tuple[int, ...]) -> Rows:
         """Stands for a leaf row where rows are only counted."""

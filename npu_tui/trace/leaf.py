@@ -11,6 +11,9 @@ from npu_tui.trace.rows import Rows, make_rows
 
 I64 = npt.NDArray[np.int64]
 
+DEEP = 8
+"""Lanes with more rows than this start folded."""
+
 
 def leaf_row(trace: Trace, lane: Lane) -> Rows:
     """One row with the deepest active slice of ``lane`` at every instant.
@@ -29,6 +32,13 @@ def leaf_row(trace: Trace, lane: Lane) -> Rows:
     depth = np.repeat(np.arange(lane.rows), np.diff(bounds))
     level = np.where(trace.slices.op_class[item] == OpClass.STEP, depth, depth + lane.rows)
     return _flat(start, end, item, depth, level, lane.rows)
+
+
+def folded_row(trace: Trace, lane: Lane) -> Rows:
+    """``leaf_row``, made once."""
+    if lane.first_row not in trace.folded:
+        trace.folded[lane.first_row] = leaf_row(trace, lane)
+    return trace.folded[lane.first_row]
 
 
 def flat_rows(parts: list[Rows]) -> Rows:

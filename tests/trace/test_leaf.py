@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu_tui.trace.classes import OpClass
+from npu_tui.trace.leaf import leaf_row
 from npu_tui.trace.model import Trace
-from npu_tui.view.rows.leaf import leaf_row
 
 Piece = tuple[int, int, int]
 
