@@ -13,6 +13,8 @@ import pytest
 from terminals import PROGRAM, Terminal, answering
 
 PROFILE = "fixtures/dispatch_bound"
+KEYBOARD = b"\x1b[>"
+"""How kitty's keyboard mode is taken begins with this."""
 ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT]
 CRASH = """
 import sys
@@ -248,10 +250,12 @@ def test_stopped_from_outside_it_gives_back_what_it_took_once(opened):
     terminal.send("x")
     terminal.shows("starved launch 1")
     for _ in range(2):
+        taken = terminal.output.count(KEYBOARD)
         os.kill(terminal.pid, signal.SIGSTOP)
         time.sleep(0.2)
         os.kill(terminal.pid, signal.SIGCONT)
-        terminal.shows("starved launch 1")
+        # Keys that come before it has taken the keyboard again are dropped, as those for a stopped program.
+        terminal.until(lambda taken=taken: terminal.output.count(KEYBOARD) > taken, "did not take the keyboard")
     terminal.send(":q\r")
     assert terminal.exit_code() == 0
     restored(terminal)
