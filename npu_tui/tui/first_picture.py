@@ -17,7 +17,7 @@ from typing import Any
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable, shortened
-from npu_tui.tui.heights import HEADS_FROM, PANEL_FROM, panel_rows, verdict_rows
+from npu_tui.tui.heights import HEADS_FROM, PANEL_FROM, panel_rows, verdict_lines
 from npu_tui.tui.terminal.terminal import Guard, Terminal
 
 _TAKE = "\x1b[?1049h\x1b[?25l\x1b[?7l"
@@ -98,8 +98,9 @@ def _picture(trace: Trace, terminal: Terminal, width: int, height: int) -> str:
     from npu_tui.view.walk.explorer import Explorer
 
     scene = Scene.plain([trace])
-    top = 1 + verdict_rows(height)
-    room = max(height - top - 1 - (panel_rows(height) if height >= PANEL_FROM else 0), 1)
+    with_panel = height >= PANEL_FROM
+    top = 1 + verdict_lines(height, with_panel)
+    room = max(height - top - 1 - (panel_rows(height) if with_panel else 0), 1)
     explorer = Explorer(scene, max(width - gutter_width(width), 1), max(room - lanes_top(room), 1))
     explorer.resize(max(width - gutter_width(width), 1), max(room - lanes_top(room), 1), height >= HEADS_FROM)
     lanes = Painter(scene).compose(explorer.rows, explorer.state, width, room).grid

@@ -11,11 +11,11 @@ HEADS_FROM = 30
 PANEL_FROM = 36
 """Rows of the terminal from which the panel is shown without being asked for."""
 
-WHOLE_FROM = 24
-"""Rows of the terminal from which the first line of the verdict is broken rather than cut, without the panel."""
-
 _VERDICT_ROWS = ((30, 2), (14, 1))
 """From how many rows of the terminal on there are so many lines of the verdict."""
+
+_WHOLE_FROM = 24
+"""Rows of the terminal from which there are two of them without the panel, for a first line that one would cut."""
 
 _PANEL_ROWS = ((45, 10), (36, 8))
 _SMALL = 8
@@ -24,8 +24,13 @@ _ABOVE = 9
 
 
 def verdict_rows(height: int) -> int:
-    """The lines of the verdict on a terminal of ``height`` rows."""
+    """The findings that the verdict tells on a terminal of ``height`` rows, with a line for each."""
     return next((rows for least, rows in _VERDICT_ROWS if height >= least), 0)
+
+
+def verdict_lines(height: int, with_panel: bool) -> int:
+    """The lines that the verdict takes at most on a terminal of ``height`` rows."""
+    return 2 if height >= _WHOLE_FROM and not with_panel else verdict_rows(height)
 
 
 def panel_rows(height: int) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from driving import Driver, opened
 
 from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.report.parts.findings_part import finding_text
 from npu_tui.strings import words
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.heights import verdict_lines, verdict_rows
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.tui.widgets.verdict import Verdict
@@ -49,6 +51,24 @@ async def test_small_terminals_have_less_of_the_verdict(session):
         assert driver.main.query_one(Verdict).size.height == 1
     async with opened(session, (60, 12)) as driver:
         assert not driver.main.query_one(Verdict).display
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 5])
+async def test_a_terminal_of_a_few_columns_has_the_verdict_too(session, width: int):
+    async with opened(session, (width, 24)) as driver:
+        assert driver.main.query_one(Verdict).size.height == 2
+
+
+async def test_the_verdict_takes_the_room_that_was_kept_for_it(session):
+    async with opened(session, (80, 24)) as driver:
+        verdict = driver.main.query_one(Verdict)
+        for width in (80, 200):
+            await driver.pilot.resize_terminal(width, 24)
+            await driver.settle()
+            known = verdict.size.height
+            verdict.show(None, verdict_rows(24), width, verdict_lines(24, with_panel=False))
+            await driver.idle()
+            assert verdict.size.height == known
 
 
 async def test_e_goes_to_the_evidence_of_one_finding_after_the_other(session):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.geometry import Size
 
-from npu_tui.tui.heights import BARS_FROM, WHOLE_FROM, verdict_rows
+from npu_tui.tui.heights import BARS_FROM, verdict_lines, verdict_rows
 from npu_tui.tui.session import Session
 from npu_tui.tui.widgets.bars import Bars
 from npu_tui.tui.widgets.header import Headline
@@ -36,5 +36,5 @@ class Head:
         else:
             self.bars.add_class("-hidden")
         self.headline.show(session, index, size.width, not shown)
-        most = 1 if with_panel or size.height < WHOLE_FROM else 2
+        most = verdict_lines(size.height, with_panel)
         self.verdict.show(session.findings.get(index), verdict_rows(size.height), size.width, most)

@@ -11,6 +11,9 @@ from npu_tui.strings import say, words
 from npu_tui.trace.message import Said
 from npu_tui.tui.terminal.theme import ALERT
 
+_NARROWEST = 4
+"""Cells that words are broken to at least; narrower ones are cut."""
+
 
 class Verdict(Static):
     """One line per leading finding, as many as ``room`` allows."""
@@ -25,14 +28,14 @@ class Verdict(Static):
         self._shown: tuple[object, ...] | None = None
 
     def show(self, found: Findings | None, room: int, width: int, most: int) -> None:
-        """Show the verdict of ``found`` (None: not known yet) in at most ``room`` lines.
+        """Show the verdict of ``found`` (None: not known yet) in at most ``most`` lines.
 
-        Where there is room for one line only and ``width`` cells cut the first finding, that may take ``most`` lines.
+        Where ``room`` is for one line only and ``width`` cells cut the first finding, that takes all of them.
         """
         if (id(found), room, width, most) == self._shown:
             return
         self._shown = id(found), room, width, most
-        self.set_class(room == 0, "-hidden")
+        self.set_class(most == 0, "-hidden")
         if found is None:
             lines = [Text(say("findings.examining"), "dim")]
         else:
@@ -43,10 +46,10 @@ class Verdict(Static):
                 for number, said in enumerate(found.verdict, 1)
             ]
         if room == 1 < most and lines and lines[0].cell_len > width - 2:
-            lines, room = _broken(self.app.console, lines[0], width - 2, most), most
+            lines = _broken(self.app.console, lines[0], max(width - 2, _NARROWEST), most)
         # What is not known yet keeps the room of what will be said, so that the lanes do not jump.
-        self.styles.height = max(room if found is None else min(room, len(lines)), 1)
-        self.update(Text("\n").join(lines[:room]))
+        self.styles.height = max(most if found is None else min(most, len(lines)), 1)
+        self.update(Text("\n").join(lines[:most]))
 
 
 def _broken(console: Console, line: Text, width: int, most: int) -> list[Text]:
