@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.ingest.companions import csv_blocks
+from npu_tui.ingest.companions import csv_blocks, documents
 from npu_tui.ingest.companions.communication import (
     communication_bandwidth,
     communication_matrix,
@@ -187,6 +187,18 @@ def test_communication_json(tmp_path: Path) -> None:
     assert communication_packets(document).frame.select("packet_mb", "count", "total").rows() == [(4.25, 2, 100_000)]
 
 
+class Counted(dict[bytes, bytes]):
+    """Tells what is taken from it."""
+
+    def __init__(self, content: dict[bytes, bytes], looked: list[bytes]) -> None:
+        super().__init__(content)
+        self.looked = looked
+
+    def __getitem__(self, key: bytes) -> bytes:
+        self.looked.append(key)
+        return super().__getitem__(key)
+
+
 def test_a_cut_document_gives_what_stands_before(tmp_path: Path) -> None:
     data = json.dumps(COMMUNICATION).encode()
     for number in range(CUTS):
@@ -202,6 +214,14 @@ def test_a_cut_document_gives_what_stands_before(tmp_path: Path) -> None:
     assert read_document(tmp_path / "communication.json").state == "unreadable"
     assert read_document(tmp_path / "nothing").state == "missing"
     assert read_document(tmp_path).state == "unreadable"
+
+
+def test_what_is_nested_without_end_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    monkeypatch.setattr(documents, "_CLOSING", Counted({b"{": b"}", b"[": b"]"}, looked))
+    (tmp_path / "profiler_info.json").write_bytes(b'{"a":[' * 20_000)
+    assert read_document(tmp_path / "profiler_info.json").state == "unreadable"
+    assert len(looked) == 40_000
 
 
 def real_folders() -> list[Path]:

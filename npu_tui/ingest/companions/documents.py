@@ -52,23 +52,19 @@ def read_document(path: Path) -> Document:
 
 def _closed(data: bytes) -> bytes:
     """``data`` up to its last whole member, with the brackets that are open there closed; empty if it is not cut."""
-    open_brackets: list[bytes] = []
-    whole, needed = 0, b""
+    ends: list[bytes] = []
+    whole = 0
     for match in _TOKEN.finditer(data):
         token = match[0]
         if match[1] == b"":
             break  # the text that begins here is cut off
         if token in _CLOSING:
-            open_brackets.append(token)
-            whole, needed = match.end(), _ends(open_brackets)
+            ends.append(_CLOSING[token])
+            whole = match.end()
         elif token in (b"}", b"]"):
-            if not open_brackets or _CLOSING[open_brackets.pop()] != token:
+            if not ends or ends.pop() != token:
                 return b""
-            whole, needed = match.end(), _ends(open_brackets)
+            whole = match.end()
         elif token == b",":
-            whole, needed = match.start(), _ends(open_brackets)
-    return data[:whole] + needed if open_brackets else b""
-
-
-def _ends(open_brackets: list[bytes]) -> bytes:
-    return b"".join(_CLOSING[bracket] for bracket in reversed(open_brackets))
+            whole = match.start()
+    return data[:whole] + b"".join(reversed(ends)) if ends else b""
