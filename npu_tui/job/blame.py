@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
@@ -13,8 +12,9 @@ import numpy.typing as npt
 from npu_tui.job.clock import Clock
 from npu_tui.job.medians import Grouped
 from npu_tui.job.meetings import Meeting, Meetings
-from npu_tui.job.model import Busy, RankProfile, Seen
+from npu_tui.job.model import Busy, RankProfile
 from npu_tui.job.table import CallTable
+from npu_tui.job.views import views
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -189,6 +189,16 @@ def common_times(time: I64, rank: I64, clocks: Sequence[Clock]) -> I64:
     return np.asarray(time - offset[rank] - np.rint(gained).astype(np.int64))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outside:
+    """Ranks without files at collectives: the meeting, the rank, when it came, and whether it may have before; (n,)."""
+
+    row: I64
+    peer: I64
+    come: I64
+    at_most: Bools
+
+
 def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], own: tuple[I64, Bools]) -> Blame:
     """Every collective by its last arrival. ``own`` is what ``excess`` found for the table of ``met``."""
     table, count = met.table, len(ranks)
@@ -197,18 +207,14 @@ def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], 
     row, rank, call = met.row, met.rank, met.call
     names, at_most = [profile.rank for profile in ranks], np.zeros(len(row), np.bool_)
     outside = _outside(ranks, met, start)
-    if outside:
-        places: dict[int, int] = {}
-        for _, peer in outside:
-            places.setdefault(peer, count + len(places))
-        names += list(places)
-        leaves = np.maximum.reduceat(end, met.first[:-1])
-        row = np.append(row, [at for at, _ in outside])
-        rank = np.append(rank, [places[peer] for _, peer in outside])
-        call = np.append(call, np.full(len(outside), -1))
-        start = np.append(start, [come for come, _ in outside.values()])
-        end = np.append(end, [leaves[at] for at, _ in outside])
-        at_most = np.append(at_most, [bound for _, bound in outside.values()])
+    if len(outside.row):
+        peers, place = np.unique(outside.peer, return_inverse=True)
+        names += peers.tolist()
+        row, rank = np.append(row, outside.row), np.append(rank, count + place)
+        call = np.append(call, np.full(len(place), -1))
+        start = np.append(start, outside.come)
+        end = np.append(end, np.maximum.reduceat(end, met.first[:-1])[outside.row])
+        at_most = np.append(at_most, outside.at_most)
     order = np.lexsort((start, row))
     row, rank, call = row[order], rank[order], call[order]
     start, end, at_most = start[order], end[order], at_most[order]
@@ -282,11 +288,15 @@ def _priced(found: Blame, clocks: Sequence[Clock], busy: Sequence[Busy | None]) 
 def _exposed(found: Blame, cost: I64, busy: Sequence[Busy | None]) -> I64:
     """What of ``cost`` (m,) some waiting rank did not compute in, -1 where no trace of such a rank is read; (m,)."""
     exposed = np.full(len(found), -1, np.int64)
-    waited = ~found.outside & (found.start <= (found.come - cost)[found.row])
+    if all(own is None for own in busy):
+        return exposed
+    waited = np.flatnonzero(~found.outside & (found.start <= (found.come - cost)[found.row]))
+    waited = waited[np.argsort(found.rank[waited], kind="stable")]
+    first = np.searchsorted(found.rank[waited], np.arange(len(busy) + 1))
     for place, own in enumerate(busy):
         if own is None:
             continue
-        at = np.flatnonzero(waited & (found.rank == place))
+        at = waited[first[place] : first[place + 1]]
         row = found.row[at]
         # While it waits, the rank's own clock runs as the common one.
         until = found.met.table.start[found.call[at]] + found.come[row] - found.start[at]
@@ -305,28 +315,16 @@ def _gaps(rank: I64, start: I64, end: I64) -> tuple[I64, Bools]:
     return gap, has
 
 
-def _outside(ranks: Sequence[RankProfile], met: Meetings, start: I64) -> dict[tuple[int, int], tuple[int, bool]]:
-    """When ranks without files came on the common clock, by meeting and rank, and whether that is a bound.
-
-    The surest view counts.
-    """
-    here = {profile.rank for profile in ranks}
-    seen: dict[tuple[int, str], list[Seen]] = defaultdict(list)
-    for place, profile in enumerate(ranks):
-        for each in profile.seen:
-            if each.peer not in here:
-                seen[place, each.name].append(each)
-    found: dict[tuple[int, int], tuple[int, bool]] = {}
-    if not seen:
-        return found
-    for row, place, call, begun in zip(met.row.tolist(), met.rank.tolist(), met.call.tolist(), start.tolist(),
-                                       strict=True):  # fmt: skip
-        for each in seen.get((place, met.table.name(call)), ()):
-            view = (begun + each.after, each.at_most)
-            before = found.get((row, each.peer))
-            if before is None or (view[1], view[0]) < before[::-1]:
-                found[row, each.peer] = view
-    return found
+def _outside(ranks: Sequence[RankProfile], met: Meetings, start: I64) -> _Outside:
+    """When ranks without files came on the common clock, and whether that is a bound. The surest view counts."""
+    told = views(met, [profile.seen for profile in ranks])
+    kept = (told.entry >= 0) & ~np.isin(told.peer, [profile.rank for profile in ranks])
+    entry, peer, at_most = told.entry[kept], told.peer[kept], told.at_most[kept]
+    come = start[entry] + told.after[kept]
+    order = np.lexsort((come, at_most, peer, met.row[entry]))
+    row, peer, come, at_most = met.row[entry][order], peer[order], come[order], at_most[order]
+    first = np.append(True, (np.diff(row) != 0) | (np.diff(peer) != 0))[: len(row)]
+    return _Outside(row[first], peer[first], come[first], at_most[first])
 
 
 def excess(table: CallTable, key: Callable[[int], Hashable]) -> tuple[I64, Bools]:

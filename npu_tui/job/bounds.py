@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,8 @@ import numpy.typing as npt
 from npu_tui.job.course import Course
 from npu_tui.job.meetings import Meetings
 from npu_tui.job.model import RankProfile, is_send
+from npu_tui.job.names import Codes
+from npu_tui.job.views import Notifies
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -72,42 +73,57 @@ class Bounds:
 
 def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
     """The k-th wait for a record ends after the k-th record starts, within one collective and id."""
-    records: dict[tuple[int, int, str, int], list[int]] = defaultdict(list)
-    waits: dict[tuple[int, int, str, int], list[int]] = defaultdict(list)
-    for profile in ranks:
-        for each in profile.notifies:
-            if each.waits:
-                waits[each.peer, profile.rank, each.name, each.key].append(each.end)
-            else:
-                records[profile.rank, each.peer, each.name, each.key].append(each.start)
-    rows = []
-    for key, begun in records.items():
-        ended = waits.get(key)
-        source, target = index.get(key[0]), index.get(key[1])
-        if ended is None or source is None or target is None or len(ended) != len(begun):
-            continue
-        rows += [(source, target, start, end) for start, end in zip(sorted(begun), sorted(ended), strict=True)]
-    return _pairs(rows)
+    told = [(index[profile.rank], Notifies.of(profile.notifies)) for profile in ranks if len(profile.notifies)]
+    if not told:
+        return _no_pairs()
+    codes = Codes()
+    name = np.concatenate([codes.of(own.name) for _, own in told])
+    waits = np.concatenate([own.waits for _, own in told])
+    place = np.repeat([place for place, _ in told], [len(own) for _, own in told])
+    peer = _places(np.concatenate([own.peer for _, own in told]), index)
+    key = np.concatenate([own.key for _, own in told])
+    time = np.concatenate([np.where(own.waits, own.end, own.start) for _, own in told])
+    source, target = np.where(waits, peer, place), np.where(waits, place, peer)
+    kept = np.flatnonzero(peer >= 0)
+    same = ((source * len(index) + target) * len(codes) + name)[kept]
+    order = np.lexsort((time[kept], waits[kept], key[kept], same))
+    picked, same = kept[order], same[order]
+    begins = np.flatnonzero(np.append(True, (np.diff(same) != 0) | (np.diff(key[picked]) != 0))[: len(same)])
+    size = np.diff(np.append(begins, len(same)))
+    waiting = np.add.reduceat(waits[picked].astype(np.int64), begins) if len(begins) else size
+    even = waiting * 2 == size
+    first = np.repeat(begins[even], waiting[even])
+    number = np.arange(len(first)) - np.repeat(np.cumsum(waiting[even]) - waiting[even], waiting[even])
+    began = picked[first + number]
+    ended = picked[first + number + np.repeat(waiting[even], waiting[even])]
+    return Pairs(source[began], target[began], time[began], time[ended])
+
+
+def _places(ranks: I64, index: dict[int, int]) -> I64:
+    """The place of each rank, -1 for one that ``index`` does not have."""
+    there = np.array(sorted(index), np.int64)
+    at = np.minimum(np.searchsorted(there, ranks), len(there) - 1)
+    places = np.array([index[rank] for rank in there.tolist()], np.int64)
+    return np.where(there[at] == ranks, places[at], -1)
 
 
 def message_bounds(met: Meetings) -> Pairs:
     """Nobody has received before the sender began."""
-    rows = []
     sends = np.array([is_send(kind) for _, kind, _ in met.table.kinds], np.bool_)
-    for number in np.flatnonzero(~met.barrier).tolist():
-        first, second = met.call[met.first[number] : met.first[number + 1]].tolist()
-        if sends[met.table.kind[first]] == sends[met.table.kind[second]]:
-            continue
-        if not sends[met.table.kind[first]]:
-            first, second = second, first
-        places = int(met.table.rank[first]), int(met.table.rank[second])
-        rows.append((*places, int(met.table.start[first]), int(met.table.end[second])))
-    return _pairs(rows)
+    at = met.first[:-1][~met.barrier]
+    if not len(at):
+        return _no_pairs()
+    first, second = met.call[at], met.call[at + 1]
+    by_first, by_second = sends[met.table.kind[first]], sends[met.table.kind[second]]
+    sender, receiver = np.where(by_first, first, second), np.where(by_first, second, first)
+    sender, receiver = sender[by_first != by_second], receiver[by_first != by_second]
+    table = met.table
+    return Pairs(table.rank[sender], table.rank[receiver], table.start[sender], table.end[receiver])
 
 
-def _pairs(rows: list[tuple[int, int, int, int]]) -> Pairs:
-    table = np.array(rows, np.int64).reshape(-1, 4)
-    return Pairs(table[:, 0], table[:, 1], table[:, 2], table[:, 3])
+def _no_pairs() -> Pairs:
+    nothing = np.zeros(0, np.int64)
+    return Pairs(nothing, nothing, nothing, nothing)
 
 
 def islands(count: int, met: Meetings, notified: Pairs) -> I64:

@@ -7,7 +7,6 @@ give every rank an interval that is certain; where it is wide, what ranks saw at
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -20,6 +19,7 @@ from npu_tui.job.course import Course, course
 from npu_tui.job.ends import Agreement, Events, agreement, drifts
 from npu_tui.job.meetings import Meetings
 from npu_tui.job.model import RankProfile
+from npu_tui.job.views import views
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -88,7 +88,7 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
     low, high = intervals(bounds, references)
     bounded = np.isfinite(low) & np.isfinite(high) & (low <= high)
     by_ends = agreement(run.straightened(ends), references)
-    by_third = agreement(run.straightened(_third_ranks(ranks, met, index, zero)), references)
+    by_third = agreement(run.straightened(_third_ranks(ranks, met, zero)), references)
     exact = set(notified.source.tolist()) | set(notified.target.tolist())
     edges = bounds.edges + by_ends.sights + by_third.sights
     found = []
@@ -172,21 +172,17 @@ def _common_ends(met: Meetings, zero: I64) -> Events:
     return Events(met.row[kept], rank, time, group[met.table.kind[call]])
 
 
-def _third_ranks(ranks: Sequence[RankProfile], met: Meetings, index: dict[int, int], zero: I64) -> Events:
+def _third_ranks(ranks: Sequence[RankProfile], met: Meetings, zero: I64) -> Events:
     """When ranks came that several others waited for: one event per collective and rank that came."""
-    nothing = np.zeros(0, np.int64)
-    if not any(profile.seen for profile in ranks):
-        return Events(nothing, nothing, nothing.astype(np.float64), nothing)
-    views: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    at = {(int(place), met.table.name(call)): (row, call) for place, row, call in zip(
-        met.rank.tolist(), met.row.tolist(), met.call.tolist(), strict=True)}  # fmt: skip
-    for profile in ranks:
-        place = index[profile.rank]
-        for each in profile.seen:
-            meeting = at.get((place, each.name))
-            if meeting is not None and not each.at_most:
-                row, call = meeting
-                views[row, each.peer].append((place, int(met.table.start[call]) + each.after - int(zero[place])))
-    rows = [(number, *view) for number, seen in enumerate(views.values()) if len(seen) > 1 for view in seen]
-    table = np.array(rows, np.int64).reshape(-1, 3)
-    return Events(table[:, 0], table[:, 1], table[:, 2].astype(np.float64), np.zeros(len(table), np.int64))
+    told = views(met, [profile.seen for profile in ranks])
+    entry, peer, after = (column[(told.entry >= 0) & ~told.at_most] for column in (told.entry, told.peer, told.after))
+    key = met.row[entry] * (int(peer.max(initial=0)) + 1) + peer
+    order = np.argsort(key, kind="stable")
+    begins = np.flatnonzero(np.append(True, np.diff(key[order]) != 0)[: len(key)])
+    sizes = np.diff(np.append(begins, len(key)))
+    order, sizes = order[np.repeat(sizes > 1, sizes)], sizes[sizes > 1]
+    entry = entry[order]
+    place, call = met.rank[entry], met.call[entry]
+    time = met.table.start[call] + after[order] - zero[place]
+    number = np.repeat(np.arange(len(sizes)), sizes)
+    return Events(number, place, time.astype(np.float64), np.zeros(len(number), np.int64))

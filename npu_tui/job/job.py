@@ -19,6 +19,7 @@ from npu_tui.job.places import placed
 from npu_tui.job.shapes import Shape, SlowStage, shapes_of, slow_cells, slow_stage
 from npu_tui.job.sums import ByStep, Prices, RankSum, by_step, rank_sums
 from npu_tui.job.table import CallTable, call_table
+from npu_tui.job.views import Sightings
 from npu_tui.job.why import reasons
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
@@ -303,7 +304,8 @@ class Job:
         there = {profile.rank for profile in self.ranks}
         groups = {id(ranks): ranks for profile in self.ranks for ranks in profile.groups.values()}
         known = set().union(*groups.values())
-        known |= {seen.peer for profile in self.ranks for seen in profile.seen}
+        for profile in self.ranks:
+            known |= set(np.unique(Sightings.of(profile.seen).peer).tolist()) if len(profile.seen) else set()
         if self.layout is not None:
             known |= set(range(self.layout.world))
         return sorted(known - there)

@@ -83,7 +83,7 @@ class Calls(Sequence[Call]):
     """
 
     kinds: tuple[tuple[str, str, str], ...]
-    name: tuple[str, ...]
+    name: Sequence[str]
     kind: I64
     ordinal: I64
     start: I64
@@ -274,8 +274,8 @@ class RankProfile:
     layout: Layout | None = None
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     calls: Sequence[Call] = ()
-    notifies: tuple[Notify, ...] = ()
-    seen: tuple[Seen, ...] = ()
+    notifies: Sequence[Notify] = ()
+    seen: Sequence[Seen] = ()
     steps: tuple[StepTime, ...] = ()
     links: tuple[LinkUse, ...] = ()
     problems: tuple[Message, ...] = ()

@@ -7,13 +7,23 @@ say together tells which rank that is.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from npu_tui.job.model import Calls, Notify, RankProfile, Seen
+import numpy as np
+import numpy.typing as npt
 
-_Told = TypeVar("_Told", Notify, Seen)
+from npu_tui.job.model import Calls, RankProfile
+from npu_tui.job.names import Codes, Names
+from npu_tui.job.views import Notifies, Sightings
+
+I64 = npt.NDArray[np.int64]
+
+_Columns = TypeVar("_Columns", Notifies, Sightings)
+
+_NO_GROUP = 0
+"""The code of the group of what no call of the rank is named like."""
 
 
 def members(own: Mapping[int, RankProfile], places: Mapping[int, set[int]], most: int = 0) -> tuple[int, ...] | None:
@@ -33,53 +43,93 @@ def members(own: Mapping[int, RankProfile], places: Mapping[int, set[int]], most
     return None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Told:
+    """What ``profile`` tells by places; codes of the group of each, (n,)."""
+
+    profile: RankProfile
+    notifies: Notifies
+    seen: Sightings
+    notified_in: I64
+    seen_in: I64
+
+
 def placed(ranks: Sequence[RankProfile]) -> list[RankProfile]:
     """``ranks`` with the peers of their notifies and arrivals as ranks of the job.
 
     Where nothing tells the ranks of a group, its places are the ranks if that is so for all that are known; else what
     was told of its peers is left out.
     """
-    own: dict[str, dict[int, RankProfile]] = defaultdict(dict)
-    place: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-    most: dict[str, int] = defaultdict(int)
-    groups: dict[int, dict[str, str]] = {}
+    groups: dict[str, int] = {"": _NO_GROUP}
+    told = {each.profile.rank: each for each in _by_places(ranks, groups)}
+    if not told:
+        return list(ranks)
+    own: dict[int, dict[int, RankProfile]] = defaultdict(dict)
+    place: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    most = np.zeros(len(groups), np.int64)
+    for rank, each in told.items():
+        for columns, group in ((each.notifies, each.notified_in), (each.seen, each.seen_in)):
+            named = columns.place >= 0
+            np.maximum.at(most, group[named], np.maximum(columns.place, columns.peer)[named])
+            both = np.unique(group[named] + columns.place[named] * len(groups))
+            for code, here in zip((both % len(groups)).tolist(), (both // len(groups)).tolist(), strict=True):
+                own[code][rank] = each.profile
+                place[code][rank].add(here)
+    order = {group: members(mine, place[group], int(most[group])) for group, mine in own.items()}
+    same = [group for group, mine in place.items() if all(found == {rank} for rank, found in mine.items())]
+    known = _Known.of(order, same, len(groups))
+    return [known.of_rank(told[profile.rank]) if profile.rank in told else profile for profile in ranks]
+
+
+def _by_places(ranks: Sequence[RankProfile], groups: dict[str, int]) -> list[_Told]:
+    """Those of ``ranks`` that name peers by places; ``groups`` gets a code for every group."""
+    found, codes = [], Codes()
     for profile in ranks:
-        told: list[Notify | Seen] = [*profile.notifies, *profile.seen]
-        told = [each for each in told if each.place >= 0]
-        if not told:
+        if not len(profile.notifies) and not len(profile.seen):
+            continue
+        notifies, seen = Notifies.of(profile.notifies), Sightings.of(profile.seen)
+        if not ((notifies.place >= 0).any() or (seen.place >= 0).any()):
             continue
         calls = profile.calls if isinstance(profile.calls, Calls) else Calls.of(profile.calls)
-        group_of = groups[profile.rank] = {
-            name: calls.kinds[kind][0] for name, kind in zip(calls.name, calls.kind.tolist(), strict=True)
-        }
-        for each in told:
-            group = group_of.get(each.name, "")
-            own[group][profile.rank] = profile
-            place[group][profile.rank].add(each.place)
-            most[group] = max(most[group], each.place, each.peer)
-    order = {group: members(mine, place[group], most[group]) for group, mine in own.items()}
-    same = {group for group, mine in place.items() if all(found == {rank} for rank, found in mine.items())}
+        called, *named = (codes.of(Names.of(each)) for each in (calls.name, notifies.name, seen.name))
+        of_kind = np.array([groups.setdefault(group, len(groups)) for group, _, _ in calls.kinds], np.int64)
+        group_of = np.full(len(codes), _NO_GROUP)
+        group_of[called] = of_kind[calls.kind] if len(of_kind) else _NO_GROUP
+        found.append(_Told(profile, notifies, seen, group_of[named[0]], group_of[named[1]]))
+    return found
 
-    def of_job(told: Iterable[_Told], group_of: Mapping[str, str]) -> tuple[_Told, ...]:
-        found = []
-        for each in told:
-            group = group_of.get(each.name, "")
-            known = order.get(group)
-            if each.place < 0:
-                found.append(each)
-            elif known is not None:
-                found.append(replace(each, peer=known[each.peer], place=-1))
-            elif group in same:
-                found.append(replace(each, place=-1))
-        return tuple(found)
 
-    return [
-        profile
-        if profile.rank not in groups
-        else replace(
-            profile,
-            notifies=of_job(profile.notifies, groups[profile.rank]),
-            seen=of_job(profile.seen, groups[profile.rank]),
-        )
-        for profile in ranks
-    ]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """The ranks of every group: ``rank[first[group] + place]`` where they are ``known``; (groups,) each.
+
+    Else the places are ranks where they are the ``same``.
+    """
+
+    known: npt.NDArray[np.bool_]
+    same: npt.NDArray[np.bool_]
+    first: I64
+    rank: I64
+
+    @staticmethod
+    def of(order: Mapping[int, tuple[int, ...] | None], same: Sequence[int], count: int) -> _Known:
+        ranks: list[int] = [0]
+        first, known, alike = np.zeros(count, np.int64), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        for group, mine in order.items():
+            if mine is not None:
+                first[group], known[group] = len(ranks), True
+                ranks += mine
+        alike[list(same)] = True
+        return _Known(known, alike, first, np.array(ranks, np.int64))
+
+    def of_rank(self, each: _Told) -> RankProfile:
+        """The profile of what ``each`` tells, with ranks of the job as peers."""
+        notifies, seen = self._of_job(each.notifies, each.notified_in), self._of_job(each.seen, each.seen_in)
+        return replace(each.profile, notifies=notifies, seen=seen)
+
+    def _of_job(self, told: _Columns, group: I64) -> _Columns:
+        """``told`` of each ``group`` (n,) with ranks of the job as peers; what is not known is left out."""
+        named = told.place >= 0
+        known = named & self.known[group]
+        peer = np.where(known, self.rank[np.where(known, self.first[group] + told.peer, 0)], told.peer)
+        return told.of_peers(~named | known | self.same[group], peer, np.full(len(told), -1))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import polars as pl
 
@@ -23,13 +24,13 @@ from npu_tui.job.model import (
     Layout,
     Line,
     LinkUse,
-    Notify,
     RankProfile,
-    Seen,
     StepTime,
     Told,
     Work,
 )
+from npu_tui.job.names import Names
+from npu_tui.job.views import Notifies, Sightings
 from npu_tui.trace.message import Message, message
 
 FORMAT = 2
@@ -58,6 +59,11 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 """Columns of a summary and their types; ``rank`` is -1 where the profile does not tell it, ``broken`` is why it cannot
 be read (then nothing else is told)."""
+
+
+_OF_CALLS = ("call_name", "call_kind", "call_ordinal", "call_start", "call_end", "call_pair")
+_MUCH = ("kinds", "call_name", "notifies", "seen")
+"""Columns whose lists are long, and hold more than numbers."""
 
 
 def write_summary(profile: RankProfile, path: Path) -> None:
@@ -164,15 +170,72 @@ def read_summaries(paths: Sequence[Path]) -> tuple[list[RankProfile], list[Messa
     frame = frame.sort("rank", "path")
     profiles: list[RankProfile] = []
     groups: dict[tuple[Any, ...], tuple[int, ...]] = {}
-    shared: dict[str, str] = {}
-    columns = [_column(frame, name) for name in SCHEMA]
-    for cells in zip(*columns, strict=True):
-        row = dict(zip(SCHEMA, cells, strict=True))
+    for row in _rows(frame):
         if row["broken"] is not None:
             said.append(message("job.broken", path=row["path"], why=_said(orjson.loads(row["broken"]))[0]))
         elif row["format"] == FORMAT:
-            profiles.append(_profile(row, groups, shared))
+            profiles.append(_profile(row, groups))
     return profiles, said
+
+
+def _rows(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Every row of ``frame`` with what there is much of as columns."""
+    texts, (called, notified, seen) = _names(frame)
+    kinds = _fields_of(frame, "kinds")
+    named = list(zip(*(kinds[field].to_list() for field in ("group", "type", "step")), strict=True))
+    columns = {name: _column(frame, name) for name in SCHEMA if name not in _MUCH}
+    columns["call_name"] = [Names(texts, part) for part in _parts(frame["call_name"], called)]
+    columns["kinds"] = [tuple(part) for part in _cut(named, frame["kinds"])]
+    columns["notifies"] = _told(frame, "notifies", Notifies, texts, notified)
+    columns["seen"] = _told(frame, "seen", Sightings, texts, seen)
+    for cells in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, cells, strict=True))
+
+
+def _names(frame: pl.DataFrame) -> tuple[tuple[str, ...], list[npt.NDArray[np.int32]]]:
+    """All names of calls, and what those of the calls, of the notifies and of the arrivals are in them."""
+    told = [_flat(frame["call_name"])] + [_fields_of(frame, name)["name"] for name in ("notifies", "seen")]
+    texts = pl.concat(told).unique(maintain_order=True)
+    kind = pl.Enum(texts)
+    return tuple(texts.to_list()), [each.cast(kind).to_physical().to_numpy().astype(np.int32) for each in told]
+
+
+def _told(
+    frame: pl.DataFrame, name: str, kind: Callable[..., Any], texts: tuple[str, ...], code: npt.NDArray[np.int32]
+) -> list[Any]:
+    """What every rank recorded of its peers, as the columns that ``kind`` is made of."""
+    fields = _fields_of(frame, name)
+    parts = {field: _parts(frame[name], fields[field].to_numpy()) for field in fields.columns if field != "name"}
+    names = [Names(texts, part) for part in _parts(frame[name], code)]
+    return [kind(name=own, **{field: part[row] for field, part in parts.items()}) for row, own in enumerate(names)]
+
+
+def _flat(column: pl.Series) -> pl.Series:
+    """The values of all lists of a column."""
+    return column.explode(empty_as_null=False, keep_nulls=False)
+
+
+def _fields_of(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The fields of all structs in the lists of a column."""
+    return _flat(frame[name]).struct.unnest()
+
+
+def _ends(column: pl.Series) -> npt.NDArray[np.int64]:
+    """Where the list of every row ends among the values of all."""
+    return np.cumsum(column.list.len().fill_null(0).to_numpy().astype(np.int64))
+
+
+def _parts(column: pl.Series, values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """``values``, one for every value of the lists of ``column``, by row."""
+    return np.split(values, _ends(column)[:-1])
+
+
+def _cut(values: list[Any], column: pl.Series) -> Iterator[list[Any]]:
+    """The same of a list."""
+    begin = 0
+    for end in _ends(column).tolist():
+        yield values[begin:end]
+        begin = end
 
 
 def _one_by_one(paths: Sequence[Path], said: list[Message]) -> pl.DataFrame:
@@ -193,19 +256,12 @@ def _column(frame: pl.DataFrame, name: str) -> list[Any]:
     column = frame[name]
     if SCHEMA[name] != _INTS or name == "layout":
         return column.to_list()
-    lengths = column.list.len().fill_null(0).to_numpy()
-    values = column.explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64, copy=False)
-    parts = np.split(values, np.cumsum(lengths)[:-1].astype(np.int64))
-    return [None if none else part for none, part in zip(column.is_null(), parts, strict=True)]
+    values = _flat(column).to_numpy().astype(np.int64, copy=False)
+    return [None if none else part for none, part in zip(column.is_null(), _parts(column, values), strict=True)]
 
 
-def _profile(
-    row: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]], shared: dict[str, str]
-) -> RankProfile:
-    kinds = tuple(
-        (_one(each["group"], shared), _one(each["type"], shared), _one(each["step"], shared)) for each in row["kinds"]
-    )
-    names = tuple(_one(name, shared) for name in row["call_name"])
+def _profile(row: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]]) -> RankProfile:
+    calls = (row[name] for name in ("kinds", *_OF_CALLS))
     return RankProfile(
         row["rank"],
         Path(row["path"]),
@@ -216,11 +272,9 @@ def _profile(
         row["level"],
         None if row["layout"] is None else Layout(*row["layout"]),
         {each["name"]: _group(each, groups) for each in row["groups"]},
-        Calls(
-            kinds, names, row["call_kind"], row["call_ordinal"], row["call_start"], row["call_end"], row["call_pair"]
-        ),
-        tuple(Notify(**each) for each in row["notifies"]),
-        tuple(Seen(**each) for each in row["seen"]),
+        Calls(*calls),
+        row["notifies"],
+        row["seen"],
         tuple(StepTime(**each) for each in row["steps"]),
         tuple(LinkUse(**each) for each in row["links"]),
         tuple(_said(orjson.loads(row["problems"]))),
@@ -229,10 +283,6 @@ def _profile(
         tuple(Told(**each) for each in row["told"]),
         None if row["busy_start"] is None else Busy(row["busy_start"], row["busy_end"]),
     )
-
-
-def _one(text: str, shared: dict[str, str]) -> str:
-    return shared.setdefault(text, text)
 
 
 def _group(each: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]]) -> tuple[int, ...]:

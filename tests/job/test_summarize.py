@@ -93,7 +93,8 @@ def test_a_rank_with_a_trace_keeps_all_that_was_read(tmp_path: Path, capsys: pyt
     assert main(["summarize", str(ranks), "-o", str(tmp_path), "--traces"]) == 0
     assert report(tmp_path, capsys) == report(ranks, capsys)
     for ours, theirs in zip(open_job(tmp_path).ranks, open_job(ranks).ranks, strict=True):
-        assert ours.notifies == theirs.notifies
+        assert list(ours.notifies) == list(theirs.notifies)
+        assert list(ours.seen) == list(theirs.seen)
         assert ours.told == theirs.told
         assert ours.lines == theirs.lines
         assert ours.work is not None

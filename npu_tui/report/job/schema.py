@@ -76,7 +76,7 @@ class RankRow(msgspec.Struct):
     clock_offset_us: float | None
 
 
-class HeatCell(msgspec.Struct):
+class HeatCell(msgspec.Struct, gc=False):
     """A rank in a step."""
 
     rank: int
@@ -85,7 +85,7 @@ class HeatCell(msgspec.Struct):
     late_us: float
 
 
-class ArrivalRow(msgspec.Struct):
+class ArrivalRow(msgspec.Struct, gc=False):
     """When a rank came, after the first one; ``at_most``: it may have come earlier."""
 
     rank: int
@@ -107,7 +107,7 @@ class CollectiveRow(msgspec.Struct):
     arrivals: list[ArrivalRow]
 
 
-class LinkRow(msgspec.Struct):
+class LinkRow(msgspec.Struct, gc=False):
     """From a rank to another in one kind of operation; ``z`` in robust standard deviations."""
 
     src: int
