@@ -9,14 +9,14 @@ from npu_tui.trace.units import duration_text, memory_text
 from npu_tui.view.cells.bars import LOWER_EIGHTHS
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.palette import Ink
+from npu_tui.view.frame.extremes import Extremes
 from npu_tui.view.scene import ChartKind, StepFunction
-from npu_tui.view.spans import I64, spread
+from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
 
 STARVING_NS = -10_000
 """A lead of this or less is drawn as an alert."""
 
-_BLOCK = 64
 _GHOST_LEVEL = 4
 _LEAD_BOUNDS = np.array([3, 10, 30, 100, 300, 1_000, 3_000], np.int64) * 1_000
 _UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32)
@@ -29,9 +29,7 @@ class StepCurve:
         self.function = function
         self.kind = kind
         self.highest = max(int(function.value.max(initial=0)), top)
-        self._extreme = np.minimum if kind == "lead" else np.maximum
-        blocks = np.arange(0, len(function.value), _BLOCK)
-        self._blocks = self._extreme.reduceat(function.value, blocks) if len(blocks) else function.value
+        self._extremes = Extremes(function.value, np.minimum if kind == "lead" else np.maximum)
         lasting = np.diff(function.time, append=function.end) * function.value
         self._sums = np.concatenate(([0], np.cumsum(lasting)))
 
@@ -49,7 +47,7 @@ class StepCurve:
         first, last = np.maximum(first, 0), inner[1:]
         known = (last > first) & (edges[:-1] < steps.end)
         value = np.zeros(viewport.width, np.int64)
-        value[known] = self._over(first[known], last[known])
+        value[known] = self._extremes.over(first[known], last[known])
         return known, value
 
     def shares(self, viewport: Viewport) -> I64:
@@ -63,26 +61,6 @@ class StepCurve:
         done = np.where(at >= 0, self._sums[inside] + passed * steps.value[inside], 0)
         length = np.maximum(np.diff(edges), 1)
         return -(-1000 * np.diff(done) // length)
-
-    def _over(self, first: I64, last: I64) -> I64:
-        """The extreme of the values ``[first, last)``, none of which is empty."""
-        low, high = -(-first // _BLOCK), last // _BLOCK
-        whole = high > low
-        found = np.empty(len(first), np.int64)
-        short = ~whole
-        found[short] = self._reduce(self.function.value, first[short], last[short])
-        if whole.any():
-            found[whole] = self._reduce(self._blocks, low[whole], high[whole])
-            for start, end in ((first, low * _BLOCK), (high * _BLOCK, last)):
-                some = whole & (end > start)
-                found[some] = self._extreme(found[some], self._reduce(self.function.value, start[some], end[some]))
-        return found
-
-    def _reduce(self, values: I64, first: I64, last: I64) -> I64:
-        length = last - first
-        if not len(length):
-            return length
-        return np.asarray(self._extreme.reduceat(values[spread(first, length)], np.cumsum(length) - length))
 
 
 def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bools:

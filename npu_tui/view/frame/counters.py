@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from npu_tui.trace.model import F64, Counters
 from npu_tui.view.cells.bars import LOWER_EIGHTHS
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.palette import Ink
+from npu_tui.view.frame.extremes import Extremes
 from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
 
@@ -22,7 +24,7 @@ NO_VALUE = 2**32 - 1
 """Stands for no value where 32 bits without a sign are written."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Curve:
     """The samples of one series with the scale of its chart; ``time`` ns ascends, not-a-number samples are left out."""
 
@@ -30,6 +32,11 @@ class Curve:
     value: F64
     low: float
     high: float
+
+    @cached_property
+    def peaks(self) -> Extremes[np.float64]:
+        """The highest values of any samples."""
+        return Extremes(self.value, np.maximum)
 
     def at(self, time: int) -> float | None:
         """The value that holds at ``time`` ns: that of the last sample not after it, None before the first."""
@@ -67,10 +74,7 @@ def curve_levels(curve: Curve, viewport: Viewport, end: int) -> I64:
     carried = at[:-1] - 1
     highest = np.where(carried >= 0, curve.value[np.maximum(carried, 0)], -np.inf)
     inside = at[1:] > at[:-1]
-    low, high = int(at[0]), int(at[-1])
-    if high > low:
-        peaks = np.maximum.reduceat(curve.value[low:high], at[:-1][inside] - low)
-        highest[inside] = np.maximum(highest[inside], peaks)
+    highest[inside] = np.maximum(highest[inside], curve.peaks.over(at[:-1][inside], at[1:][inside]))
     known = np.isfinite(highest) & (edges[:-1] < stop)
     scaled = (highest[known] - curve.low) / (curve.high - curve.low)
     levels[known] = 1 + np.rint(7 * scaled).astype(np.int64)

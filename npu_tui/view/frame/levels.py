@@ -16,6 +16,7 @@ I64 = npt.NDArray[np.int64]
 
 _SHIFT = 4
 _DIRECT = 32
+_FEW = 64
 _BUILD = 1 << 20
 
 
@@ -40,6 +41,27 @@ class Levels:
 
     def longest(self, first: I64, last: I64) -> I64:
         """The position of the longest slice in each ``[first[k], last[k])`` (earlier on ties); no range is empty."""
+        best = np.full(len(first), -1, np.int64)
+        direct = last - first <= _DIRECT
+        self._raise_to(best, np.flatnonzero(direct), 0, first[direct], last[direct])
+        # Whole blocks around a longer range are a few keys; it is rare that their winner lies outside of the range.
+        active = np.flatnonzero(~direct)
+        for level in range(1, len(self._upper) + 1):
+            if not len(active):
+                break
+            low, high = first[active] >> _SHIFT * level, (last[active] - 1 >> _SHIFT * level) + 1
+            few = (high - low <= _FEW) | (level == len(self._upper))
+            self._raise_to(best, active[few], level, low[few], high[few])
+            active = active[~few]
+        mask = (1 << self._bits) - 1
+        found = mask - (best & mask)
+        outside = np.flatnonzero((found < first) | (found >= last))
+        if len(outside):
+            found[outside] = self._exactly(first[outside], last[outside])
+        return found
+
+    def _exactly(self, first: I64, last: I64) -> I64:
+        """``longest`` where whole blocks do not tell: what they leave at both ends is looked at by itself."""
         best = np.full(len(first), -1, np.int64)
         active, low, high = np.arange(len(first)), first, last
         for level in range(len(self._upper) + 1):
