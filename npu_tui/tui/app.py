@@ -65,7 +65,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     """
 
     TITLE = "npu-tui"
-    CSS = "Palette SearchIcon { display: none; }"
+    CSS = f"{PlainApp.CSS} Palette SearchIcon {{ display: none; }}"
     """Its picture has no counterpart in plain glyphs, and terminals differ about its width."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", show=False, priority=True),

@@ -45,6 +45,18 @@ async def test_every_size_can_be_walked(session, size):
                 assert strip.cell_length == size[0], (key, strip.text)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (2, 1), (2, 2), (10, 1), (40, 2)])
+async def test_no_screen_has_a_bar_that_takes_the_room_it_is_needed_for(session, size):
+    async with opened(session, size) as driver:
+        for command in ("help", "palette"):
+            driver.main.run_command(command)
+            await driver.idle()
+            screens = [driver.main, driver.app.screen]
+            assert len({*screens}) == 2
+            assert not any(screen.show_vertical_scrollbar or screen.show_horizontal_scrollbar for screen in screens)
+            await driver.app.pop_screen()
+
+
 async def test_sixty_by_fifteen_is_usable(session):
     async with opened(session, (60, 15)) as driver:
         rows = driver.rows()

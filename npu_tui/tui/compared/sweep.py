@@ -37,7 +37,7 @@ class SweepApp(PlainApp[None], inherit_bindings=False):
     """Shows ``found``; ``opening`` gives the command that opens the profile of a row."""
 
     TITLE = "npu-tui"
-    CSS = "SweepApp Static { height: 1fr; padding: 1 2; text-wrap: nowrap; }"
+    CSS = f"{PlainApp.CSS} SweepApp Static {{ height: 1fr; padding: 1 2; text-wrap: nowrap; }}"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", show=False),

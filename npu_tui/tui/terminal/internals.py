@@ -232,6 +232,9 @@ class BareStrip(Strip):
 class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
     """An application that ends after an error in words of its own."""
 
+    CSS = "Screen { overflow: hidden; }"
+    """In two columns the bar of a screen would leave no room for what it is needed for, and come and go for ever."""
+
     interrupted = False
     """Whether Ctrl+C has been read; it may still be behind other keys in the queue."""
 
