@@ -250,3 +250,25 @@ async def test_a_summary_whose_profile_lies_elsewhere_says_so():
     async with overview(Examined(Job(Path("job"), away))) as (_, app):
         await press(app, "enter")
         assert "which is not here: /another/machine" in rows(app)[-1]
+
+
+async def test_e_walks_over_the_findings_and_a_slash_asks_for_a_rank():
+    async with overview(Examined(job_of(64).job.narrowed(None, None)), (120, 40)) as (screen, app):
+        count = len(screen.view.report.findings)
+        await press(app, "x", *":3\r")
+        assert screen.view.rank == 3
+        await press(app, "e")
+        assert screen.view.rank == SLOW[64]
+        assert screen.panel.tab == "job_findings"
+        assert screen.panel.table.cursor_row == 0
+        assert rows(app)[-1].strip().startswith(f"finding 1 of {count}: rank 37 is slow")
+        await press(app, *"e" * count)
+        assert "no further finding" in rows(app)[-1]
+        await press(app, *"/41\r")
+        assert screen.view.rank == 41
+
+
+async def test_a_table_that_has_room_for_all_columns_says_of_none_that_it_is_beyond():
+    async with overview(job_of(64), (200, 50)) as (screen, app):
+        assert screen.panel.table.beyond() == (0, 0)
+        assert not [line for line in rows(app) if line.rstrip().endswith("← →")]

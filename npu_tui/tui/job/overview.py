@@ -51,6 +51,7 @@ class Overview:
         self.marked: list[int] = []
         self.row = 0
         self.column = 0
+        self.finding = -1
         self.collective = self._worst()
         self._arrange()
         self._follow_collective()
@@ -198,6 +199,17 @@ class Overview:
             if self.collective in column.collectives:
                 self.column = number
                 return
+
+    def next_finding(self, direction: int) -> int | None:
+        """Go to the rank of the next (1) or previous (-1) finding; its number, None where there is none."""
+        number = max(self.finding, -1) + direction
+        if not 0 <= number < len(self.report.findings):
+            return None
+        self.finding = number
+        ranks = self.report.findings[number].ranks
+        if ranks:
+            self.go_to_rank(ranks[0])
+        return number
 
     # --- choosing
 

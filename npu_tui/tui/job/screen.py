@@ -27,7 +27,7 @@ from npu_tui.tui.job.panel import JobPanel
 from npu_tui.tui.job.pictures import natural_lines
 from npu_tui.tui.job.reading import examined_jobs
 from npu_tui.tui.job.table_acts import TableActs
-from npu_tui.tui.job.tables import counts, job_table
+from npu_tui.tui.job.tables import JobRow, counts, job_table
 from npu_tui.tui.job.walking import Walking
 from npu_tui.tui.key_screen import KeyScreen
 from npu_tui.tui.keys.commands import JOB_TABS, TAB_COMMAND, Where
@@ -111,6 +111,9 @@ class JobScreen(KeyScreen[JobMap]):
             "escape": self._escape,
             "focus_next": self._focus_next,
             "command": self._ask,
+            "find_rank": self._ask,
+            "finding_next": partial(self._next_finding, 1),
+            "finding_previous": partial(self._next_finding, -1),
             "palette": self._open_palette,
             "redraw": self.redraw,
             "help": self._show_help,
@@ -308,6 +311,21 @@ class JobScreen(KeyScreen[JobMap]):
         command = f"npu-tui {shlex.quote(str(self._path))}"
         self.copy(command)
         return say("ranks.copied.command", command=command)
+
+    def _next_finding(self, direction: int) -> str:
+        """Go to the rank of the next (1) or previous (-1) finding, and show its row."""
+        view, panel = self._now(), self.panel
+        number, findings = view.next_finding(direction), view.report.findings
+        if number is None:
+            if not findings and not self.is_whole:
+                return say("ranks.traces.reading")
+            return say("ranks.finding.last" if findings else "ranks.finding.none")
+        panel.open("job_findings")
+        self._fill()
+        own = (at for at, row in enumerate(panel.rows) if isinstance(row, JobRow) and row.finding == number)
+        panel.table.move_cursor(row=next(own, 0), animate=False)
+        self.set_focus(self._timeline)
+        return say("ranks.finding", number=number + 1, count=len(findings), title=findings[number].title)
 
     # --- asking
 

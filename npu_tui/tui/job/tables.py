@@ -26,11 +26,12 @@ _SEVERE = {"high": f"bold {ALERT}", "medium": "bold", "low": "", "info": "dim"}
 
 @dataclass(frozen=True, slots=True)
 class JobRow(Row):
-    """A row that leads to a rank, a collective or a scope."""
+    """A row that leads to a rank, a collective or a scope; ``finding`` is the number of the finding that it is."""
 
     rank: int | None = None
     collective: int | None = None
     scope: Scope | None = None
+    finding: int | None = None
 
 
 def job_table(view: Overview, tab: str) -> Table:
@@ -258,7 +259,7 @@ def _course(row: ClockRow) -> str:
 
 def _findings(view: Overview) -> Table:
     found = []
-    for each in view.report.findings:
+    for number, each in enumerate(view.report.findings):
         words = Text(each.title, _SEVERE.get(each.severity, ""))
         detail = f"{each.id}  {each.title}\n\n{each.detail}"
         cells: tuple[Text | str, ...] = (
@@ -270,7 +271,7 @@ def _findings(view: Overview) -> Table:
         )
         values = (each.id, each.severity, each.gain_us, each.title, each.detail)
         rank = each.ranks[0] if each.ranks else None
-        found.append(JobRow(cells, values=values, told=partial(str, detail), rank=rank))
+        found.append(JobRow(cells, values=values, told=partial(str, detail), rank=rank, finding=number))
     for reason in view.report.not_checked:
         unchecked = ("", say("job.not_checked"), "", reason, "")
         found.append(JobRow(unchecked, values=("", "", None, reason, ""), told=partial(str, reason), minor=True))

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from npu_tui.tui.keys.commands import BY_ID, Command, Where, commands_of
 from npu_tui.tui.keys.key_names import delivered
 
-ASKING = ("search", "command", "flag", "filter")
+ASKING = ("search", "command", "flag", "filter", "find_rank")
 """The commands that open a prompt. What is typed at once behind their keys belongs to it already."""
 
 _ANYWHERE = re.compile(r"(ctrl|alt)\+\S+|f\d+")

@@ -92,6 +92,7 @@ HINTS: dict[Place, tuple[Hint, ...]] = {
     "job": (
         *_ALWAYS,
         Hint("open", ("open_rank",)),
+        Hint("finding", ("finding_next",)),
         Hint("rank", ("row_up", "row_down")),
         Hint("compare", ("compare_ranks",)),
         Hint("collective", ("collective_previous", "collective_next")),

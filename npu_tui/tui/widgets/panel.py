@@ -314,6 +314,11 @@ class Panel(Vertical):
         picture = Text() if row is None or row.aside is None else row.aside(width - 2, lines)
         self._aside.update(picture, layout=False)
 
+    def on_rows_fitted(self, event: Rows.Fitted) -> None:
+        """Count the columns beyond the edge again."""
+        event.stop()
+        self._show_note()
+
     def on_rows_sorted(self, event: Rows.Sorted) -> None:
         """Sort as the table was told to."""
         event.stop()

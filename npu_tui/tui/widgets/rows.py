@@ -36,6 +36,9 @@ class Rows(DataTable[Text | str]):
             self.column = column
             super().__init__()
 
+    class Fitted(Message):
+        """The table has another size, or its first."""
+
     class Asked(Message):
         """The user wants to know all about the row."""
 
@@ -43,6 +46,10 @@ class Rows(DataTable[Text | str]):
         """A bar that comes after the table was scrolled stands where the table does: Textual moves only one on show."""
         if shown:
             self.vertical_scrollbar.position = self.scroll_y
+
+    def on_resize(self) -> None:
+        """Tell that other columns may be beyond the edge."""
+        self.post_message(self.Fitted())
 
     def action_tell(self) -> None:
         """Tell all about the row under the cursor."""
@@ -60,7 +67,9 @@ class Rows(DataTable[Text | str]):
             self.scroll_to(x=min(start, max(end - room, 0)) if end > at + room else start, animate=False, force=True)
 
     def beyond(self) -> tuple[int, int]:
-        """How many columns are not whole on screen, on the left and on the right."""
+        """How many columns are not whole on screen, on the left and on the right; none where it is not laid out."""
+        if not self.scrollable_content_region.width:
+            return 0, 0
         widths = [each.get_render_width(self) for each in self.ordered_columns]
         ends = list(accumulate(widths))
         at = round(self.scroll_x)
