@@ -12,8 +12,9 @@ Bools = npt.NDArray[np.bool_]
 def union(start: I64, end: I64) -> tuple[I64, I64]:
     """The union of the intervals ``[start, end)`` as disjoint ones in ascending order; intervals that touch merge."""
     lasting = end > start
-    start, end = start[lasting], end[lasting]
-    if not len(start):
+    if not lasting.all():
+        start, end = start[lasting], end[lasting]
+    if not len(start) or bool((start[1:] > end[:-1]).all()):
         return start, end
     order = np.argsort(start, kind="stable")
     start, end = start[order], end[order]

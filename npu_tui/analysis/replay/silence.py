@@ -16,12 +16,15 @@ class Silence:
     def __init__(self, trace: Trace, number: I64) -> None:
         """Of the threads that ``number`` numbers by lane."""
         slices = trace.slices
-        python = np.array([trace.layers[lane.layer].kind in ("python", "other") for lane in trace.lanes] + [False])
-        own = np.flatnonzero(python[slices.lane])
-        thread = number[slices.lane[own]]
-        start, end = slices.start[own], slices.end[own]
-        self._span = int(end.max()) + 2 if len(own) else 1
-        self._known = np.sort(np.concatenate((self._keys(thread, start), self._keys(thread, end))))
+        # The slices of a lane stand together: no mask over all slices is needed.
+        own = [
+            (int(number[lane.index]), slice(lane.first, lane.last))
+            for lane in trace.lanes
+            if trace.layers[lane.layer].kind in ("python", "other") and lane.first < lane.last
+        ]
+        self._span = max((int(slices.end[part].max()) for _, part in own), default=-1) + 2
+        keys = [times[part] + thread * self._span for thread, part in own for times in (slices.start, slices.end)]
+        self._known = np.sort(np.concatenate([*keys, np.zeros(0, np.int64)]))
 
     def _keys(self, thread: I64, time: I64) -> I64:
         return thread * self._span + np.clip(time, 0, self._span - 1)

@@ -93,7 +93,7 @@ class JsonArgs:
         for low, high in pairwise(np.asarray(bounds).tolist()):
             values += self._chosen(int(chunk[low]), position[low:high], tuple(keys), split)
         back = np.argsort(order, kind="stable").tolist()
-        return [[row[k] for k in back] for row in zip(*values, strict=True)] or [[] for _ in keys]
+        return [[*map(row.__getitem__, back)] for row in zip(*values, strict=True)] or [[] for _ in keys]
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
         """Which events match, block by block: bytes are searched first, then the events are decoded."""

@@ -196,17 +196,24 @@ def _waited_for(facts: Facts, item: int) -> Message:
         return message("finding.sync.waited.nothing")
     low, high = int(slices.start[item]) + facts.floor, int(slices.end[item]) + facts.floor
     best, found = 0.0, message("finding.sync.waited.nothing")
-    for mask, kind in ((device.compute, "compute"), (device.collective, "communication"), (device.copy, "copy")):
-        edges = np.array([low, high], np.float64)
-        span = facts.span_of(mask)
+    edges = np.array([low, high], np.float64)
+    for kind, items, span in facts.kept(_kinds_of_work):
         before = covered_before(*span, edges)
         shared = float(before[1] - before[0])
         if shared > best:
-            own = np.flatnonzero(mask & (slices.start < high) & (slices.end > low))
+            own = items[(slices.start[items] < high) & (slices.end[items] > low)]
             longest = int(own[np.argmax(np.minimum(slices.end[own], high) - np.maximum(slices.start[own], low))])
             best = shared
             found = message(f"finding.sync.waited.{kind}", name=brief(facts.trace.name_of(longest), 60))
     return found
+
+
+def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, Span]]:
+    """What the device does: a word for it, its slices, and when."""
+    device = facts.part.slices
+    assert device is not None
+    masks = (("compute", device.compute), ("communication", device.collective), ("copy", device.copy))
+    return [(kind, (items := np.flatnonzero(mask)), facts.span_of(items)) for kind, mask in masks]
 
 
 def _before_first_kernels(facts: Facts) -> Span:
