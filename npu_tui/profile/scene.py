@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,17 +16,24 @@ from npu_tui.analysis.work.joined.memory import AMOUNTS, APP, MemoryCurve
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union
-from npu_tui.trace.model import Trace
+from npu_tui.trace.model import Layer, Trace
 from npu_tui.view.scene import Chart, FindingMark, LinkClasses, LinkShape, Losses, Scene, StepFunction
 
 _LARGE = 100 * 2**20
+_NO_LANES = Layer(0, -1, "Ascend Hardware", "hardware", None, None, ())
+"""What the curves of memory stand below where there is no trace."""
 
 
 def make_scene(profiles: Sequence[Profile]) -> Scene:
     """The scene of ``profiles``, with the launches of every device of each; findings come later."""
-    traces = [profile.trace for profile in profiles]
+    traces = [_drawn(profile.trace) for profile in profiles]
     marks, charts = [_marks(profile) for profile in profiles], [_charts(profile) for profile in profiles]
     return Scene(traces, marks, charts, [_losses(profile.dispatch) for profile in profiles])
+
+
+def _drawn(trace: Trace) -> Trace:
+    """``trace``; where only the tables of a profile are there, with a layer for the curves of memory."""
+    return trace if trace.layers else replace(trace, layers=[_NO_LANES])
 
 
 def finding_marks(findings: Iterable[Finding]) -> list[FindingMark]:
@@ -112,7 +120,8 @@ def memory_charts(profile: Profile) -> list[Chart]:
     Of the components of the device those are drawn that reach 100 MiB, as their table shows all.
     """
     memory = profile.memory
-    layer = next((layer for layer in profile.trace.layers if layer.kind == "hardware" and layer.lanes), None)
+    layers = profile.trace.layers or [_NO_LANES]
+    layer = next((layer for layer in layers if layer is _NO_LANES or (layer.kind == "hardware" and layer.lanes)), None)
     if layer is None:
         return []
     own = [curve for amount in AMOUNTS if (curve := memory.curve(amount)) is not None]

@@ -29,6 +29,7 @@ from npu_tui.tui.explore.palette import CommandProvider, Entry
 from npu_tui.tui.explore.querying import Querying
 from npu_tui.tui.explore.supposing import Supposed, Supposing
 from npu_tui.tui.flags import Flags
+from npu_tui.tui.heights import PANEL_FROM
 from npu_tui.tui.hits import Hits
 from npu_tui.tui.keys.commands import TAB_COMMAND, TAB_KEYS, VIEW_KEYS
 from npu_tui.tui.keys.keymap import words_at_start
@@ -245,7 +246,10 @@ class MainScreen(PanelScreen):
     def on_remembered(self, event: Remembered) -> None:
         """Show the curves of memory of a trace."""
         if event.session is self.session and self.session.remember(event.index):
-            self.explorer.list.refit()
+            self.explorer.widen()
+            if self.session.is_tables and self._panel.is_full and self.app.size.height >= PANEL_FROM:
+                self._panel.grow("normal")
+            self._show_head()
             self._timeline.changed()
 
     def on_examined(self, event: Examined) -> None:

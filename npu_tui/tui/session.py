@@ -55,7 +55,7 @@ class Session:
         from npu_tui.profile.scene import memory_charts
 
         found = memory_charts(self.profiles[index])
-        self.scene.charts[index] += found
+        self.scene.add_charts(index, found)
         return bool(found)
 
 

@@ -197,7 +197,7 @@ class Scene:
 
     Everything that belongs to a trace is told in its own time. ``offsets`` are the ns that the scene's clock is ahead
     of that of each trace; unless they are given, the first trace has 0 and the others lie where they were recorded.
-    ``lengths`` are the ends of their last slices, of their last counter samples where there is no slice; ``roles`` say
+    ``lengths`` are the ends of their last slices, of their last samples where there is no slice; ``roles`` say
     what their lanes are there for. ``pair`` is there where the second trace is held against the first one. With
     ``stacked`` the same lanes of all traces stand together. As long as nothing is ``measured``, classes of links and
     lost time are not known and not shown.
@@ -229,6 +229,12 @@ class Scene:
         ]
         self.roles = [roles(trace) for trace in self.traces]
         self.offsets = self.offsets or true_offsets(self.traces, self.lengths)
+
+    def add_charts(self, index: int, charts: list[Chart]) -> None:
+        """Draw ``charts`` of trace number ``index``, too; one that has nothing else is as long as they are."""
+        self.charts[index] += charts
+        if not self.lengths[index]:
+            self.lengths[index] = max((chart.function().end for chart in charts), default=0)
 
     @property
     def start(self) -> int:

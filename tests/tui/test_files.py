@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from beside import profile_with_files
 from driving import opened
+from measured import profile_at
+
+from npu_tui.tui.session import make_session
+
+HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
 
 
 async def test_which_operation_holds_the_memory_at_the_peak(beside):
@@ -56,3 +65,30 @@ async def test_what_a_missing_file_would_tell(beside):
         assert rows["nic.csv"] == "missing   sys_io=True; would tell network card traffic"
         assert rows["memory_record.csv"].startswith("there, ")
         assert rows["kernel_details.csv"].startswith("there, 126 rows   ")
+
+
+@pytest.fixture
+def tables_alone(tmp_path):
+    folder = profile_with_files(HEALTHY, tmp_path / "profile")
+    (folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").unlink()
+    return make_session([profile_at(folder)])
+
+
+@pytest.mark.parametrize(("size", "page"), [((200, 50), False), ((80, 24), True)])
+async def test_without_a_trace_memory_has_its_curves_on_an_axis_of_their_own(tables_alone, size, page):
+    profile = tables_alone.profiles[0]
+    peak, _ = profile.memory.curve("allocated").peak
+    async with opened(tables_alone, size) as driver:
+        await driver.settle()
+        assert driver.panel.is_full == page
+        names = [driver.main.session.scene.charts[0][row.chart].name for row in driver.explorer.rows]
+        assert names == ["Memory allocated", "reserved", "unused", "process", "HCCL"]
+        assert driver.main.session.scene.end >= max(int(curve.time[-1]) for curve in profile.memory.curves)
+        await driver.send("9")
+        await driver.settle()
+        await driver.press(*(["tab"] if page else []), "enter")
+        await driver.settle()
+        start, end = driver.state.range
+        assert start <= peak < end
+        assert "curves of memory only" in driver.text()
+        assert "█" in driver.text()

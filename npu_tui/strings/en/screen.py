@@ -15,6 +15,7 @@ TEXTS: dict[str, str] = {
     "header.loading": "still loading",
     "header.no_dispatch": "no HostToDevice links",
     "header.no_timeline": "tables without a trace: no timeline",
+    "header.only_memory": "tables without a trace: curves of memory only",
     "header.compute": "compute {share}",
     "header.exposed": "exposed comm {share}",
     "header.free": "free {share}",

@@ -15,6 +15,7 @@ TEXTS: dict[str, str] = {
     "header.loading": "加载中",
     "header.no_dispatch": "没有 HostToDevice 连线",
     "header.no_timeline": "只有表格、没有 trace：无时间线",
+    "header.only_memory": "只有表格、没有 trace：仅内存曲线",
     "header.compute": "计算 {share}",
     "header.exposed": "未掩盖通信 {share}",
     "header.free": "空闲 {share}",

@@ -34,7 +34,7 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     parts = [[Text(rank if shown.rank is None else say("header.rank", rank=shown.rank), style="bold")]]
     parts += [_dispatch(device, len(devices) > 1, shown.end) for device in devices]
     if session.is_tables:
-        parts.append([Text(say("header.no_timeline"))])
+        parts.append([Text(say("header.only_memory" if session.scene.end else "header.no_timeline"))])
     elif not devices:
         parts.append([Text(say("header.no_dispatch" if session.whole else "header.loading"), style="dim")])
     for device in profile.overlaps if with_shares else []:

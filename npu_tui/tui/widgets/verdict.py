@@ -30,7 +30,7 @@ class Verdict(Static):
     def show(self, found: Findings | None, room: int, width: int, most: int) -> None:
         """Show the verdict of ``found`` (None: not known yet) in at most ``most`` lines.
 
-        Where ``room`` is for one line only and ``width`` cells cut the first finding, that takes all of them.
+        Where ``room`` is for one line only, or one is all there is, and ``width`` cells cut it, it takes all of them.
         """
         if (id(found), room, width, most) == self._shown:
             return
@@ -45,7 +45,7 @@ class Verdict(Static):
                 _line(number, words(said), number <= len(grave) and grave[number - 1]) if leading else _plain(said)
                 for number, said in enumerate(found.verdict, 1)
             ]
-        if room == 1 < most and lines and lines[0].cell_len > width - 2:
+        if (room == 1 or len(lines) == 1) and most > 1 and lines and lines[0].cell_len > width - 2:
             lines = _broken(self.app.console, lines[0], max(width - 2, _NARROWEST), most)
         # What is not known yet keeps the room of what will be said, so that the lanes do not jump.
         self.styles.height = max(most if found is None else min(most, len(lines)), 1)

@@ -48,12 +48,14 @@ def is_plane(trace: Trace, lane: Lane) -> bool:
 
 
 def default_folds(scene: Scene) -> Folds:
-    """Deep lanes, the planes of collective groups and the counter layers are folded."""
+    """Deep lanes, the planes of collective groups and the counter layers are folded; curves that are alone are not."""
     folds = Folds()
     for index, trace in enumerate(scene.traces):
         for layer in trace.layers:
             if layer.series and not layer.lanes:
                 folds.layers.add((index, layer.index))
+            if not layer.series and not layer.lanes:
+                folds.charts.add((index, layer.index))
         for lane in trace.lanes:
             if lane.rows > DEEP or _planes(trace, lane):
                 folds.lanes.add((index, lane.index))
@@ -90,8 +92,13 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
     # Curves tell least: those of all traces stand below everything that ran.
     for index, trace in enumerate(scene.traces):
         for layer in trace.layers:
-            if not layer.lanes and index not in folds.traces:
-                rows += _layer_rows(scene, index, layer, folds, leaf_rows, heads) or _hidden_row(index, layer, folds)
+            if layer.lanes or index in folds.traces:
+                continue
+            own = _layer_rows(scene, index, layer, folds, leaf_rows, heads)
+            if not layer.series:
+                charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
+                own = [row for row in charts if lane_key(row) not in away]
+            rows += own or _hidden_row(index, layer, folds)
     return rows
 
 

@@ -116,6 +116,14 @@ class Explorer:
         """Move the visible rows down by ``rows``; the cursor's row stays on screen."""
         self.list.scroll(rows)
 
+    def widen(self) -> None:
+        """Curves came that were not there before; where there was nothing to look at, all of them is shown."""
+        before, self.bounds = self.bounds.whole, Bounds(self.scene)
+        self.list.refit()
+        if self.bounds.whole != before:
+            self._show(*self.bounds.whole)
+            self._put_cursor(sum(self.bounds.whole) // 2)
+
     # --- time
 
     def place(self) -> View:

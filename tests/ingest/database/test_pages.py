@@ -127,6 +127,29 @@ def test_a_tree_that_leads_in_a_circle(tmp_path: Path) -> None:
     assert len(leaves) > 50
 
 
+def test_rows_behind_a_damaged_row_number_are_counted(tmp_path: Path) -> None:
+    path = made(tmp_path / "a.db", 800, 512)
+    query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+    with opened(path) as database:
+        assert database.pages is not None
+        (root,) = database.connection.execute(query, (TABLE,)).fetchone()
+        (rows,) = database.connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
+        leaves = leaves_of(database.pages, root)
+    data = bytearray(path.read_bytes())
+    page = (int(leaves.page[len(leaves) // 2]) - 1) * 512
+    cell = page + int.from_bytes(data[page + 8 : page + 10], "big")
+    assert data[cell] < 128 <= data[cell + 1]  # the size of the row is one byte, its number more
+    data[cell + 1] = 0xFF
+    path.write_bytes(data)
+    with opened(path) as database:
+        tables = Tables(database)
+        table = tables.find(TABLE)
+        assert table is not None
+        found = tables.read(table, WHOLE, REAL)
+        assert not tables.unreadable
+        assert 0 < tables.lost[TABLE] == rows - len(found)
+
+
 def test_nobody_writes_while_pages_are_read(tmp_path: Path) -> None:
     path = made(tmp_path / "a.db", 2000, 512)
     before = hashlib.sha256(path.read_bytes()).hexdigest()

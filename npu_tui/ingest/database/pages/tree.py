@@ -104,6 +104,27 @@ def leaves_of(file: PageFile, root: int) -> Leaves:
     raise UnusualError
 
 
+def rows_stored(file: PageFile, root: int) -> int:
+    """How many rows the leaves below page ``root`` say that they hold, whatever their numbers are.
+
+    Pages that are none of a table are left out. Raises ``OSError`` if the file cannot be read.
+    """
+    rows, seen, waiting = 0, {root}, [root]
+    while waiting:
+        number = waiting.pop()
+        try:
+            page = file.page(number)
+            if page[0] == LEAF:
+                rows += int(page[3]) << 8 | int(page[4])
+            elif page[0] == _INNER:
+                below = set(_children(file, number, HIGHEST)[0].tolist()) - seen
+                seen |= below
+                waiting += below
+        except UnusualError:
+            continue
+    return rows
+
+
 def _children(file: PageFile, number: int, last: int) -> tuple[I64, I64]:
     """The pages below page ``number`` and the highest row numbers they may have; ``last`` is that of the page."""
     page = file.page(number)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.database.tables.connect import UNREADABLE, Database
-from npu_tui.ingest.database.tables.paged import read_pages
+from npu_tui.ingest.database.tables.paged import read_pages, rows_stored
 from npu_tui.ingest.database.tables.pieces import ABSENT, Numbers, Walk, quoted
 from npu_tui.ingest.times import INVALID
 
@@ -23,6 +23,8 @@ F64 = npt.NDArray[np.float64]
 
 _LATEST = 1 << 62
 _MOST_VARIABLES = 500
+_ROW_BYTES = 48
+"""What a row of the profiler's tables takes in the file, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Tables:
             with contextlib.suppress(*UNREADABLE):
                 (last,) = self._connection.execute(f"SELECT max(rowid) FROM {quoted(name)} NOT INDEXED").fetchone()
                 total += last if isinstance(last, int) and last > 0 else 0
-        return total
+        return min(total, self.database.size // _ROW_BYTES)  # the numbers of rows may leave gaps
 
     def _described(self, name: str) -> Table | None:
         try:
@@ -148,7 +150,12 @@ class Tables:
             self._walk(table, numbers.take)
         if numbers.lost:
             self.lost[table.name] = self.lost.get(table.name, 0) + numbers.lost
-        return numbers.whole()
+        found = numbers.whole()
+        # A damaged row number ends SQLite's way through a table without a word.
+        unsaid = rows_stored(self.database, table.name) - len(found[0])
+        if unsaid > self.lost.get(table.name, 0) and not self.database.changed():
+            self.lost[table.name] = unsaid
+        return found
 
     def texts(self, table: Table, key: str, value: str) -> dict[int, str]:
         """The texts in column ``value`` by the number in column ``key``."""
