@@ -4,7 +4,8 @@
 Every measurement runs in a process of its own, imports excluded, worker processes started but not waited for; the
 rounds interleave. Seconds are medians, ``x loads`` is the median of the rounds' ratios to ``orjson.loads`` without
 garbage collection. CPU is user and system time of all processes. Peak PSS is the sum over all processes, sampled in a
-run of its own.
+run of its own. ``--growth`` tells how time and memory grow with the file instead (0.1 to 4 GB, or the GB given), of
+this program alone; the last columns hold each row against the first one, per byte.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[2]
+GROWTH = [0.1, 0.5, 1.0, 2.0, 4.0]
 SIZES = {"0.1 GB": 230_000, "0.5 GB": 1_150_000, "1 GB": 2_300_000}
 _TIMED = """
 import json, os, sys, time
@@ -216,17 +218,57 @@ def stages(path: Path) -> None:
         print(f"| {name} | {seconds:.2f} s | {cpu:.2f} s | {cpu / found['load'][1]:.0%} |")
 
 
+GROWN = ("npu-tui", "npu-tui, from the parsed copy")
+
+
+def growth(sizes: list[float], rounds: int, folder: Path, environment: dict[str, str]) -> None:
+    """Print how time, CPU and memory of loading and reopening grow over generated files of ``sizes`` GB."""
+    print("| file | program | time | CPU | peak PSS | x file | time per byte | CPU per byte | memory per byte |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    smallest: dict[str, tuple[float, float, float]] = {}
+    path = folder / "trace_view.json"
+    for gigabytes in sizes:
+        generated(path, round(2_300_000 * gigabytes))
+        index = [sys.executable, "-m", "npu_tui", "index", str(path)]
+        subprocess.run(index, check=True, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
+        size = path.stat().st_size
+        for program in GROWN:
+            runs = [timed(program, path, environment) for _ in range(rounds)]
+            seconds, cpu = (median(run[k] for run in runs) for k in (0, 1))
+            peak = peak_pss(program, path, environment)
+            each = (seconds / size, cpu / size, peak / size)
+            first = smallest.setdefault(program, each)
+            ratios = " | ".join(f"{now / then:.2f}" for now, then in zip(each, first, strict=True))
+            print(
+                f"| {size / 1e9:.2f} GB | {program} | {seconds:.2f} s | {cpu:.2f} s | {peak / 1e6:.0f} MB "
+                f"| {peak / size:.2f} | {ratios} |",
+                flush=True,
+            )
+
+
+def generated(path: Path, slices: int) -> None:
+    """Write a trace of ``slices``, the real mix, to ``path``."""
+    generate = [sys.executable, "fixtures/generate.py", "large", "--slices", str(slices), "-o", str(path)]
+    subprocess.run(generate, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+
+
 def main() -> None:
     """Measure the files of the command line, or generated ones."""
     parser = argparse.ArgumentParser(description="Time and memory of loading a trace, against orjson.loads alone.")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a trace_view.json")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--stages", action="store_true", help="the share of each step of loading instead")
+    parser.add_argument("--growth", nargs="*", type=float, metavar="GB", help="how time and memory grow instead")
     parser.add_argument("--only", nargs="*", default=[""], metavar="WORD", help="programs whose name holds a word")
     options = parser.parse_args()
     if options.stages:
         for path in options.files:
             stages(path.resolve())
+        return
+    if options.growth is not None:
+        with tempfile.TemporaryDirectory(prefix="npu-tui-benchmark-") as folder:
+            environment = os.environ | {"XDG_CACHE_HOME": folder, "NPU_TUI_CACHE_MB": "4000"}
+            growth(options.growth or GROWTH, options.rounds, Path(folder), environment)
         return
     programs = [LOADS] + [
         name for name in [*list(PROGRAMS)[1:], PERFETTO] if any(word in name for word in options.only)
@@ -239,8 +281,7 @@ def main() -> None:
             table(path.name, path.resolve(), options.rounds, programs, environment)
         for name, slices in {} if options.files else SIZES.items():
             path = Path(folder) / "trace_view.json"
-            generate = [sys.executable, "fixtures/generate.py", "large", "--slices", str(slices), "-o", str(path)]
-            subprocess.run(generate, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+            generated(path, slices)
             table(name, path, options.rounds, programs, environment)
 
 
