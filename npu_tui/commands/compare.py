@@ -13,8 +13,8 @@ from npu_tui.commands.look import add_look
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place
 from npu_tui.commands.profile_options import add_opening, refuse_terminal
-from npu_tui.commands.settings_file import thresholds_of
-from npu_tui.commands.streams import DONE, FAILED, write
+from npu_tui.commands.settings_file import read_settings, thresholds_of
+from npu_tui.commands.streams import DONE, FAILED, USAGE, write
 from npu_tui.strings import ENGLISH, say, speak
 
 if TYPE_CHECKING:
@@ -168,8 +168,12 @@ def _sweep_screen(found: Sweep, paths: Sequence[str], options: argparse.Namespac
             return [*program, path, *kept]
         return [*program, "compare", str(Path(paths[0]).absolute()), path, *kept, *only]
 
+    settings = read_settings()
+    if settings is None:
+        return USAGE
+    theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
     with Guard() as guard:
-        app = SweepApp(found, opening, find_terminal(options.theme or "auto", options.glyphs or "auto"))
+        app = SweepApp(found, opening, find_terminal(theme, glyphs))
         guard.draws(lambda code: app.exit(return_code=code))
         app.run()
     return app.return_code or DONE

@@ -16,7 +16,7 @@ from npu_tui.strings import language, say
 if TYPE_CHECKING:
     from npu_tui.tui.keys.commands import Where
 
-_KEYS: tuple[tuple[str, Where], ...] = (("{keys}", "lanes"), ("{job_keys}", "job"))
+_KEYS: tuple[tuple[str, Where], ...] = (("{keys}", "lanes"), ("{job_keys}", "job"), ("{list_keys}", "picker"))
 """What stands for a table of keys in a page, and of which screen."""
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from driving import Driver, opened
@@ -16,6 +17,7 @@ from npu_tui.tui.keys.commands import (
     JOB_TABS,
     TAB_KEYS,
     Command,
+    Where,
     commands_of,
     keys_label,
     markdown_table,
@@ -56,13 +58,13 @@ def test_ids_and_titles_are_unique():
     assert len({command.title for command in COMMANDS}) == len(COMMANDS)
 
 
-@pytest.mark.parametrize("where", ["lanes", "job"])
+@pytest.mark.parametrize("where", get_args(Where))
 def test_no_key_is_bound_twice(where):
     keys = Counter(key for command in commands_of(where) for key in command.keys)
     assert [key for key, count in keys.items() if count > 1] == []
 
 
-@pytest.mark.parametrize("where", ["lanes", "job"])
+@pytest.mark.parametrize("where", get_args(Where))
 def test_no_key_is_also_the_first_of_a_sequence(where):
     keys = {key for command in commands_of(where) for key in command.keys}
     assert not {key.partition(" ")[0] for key in keys if " " in key} & keys

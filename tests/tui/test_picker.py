@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,10 +11,14 @@ from npu_tui.nearby.verdicts import Told
 from npu_tui.strings import speaking
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.compared.sweep import SweepApp
 from npu_tui.tui.job.screen import JobScreen
+from npu_tui.tui.keys.commands import commands_of
+from npu_tui.tui.keys.keymap import use_keys
 from npu_tui.tui.picker.rows import Choice, columns, foot_lines, head_line, row_line, title_line
 from npu_tui.tui.picker.screen import PickerScreen
 from npu_tui.tui.screen import MainScreen
+from npu_tui.tui.sheets.help_sheet import HelpSheet
 from tests.tui.driving import Driver
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -101,3 +106,37 @@ async def test_what_cannot_be_opened_is_said_in_the_list(folder):
         await driver.press(*"level0", "enter")
         await _until(driver, lambda: app.screen is picker and picker._words)
         assert "trace_view.json" in picker._words
+
+
+def test_lists_do_what_their_commands_say(folder):
+    assert set(PickerScreen(folder).acts) == {command.id for command in commands_of("picker")}
+    sweep = SweepApp(SimpleNamespace(profiles=[]), lambda row: [])
+    assert set(sweep.acts) == {command.id for command in commands_of("sweep")}
+
+
+@pytest.fixture
+def own_keys():
+    use_keys({"row_down": ("x",), "open_profile": ("o o",), "mark_profile": ("+",)})
+    yield
+    use_keys({})
+
+
+async def test_keys_of_ones_own_hold_in_the_list_and_its_help(folder, own_keys):
+    picker = PickerScreen(folder, cached=False)
+    app = NpuTui(picker=picker, cached=False)
+    async with app.run_test(size=(100, 24)) as pilot:
+        driver = Driver(app, pilot)
+        await _until(driver, lambda: picker.choice.is_examined)
+        first = picker.choice.at
+        await driver.press("x")
+        assert picker.choice.at == first + 1
+        assert not picker.choice.wanted
+        await driver.press("j")  # no command any more: it begins a filter
+        assert picker.choice.wanted == "j"
+        await driver.press("backspace", "escape")
+        assert not picker.choice.wanted
+        await driver.press("?")
+        assert isinstance(app.screen, HelpSheet)
+        await driver.press("escape")
+        await driver.press("g", "x", "o", "o")
+        await _until(driver, lambda: app.screen is not picker)

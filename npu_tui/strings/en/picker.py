@@ -18,21 +18,25 @@ TEXTS: dict[str, str] = {
     "picker.nothing": "nothing here",
     "picker.filter": "/{text}   {count:row|rows}",
     "picker.type": "type a part of a name, a rank or a verdict; Esc takes it back",
-    "picker.keys": "Enter opens   Space marks   type to filter   ← → ranks of a job   ? help   q leaves",
-    "picker.keys.filter": "Enter opens   ↑ ↓ choose   Space marks   Esc shows all",
-    "picker.keys.marked": "{count} marked: Enter opens   Space marks   Esc takes the marks away",
-    "picker.job_alone": "a job opens alone, with all of its ranks: press Enter",
+    "picker.keys": "{press[open_profile]} opens   {press[mark_profile]} marks   type to filter   {press[fold_job]} its ranks   {press[help]} help   {press[leave_list]} leaves",
+    "picker.keys.filter": "{press[open_profile]} opens   ↑ ↓ choose   {press[mark_profile]} marks   Esc shows all",
+    "picker.keys.marked": "{count} marked: {press[open_profile]} opens   {press[mark_profile]} marks   Esc takes the marks away",
+    "picker.job_alone": "a job opens alone, with all of its ranks: press {press[open_profile]}",
     "picker.too_many": "{count} are marked; {most} at most are opened together",
-    "picker.help.title": "Which profile to open",
-    "picker.help": "↑ ↓ k j PgUp PgDn Home End: choose\n"
-    "Enter, double click: open a profile as timeline, a job (▾) as overview of its ranks\n"
-    "Space: mark several; Enter opens them one below the other\n"
-    "← →: show or hide the ranks of a job\n"
-    "letters, & or /: show only what holds the text: name, rank7, verdict\n"
-    "Backspace, Esc: take the filter back, then the marks\n"
-    "Esc in a timeline or a job: back to this list\n"
-    "q, Ctrl+Q: leave\n\n"
-    "The newest stand first; the ranks of a job follow it. Verdicts come as they are known: first those of\n"
-    "profiles with parsed copies, then the small ones. Very large traces are read only when they are opened.",
+    "picker.help.words": "Enter opens a profile as timeline, a job (▾) as overview of its ranks, marked profiles one below the other; "
+    "Esc there leads back here. Letters that are no key begin a filter over name, rank and verdict; Backspace takes back the "
+    "last one. The newest stand first; the ranks of a job follow it. Verdicts come as they are known: first those of profiles "
+    "with parsed copies, then the small ones. Very large traces are read only when they are opened.",
+    "group.list": "List of profiles",
+    "help.task.list": "List of profiles",
+    "command.open_profile": "open the profile or job, or those marked; in a table of profiles against the first one",
+    "command.list_first": "to the top of the list",
+    "command.list_last": "to the end of the list",
+    "command.page_up": "page up",
+    "command.page_down": "page down",
+    "command.mark_profile": "mark the profile: marked ones open one below the other",
+    "command.fold_job": "show or hide the ranks of a job",
+    "command.find_profile": "only rows that hold a text: name, rank7, verdict",
+    "command.leave_list": "leave the list",
     "picker.list": "{count:profile|profiles} below {path}, the newest first; npu-tui PATH opens one, npu-tui report PATH tells what it says:",
 }

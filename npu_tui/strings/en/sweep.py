@@ -21,7 +21,7 @@ TEXTS: dict[str, str] = {
     "sweep.samples_per_s": "samples/s",
     "sweep.no_batch": "samples a second need a batch size per profile: --label bs=32 --label bs=64",
     "sweep.knee": "knee: {label} does {rate} samples/s, {share:share} of the most ({best}), with {step:time} a step",
-    "sweep.keys": "↑ ↓ choose, Enter opens it against the first, q ends",
+    "sweep.keys": "{press[row_up]} {press[row_down]} choose, {press[open_profile]} opens it against the first, {press[leave_list]} ends",
     "sweep.ended": "that ended with code {code}",
     "sweep.reading": "reading {at} of {count}: {path}",
 }

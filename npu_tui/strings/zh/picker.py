@@ -18,21 +18,24 @@ TEXTS: dict[str, str] = {
     "picker.nothing": "没有符合的 profile",
     "picker.filter": "/{text}   {count:count} 行",
     "picker.type": "输入名称、卡号或结论的一部分；Esc 取消",
-    "picker.keys": "Enter 打开   空格 标记   输入文字 筛选   ← → 作业的各卡   ? 帮助   q 退出",
-    "picker.keys.filter": "Enter 打开   ↑ ↓ 选择   空格 标记   Esc 显示全部",
-    "picker.keys.marked": "已标记 {count} 个：Enter 一起打开   空格 标记   Esc 取消标记",
-    "picker.job_alone": "作业单独打开，包含全部卡：请按 Enter",
+    "picker.keys": "{press[open_profile]} 打开   {press[mark_profile]} 标记   输入文字 筛选   {press[fold_job]} 作业的各卡   {press[help]} 帮助   {press[leave_list]} 退出",
+    "picker.keys.filter": "{press[open_profile]} 打开   ↑ ↓ 选择   {press[mark_profile]} 标记   Esc 显示全部",
+    "picker.keys.marked": "已标记 {count} 个：{press[open_profile]} 一起打开   {press[mark_profile]} 标记   Esc 取消标记",
+    "picker.job_alone": "作业单独打开，包含全部卡：请按 {press[open_profile]}",
     "picker.too_many": "已标记 {count} 个；最多一起打开 {most} 个",
-    "picker.help.title": "打开哪个 profile",
-    "picker.help": "↑ ↓ k j PgUp PgDn Home End：选择\n"
-    "Enter、双击：打开 profile 为时间线，作业（▾）为各卡总览\n"
-    "空格：标记多个；Enter 上下排列一起打开\n"
-    "← →：显示或隐藏作业的各卡\n"
-    "字母、& 或 /：只显示包含该文字的行：名称、rank7、结论\n"
-    "Backspace、Esc：取消筛选，再取消标记\n"
-    "在时间线或作业中按 Esc：回到此列表\n"
-    "q、Ctrl+Q：退出\n\n"
-    "最新的在最前；作业之后是它的各卡。结论逐步给出：先是有解析副本的 profile，再从小到大。\n"
-    "很大的 trace 只在打开时读取。",
+    "picker.help.words": "Enter 打开 profile 为时间线，作业（▾）为各卡总览，已标记的上下排列一起打开；在其中按 Esc 回到此列表。"
+    "不是按键的字母开始按名称、卡号和结论筛选，Backspace 删除最后一个。最新的在最前；作业之后是它的各卡。"
+    "结论逐步给出：先是有解析副本的 profile，再从小到大。很大的 trace 只在打开时读取。",
+    "group.list": "profile 列表",
+    "help.task.list": "profile 列表",
+    "command.open_profile": "打开 profile、作业或已标记的；在多份 profile 的表中与第一份对比打开",
+    "command.list_first": "列表开头",
+    "command.list_last": "列表末尾",
+    "command.page_up": "上翻一页",
+    "command.page_down": "下翻一页",
+    "command.mark_profile": "标记 profile：已标记的上下排列一起打开",
+    "command.fold_job": "显示或隐藏作业的各卡",
+    "command.find_profile": "只显示包含某文字的行：名称、rank7、结论",
+    "command.leave_list": "离开列表",
     "picker.list": "{path} 下有 {count:count} 个 profile，最新的在最前；npu-tui PATH 打开，npu-tui report PATH 输出报告：",
 }

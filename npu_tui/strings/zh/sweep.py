@@ -21,7 +21,7 @@ TEXTS: dict[str, str] = {
     "sweep.samples_per_s": "样本/秒",
     "sweep.no_batch": "每秒样本数需要每个 profile 的 batch size：--label bs=32 --label bs=64",
     "sweep.knee": "拐点：{label} 每秒 {rate} 个样本，为最高值（{best}）的 {share:share}，每个 step {step:time}",
-    "sweep.keys": "↑ ↓ 选择，Enter 与第一份对比打开，q 退出",
+    "sweep.keys": "{press[row_up]} {press[row_down]} 选择，{press[open_profile]} 与第一份对比打开，{press[leave_list]} 退出",
     "sweep.ended": "其退出码为 {code}",
     "sweep.reading": "正在读取 {at}/{count}：{path}",
 }

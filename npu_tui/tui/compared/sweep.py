@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult, SuspendNotSupported
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.widgets import Static
 
@@ -18,7 +19,10 @@ from npu_tui.report.pages.tables import Cell, Table
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, padded, printable, shortened, wrapped
-from npu_tui.tui.terminal.internals import PlainApp, driver
+from npu_tui.tui.keys.bindings import list_bindings
+from npu_tui.tui.keys.commands import Where
+from npu_tui.tui.keys.listed import Listed
+from npu_tui.tui.terminal.internals import PlainApp, bind, driver
 from npu_tui.tui.terminal.repaint import Repaint
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.terminal.theme import THEMES, class_colour
@@ -30,24 +34,17 @@ _NAME, _LEAST_NAME, _LEAST_BAR = 60, 16, 10
 _GAP = 2
 _HEAD = 3
 """Lines above the first row."""
+_END = 1 << 30
 INTERRUPTED = 130
 
 
-class SweepApp(PlainApp[None], inherit_bindings=False):
+class SweepApp(Listed, PlainApp[None], inherit_bindings=False):
     """Shows ``found``; ``opening`` gives the command that opens the profile of a row."""
 
     TITLE = "npu-tui"
     CSS = f"{PlainApp.CSS} SweepApp Static {{ height: 1fr; padding: 1 2; text-wrap: nowrap; }}"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", show=False),
-        Binding("up,k", "move(-1)", show=False),
-        Binding("home,g", "move(-1000000)", show=False),
-        Binding("end,G", "move(1000000)", show=False),
-        Binding("enter,o", "open", show=False),
-        Binding("q,escape,ctrl+q", "leave", show=False),
-        Binding("ctrl+c", "interrupt", show=False, priority=True),
-    ]
+    where: ClassVar[Where] = "sweep"
 
     def __init__(self, found: Sweep, opening: Callable[[int], Sequence[str]], terminal: Terminal | None = None) -> None:
         super().__init__(driver_class=driver())
@@ -60,6 +57,20 @@ class SweepApp(PlainApp[None], inherit_bindings=False):
         for theme in THEMES.values():
             self.register_theme(theme)
         self.theme = THEMES[(terminal or Terminal()).palette.name].name
+        self.acts = {
+            "row_up": partial(self._move, -1),
+            "row_down": partial(self._move, 1),
+            "row_last": partial(self._move, _END),
+            "list_first": partial(self._move, -_END),
+            "list_last": partial(self._move, _END),
+            "page_up": partial(self._page, -1),
+            "page_down": partial(self._page, 1),
+            "open_profile": self._open,
+            "escape": self.exit,
+            "leave_list": self.exit,
+            "quit": self.exit,
+        }
+        bind(self, [*list_bindings(self.where), Binding("ctrl+c", "interrupt", show=False, priority=True)])
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters, with the glyphs and colours of this terminal."""
@@ -79,7 +90,11 @@ class SweepApp(PlainApp[None], inherit_bindings=False):
         del event
         self._draw()
 
-    def action_move(self, by: int) -> None:
+    def _page(self, by: int) -> None:
+        """Go a page down or up."""
+        self._move(by * self._room(self.size.height))
+
+    def _move(self, by: int) -> None:
         """Go ``by`` rows down."""
         self._at = max(0, min(self._at + by, len(self._found.profiles) - 1))
         self._words = ""
@@ -92,9 +107,9 @@ class SweepApp(PlainApp[None], inherit_bindings=False):
             self._at = row
             self._draw()
             if event.chain > 1:
-                self.action_open()
+                self._open()
 
-    def action_open(self) -> None:
+    def _open(self) -> None:
         """Open the pair of the first profile and this one in this terminal, and come back."""
         try:
             with self.suspend():
@@ -104,10 +119,6 @@ class SweepApp(PlainApp[None], inherit_bindings=False):
             self._words = str(error) or type(error).__name__
         self.refresh(layout=True)
         self._draw()
-
-    def action_leave(self) -> None:
-        """End."""
-        self.exit()
 
     def action_interrupt(self) -> None:
         """End, as Ctrl+C does elsewhere."""

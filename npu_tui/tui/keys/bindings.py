@@ -33,6 +33,16 @@ def screen_bindings(where: Where) -> list[BindingType]:
     return bindings
 
 
+def list_bindings(where: Where) -> list[Binding]:
+    """The keys of the commands of a list; the first key of a sequence waits for the second."""
+    bindings = []
+    for command in commands_of(where):
+        for key in command.keys:
+            first, _, second = key.partition(" ")
+            bindings += _named(command, f"prefix('{first}')" if second else f"run('{command.id}')", [first])
+    return bindings
+
+
 def quit_bindings() -> list[Binding]:
     """The keys that end the program wherever the user is, as far as no prompt takes them."""
     command = BY_ID["quit"]

@@ -9,13 +9,16 @@ from typing import Literal
 from npu_tui.strings import name_keys, say
 from npu_tui.tui.keys.key_names import key_label
 
-Group = Literal["time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "program"]
+Group = Literal[
+    "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "list", "program"
+]
 GROUPS: tuple[Group, ...] = (
-    "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "program",
+    "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "list", "program",
 )  # fmt: skip
 
-Where = Literal["lanes", "job"]
-"""The screens that have commands: the lanes of some traces, and the overview of a job. Each has keys of its own."""
+Where = Literal["lanes", "job", "picker", "sweep"]
+"""The screens that have commands: the lanes of some traces, the overview of a job, the list of profiles to choose from,
+and the table of several profiles. Each has keys of its own."""
 
 TAB_COMMAND = "tab_"
 """What the ids of the commands begin with that open a tab."""
@@ -87,6 +90,9 @@ def set_keys(own: Mapping[str, tuple[str, ...]]) -> None:
 
 
 _BOTH: tuple[Where, ...] = ("lanes", "job")
+_LISTS: tuple[Where, ...] = ("picker", "sweep")
+_ALL: tuple[Where, ...] = (*_BOTH, *_LISTS)
+_PICKER: tuple[Where, ...] = ("picker",)
 _JOB: tuple[Where, ...] = ("job",)
 
 COMMANDS: tuple[Command, ...] = (
@@ -113,12 +119,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("counterpart", "compared", ("backslash",)),
     Command("blink", "compared", ("grave_accent",)),
     Command("sides", "compared", ("vertical_line",)),
-    Command("row_up", "rows", ("up", "k"), _BOTH),
-    Command("row_down", "rows", ("down", "j"), _BOTH),
+    Command("row_up", "rows", ("up", "k"), _ALL),
+    Command("row_down", "rows", ("down", "j"), _ALL),
     Command("layer_up", "rows", ("pageup",)),
     Command("layer_down", "rows", ("pagedown",)),
     Command("row_first", "rows", ("g g",)),
-    Command("row_last", "rows", ("G",), _BOTH),
+    Command("row_last", "rows", ("G",), _ALL),
     Command("fold", "rows", ("space",)),
     Command("pin", "rows", ("p",)),
     Command("hide", "rows", ("H",)),
@@ -163,7 +169,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("filter", "panel", ("ampersand",), _BOTH),
     Command("open_code", "panel", ("o",)),
     Command("go", "panel", ("enter",)),
-    Command("escape", "panel", ("escape",), _BOTH),
+    Command("escape", "panel", ("escape",), _ALL),
     Command("focus_next", "panel", ("tab",), _BOTH),
     Command("ranks", "job", ("J",)),
     Command("open_rank", "job", ("enter",), _JOB),
@@ -182,14 +188,23 @@ COMMANDS: tuple[Command, ...] = (
     Command("axis", "job", ("T",), _JOB),
     Command("job_group", "job", ("g",), _JOB),
     *(Command(f"{TAB_COMMAND}{tab}", "job", (key,), _JOB) for tab, key in JOB_TABS),
+    Command("open_profile", "list", ("enter",), _LISTS),
+    Command("list_first", "list", ("home", "g"), _LISTS),
+    Command("list_last", "list", ("end",), _LISTS),
+    Command("page_up", "list", ("pageup",), _LISTS),
+    Command("page_down", "list", ("pagedown",), _LISTS),
+    Command("mark_profile", "list", ("space",), _PICKER),
+    Command("fold_job", "list", ("left", "right"), _PICKER),
+    Command("find_profile", "list", ("slash", "ampersand"), _PICKER),
+    Command("leave_list", "list", ("q",), _LISTS),
     Command("command", "program", ("colon",), _BOTH),
     Command("palette", "program", ("ctrl+p",), _BOTH),
     Command("whatif", "program", ()),
     Command("sql", "program", ()),
     Command("health", "program", ()),
     Command("redraw", "program", ("ctrl+l",), _BOTH),
-    Command("help", "program", ("question_mark",), _BOTH),
-    Command("quit", "program", ("ctrl+q",), _BOTH),
+    Command("help", "program", ("question_mark",), (*_BOTH, *_PICKER)),
+    Command("quit", "program", ("ctrl+q",), _ALL),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import ClassVar
@@ -10,7 +11,6 @@ from typing import ClassVar
 from rich.text import Text
 from textual import events, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
@@ -19,41 +19,27 @@ from npu_tui.ingest.source.reach import sources_below
 from npu_tui.nearby.profiles import Nearby, in_order, profile_of
 from npu_tui.nearby.verdicts import Told, verdicts
 from npu_tui.strings import say
+from npu_tui.tui.keys.bindings import list_bindings
+from npu_tui.tui.keys.commands import Where
+from npu_tui.tui.keys.listed import Listed
 from npu_tui.tui.picker.rows import Choice, columns, foot_lines, head_line, row_line, title_line
-from npu_tui.tui.sheets.sheet import Sheet
+from npu_tui.tui.sheets.help_sheet import HelpSheet
+from npu_tui.tui.terminal.internals import bind
 
 _HEAD = 3
 """Lines above the first row."""
 _FEW = 16
 """Profiles after which those found so far are shown."""
 _END = 1 << 30
-_LETTERS = tuple("jkGq&/?")
-"""Those of the commands."""
 MOST_STACKED = 16
 """Timelines that are opened together at most."""
 
 
-class PickerScreen(Screen[None], inherit_bindings=False):
+class PickerScreen(Listed, Screen[None], inherit_bindings=False):
     """Lists the profiles below ``folder`` as they are found, and what each says as that becomes known."""
 
     DEFAULT_CSS = "PickerScreen Static { height: 1fr; padding: 0 1; text-wrap: nowrap; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", show=False),
-        Binding("up,k", "move(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("home", f"move(-{_END})", show=False),
-        Binding("end,G", f"move({_END})", show=False),
-        Binding("right,left", "fold", show=False),
-        Binding("enter", "open", show=False),
-        Binding("space", "mark", show=False),
-        Binding("ampersand,slash", "filter", show=False),
-        Binding("backspace", "shorten", show=False),
-        Binding("question_mark", "help", show=False),
-        Binding("escape", "escape", show=False),
-        Binding("q", "leave", show=False),
-        Binding("ctrl+q", "leave", show=False),
-    ]
+    where: ClassVar[Where] = "picker"
 
     class Leave(Message):
         """Nothing is wanted."""
@@ -89,6 +75,24 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         self._first = 0
         self._stop = Event()
         self.choice = Choice(folder)
+        self.acts = {
+            "row_up": partial(self._move, -1),
+            "row_down": partial(self._move, 1),
+            "row_last": partial(self._move, _END),
+            "list_first": partial(self._move, -_END),
+            "list_last": partial(self._move, _END),
+            "page_up": partial(self._page, -1),
+            "page_down": partial(self._page, 1),
+            "fold_job": self._fold,
+            "open_profile": self._open,
+            "mark_profile": self._mark,
+            "find_profile": self._find,
+            "help": self._show_help,
+            "escape": self._escape,
+            "leave_list": self._leave,
+            "quit": self._leave,
+        }
+        bind(self, list_bindings(self.where))  # the user's keys are known only now
 
     def compose(self) -> ComposeResult:
         """The list alone."""
@@ -192,8 +196,12 @@ class PickerScreen(Screen[None], inherit_bindings=False):
     # --- keys
 
     def on_key(self, event: events.Key) -> None:
-        """A letter that is no command begins a filter; in one all are text."""
-        if not self._typing and event.character in _LETTERS:
+        """A letter that is no command begins a filter; in one all are text, and Backspace takes back the last."""
+        if event.key == "backspace":
+            self._want(self.choice.wanted[:-1])
+            event.stop()
+            return
+        if not self._typing and event.key in self.bound:
             return
         if event.is_printable and event.character and not event.character.isspace():
             self._type(event.character)
@@ -214,25 +222,20 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         self.choice.stay_at(row)
         self.tell("" if text or not self._typing else say("picker.type"))
 
-    def action_filter(self) -> None:
-        """Type what the rows must hold."""
+    def _find(self) -> None:
         self._typing = True
         self.tell(say("picker.type"))
 
-    def action_shorten(self) -> None:
-        """Take back the last letter."""
-        self._want(self.choice.wanted[:-1])
-
-    def action_move(self, by: int) -> None:
+    def _move(self, by: int) -> None:
         """Go ``by`` rows down."""
         self.choice.at = max(0, min(self.choice.at + by, len(self.choice.shown()) - 1))
         self.tell("")
 
-    def action_page(self, by: int) -> None:
+    def _page(self, by: int) -> None:
         """Go a page down or up."""
-        self.action_move(by * self._room())
+        self._move(by * self._room())
 
-    def action_fold(self) -> None:
+    def _fold(self) -> None:
         """Show the ranks of a job, or hide them."""
         row = self.choice.current()
         if row is None:
@@ -244,7 +247,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self.choice.stay_at(row)
         self.tell("")
 
-    def action_mark(self) -> None:
+    def _mark(self) -> None:
         """Mark this one or take its mark away, and go on."""
         row = self.choice.current()
         if row is None:
@@ -253,9 +256,9 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self.tell(say("picker.job_alone"))
             return
         self.choice.marked ^= {row.path}
-        self.action_move(1)
+        self._move(1)
 
-    def action_open(self) -> None:
+    def _open(self) -> None:
         """Open what is marked, or else this one."""
         row = self.choice.current()
         marked = [each.path for each in self.choice.listed if each.path in self.choice.marked and not each.is_job]
@@ -273,21 +276,20 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self.choice.at = at
             self.tell("")
             if event.chain > 1:
-                self.action_open()
+                self._open()
 
     def on_mouse_scroll_down(self) -> None:
         """Three rows down."""
-        self.action_move(3)
+        self._move(3)
 
     def on_mouse_scroll_up(self) -> None:
         """Three rows up."""
-        self.action_move(-3)
+        self._move(-3)
 
-    def action_help(self) -> None:
-        """All keys."""
-        self.app.push_screen(Sheet(say("picker.help.title"), Text(say("picker.help"))))
+    def _show_help(self) -> None:
+        self.app.push_screen(HelpSheet("picker", {}))
 
-    def action_escape(self) -> None:
+    def _escape(self) -> None:
         """Take back the filter, then the marks; else leave."""
         if self._typing:
             self._typing = False
@@ -296,9 +298,9 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self.choice.marked.clear()
             self.tell("")
         else:
-            self.action_leave()
+            self._leave()
 
-    def action_leave(self) -> None:
+    def _leave(self) -> None:
         """Leave without opening anything."""
         self._stop.set()
         self.post_message(self.Leave())

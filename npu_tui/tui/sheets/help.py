@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from npu_tui.strings import say
-from npu_tui.tui.keys.commands import BY_ID, Command, Group, commands_of, keys_label
+from npu_tui.tui.keys.commands import BY_ID, Command, Group, Where, commands_of, keys_label
 from npu_tui.tui.tabs.legend import legend
 
-Focus = Literal["lanes", "table", "panel", "job", "job_table"]
+Focus = Literal["lanes", "table", "panel", "job", "job_table", "picker"]
 Task = Literal[
     "table",
     "place",
@@ -28,6 +28,7 @@ Task = Literal[
     "panel",
     "compared",
     "job",
+    "list",
     "prompt",
     "mouse",
     "program",
@@ -44,6 +45,7 @@ _TASKS: dict[Group, Task] = {
     "panel": "panel",
     "compared": "compared",
     "job": "job",
+    "list": "list",
     "program": "program",
 }
 _OTHERS: dict[str, Task] = {
@@ -69,7 +71,11 @@ _ORDER: dict[Focus, tuple[Task, ...]] = {
     ),
     "job": ("job", "place", "panel", "notes", "prompt", "program"),
     "job_table": ("table", "job", "place", "panel", "notes", "prompt", "program"),
+    "picker": ("list", "place", "program"),
 }  # fmt: skip
+_SCREENS: dict[Focus, Where] = {"job": "job", "job_table": "job", "picker": "picker"}
+"""The screens that are not the lanes."""
+_WORDS: dict[Where, str] = {"lanes": "help.words", "job": "ranks.help.words", "picker": "picker.help.words"}
 _TWO_COLUMNS = 96
 """From this width on there are two of them."""
 
@@ -91,7 +97,7 @@ class Entry:
 def entries(focus: Focus, why_not: Mapping[str, str]) -> list[tuple[Task, list[Entry]]]:
     """Every key by task, those of ``focus`` first; ``why_not`` gives reasons by command."""
     found: dict[Task, list[Entry]] = {task: list(_fixed(task)) for task in _ORDER[focus]}
-    for command in commands_of("job" if focus in ("job", "job_table") else "lanes"):
+    for command in commands_of(_SCREENS.get(focus, "lanes")):
         task = _OTHERS.get(command.id, _TASKS[command.group])
         found.get(task, found["program"]).append(_entry(command, why_not))
     return list(found.items())
@@ -142,9 +148,9 @@ def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width:
         groups.sort(key=lambda group: not any(wanted in entry.keys.split() for entry in group[1]))
         if not groups:
             return Text(say("help.none", text=wanted))
-    in_job = focus in ("job", "job_table")
-    first = () if wanted.strip() or in_job else (*legend(), Text())
-    words = Text("" if wanted.strip() else say("ranks.help.words" if in_job else "help.words"), style="dim")
+    screen = _SCREENS.get(focus, "lanes")
+    first = (*legend(), Text()) if screen == "lanes" and not wanted.strip() else ()
+    words = Text("" if wanted.strip() else say(_WORDS[screen]), style="dim")
     if width < _TWO_COLUMNS:
         return Lines(*first, _column(groups), words)
     half, count, left = sum(len(found) + 2 for _, found in groups) / 2, 0, 0

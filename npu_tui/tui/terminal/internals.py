@@ -292,8 +292,8 @@ class SteadyPalette(CommandPalette):
             super()._action_command_list(action)
 
 
-def bind(screen: Screen[Any], bindings: Iterable[BindingType]) -> None:
-    """Let these be the only bindings of ``screen``."""
+def bind(screen: Screen[Any] | App[Any], bindings: Iterable[BindingType]) -> None:
+    """Let these be the only bindings of ``screen``, or of an app."""
     screen._bindings = BindingsMap(bindings)
 
 
