@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from made_jobs import EPOCH, simulated
 
 from npu_tui.job.clock import Clock
+from npu_tui.job.findings import job_findings
 from npu_tui.job.job import Job
 from npu_tui.job.model import Notify, RankProfile, Seen
 from npu_tui.job.opening import open_job
@@ -165,3 +167,44 @@ def test_the_fixture_of_two_ranks_has_its_true_clock_within_the_error():
     assert clock.low is not None
     assert clock.high is not None
     assert clock.low <= 61_370 <= clock.high
+
+
+def test_the_fixture_of_two_ranks_has_its_true_last_ranks_and_lateness():
+    """Lateness within the error of the clock is not told."""
+    folder = Path(__file__).resolve().parents[2] / "fixtures" / "two_ranks"
+    truth = {each["name"]: each for each in json.loads((folder / "truth.json").read_text())["collectives"]}
+    job = open_job(folder)
+    assert len(job.blamed) == len(truth)
+    told = 0
+    for each in job.blamed:
+        own = truth[next(iter(each.meeting.calls.values())).name]
+        if own["late_by_ns"] > 2 * job.clocks[1].error:
+            told += 1
+            assert each.last == own["last_rank"]
+            assert abs(each.cost - own["late_by_ns"]) <= job.clocks[1].error
+        else:
+            assert each.last is None
+    assert told == 3
+
+
+@pytest.mark.parametrize("offset", [1_000_000, 3 * HOUR])
+@pytest.mark.parametrize("drift", [0.0, 20e-6])
+@pytest.mark.parametrize("shifted", [2, 5])
+def test_the_same_rank_is_blamed_whatever_the_clock_of_a_rank_says(shifted: int, offset: int, drift: float):
+    """Rank 2 is slow; its clock is another one, or that of rank 5."""
+
+    def work(rank: int, step: int, call: int) -> int:
+        return 2_000_000 + (600_000 if rank == 2 else 0)
+
+    plain = simulated(8, work, pause=200_000_000)
+    job = simulated(
+        8,
+        work,
+        pause=200_000_000,
+        offset=lambda rank: offset if rank == shifted else 0,
+        drift=lambda rank: drift if rank == shifted else 0.0,
+    )
+    found, usual = job_findings(job)[0], job_findings(plain)[0]
+    assert (found.id, found.ranks) == (usual.id, usual.ranks) == ("RANK.SLOW", (2,))
+    assert found.gain == pytest.approx(usual.gain, rel=0.01)
+    assert {each.last for each in job.blamed} == {2}

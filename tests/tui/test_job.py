@@ -272,3 +272,13 @@ async def test_a_table_that_has_room_for_all_columns_says_of_none_that_it_is_bey
     async with overview(job_of(64), (200, 50)) as (screen, app):
         assert screen.panel.table.beyond() == (0, 0)
         assert not [line for line in rows(app) if line.rstrip().endswith("← →")]
+
+
+async def test_the_tabs_are_those_of_a_job_before_it_is_read(monkeypatch):
+    monkeypatch.setattr(JobScreen, "_read", lambda self: None)
+    app = NpuTui(job=JobScreen(Path("job")))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        line = next(line for line in rows(app) if "1 Ranks" in line)
+        assert "7 Findings" in line
+        assert "Code lines" not in "\n".join(rows(app))

@@ -32,7 +32,7 @@ TEXTS: dict[str, str] = {
     "ranks.axis.told.step": "每个 step 一列",
     "ranks.axis.told.collective": "每次集合通信一列，按先后排列：不需要统一时钟",
     "ranks.axis.told.time": "统一时钟上等长的时间段各一列",
-    "ranks.map.title": "按{axis}看{metric}，每格取最差值",
+    "ranks.map.title": "{metric}（按 {axis}），每格取最差值",
     "ranks.map.more": "… 共 {rows:行|行}、{ranks:张卡|张卡}，最差的在前；{press[row_down]} 往下看",
     "ranks.alike": "{count} 张相近",
     "ranks.missing": "缺失",

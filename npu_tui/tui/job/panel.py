@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npu_tui.tui.keys.commands import JOB_TABS
 from npu_tui.tui.widgets.panel import Panel
 
 _LEAST = 6
@@ -17,6 +18,7 @@ class JobPanel(Panel):
     def __init__(self) -> None:
         super().__init__()
         self._wanted_rows = _LEAST
+        self._counts = {tab: 0 for tab, _ in JOB_TABS}  # until the job is read
 
     @property
     def usual(self) -> int:
