@@ -95,6 +95,8 @@ TEXTS: dict[str, str] = {
     "finding.link.again": "{count:collective spends|collectives spend} seconds in RDMA: packets are retransmitted",
     "finding.share.title": "{kind} take {share:share} of the compute time",
     "finding.share.part": "{kind} take {share:share} of the compute time (more than {most:percent}): {types:and}.",
+    "finding.share.launched": "Asked for by {operations:and}.",
+    "finding.share.lines": "Most at {lines:and}.",
     "finding.share.cube": "Convolutions and matrix products",
     "finding.share.copy": "Format conversions and copies",
     "finding.share.layout": "Transposes and reshapes",

@@ -69,6 +69,8 @@ TEXTS: dict[str, str] = {
     "finding.link.again": "{count:count} 次集合通信在 RDMA 中耗时数秒：发生了重传",
     "finding.share.title": "{kind}占计算时间的 {share:share}",
     "finding.share.part": "{kind}占计算时间的 {share:share}（超过 {most:percent}）：{types:and}。",
+    "finding.share.launched": "由 {operations:and} 下发。",
+    "finding.share.lines": "主要位于 {lines:and}。",
     "finding.share.cube": "卷积和矩阵乘",
     "finding.share.copy": "格式转换和拷贝",
     "finding.share.layout": "转置和 reshape",

@@ -104,6 +104,7 @@ def test_op_share_counts_conversions() -> None:
     assert isinstance(draft, Draft)
     assert draft.severity == "medium"
     assert "TransData" in words(draft.detail)
+    assert "Asked for by aten::" in words(draft.detail)
     assert check("OP.SHARE", facts_of(job("ai_cpu"))) is None
 
 

@@ -17,14 +17,23 @@ from npu_tui.analysis.findings.facts.blame import compile_calls
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, Span, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
-from npu_tui.analysis.findings.phrases import advise, counted, sentences, timed
+from npu_tui.analysis.findings.phrases import advise, counted, line_of, sentences, timed
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, severity_of
+from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
+from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
 CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
-COPY = frozenset({"TransData", "TensorMove", "ViewCopy", "AsStrided"})
+COPY = frozenset(
+    ("TransData", "TensorMove", "ViewCopy", "AsStrided", "Slice", "SliceD", "StridedSlice", "StridedSliceD")
+)
+_COPYING = frozenset(
+    f"aten::{name}" for name in ("contiguous", "clone", "copy_", "to", "_to_copy", "reshape", "permute", "transpose")
+)
+"""Operations of the framework inside which others copy."""
+_MOST_LINES = 3
 LAYOUT = re.compile(r"^(?:transpose|reshape|permute|flatten|squeeze|unsqueeze)", re.IGNORECASE)
 SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
 
@@ -108,21 +117,59 @@ def op_share(facts: Facts) -> Draft | None:
         )
         for each, part, limit, names in found
     ]
+    moved = {name for each, _, _, names in found if each in ("copy", "layout") for name in names}
     return Draft(
         "info" if kind == "cube" else "medium",
         message("finding.share.title", kind=message(f"finding.share.{kind}"), share=share),
-        sentences(*lines),
+        sentences(*lines, *(_launched_by(facts, moved) if moved else ())),
         _of_types(facts, set(own)),
         tuple(message(f"finding.advice.share.{each}") for each, *_ in found),
         weight=(share - most) * total,
     )
 
 
-def _of_types(facts: Facts, wanted: set[str], most: int = 5) -> tuple[Evidence, ...]:
+def _kernels_of(facts: Facts, wanted: set[str]) -> I64:
     types, code = facts.kernel_types
     chosen = np.array([name in wanted for name in types] + [False])
-    items = facts.kernels[chosen[code]]
-    return facts.longest(items, lambda item: message("finding.dominant.place"), most)
+    items: I64 = facts.kernels[chosen[code]]
+    return items
+
+
+def _of_types(facts: Facts, wanted: set[str], most: int = 5) -> tuple[Evidence, ...]:
+    return facts.longest(_kernels_of(facts, wanted), lambda item: message("finding.dominant.place"), most)
+
+
+def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
+    """Which operations of the framework asked for kernels of the types ``wanted``, and at which lines of code."""
+    trace, hosts = facts.trace, facts.hosts
+    operations = operation_of(trace, _kernels_of(facts, wanted))
+    operations = operations[operations >= 0]
+    place = np.full(len(trace.slices), -1, np.int64)
+    place[hosts.item] = np.arange(len(hosts.item))
+    at = place[operations]
+    at = at[at >= 0]
+    if not len(at):
+        return []
+    name = trace.slices.name[hosts.item]
+    called = np.array([name.startswith("aten::") for name in trace.names])[name]
+    while (inside := (hosts.parent[at] >= 0) & ~called[at]).any():
+        at = np.where(inside, hosts.parent[at], at)
+    copying = np.array([name in _COPYING for name in trace.names])[name]
+    while (inside := (hosts.parent[at] >= 0) & copying[hosts.parent[at]]).any():  # contiguous calls clone calls copy_
+        at = np.where(inside, hosts.parent[at], at)
+    names = Counter(trace.names[name] for name in trace.slices.name[hosts.item[at]].tolist())
+    stacks = Counter(stack for stack in stack_of(trace, operations).tolist() if stack >= 0)
+    lines: Counter[CodeLine] = Counter()
+    for stack, count in stacks.items():
+        if (line := user_line(trace.stacks[stack])) is not None:
+            lines[line] += count
+    found = [
+        message("finding.share.launched", operations=[counted(name, count) for name, count in names.most_common(4)])
+    ]
+    if lines:
+        words = [line_of(line) for line, _ in lines.most_common(_MOST_LINES)]
+        found.append(message("finding.share.lines", lines=words))
+    return found
 
 
 def dominant(facts: Facts) -> Draft | None:
