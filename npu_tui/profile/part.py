@@ -22,6 +22,7 @@ from npu_tui.analysis.work.apis import ApiSum, apis
 from npu_tui.analysis.work.collectives.communication import Collective, PlaneArgs, collectives
 from npu_tui.analysis.work.collectives.groups import with_own_args, with_ranks_of_job
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
+from npu_tui.analysis.work.copies import Copies
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.joined.cross_check import Check
 from npu_tui.analysis.work.joined.kernels import KernelTable
@@ -100,6 +101,11 @@ class ProfilePart:
     def steps(self) -> list[Step]:
         """All steps of the trace."""
         return self.profile.steps
+
+    @property
+    def copies(self) -> Copies:
+        """What copies say of themselves; raises what ``planes`` does."""
+        return self.profile.copies
 
     @property
     def planes(self) -> PlaneArgs:

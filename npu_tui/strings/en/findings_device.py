@@ -147,6 +147,8 @@ TEXTS: dict[str, str] = {
         "{count:copy|copies}, {time:time} in total, {exposed:time} of it with no other work; {blocking} of the "
         "calls block the host."
     ),
+    "finding.copy.moved": "By direction: {ways:and}.",
+    "finding.copy.way": "{way} {size:memory} in {count:copy|copies} at {speed:.1f} GB/s",
     "finding.copy.place": "a copy between host and device",
     "finding.frequency.title": "The AI cores run {drop:share} below their full clock",
     "finding.frequency.detail": (

@@ -115,6 +115,8 @@ TEXTS: dict[str, str] = {
     "finding.copy.detail": (
         "{count:count} 次拷贝，合计 {time:time}，其中 {exposed:time} 没有其他工作；{blocking} 次调用会阻塞 Host。"
     ),
+    "finding.copy.moved": "按方向：{ways:and}。",
+    "finding.copy.way": "{way} {count:count} 次共 {size:memory}，{speed:.1f} GB/s",
     "finding.copy.place": "Host 与设备之间的拷贝",
     "finding.frequency.title": "AI Core 比满频低 {drop:share}",
     "finding.frequency.detail": "{all:count} 个 kernel 中有 {count:count} 个降频执行，平均低 {drop:share}。",

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from dialect import NEWEST, OLDER_CHIP, STARS, Dialect
 from jobs import by_id, check, facts_of, job, measured, rule
 from measured import findings_of
 from situations import SITUATIONS
@@ -106,6 +107,13 @@ def test_op_share_counts_conversions() -> None:
     assert "TransData" in words(draft.detail)
     assert "Asked for by aten::" in words(draft.detail)
     assert check("OP.SHARE", facts_of(job("ai_cpu"))) is None
+
+
+@pytest.mark.parametrize(("dialect", "told"), [(NEWEST, True), (OLDER_CHIP, True), (STARS, False)])
+def test_copies_tell_their_bytes_and_direction_where_the_trace_does(dialect: Dialect, told: bool) -> None:
+    found = by_id(measured(replace(TROUBLED["copies"], dialect=dialect)).findings)["DATA.COPY"]
+    assert ("By direction: " in words(found.detail)) == told
+    assert ("host to device" in words(found.detail)) == told
 
 
 def test_affinity_of_operations_is_info_for_an_approximation() -> None:

@@ -14,6 +14,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import Window
 from npu_tui.analysis.work.collectives.communication import Collective, PlaneArgs
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
+from npu_tui.analysis.work.copies import Copies
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.analysis.work.joined.memory import Memory
@@ -45,7 +46,7 @@ class Beside:
 class Shared(Protocol):
     """What the facts of all devices of a profile share: a part of it, each value computed when it is asked for.
 
-    ``planes`` and ``collectives`` raise ``InputError`` if the file is gone.
+    ``planes``, ``copies`` and ``collectives`` raise ``InputError`` if the file is gone.
     """
 
     @property
@@ -81,6 +82,11 @@ class Shared(Protocol):
     @property
     def planes(self) -> PlaneArgs:
         """Args of the tasks of all collectives."""
+        ...
+
+    @property
+    def copies(self) -> Copies:
+        """What copies between host and device say of themselves."""
         ...
 
     @property

@@ -25,6 +25,7 @@ from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.collectives.communication import Collective, PlaneArgs
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
+from npu_tui.analysis.work.copies import Copies
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.analysis.work.joined.memory import Memory
@@ -85,6 +86,11 @@ class Facts(TraceSlices):
     def planes(self) -> PlaneArgs:
         """Args of the tasks of all collectives."""
         return self._shared.planes
+
+    @property
+    def copies(self) -> Copies:
+        """What copies between host and device say of themselves. Raises ``InputError`` if the file is gone."""
+        return self._shared.copies
 
     @property
     def hosts(self) -> HostOperators:

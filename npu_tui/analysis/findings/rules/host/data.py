@@ -16,7 +16,8 @@ from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.replay.change import Change, TaskCut
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief
 
 
 def idle(facts: Facts) -> Span:
@@ -79,20 +80,42 @@ def copies(facts: Facts) -> Draft | None:
         return None
     blocking = facts.named(("cann",), lambda name: name.endswith("@aclrtMemcpy"))
     severity: Severity = "high" if share > limits.copy_share_high else "medium"
+    moved = _moved(facts)
     return Draft(
         severity,
         message("finding.copy.title", time=length_of(removes), share=share),
-        message(
-            "finding.copy.detail",
-            count=len(items),
-            time=length_of(facts.span_of(items)),
-            exposed=length_of(removes),
-            blocking=len(blocking),
+        sentences(
+            message(
+                "finding.copy.detail",
+                count=len(items),
+                time=length_of(facts.span_of(items)),
+                exposed=length_of(removes),
+                blocking=len(blocking),
+            ),
+            message("finding.copy.moved", ways=list(moved)) if moved else "",
         ),
         facts.longest(items, lambda item: message("finding.copy.place")),
         advise("non_blocking", "prefetch", "fewer_copies"),
         removes,
         change=Change(tasks=(TaskCut(items),)),
+    )
+
+
+def _moved(facts: Facts) -> tuple[Message, ...]:
+    """How many bytes were copied in which direction and how fast, most first; nothing where no copy has a size."""
+    device, slices, copied = facts.part.slices, facts.trace.slices, facts.copies
+    assert device is not None
+    own = device.copy & facts.window.holds(slices.start)
+    found: dict[str, list[int]] = {}
+    for item, size, way in zip(copied.item.tolist(), copied.size.tolist(), copied.way, strict=True):
+        if own[item]:
+            row = found.setdefault(way, [0, 0, 0])
+            for at, more in enumerate((1, size, int(slices.end[item] - slices.start[item]))):
+                row[at] += more
+    order = sorted(found.items(), key=lambda row: -row[1][1])
+    return tuple(
+        message("finding.copy.way", way=brief(way), count=count, size=size, speed=size / max(time, 1))
+        for way, (count, size, time) in order[:3]
     )
 
 
