@@ -71,6 +71,7 @@ def _met(trace: Trace, source: Source, damaged: Path) -> str:
     try:
         with contextlib.suppress(DamagedError):
             sketch, known = Container(descriptor, source, sketch=True).proven(), sketch_of(trace)
+            assert known is not None
             assert_same(known, sketch)
             assert_same_folds(known, sketch)
         try:

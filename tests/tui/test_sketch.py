@@ -47,6 +47,7 @@ def differing(first: Grid, second: Grid) -> float:
 def test_a_short_trace_is_sketched_to_the_cell(name: str) -> None:
     trace = load(f"fixtures/{name}")
     found = sketch_of(trace)
+    assert found is not None
     for width, height in SIZES:
         assert differing(opening_screen(trace, width, height), opening_screen(found, width, height)) == 0, (
             name,
@@ -80,6 +81,7 @@ def denser(trace: Trace, times: int) -> Trace:
 def test_a_dense_trace_is_sketched_all_but_to_the_cell() -> None:
     trace = denser(load("fixtures/healthy"), 100)
     found = sketch_of(trace)
+    assert found is not None
     assert len(found.slices) < len(trace.slices) / 2
     for width, height in SIZES:
         whole, drawn = opening_screen(trace, width, height), opening_screen(found, width, height)
@@ -92,8 +94,24 @@ def test_a_sketch_does_not_grow_with_the_trace(monkeypatch: pytest.MonkeyPatch) 
     trace = denser(load("fixtures/healthy"), 100)
     monkeypatch.setattr(sketch, "MOST", 10_000)
     found = sketch_of(trace)
+    assert found is not None
     assert 5_000 < len(found.rows.item) + sum(len(rows.item) for rows in found.folded.values()) <= 10_000
     assert differing(opening_screen(trace, 120, 32), opening_screen(found, 120, 32)) < 0.2
+
+
+def test_of_very_many_lanes_the_longest_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = load("fixtures/healthy")
+    monkeypatch.setattr(sketch, "MOST_FOLDED", 1)
+    found = sketch_of(trace)
+    assert found is not None
+    length = np.diff(trace.rows.offset[[[lane.first_row, lane.first_row + lane.rows] for lane in trace.lanes]])[:, 0]
+    longest = max((lane for lane in trace.lanes if lane.rows > 1), key=lambda lane: int(length[lane.index]))
+    assert [*found.folded] == [longest.first_row]
+    assert opening_screen(found, 120, 32).char.any()
+
+
+def test_who_gives_up_the_copy_gives_up_the_sketch() -> None:
+    assert sketch_of(load("fixtures/healthy"), lambda: False) is None
 
 
 def test_the_first_picture_is_drawn_before_the_copy_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,11 +19,10 @@ import numpy.typing as npt
 
 from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.ingest.copy.proof import BLOCK, Progress, checksums, codes_hold, folded_holds, proven
-from npu_tui.ingest.copy.sketch import sketch_of
+from npu_tui.ingest.copy.sketch import deep_lanes, sketch_of
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import Unpacking
 from npu_tui.trace.args import ArgReader
-from npu_tui.trace.leaf import DEEP
 from npu_tui.trace.model import (
     Chunks,
     Counters,
@@ -116,13 +115,15 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
 
     ``stamp`` is the time (ns) that the file will be given once it is whole. Raises ``OSError`` where there is no room.
     """
-    sketch = sketch_of(trace)
+    sketch = sketch_of(trace, go_on)
+    if sketch is None:
+        return False
     whole = _write_part(sketch, sketch.folded, out, _SKETCH, stamp, go_on)
     if whole is None:
         return False
     trace.roles = sketch.roles
-    deep = [lane.first_row for lane in trace.lanes if lane.rows > DEEP]
-    if _write_part(trace, {row: trace.folded[row] for row in deep}, out, whole, stamp, go_on) is None:
+    folded = {lane.first_row: trace.folded[lane.first_row] for lane in deep_lanes(trace)}
+    if _write_part(trace, folded, out, whole, stamp, go_on) is None:
         return False
     out.seek(0)
     out.write(MAGIC + whole.to_bytes(8, "little"))

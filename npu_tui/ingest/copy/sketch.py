@@ -6,14 +6,16 @@ such a screen can tell apart: in each of some thousand stretches of time the fir
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.args import always
 from npu_tui.trace.leaf import DEEP, folded_row, leaf_row
-from npu_tui.trace.model import Chunks, Counters, Health, Links, Slices, Trace
+from npu_tui.trace.model import Chunks, Counters, Health, Lane, Links, Slices, Trace
 from npu_tui.trace.roles import lane_roles
 from npu_tui.trace.rows import Rows
 
@@ -23,21 +25,24 @@ Columns = TypeVar("Columns", Slices, Links, Chunks)
 MOST = 300_000
 """Positions of rows that a sketch holds at most, unless there are so many rows."""
 
+MOST_FOLDED = 256
+"""Lanes that a copy keeps folded at most; the others are short."""
+
 _STEP, _WHOLE, _LEAST = 2048, 1024, 32
 """Stretches of the opening view and of the whole trace, of which more than a terminal has columns."""
 
 
-def sketch_of(trace: Trace) -> Trace:
-    """A trace of some slices of ``trace``, with rows and lanes of the same numbers.
+def sketch_of(trace: Trace, go_on: Callable[[], bool] = always) -> Trace | None:
+    """A trace of some slices of ``trace``, with rows and lanes of the same numbers; None if ``go_on`` said to stop.
 
     Between the slices that are kept ``Rows.busy`` still counts all of them. There are no links, and nothing that leads
-    to the file. Lanes of several rows are ``folded`` already, and what each lane is there for is known.
+    to the file. Long lanes of several rows are ``folded`` already, and what each lane is there for is known.
     """
-    leaves = {
-        lane.first_row: folded_row(trace, lane) if lane.rows > DEEP else leaf_row(trace, lane)
-        for lane in trace.lanes
-        if lane.rows > 1
-    }
+    leaves: dict[int, Rows] = {}
+    for lane in _folding(trace):
+        if not go_on():
+            return None
+        leaves[lane.first_row] = folded_row(trace, lane) if lane.rows > DEEP else leaf_row(trace, lane)
     halves = 0
     while True:
         edges = _edges(trace, max(_STEP >> halves, _LEAST), max(_WHOLE >> halves, _LEAST))
@@ -70,6 +75,23 @@ def sketch_of(trace: Trace) -> Trace:
     found.folded = {row: _thinned(leaves[row], own, items) for row, own in folded.items()}
     found.roles = lane_roles(trace)
     return found
+
+
+def _folding(trace: Trace) -> list[Lane]:
+    """The lanes of several rows, the longest ones where there are too many."""
+    offset = trace.rows.offset
+    held = {
+        lane.index: int(offset[lane.first_row + lane.rows]) - int(offset[lane.first_row])
+        for lane in trace.lanes
+        if lane.rows > 1
+    }
+    longest = sorted(held, key=lambda lane: -held[lane])[:MOST_FOLDED]
+    return [trace.lanes[lane] for lane in sorted(longest)]
+
+
+def deep_lanes(trace: Trace) -> list[Lane]:
+    """The lanes that start folded, as far as a copy keeps their rows."""
+    return [lane for lane in _folding(trace) if lane.rows > DEEP]
 
 
 def _edges(trace: Trace, step: int, whole: int) -> I64:
