@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from npu_tui.job.clock import Clock
 from npu_tui.job.findings import JobFinding, job_findings
 from npu_tui.job.job import Job
@@ -28,6 +30,16 @@ from npu_tui.trace.message import Message, message
 
 def job_report(job: Job) -> JobReport:
     """All of ``job`` in numbers; titles and details are in the language in use."""
+    collects = gc.isenabled()
+    gc.disable()  # nothing of a report is cyclic, and a collection walks every collective
+    try:
+        return _report(job)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _report(job: Job) -> JobReport:
     found = job_findings(job)
     kinds = sorted({profile.kind for profile in job.ranks})
     traces = sum(profile.kind != "companions" for profile in job.ranks)
