@@ -276,7 +276,8 @@ class MainScreen(PanelScreen):
         self._panel.fit(size.height)
 
     def _show_head(self) -> None:
-        self.head.show(self.session, self.explorer, self.app.size, self._panel.is_shown)
+        beside_lanes = self._panel.is_shown and not self._panel.is_full  # a whole page has room for the verdict
+        self.head.show(self.session, self.explorer, self.app.size, beside_lanes)
 
     def _work(self, job: Callable[[], None], group: str) -> None:
         """Run ``job`` in a thread; it replaces the one of its ``group``."""
