@@ -19,16 +19,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from terminal import Terminal, npu_tui
+from terminal import KEYS, Terminal, npu_tui
 
 from npu_tui.ingest.json.reading.workers import ALONE_BYTES
 
 PAINT_S, REOPEN_S, EARLY_S, HELP_S = 0.35, 0.4, 1.0, 0.1
 RUNS = 10
 LANES = "▾".encode()
-KEYS = b"\x1b[?2004h"
-"""What the application writes when it takes over."""
-
 BARE = [sys.executable, "-c", """
 from rich.segment import Segment
 from textual.app import App

@@ -12,6 +12,9 @@ import sys
 import termios
 import time
 
+KEYS = b"\x1b[?2004h"
+"""What the application writes when it takes over."""
+
 _QUIET = 0.03
 """A frame is over when the program has been silent for this long, in seconds."""
 
