@@ -222,5 +222,6 @@ CAUSES: dict[str, Cause] = {
     "nothing: far ahead": Cause((replace(_CALM, step_end_sync=False, steps=5),), _same, ()),
     "nothing: warm-up": Cause((replace(_CALM, steps=5, stalled_step=0, stall_ns=80_000_000),), _same, ()),
     "nothing: a graph": Cause((replace(_GRAPH, kernel_ns=300_000),), _same, ()),
+    "nothing: decode, small AI CPU kernels": Cause((_with(replace(_DECODE, layers=4), ai_cpu_ns=10_000),), _same, ()),
     "nothing: decode": Cause((replace(_DECODE, layers=4),), _same, ()),
 }

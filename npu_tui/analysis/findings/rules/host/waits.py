@@ -31,6 +31,7 @@ from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _NEARLY_ALL = 0.8
+_NOTHING = 0.01
 _LOADER = "dataloader"
 _ENTRY_NS = 5_000
 """What it takes to put a launch into the task queue."""
@@ -136,8 +137,10 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     outside = _outside(facts, calls, operations)
     groups = [np.concatenate((operations, np.setdiff1d(calls, outside))), outside]
     groups = [np.concatenate(groups), *(each for each in groups if len(each))]
-    once = [len(operations) <= facts.count and len(outside) <= facts.count + 1]
-    once += [len(waits) <= facts.count + 1 for waits in (operations, outside) if len(waits)]
+    heavy = _heavy(facts, operations, outside)
+    inside, around = (waits[np.isin(waits, heavy)] for waits in (operations, outside))
+    once = [len(inside) <= facts.count and len(around) <= facts.count + 1]
+    once += [len(own) <= facts.count + 1 for own, waits in ((inside, operations), (around, outside)) if len(waits)]
     changes = [Change(waits=frozenset(each.tolist())) for each in groups]
     pauses = without_work(facts, _pauses(facts))
     freed = [facts.freed(each, pauses) for each in changes]
@@ -147,6 +150,15 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     best = max(range(1, len(gains)), key=lambda k: gains[k], default=0)
     chosen = best if gains[best] >= _NEARLY_ALL * gains[0] else 0
     return changes[chosen], max(gains[chosen], 0), once[chosen]
+
+
+def _heavy(facts: Facts, *waits: I64) -> I64:
+    """``waits`` without the shortest ones that are next to nothing together, such as those of small kernels."""
+    found = np.concatenate(waits)
+    found = found[np.argsort(facts.length(found), kind="stable")]
+    so_far = np.cumsum(facts.length(found))
+    heavy: I64 = found[so_far > _NOTHING * so_far[-1]] if len(found) else found
+    return heavy
 
 
 def _unblocked(facts: Facts, calls: I64, change: Change) -> Change:
