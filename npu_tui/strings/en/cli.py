@@ -19,7 +19,7 @@ TEXTS: dict[str, str] = {
     "cli.no_field": "there is no field {name}",
     "cli.no_field_meant": "; did you mean {nearest}?",
     "cli.shell": "which shell: {names}",
-    "cli.completion": "print what makes the shell complete commands, options, paths, findings and tables",
+    "cli.completion": "print the script that makes a shell complete commands, options, paths, findings and tables",
     "cli.completion_epilog": "bash: npu-tui completion bash > ~/.local/share/bash-completion/completions/npu-tui. zsh: npu-tui completion zsh > a directory of $fpath, as _npu-tui. fish: npu-tui completion fish > ~/.config/fish/completions/npu-tui.fish.",
     "cli.no_command": "{word}: no such file, and no such command",
     "cli.meant": "; did you mean npu-tui {nearest}?",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "sweep.more": "more profiles: all are held against the first in one table of steps, latency and throughput",
+    "sweep.more": "more profiles: all are compared with the first in one table of steps, latency and throughput",
     "sweep.label": "what the next PROFILE is called, in their order; a number such as bs=32 is its batch size. Gives the table for two profiles, too",
     "sweep.bad_label": "{count:label|labels} for {profiles} profiles",
     "sweep.title": "Steps, latency and throughput",
     "sweep.profile": "profile",
     "sweep.steps": "steps",
     "sweep.step": "step, median",
-    "sweep.change": "against the first",
+    "sweep.change": "from the first",
     "sweep.share": "share",
     "sweep.verdict": "verdict",
     "sweep.computing": "computing",
