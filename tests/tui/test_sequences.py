@@ -94,6 +94,13 @@ def test_a_mouse_report_of_three_bytes_reaches_beyond_column_127() -> None:
     assert read(b"\x1b[M\x20", b"\xff\x30w") == ["MouseDown 119 15", "w"]
 
 
+@pytest.mark.parametrize("part", [b"\x1b[M", b"\x1b[M\x20", b"\x1b[M\x20\x94"])
+def test_a_part_of_such_a_report_takes_nothing_of_what_follows(part: bytes) -> None:
+    assert read(part, b"\x1b[200~pasted\x1b[201~w") == ["paste pasted", "w"]
+    assert read(part + b"\x1b[A") == ["up"]
+    assert read(part, b"\x03w") == ["ctrl+c", "w"]
+
+
 def test_the_mouse_is_within_the_terminal() -> None:
     assert read(b"\x1b[<0;99999;5M", b"\x1b[<0;-4;99999999999999M") == ["MouseDown 119 4", "MouseDown 0 39"]
 

@@ -20,14 +20,14 @@ _LONE_SECONDS, _PART_SECONDS = 0.1, 0.5
 
 _STRING = rb"\x1b[\]PX^_][^\x03\x07\x18\x1a\x1b]{0,65536}"
 _WHOLE = re.compile(
-    rb"\x1b\[M(?P<mouse>[\s\S]{3})|(?P<string>" + _STRING + rb"(?:\x07|\x1b\\))"
+    rb"\x1b\[M(?P<mouse>[\x20-\xff]{3})|(?P<string>" + _STRING + rb"(?:\x07|\x1b\\))"
     rb"|\x1b\[\[[A-E]|\x1b\[(?!\[|M)[-0-?]{0,4096}[ -/]{0,4}[@-~]|\x1bO[0-9;]{0,8}[@-~]"
     rb"|\x1b[^\x03\x11\x1b\[O\]PX^_\x80-\xff]"
 )
 _PART = re.compile(
-    rb"(?:\x1b(?:\[(?:\[|M[\s\S]{0,2}|[-0-?]{0,4096}[ -/]{0,4})?|O[0-9;]{0,8})?|" + _STRING + rb"\x1b?)\Z"
+    rb"(?:\x1b(?:\[(?:\[|M[\x20-\xff]{0,2}|[-0-?]{0,4096}[ -/]{0,4})?|O[0-9;]{0,8})?|" + _STRING + rb"\x1b?)\Z"
 )
-_BROKEN = re.compile(_STRING + rb"|\x1b\[[-0-?]*[ -/]*|\x1bO[0-9;]*")
+_BROKEN = re.compile(_STRING + rb"|\x1b\[M[\x20-\xff]{0,2}|\x1b\[[-0-?]*[ -/]*|\x1bO[0-9;]*")
 _KEYS = re.compile(rb"\x1b[\[O\]PX^_]?\Z")
 """What a key sends that is the beginning of a sequence too: Esc, and Alt with one of these characters."""
 
