@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import fields
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from string import Formatter
@@ -129,17 +130,25 @@ def test_advice_of_every_rule_exists() -> None:
             assert not placeholders(ENGLISH[f"finding.advice.{word}"]), word
 
 
+@cache
+def nodes() -> list[tuple[Path, ast.AST]]:
+    """(file, node) of every call, constant and f-string of the package."""
+    kinds = (ast.Call, ast.Constant, ast.JoinedStr)
+    return [
+        (file, node)
+        for file in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, kinds)
+    ]
+
+
 def calls() -> list[tuple[str, ast.Call]]:
     """(module, call) of every ``say(...)`` and ``message(...)`` of the package."""
-    found = []
-    for file in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        found += [
-            (file.name, node)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("say", "message")
-        ]
-    return found
+    return [
+        (file.name, node)
+        for file, node in nodes()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("say", "message")
+    ]
 
 
 def literals(node: ast.AST) -> list[str]:
@@ -171,22 +180,19 @@ def words_in_source() -> set[str]:
     """Every string constant of the package but the table itself."""
     return {
         node.value
-        for file in PACKAGE.rglob("*.py")
-        if file.parent.name != "strings"
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for file, node in nodes()
+        if file.parent.name != "strings" and isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
 
 
 def patterns_in_source() -> list[re.Pattern[str]]:
     """What the f-strings of the package that begin with the name of a family may become."""
     found = []
-    for file in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.JoinedStr) and node.values:
-                parts = [re.escape(each.value) if isinstance(each, ast.Constant) else ".+" for each in node.values]
-                if re.match(r"[a-z_]+\\\.", parts[0]):
-                    found.append(re.compile("".join(parts)))
+    for _, node in nodes():
+        if isinstance(node, ast.JoinedStr) and node.values:
+            parts = [re.escape(each.value) if isinstance(each, ast.Constant) else ".+" for each in node.values]
+            if re.match(r"[a-z_]+\\\.", parts[0]):
+                found.append(re.compile("".join(parts)))
     return found
 
 
