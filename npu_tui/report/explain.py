@@ -37,7 +37,7 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "COMM.LINK": ("larger_packets", "contention", "rdma"),
     "OP.SHARE": ("share.copy", "share.layout", "share.softmax", "share.cube"),
     "OP.DOMINANT": ("dominant", "replace"),
-    "KERNEL.BOUND": ("ai_cpu", "ai_cpu_operators", "jit_compile"),
+    "KERNEL.BOUND": ("ai_cpu", "ai_cpu_operators", "ai_cpu_other", "jit_compile", "graph"),
     "DTYPE": ("mixed_precision",),
     "MEM.BW": ("bandwidth",),
     "UTIL": ("order",),

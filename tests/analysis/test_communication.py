@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from npu_tui.analysis.work.collectives.communication import Collective, collectives
 from npu_tui.analysis.work.collectives.groups import communication_args
+from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:
     from conftest import Sample
     from samples import Simulated
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def collectives_of(trace: Trace) -> list[Collective]:
@@ -105,3 +109,23 @@ def test_collectives_of_the_simulation(variation: Simulated) -> None:
             parts = (each.timing.wait, each.timing.transit, each.timing.idle)
             assert sum(parts) == each.elapsed
             assert 0 <= each.timing.synchronization <= each.timing.wait
+
+
+def test_copies_on_the_chip_are_no_transfers(tmp_path: Path) -> None:
+    """Older chips have them on the master plane too: neither transit, nor what ends the synchronization."""
+    events = json.loads((FIXTURES / "older_chip" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
+    plane = next(e["tid"] for e in events if e["name"] == "thread_name" and e["args"]["name"] == "Plane 1")
+    own = [e for e in events if e["ph"] == "X" and e.get("tid") == plane and "link type" in e.get("args", {})]
+    for event in own:
+        if event["name"] == "Reduce_Inline":
+            event["args"]["link type"] = "ON_CHIP"
+    (tmp_path / "trace_view.json").write_text(json.dumps(events))
+    expected = [round(e["dur"] * 1000) for e in own if e["name"] == "Memcpy"]
+    waits = [round(e["dur"] * 1000) for e in own if e["name"] == "Notify_Wait"]
+    found = collectives_of(load(tmp_path))
+    assert len(found) == len(expected) == 2
+    for each, transit, first, second in zip(found, expected, waits[::2], waits[1::2], strict=True):
+        assert each.timing is not None
+        assert each.timing.transit == pytest.approx(transit, abs=1)
+        assert each.timing.wait == each.timing.synchronization == pytest.approx(first + second, abs=1)
+        assert each.timing.idle == each.elapsed - each.timing.wait - each.timing.transit

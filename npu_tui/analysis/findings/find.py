@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from npu_tui.analysis.findings.facts.beside import Input
 from npu_tui.analysis.findings.facts.facts import Facts
@@ -45,7 +45,8 @@ def find(devices: Sequence[Facts]) -> Findings:
         return Findings((), tuple((rule.id, missing) for rule in RULES), (message("finding.verdict.no_device"),))
     found = [_of_device(facts) for facts in devices]
     if len(found) == 1:
-        return found[0]
+        (own,) = found
+        return Findings(own.findings, own.not_checked, _in_order([*own.lines.values()][:2]) or own.otherwise)
     named = [_named(each, facts) for each, facts in zip(found, devices, strict=True)]
     best: dict[str, Finding] = {}
     for finding in sorted((each for row in named for each in row.findings), key=_importance):
@@ -53,10 +54,14 @@ def find(devices: Sequence[Facts]) -> Findings:
     checked = set(best)
     skipped = {rule: reason for row in named for rule, reason in row.not_checked if rule not in checked}
     order = sorted(best.values(), key=_importance)
-    lead = max(
-        range(len(named)), key=lambda k: sum(each.gain_ns or 0 for each in named[k].findings if not each.part_of)
-    )
-    return Findings(tuple(order), tuple(skipped.items()), named[lead].verdict)
+    return Findings(tuple(order), tuple(skipped.items()), _verdict_of_all(order, named))
+
+
+def _verdict_of_all(order: list[Finding], named: list[_Judged]) -> tuple[Message, ...]:
+    """The verdict of several devices: the first two of ``order`` that a device works on, in this order."""
+    lines = {id(each): row.lines[each.id] for row in named for each in row.findings if each.id in row.lines}
+    leading = [lines[id(each)] for each in order if id(each) in lines]
+    return _in_order(leading[:2]) if leading else named[0].otherwise
 
 
 def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
@@ -78,11 +83,25 @@ def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
     return found, silent
 
 
-def _of_device(facts: Facts) -> Findings:
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The findings of one device, a line for each that is to be worked on, in this order, and what is said of none."""
+
+    findings: tuple[Finding, ...]
+    not_checked: tuple[tuple[str, Message], ...]
+    lines: dict[str, Message]
+    otherwise: tuple[Message, ...]
+
+
+def _of_device(facts: Facts) -> _Judged:
     candidates, skipped = _candidates(facts)
     findings, leading = climb(candidates, facts)
     drafts = {each.rule.id: each.draft.verdict for each in candidates}
-    return Findings(tuple(findings), tuple(skipped), _verdict(findings[:leading], drafts, facts))
+    lines = {
+        each.id: drafts[each.id] or message("finding.verdict.line", what=_class_name(each), title=each.title)
+        for each in findings[:leading]
+    }
+    return _Judged(tuple(findings), tuple(skipped), lines, _nothing_to_do(facts))
 
 
 def _candidates(facts: Facts) -> tuple[list[Candidate], list[tuple[str, Message]]]:
@@ -114,15 +133,13 @@ def needs_text(needed: Input) -> Message:
     return message(f"finding.needs.{needed}")
 
 
-def _verdict(findings: list[Finding], drafts: dict[str, Message | None], facts: Facts) -> tuple[Message, ...]:
-    """The first two findings to work on in a line each, or what the device does with its time."""
-    leading = findings[:2]
-    if leading:
-        lines = [
-            drafts[each.id] or message("finding.verdict.line", what=_class_name(each), title=each.title)
-            for each in leading
-        ]
-        return (lines[0], *(message("finding.verdict.then", line=line) for line in lines[1:]))
+def _in_order(lines: list[Message]) -> tuple[Message, ...]:
+    """The lines of the findings to work on, the first and those after it."""
+    return (*lines[:1], *(message("finding.verdict.then", line=line) for line in lines[1:]))
+
+
+def _nothing_to_do(facts: Facts) -> tuple[Message, ...]:
+    """What the device does with its time, where no finding is to be worked on."""
     if not facts.has("overlap"):
         sums = facts.sums
         if not sums.total:
@@ -144,16 +161,17 @@ def _class_name(finding: Finding) -> Message:
     return message(f"finding.class.{finding.cls}")
 
 
-def _named(found: Findings, facts: Facts) -> Findings:
-    """The findings with their device in the title and the detail."""
-    device = facts.part.device
-    findings = [
-        replace(each, title=message("finding.device", device=device, text=each.title)) for each in found.findings
-    ]
-    return Findings(
-        tuple(findings),
+def _named(found: _Judged, facts: Facts) -> _Judged:
+    """The findings and the lines with their device."""
+
+    def labelled(text: Message) -> Message:
+        return message("finding.device", device=facts.part.device, text=text)
+
+    return _Judged(
+        tuple(replace(each, title=labelled(each.title)) for each in found.findings),
         found.not_checked,
-        (message("finding.device", device=device, text=found.verdict[0]), *found.verdict[1:]),
+        {name: labelled(line) for name, line in found.lines.items()},
+        (labelled(found.otherwise[0]), *found.otherwise[1:]),
     )
 
 

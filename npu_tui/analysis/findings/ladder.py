@@ -6,7 +6,7 @@ counts twice; what is contained in a finding above is a part of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -101,7 +101,16 @@ def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int
     findings = [
         _finding(rung, facts, above, following.get(id(rung))) for above, rung in enumerate((*steps, *parts, *rest))
     ]
-    return findings, len(steps)
+    return _none_low_ahead_of_high(findings, len(steps)), len(steps)
+
+
+def _none_low_ahead_of_high(findings: list[Finding], leading: int) -> list[Finding]:
+    """A low finding that gains more than a high one behind it is no low one."""
+    last = max((k for k, each in enumerate(findings[:leading]) if each.severity == "high"), default=0)
+    return [
+        replace(each, severity="medium") if each.severity == "low" and k < last else each
+        for k, each in enumerate(findings)
+    ]
 
 
 def _counts(candidate: Candidate, facts: Facts) -> bool:

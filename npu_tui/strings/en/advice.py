@@ -83,6 +83,7 @@ TEXTS: dict[str, str] = {
     "finding.advice.replace": "Look for a cheaper form (npu-tui explain OP.AFFINITY_KERNEL).",
     "finding.advice.ai_cpu": "Use types that the AI cores support (float or int32 instead of double or int64).",
     "finding.advice.ai_cpu_operators": "Replace index, index_put, nonzero and argmin with masks of a fixed shape.",
+    "finding.advice.ai_cpu_other": "Use other operators in place of these, or a newer CANN: the AI cores have no kernel for them.",
     "finding.advice.mixed_precision": (
         "Use torch.npu.amp.autocast or bf16: half the time and memory of matrix work; watch the loss."
     ),

@@ -64,6 +64,7 @@ TEXTS: dict[str, str] = {
     "finding.advice.replace": "寻找更省的写法（npu-tui explain OP.AFFINITY_KERNEL）。",
     "finding.advice.ai_cpu": "使用 AI Core 支持的类型（用 float 或 int32 代替 double 或 int64）。",
     "finding.advice.ai_cpu_operators": "用固定 shape 的 mask 代替 index、index_put、nonzero 和 argmin。",
+    "finding.advice.ai_cpu_other": "换用有 AI Core 实现的算子，或升级 CANN：这些算子没有 AI Core 的 kernel。",
     "finding.advice.mixed_precision": (
         "使用 torch.npu.amp.autocast 或 bf16：矩阵计算的时间和内存减半；注意观察 loss。"
     ),

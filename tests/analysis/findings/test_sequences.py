@@ -88,6 +88,32 @@ def test_operations(words: str, api: str) -> None:
     assert any(api in each for each in found(words, ATEN, BETWEEN_ATEN))
 
 
+@pytest.mark.parametrize(
+    ("words", "api"),
+    [
+        ("div add softmax", "npu_scaled_masked_softmax"),
+        ("conv2d batch_norm", "folded"),
+        ("relu", "in place"),
+        ("where", "mask"),
+        ("gather", "index_select"),
+    ],
+)
+def test_operations_that_need_a_look(words: str, api: str) -> None:
+    (only,) = matches(words.split(), ATEN, BETWEEN_ATEN)
+    assert api in only.run.api
+    assert not only.run.exact
+
+
+@pytest.mark.parametrize("words", ["softmax add", "softmax masked_fill", "relu_", "sigmoid_"])
+def test_operations_that_nothing_replaces(words: str) -> None:
+    assert not found(words, ATEN, BETWEEN_ATEN)
+
+
+def test_no_masked_softmax_before_the_mask() -> None:
+    assert not found("SoftmaxV2 Add")
+    assert not found("SoftmaxV2 MaskedFill")
+
+
 def test_nothing_is_nothing() -> None:
     assert matches([], KERNEL, BETWEEN_KERNELS) == []
     assert found("Conv2D Dropout Conv2D") == []

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of, together, without
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_lines
-from npu_tui.analysis.launches.origin import operation_of
+from npu_tui.analysis.launches.origin import operation_of, queue_slices
 from npu_tui.trace.intervals import covered_before
 
 I64 = npt.NDArray[np.int64]
@@ -73,6 +73,14 @@ def launch_blocking(facts: Facts, calls: I64 | None = None) -> float:
     if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH * len(own.link):
         return 0.0
     return len(waits_after_launches(facts, sync_calls(facts) if calls is None else calls)) / len(own.link)
+
+
+def queue_is_off(facts: Facts) -> bool:
+    """Whether torch operations launched kernels and none went through the task queue."""
+    if not (facts.has("python") and facts.has("links")) or queue_slices(facts.trace, "enqueue").any():
+        return False
+    torch = np.array([name.startswith("aten::") for name in facts.trace.names] + [False])
+    return bool(torch[facts.trace.slices.name[facts.hosts.item]].any()) and len(facts.target) > 0
 
 
 def waits_after_launches(facts: Facts, calls: I64) -> I64:

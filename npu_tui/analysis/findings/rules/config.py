@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from npu_tui.analysis.findings.facts.blame import queue_is_off
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, largest, length_of
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, severity_of
-from npu_tui.analysis.launches.origin import queue_slices
 from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
@@ -49,7 +49,7 @@ def environment(facts: Facts) -> Draft | Skipped | None:
     """Variables of the environment that cost time."""
     recorded = facts.beside.environment or {}
     found = [name for name, odd in ENVIRONMENT if name in recorded and odd(recorded[name])]
-    queue = _queue_is_off(facts)
+    queue = queue_is_off(facts)
     if not found and not queue:
         return None if facts.has("metadata") else Skipped(message("finding.needs.metadata"))
     values = [f"{name}={brief(recorded[name], 40)}" if recorded[name] else name for name in found]
@@ -72,14 +72,6 @@ def environment(facts: Facts) -> Draft | Skipped | None:
         ),
         confidence="medium",
     )
-
-
-def _queue_is_off(facts: Facts) -> bool:
-    """Whether torch operations launched kernels and none went through the task queue."""
-    if not (facts.has("python") and facts.has("links")) or queue_slices(facts.trace, "enqueue").any():
-        return False
-    torch = np.array([name.startswith("aten::") for name in facts.trace.names] + [False])
-    return bool(torch[facts.trace.slices.name[facts.hosts.item]].any()) and len(facts.target) > 0
 
 
 def frequency(facts: Facts) -> Draft | None:

@@ -223,6 +223,7 @@ def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, planes: list[Lan
     order = np.lexsort((item, number_of, owner))
     owner, number_of, item = owner[order], number_of[order], item[order]
     row, name = np.searchsorted(args.item, item), slices.name[item]
+    on_chip = np.array([link == ON_CHIP for link in args.link_type], np.bool_)  # such copies are no transfers
     return _Tasks(
         owner,
         number_of,
@@ -233,7 +234,7 @@ def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, planes: list[Lan
         args.size[row],
         link[row],
         _mask(trace, lambda name: name == _WAIT)[name],
-        _mask(trace, lambda name: name in _TRANSIT)[name],
+        _mask(trace, lambda name: name in _TRANSIT)[name] & ~on_chip[row],
         _mask(trace, lambda name: name.startswith(_REMOTE_MEMORY))[name],
     )
 
@@ -260,8 +261,7 @@ def _timings(tasks: _Tasks, elapsed: I64) -> list[Timing | None]:
 
 def _traffic(tasks: _Tasks, links: list[str], count: int) -> list[list[Traffic] | None]:
     """What the tasks of each moved off the chip by type of link; None where nothing is known."""
-    off_chip = tasks.link != (links.index(ON_CHIP) if ON_CHIP in links else -1)
-    moving = tasks.taken(tasks.transit & off_chip & (tasks.size >= 0))
+    moving = tasks.taken(tasks.transit & (tasks.size >= 0))
     key = moving.owner * max(len(links), 1) + moving.link
     keys, code = np.unique(key, return_inverse=True)
     size, length = _sums(code, moving.size, len(keys)), _sums(code, moving.length, len(keys))

@@ -21,9 +21,17 @@ SIZES = {
 }  # fmt: skip
 """Bytes of an element by the data type that kernel_details.csv names, with ``DT_`` or without."""
 
+_WIDE = ("DOUBLE", "INT64", "UINT64", "COMPLEX64", "COMPLEX128")
+"""Data types of which few operators have a kernel for the AI core (msprof-analyze advisor: AICPU)."""
+
 _OUTLIER_CALLS = 5
 _OUTLIER_RATIO = 1.5
 _OUTLIER_FENCE = 3.0
+
+
+def is_wide(kinds: str) -> bool:
+    """Whether any of the data types of a kernel, as its row writes them, is one that the AI cores hardly know."""
+    return any(kind.strip(' "').upper().removeprefix("DT_") in _WIDE for kind in kinds.split(";"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, severity_of
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.work.joined.kernels import is_wide
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
@@ -34,6 +35,8 @@ _COPYING = frozenset(
 )
 """Operations of the framework inside which others copy."""
 _MOST_LINES = 3
+_BY_MASK = re.compile(r"^(?:index|nonzero|argm(?:in|ax)|maskedselect|where)", re.IGNORECASE)
+"""Operators that a mask of a fixed shape does the work of."""
 LAYOUT = re.compile(r"^(?:transpose|reshape|permute|flatten|squeeze|unsqueeze)", re.IGNORECASE)
 SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
 
@@ -225,7 +228,7 @@ def bound(facts: Facts) -> Draft | None:
     removes: Span | None = None
     severity: Severity = "info"
     title = message("finding.bound.dynamic_title", count=count)
-    advice = []
+    advice: list[Message] = []
     if len(slow):
         others = facts.part.slices
         assert others is not None
@@ -249,7 +252,7 @@ def bound(facts: Facts) -> Draft | None:
                 names=listed,
             )
         )
-        advice += [message("finding.advice.ai_cpu"), message("finding.advice.ai_cpu_operators")]
+        advice += _off_the_ai_cpu(facts, slow, names)
     if dynamic:
         details.append(message("finding.bound.dynamic", count=count))
         compiles = not facts.has("cann") or len(compile_calls(facts)) > 0
@@ -263,6 +266,18 @@ def bound(facts: Facts) -> Draft | None:
         removes,
         change=Change(tasks=(TaskCut(slow),)),
     )
+
+
+def _off_the_ai_cpu(facts: Facts, slow: I64, names: Iterable[str]) -> tuple[Message, ...]:
+    """What brings the kernels ``slow``, of the types ``names``, to the AI cores: other types, or other operators."""
+    table = facts.kernel_table
+    own = np.isin(table.item, slow)
+    told = own & table.dtypes.where(lambda kinds: kinds.strip() not in ("", "N/A"))
+    wide = own & table.dtypes.where(is_wide)
+    shaped = any(_BY_MASK.match(name) for name in names)
+    # Without kernel_details.csv the types of the data are not known.
+    words = [word for word, fits in (("ai_cpu", wide.any() or not told.any()), ("ai_cpu_operators", shaped)) if fits]
+    return advise(*(words or ["ai_cpu_other"]))
 
 
 def dtype(facts: Facts) -> Draft | None:

@@ -14,7 +14,7 @@ from npu_tui.analysis.findings.phrases import advise, timed
 from npu_tui.analysis.findings.rule import Draft, Rule
 from npu_tui.analysis.findings.rules.files.places import longest_kernels, title_of
 from npu_tui.analysis.work.joined.flops import matrix_flops
-from npu_tui.analysis.work.joined.kernels import KernelTable
+from npu_tui.analysis.work.joined.kernels import KernelTable, is_wide
 from npu_tui.analysis.work.joined.peaks import is_half
 from npu_tui.trace.message import Message, message
 
@@ -22,8 +22,6 @@ F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 _CUBE, _VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
-_WIDE = ("DOUBLE", "INT64", "UINT64", "COMPLEX64", "COMPLEX128")
-"""Data types of which few operators have a kernel for the AI core (msprof-analyze advisor: AICPU)."""
 _LISTED = 4
 _LONG_US = 5.0
 """Shorter kernels take part of their time to start."""
@@ -97,7 +95,7 @@ def ai_cpu(facts: Facts) -> Draft | None:
     """Kernels that run on the AI CPU as the AI core has none for their data types."""
     table = facts.kernel_table
     on_cpu = table.core.where(lambda core: core == "AI_CPU") & (table.duration >= facts.limits.ai_cpu_us * 1000)
-    wide = on_cpu & table.dtypes.where(_is_wide)
+    wide = on_cpu & table.dtypes.where(is_wide)
     rows = np.flatnonzero(wide)
     if not len(rows):
         return None
@@ -115,10 +113,6 @@ def ai_cpu(facts: Facts) -> Draft | None:
         ),
         advise("narrow_types"),
     )
-
-
-def _is_wide(kinds: str) -> bool:
-    return any(kind.strip().upper().removeprefix("DT_") in _WIDE for kind in kinds.split(";"))
 
 
 def pipes(facts: Facts) -> Draft | None:

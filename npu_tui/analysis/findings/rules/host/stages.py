@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.findings.facts.blame import (
-    launch_blocking,
-)
+from npu_tui.analysis.findings.facts.blame import compile_calls, launch_blocking, queue_is_off
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.phrases import advise
 from npu_tui.analysis.overlap.stage import slow_stage
@@ -32,10 +30,15 @@ def stage_advice(facts: Facts) -> tuple[Message, ...]:
     if launch_blocking(facts) > facts.limits.sync_blocking:
         return advise("launch_blocking", "fewer_operators")
     stage = blamed_stage(facts)
-    if facts.rhythm is not None and facts.rhythm.unit == "token":
+    serving = facts.rhythm is not None and facts.rhythm.unit == "token"
+    if queue_is_off(facts):
+        rest = advise("inference", "binding") if serving else advise("binding", "fewer_operators")
+        return (message("finding.environment.set_queue"), *rest)
+    if serving:
         return advise("inference", "task_queue", "binding")
     if stage == "cann":
-        return advise("cann_cache", "jit_compile", "binding")
+        compiles = not facts.has("cann") or len(compile_calls(facts)) > 0
+        return advise("cann_cache", "jit_compile" if compiles else "graph", "binding")
     if stage == "python":
         return advise("task_queue", "binding", "fewer_operators")
     return advise("binding", "task_queue", "fewer_operators")
