@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_tui.analysis.findings.ladder import SUMMING_UP
-from npu_tui.report.schema import CodeLineRow, EvidenceRow, FindingRow, Report
+from npu_tui.report.schema import CodeLineRow, EvidenceRow, FindingRow, OverlapPart, Report
 from npu_tui.report.wording import count_text, moment, or_unknown, time_text
 from npu_tui.strings import say
 
@@ -25,6 +25,13 @@ def severity_word(severity: str) -> str:
 def class_word(cls: str) -> str:
     """A class of findings in words."""
     return say(f"finding.kind.{cls}")
+
+
+def overlap_title(overlap: OverlapPart) -> str:
+    """The title of how the device spent its time: of several devices, that it is their sum."""
+    if not overlap.devices:
+        return say("report.overlap")
+    return say("report.overlap.sum", count=len(overlap.devices))
 
 
 def finding_head(finding: FindingRow) -> str:

@@ -189,6 +189,14 @@ def test_hostile_names_in_the_page(found: dict[str, Any], part: ProfilePart, pag
     assert not [char for char in bad if not (char.isprintable() or char == "\n")]
 
 
+def test_sums_of_several_devices_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    for form in ("text", "markdown", "html"):
+        assert main(["report", str(FIXTURES / "msprof_two_devices"), "--format", form]) == 0
+        assert "Device time, sum of 2 devices" in capsys.readouterr().out
+        assert main(["report", str(FIXTURES / "healthy"), "--format", form]) == 0
+        assert "sum of 2" not in capsys.readouterr().out
+
+
 def test_hostile_names_in_markdown(found: dict[str, Any]) -> None:
     clean, bad = markdown_report(report_of(found)), markdown_report(report_of(poisoned(found)))
     assert len(bad.splitlines()) == len(clean.splitlines())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from npu_tui.report.finding_words import class_word, line_place, severity_word
+from npu_tui.report.finding_words import class_word, line_place, overlap_title, severity_word
 from npu_tui.report.schema import CodeLineRow, CollectiveRow, FindingRow, OperatorRow, Report, StepRow
 from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPeakRow, PairRow
 from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, speed_text, time_text
@@ -70,7 +70,7 @@ def overlap_table(report: Report) -> Table | None:
         for name, value in rows
     ]
     cells.append([Cell(say("table.total")), _time(total), _share(1.0 if total else None)])
-    return _table("overlap", cells)
+    return replace(_table("overlap", cells), title=overlap_title(overlap))
 
 
 def data_tables(report: Report) -> list[Table]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_tui.report.finding_words import line_place
+from npu_tui.report.finding_words import line_place, overlap_title
 from npu_tui.report.parts.findings_part import verdict_lines
 from npu_tui.report.schema import (
     CodeLineRow,
@@ -30,7 +30,7 @@ _SHAPES = 60
 def text_report(report: Report) -> str:
     """The lines of ``report``."""
     lines = [*_head(report), "", *verdict_lines(report)]
-    lines += _section("overlap", _overlap(report.overlap))
+    lines += _titled(overlap_title(report.overlap), _overlap(report.overlap))
     lines += _section("steps", [_step(step) for step in report.steps if step.computing_us is not None])
     several = len(report.dispatches) > 1
     for found in report.dispatches:

@@ -23,6 +23,7 @@ TEXTS: dict[str, str] = {
     "report.unknown": "unknown",
     "report.end": "the end",
     "report.overlap": "Device time",
+    "report.overlap.sum": "Device time, sum of {count} devices",
     "report.overlap.part": "{name:<30}{time:>12}  {share}",
     "report.overlap.computing": "Computing",
     "report.overlap.exposed": "Communication(Not Overlapped)",

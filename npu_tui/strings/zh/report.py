@@ -23,6 +23,7 @@ TEXTS: dict[str, str] = {
     "report.unknown": "未知",
     "report.end": "末尾",
     "report.overlap": "设备时间",
+    "report.overlap.sum": "设备时间（{count} 个设备之和）",
     "report.overlap.part": "{name:<30}{time:>12}  {share}",
     "report.overlap.computing": "计算",
     "report.overlap.exposed": "未掩盖通信",

@@ -13,8 +13,9 @@ from npu_tui.analysis.findings import find as finding
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.ladder import climb
 from npu_tui.analysis.findings.rule import Draft
-from npu_tui.analysis.findings.rules.device import affinity
+from npu_tui.analysis.findings.rules.device import affinity, hardware_links
 from npu_tui.analysis.findings.rules.host.stages import stage_advice
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.work.joined.kernels import Coded
 from npu_tui.strings import words
 
@@ -140,3 +141,55 @@ def test_the_verdict_has_the_order_of_the_list(monkeypatch: pytest.MonkeyPatch) 
     assert words(found.verdict[1]).startswith("then device 0: ")
     alone = finding.find([one])
     assert [words(each) for each in alone.verdict] == [words(each) for each in job("slow_python").findings.verdict]
+
+
+@pytest.mark.parametrize(
+    ("link_type", "transport"),
+    [("HCCS", "SDMA"), ("HCCS_SW", "SDMA"), ("PCIE", "SDMA"), ("SIO", "SDMA"), ("ROCE", "RDMA"), ("ON_CHIP", None)],
+)
+def test_what_moves_the_data_over_a_link(link_type: str, transport: str | None) -> None:
+    assert hardware_links._transport(link_type) == transport
+
+
+@pytest.mark.parametrize(
+    ("link_type", "limits", "said"),
+    [
+        ("HCCS", {"small_packet_sdma_mb": 1e6}, "SDMA packets"),
+        ("ROCE", {"small_packet_rdma_mb": 1e6}, "RDMA packets"),
+        ("ROCE", {"retransmission_ms": 1e-3}, "RDMA"),
+    ],
+)
+def test_rules_of_links_ask_for_the_transport(
+    link_type: str, limits: dict[str, float], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = job("transfers")
+    facts = facts_of(found, thresholds=Thresholds(**limits))
+    planes = facts.planes
+    assert planes is not None
+    kinds = [link_type if each == "HCCS" else each for each in planes.link_type]
+    rows = [
+        replace(each, traffic=[replace(row, link_type=link_type) for row in each.traffic or []])
+        for each in facts.collectives
+    ]
+    other = facts_of(found, thresholds=Thresholds(**limits), planes=replace(planes, link_type=kinds))
+    monkeypatch.setattr(Facts, "collectives", rows)
+    draft = check("COMM.LINK", other)
+    assert isinstance(draft, Draft)
+    assert said in words(draft.detail)
+
+
+def test_a_product_before_a_collective_saves_no_more_than_itself() -> None:
+    facts = facts_of(job("transfers"))
+    slices = facts.trace.slices
+    start = slices.start[[each.item for each in facts.collectives]]
+    types = ["Add"] * len(facts.kernels)
+    for k, end in enumerate(slices.end[facts.kernels].tolist()):
+        if ((start - end >= 0) & (start - end <= 50_000)).any():
+            types[k] = "MatMulV2"
+    own = typed("transfers", types)
+    found: dict[str, affinity._Found] = {}
+    affinity._all_reduces(own, found)
+    (row,) = found.values()
+    products = [int(slices.end[first] - slices.start[first]) for first, _, _ in row.places]
+    assert row.places
+    assert row.saves <= row.time == sum(products)
