@@ -24,10 +24,12 @@ from measured import profile_at, report_of
 from npu_tui import __version__
 from npu_tui.cli import main
 from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.selection import WHOLE_TRACE
 from npu_tui.report.pages.html_report import html_report
 from npu_tui.report.pages.html_style import SCRIPT
 from npu_tui.report.pages.markdown_report import code, markdown_report, plain
 from npu_tui.report.report import report
+from npu_tui.strings import words as in_words
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 PROFILE = FIXTURES / "communication_bound"
@@ -195,6 +197,16 @@ def test_sums_of_several_devices_say_so(capsys: pytest.CaptureFixture[str]) -> N
         assert "Device time, sum of 2 devices" in capsys.readouterr().out
         assert main(["report", str(FIXTURES / "healthy"), "--format", form]) == 0
         assert "sum of 2" not in capsys.readouterr().out
+
+
+def test_what_is_contained_keeps_its_advice(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = FIXTURES / "two_ranks" / "rank0_ascend_pt"
+    parts = [each for each in profile_at(folder).part(WHOLE_TRACE).findings.findings if each.part_of is not None]
+    assert parts
+    for form in ("text", "markdown", "html"):
+        assert main(["report", str(folder), "--format", form]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert all(in_words(text) in told for each in parts for text in each.advice)
 
 
 def test_hostile_names_in_markdown(found: dict[str, Any]) -> None:
