@@ -82,7 +82,8 @@ class PanelScreen(KeyScreen[Timeline]):
         if not panel.is_shown or panel.growth != "normal" or not timeline.size.height:
             return
         taken = panel.size.height - panel.usual
-        blank = self._timeline.explorer.list.height + taken - len(self._timeline.explorer.rows)
+        # The lanes keep a row even where none is shown, so what is left of it is not blank.
+        blank = self._timeline.explorer.list.height + taken - max(len(self._timeline.explorer.rows), 1)
         panel.take_blank(max(blank, 0))
 
     # --- tabs

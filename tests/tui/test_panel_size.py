@@ -45,6 +45,15 @@ async def test_dragging_the_line_of_tabs_moves_it(session):
         assert line.region.y == y - 6
 
 
+async def test_the_panel_never_takes_more_rows_than_there_are(session):
+    async with opened(session, (120, 60)) as driver:
+        for rows in (100, 101, 102):
+            driver.panel.take_blank(rows)
+            assert driver.panel.styles.height.value == 60
+        await driver.settle()
+        assert driver.timeline.size.height >= 1
+
+
 async def test_the_panel_takes_the_rows_that_lanes_leave_blank(sessions):
     async with opened(sessions["healthy"], (120, 60)) as driver:
         await driver.settle()

@@ -124,6 +124,7 @@ class Panel(Vertical):
         Lanes fold and open with the room there is: what they asked back stays theirs until the panel or the terminal
         is given another size, so that the two never take turns.
         """
+        rows = min(rows, max(self._terminal - self.usual, 0))
         if rows == self._blank or rows in self._asked_back:
             return
         if rows < self._blank:
