@@ -42,7 +42,10 @@ def open_job(
     if summaries:
         from npu_tui.job.summary import read_summaries  # polars is not needed for profiles
 
-        return job_of(path, *read_summaries(summaries))
+        profiles, told = read_summaries(summaries)
+        if not profiles and told:
+            raise InputError(told[0])
+        return job_of(path, profiles, told)
     sources = find_sources(path)
     if traces is None:
         traces = reads_traces(sources)

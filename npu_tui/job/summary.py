@@ -180,6 +180,8 @@ def read_summaries(paths: Sequence[Path]) -> tuple[list[RankProfile], list[Messa
 
 def _rows(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """Every row of ``frame`` with what there is much of as columns."""
+    if not len(frame):
+        return
     texts, (called, notified, seen) = _names(frame)
     kinds = _fields_of(frame, "kinds")
     named = list(zip(*(kinds[field].to_list() for field in ("group", "type", "step")), strict=True))

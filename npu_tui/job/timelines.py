@@ -49,7 +49,7 @@ class Timelines:
         return rank if clock is None else clock.reference
 
     def offsets(self) -> list[int]:
-        """What each trace is moved by, ns: on the common clock; ranks that nothing ties stand one behind the other.
+        """What each trace is moved by, ns: on the common clock; ranks that nothing ties stand one after the other.
 
         A trace is moved as a whole, so that its links stay as the profiler wrote them. Host lanes of ranks of one host
         share a clock and are thereby ``Job.devices_apart`` apart at most.

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from npu_tui.cli import main
+from npu_tui.ingest.errors import InputError
 from npu_tui.job.opening import open_job
 from npu_tui.job.summarize import in_process, sources_of
 
@@ -166,3 +167,9 @@ def kill_midway(worker: int, folder: Path) -> None:
             break
         time.sleep(0.005)
     os.kill(worker, signal.SIGKILL)
+
+
+def test_summaries_that_are_all_broken_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "0.rank.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError):
+        open_job(tmp_path)

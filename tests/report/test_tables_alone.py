@@ -56,7 +56,7 @@ def test_it_says_what_is_missing_and_what_it_finds(both: tuple[Report, Report, P
     assert found["MEM.BW"].severity == "low"
     assert "step_trace_time.csv" in alone.verdict[0]
     text = text_report(alone)
-    assert "there is no timeline" in text
+    assert "no slices, only curves of memory" in text
     assert "Kernels by shapes" in text
     assert "Links between ranks" in text
     for page in (markdown_report(alone), html_report(alone, profile.whole)):

@@ -1,6 +1,6 @@
-"""A Trace as one file of raw columns, behind a sketch of it that is read first.
+"""A Trace as one file of raw columns, after a sketch of it that is read first.
 
-Each of the two has a head (magic, lengths, checksums, everything that is no column) and the columns behind it, each at
+Each of the two has a head (magic, lengths, checksums, everything that is no column) and the columns after it, each at
 a multiple of 64 bytes. Whoever changes the file without this module changes its time stamp, which the heads know.
 """
 
@@ -42,7 +42,9 @@ MAGIC = b"npu-tui\x02"
 _HEAD = 8 + 8 + 4
 _ALIGN = 64
 _SKETCH = _ALIGN
-"""Where the sketch lies, behind the magic and the place of the trace itself."""
+"""Where the sketch lies, after the magic and the place of the trace itself."""
+_FOLDED_BYTES = 56
+"""Of a slice of a folded lane at most: two pieces of two times, a slice and a count."""
 _WRITTEN = 4 << 20
 
 
@@ -105,9 +107,10 @@ def _columns(trace: Trace, folded: dict[int, Rows]) -> list[tuple[str, npt.NDArr
 
 
 def container_bytes(trace: Trace) -> int:
-    """About how long the file of ``trace`` will be; its folded lanes are never longer than all of its rows."""
+    """About how long the file of ``trace`` will be."""
     texts = sum(map(len, trace.names)) + sum(map(len, trace.stacks))
-    return sum(values.nbytes + _ALIGN for _, values in _columns(trace, {})) + 2 * texts + (16 << 20)
+    folded = sum(lane.last - lane.first for lane in deep_lanes(trace)) * _FOLDED_BYTES
+    return sum(values.nbytes + _ALIGN for _, values in _columns(trace, {})) + folded + 2 * texts + (16 << 20)
 
 
 def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[], bool]) -> bool:

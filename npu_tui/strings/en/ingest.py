@@ -66,7 +66,7 @@ TEXTS: dict[str, str] = {
     "skip.lone_target": "link target without source",
     "odd.process_names": "process {pid} is named {first} and {other}: both are shown under the first name",
     "odd.devices": "{count:count} devices: only the first {most} are analysed",
-    "odd.no_trace": "{path}: tables without a trace: there is no timeline",
+    "odd.no_trace": "{path}: tables without a trace: no slices, only curves of memory where there are any",
     "odd.no_process": "{count:count} slices name no process: they are shown on a layer of their own",
     "odd.no_thread": "{count:count} slices name no thread: they are shown on a lane of their own",
     "odd.no_duration": "{count:count} slices have no duration: they are shown without length",

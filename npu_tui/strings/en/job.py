@@ -45,7 +45,7 @@ TEXTS: dict[str, str] = {
     "job.offset": "{offset:+.2f} ± {error:.2f} µs",
     "job.interval": "certain: {low:.2f} to {high:.2f} µs",
     "job.drifts": ", drifts {drift:+.2f} µs/s",
-    "job.bends": ", not evenly: {gained:+.1f} µs off {after:time} after its first collective",
+    "job.bends": ", off an even drift by {gained:+.1f} µs {after:time} after its first collective",
     "job.method.reference": "reference",
     "job.method.notify": "by notifies both ways",
     "job.method.third_rank": "by arrivals of third ranks",

@@ -18,7 +18,7 @@ TEXTS: dict[str, str] = {
     "picker.nothing": "nothing here",
     "picker.filter": "/{text}   {count:row|rows}",
     "picker.type": "type a part of a name, a rank or a verdict; Esc takes it back",
-    "picker.keys": "{press[open_profile]} opens   {press[mark_profile]} marks   type to filter   {press[fold_job]} its ranks   {press[help]} help   {press[leave_list]} leaves",
+    "picker.keys": "{press[open_profile]} opens   {press[mark_profile]} marks   type to filter   ← → ranks of a job   {press[help]} help   {press[leave_list]} leaves",
     "picker.keys.filter": "{press[open_profile]} opens   ↑ ↓ choose   {press[mark_profile]} marks   Esc shows all",
     "picker.keys.marked": "{count} marked: {press[open_profile]} opens   {press[mark_profile]} marks   Esc takes the marks away",
     "picker.job_alone": "a job opens alone, with all of its ranks: press {press[open_profile]}",

@@ -190,7 +190,7 @@ TEXTS: dict[str, str] = {
     "summary.state.cut_off": "cut off",
     "summary.state.unreadable": "unreadable",
     "summary.rows": "{state}, {count:row|rows}",
-    "summary.no_trace": "tables without a trace: no timeline, {kernels:kernel|kernels} by kernel_details.csv",
+    "summary.no_trace": "tables without a trace: no slices, {kernels:kernel|kernels} by kernel_details.csv",
     "summary.makes.text": "export_type Text",
     "summary.tells.static_op_mem.csv": "memory that a graph reserves for its operators",
     "summary.makes.static_op_mem.csv": "profile_memory=True with graphs",

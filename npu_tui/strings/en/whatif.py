@@ -17,7 +17,7 @@ TEXTS: dict[str, str] = {
     "whatif.replayed": "replayed {replayed:time} of {recorded:time} ({error:share} off), {steps:step|steps}",
     "whatif.head": "step {before:time} → {after:time}: {gain:time} shorter ({share:share})",
     "whatif.head.longer": "step {before:time} → {after:time}: {gain:time} longer ({share:share})",
-    "whatif.head.same": "step {before:time}: nothing gained: something else takes as long",
+    "whatif.head.same": "step {before:time}: nothing gained; something else takes as long",
     "whatif.column.change": "change",
     "whatif.column.matches": "matches",
     "whatif.column.alone": "alone",

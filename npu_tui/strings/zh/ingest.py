@@ -66,7 +66,7 @@ TEXTS: dict[str, str] = {
     "skip.lone_target": "连线有终点，没有起点",
     "odd.process_names": "进程 {pid} 有两个名称 {first} 和 {other}：均以第一个名称显示",
     "odd.devices": "{count:count} 个设备：只分析前 {most} 个",
-    "odd.no_trace": "{path}：只有表格文件而没有跟踪文件，因此没有时间线",
+    "odd.no_trace": "{path}：只有表格文件而没有 trace，因此没有片段，最多只有内存曲线",
     "odd.no_process": "{count:count} 个片段没有进程：单独显示为一层",
     "odd.no_thread": "{count:count} 个片段没有线程：单独显示为一个泳道",
     "odd.no_duration": "{count:count} 个片段没有时长：按零长度显示",

@@ -18,7 +18,7 @@ TEXTS: dict[str, str] = {
     "picker.nothing": "没有符合的 profile",
     "picker.filter": "/{text}   {count:count} 行",
     "picker.type": "输入名称、卡号或结论的一部分；Esc 取消",
-    "picker.keys": "{press[open_profile]} 打开   {press[mark_profile]} 标记   输入文字 筛选   {press[fold_job]} 作业的各卡   {press[help]} 帮助   {press[leave_list]} 退出",
+    "picker.keys": "{press[open_profile]} 打开   {press[mark_profile]} 标记   输入文字 筛选   ← → 作业的各卡   {press[help]} 帮助   {press[leave_list]} 退出",
     "picker.keys.filter": "{press[open_profile]} 打开   ↑ ↓ 选择   {press[mark_profile]} 标记   Esc 显示全部",
     "picker.keys.marked": "已标记 {count} 个：{press[open_profile]} 一起打开   {press[mark_profile]} 标记   Esc 取消标记",
     "picker.job_alone": "作业单独打开，包含全部卡：请按 {press[open_profile]}",

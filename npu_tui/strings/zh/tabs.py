@@ -183,7 +183,7 @@ TEXTS: dict[str, str] = {
     "summary.state.cut_off": "被截断",
     "summary.state.unreadable": "无法读取",
     "summary.rows": "{state}，{count:count} 行",
-    "summary.no_trace": "只有表格文件而没有 trace：无时间线，kernel_details.csv 中 {kernels:count} 个 kernel",
+    "summary.no_trace": "只有表格文件而没有 trace：无片段，kernel_details.csv 中 {kernels:count} 个 kernel",
     "summary.makes.text": "export_type 设为 Text",
     "summary.tells.static_op_mem.csv": "图为其算子预留的内存",
     "summary.makes.static_op_mem.csv": "使用图时 profile_memory=True",

@@ -323,7 +323,8 @@ class JobScreen(KeyScreen[JobMap]):
         panel.open("job_findings")
         self._fill()
         own = (at for at, row in enumerate(panel.rows) if isinstance(row, JobRow) and row.finding == number)
-        panel.table.move_cursor(row=next(own, 0), animate=False)
+        if (at := next(own, None)) is not None:
+            panel.table.move_cursor(row=at, animate=False)
         self.set_focus(self._timeline)
         return say("ranks.finding", number=number + 1, count=len(findings), title=findings[number].title)
 

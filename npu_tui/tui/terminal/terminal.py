@@ -6,6 +6,7 @@ asked with CSI 6 n for the cursor's place and with OSC 11 for its background (xt
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import select
@@ -271,6 +272,7 @@ class Guard:
         self._before: list[Any] | None = None
         self._previous: dict[signal.Signals, Any] = {}
         self._stop: Callable[[int], None] | None = None
+        self._ended: int | None = None
 
     def draws(self, stop: Callable[[int], None]) -> None:
         """From now on the program draws, and ``stop`` is how to end it with an exit code."""
@@ -285,6 +287,9 @@ class Guard:
         self._restore()
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        if self._ended is not None:
+            atexit._run_exitfuncs()
+            os._exit(self._ended)  # threads that still read would abort an interpreter that ends
 
     def _restore(self) -> None:
         if self._stop is not None or Guard.pictured:  # else nothing was drawn, and these would move the cursor
@@ -306,6 +311,7 @@ class Guard:
             watch.daemon = True
             watch.start()
             if self._stop is None:
+                self._ended = code
                 raise SystemExit(code)  # an import may swallow it
             import asyncio  # takes as long as the rest of what the first picture needs
 

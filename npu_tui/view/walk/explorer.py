@@ -120,7 +120,7 @@ class Explorer:
         """Curves came that were not there before; where there was nothing to look at, all of them is shown."""
         before, self.bounds = self.bounds.whole, Bounds(self.scene)
         self.list.refit()
-        if self.bounds.whole != before:
+        if self.bounds.whole != before and before[1] - before[0] <= 1:
             self._show(*self.bounds.whole)
             self._put_cursor(sum(self.bounds.whole) // 2)
 
