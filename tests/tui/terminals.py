@@ -95,6 +95,7 @@ class Terminal:
 
     def exit_code(self) -> int:
         self.until(self._ended, "did not end")
+        self.read()  # what it wrote at the very end
         assert self._code is not None
         return self._code
 
