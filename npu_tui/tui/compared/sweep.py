@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -21,7 +20,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, padded, printable, shortened, wrapped
 from npu_tui.tui.keys.bindings import list_bindings
 from npu_tui.tui.keys.commands import Where
-from npu_tui.tui.keys.listed import Listed
+from npu_tui.tui.keys.listed import Listed, walking
 from npu_tui.tui.terminal.internals import PlainApp, bind, driver
 from npu_tui.tui.terminal.repaint import Repaint
 from npu_tui.tui.terminal.terminal import Terminal
@@ -34,7 +33,6 @@ _NAME, _LEAST_NAME, _LEAST_BAR = 60, 16, 10
 _GAP = 2
 _HEAD = 3
 """Lines above the first row."""
-_END = 1 << 30
 INTERRUPTED = 130
 
 
@@ -58,13 +56,7 @@ class SweepApp(Listed, PlainApp[None], inherit_bindings=False):
             self.register_theme(theme)
         self.theme = THEMES[(terminal or Terminal()).palette.name].name
         self.acts = {
-            "row_up": partial(self._move, -1),
-            "row_down": partial(self._move, 1),
-            "row_last": partial(self._move, _END),
-            "list_first": partial(self._move, -_END),
-            "list_last": partial(self._move, _END),
-            "page_up": partial(self._page, -1),
-            "page_down": partial(self._page, 1),
+            **walking(self._move, self._page),
             "open_profile": self._open,
             "escape": self.exit,
             "leave_list": self.exit,

@@ -202,7 +202,7 @@ class Overview:
 
     def next_finding(self, direction: int) -> int | None:
         """Go to the rank of the next (1) or previous (-1) finding; its number, None where there is none."""
-        number = max(self.finding, -1) + direction
+        number = self.finding + direction
         if not 0 <= number < len(self.report.findings):
             return None
         self.finding = number

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar
 
 from npu_tui.tui.keys.bindings import list_bindings
 from npu_tui.tui.keys.commands import Where, commands_of
+
+_END = 1 << 30
+
+
+def walking(move: Callable[[int], object], page: Callable[[int], object]) -> dict[str, Callable[[], object]]:
+    """What the commands that walk along a list do: ``move`` goes so many rows down, ``page`` so many pages."""
+    return {
+        "row_up": partial(move, -1),
+        "row_down": partial(move, 1),
+        "row_last": partial(move, _END),
+        "list_first": partial(move, -_END),
+        "list_last": partial(move, _END),
+        "page_up": partial(page, -1),
+        "page_down": partial(page, 1),
+    }
 
 
 class Listed:

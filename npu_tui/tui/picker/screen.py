@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import ClassVar
@@ -21,7 +20,7 @@ from npu_tui.nearby.verdicts import Told, verdicts
 from npu_tui.strings import say
 from npu_tui.tui.keys.bindings import list_bindings
 from npu_tui.tui.keys.commands import Where
-from npu_tui.tui.keys.listed import Listed
+from npu_tui.tui.keys.listed import Listed, walking
 from npu_tui.tui.picker.rows import Choice, columns, foot_lines, head_line, row_line, title_line
 from npu_tui.tui.sheets.help_sheet import HelpSheet
 from npu_tui.tui.terminal.internals import bind
@@ -30,7 +29,6 @@ _HEAD = 3
 """Lines above the first row."""
 _FEW = 16
 """Profiles after which those found so far are shown."""
-_END = 1 << 30
 MOST_STACKED = 16
 """Timelines that are opened together at most."""
 
@@ -76,13 +74,7 @@ class PickerScreen(Listed, Screen[None], inherit_bindings=False):
         self._stop = Event()
         self.choice = Choice(folder)
         self.acts = {
-            "row_up": partial(self._move, -1),
-            "row_down": partial(self._move, 1),
-            "row_last": partial(self._move, _END),
-            "list_first": partial(self._move, -_END),
-            "list_last": partial(self._move, _END),
-            "page_up": partial(self._page, -1),
-            "page_down": partial(self._page, 1),
+            **walking(self._move, self._page),
             "fold_job": self._fold,
             "open_profile": self._open,
             "mark_profile": self._mark,

@@ -94,8 +94,9 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
         for layer in trace.layers:
             if layer.lanes or index in folds.traces:
                 continue
-            own = _layer_rows(scene, index, layer, folds, leaf_rows, heads)
-            if not layer.series:
+            if layer.series:
+                own = _layer_rows(scene, index, layer, folds, leaf_rows, heads)
+            else:
                 charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
                 own = [row for row in charts if lane_key(row) not in away]
             rows += own or _hidden_row(index, layer, folds)
