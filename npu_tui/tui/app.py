@@ -23,6 +23,7 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.opening import Opening, opening_of
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
+from npu_tui.tui.garbage import settle
 from npu_tui.tui.keys.bindings import quit_bindings
 from npu_tui.tui.loader import Advanced, Crashed, Early, Ended, Heard, Loader, Make
 from npu_tui.tui.loading import LoadingScreen
@@ -254,7 +255,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
     def on_job_screen_ready(self) -> None:
         """The columns of the job stay."""
-        self.call_after_refresh(_settle_garbage)
+        self.call_after_refresh(settle)
 
     def on_job_screen_failed(self, event: JobScreen.Failed) -> None:
         """Back to the list with the error; end with it where there is none."""
@@ -365,7 +366,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             self._explore(result)
             if self._main is not None:
                 self._main.call_later(self._main.show_loading, "")
-            self.call_after_refresh(_settle_garbage)
+            self.call_after_refresh(settle)
         elif self._job is not None:
             self._back_to(self._job)
             self._job.tell(words(result.message) if result else "")
@@ -384,11 +385,3 @@ def _job_screen(path: Path) -> JobScreen:
     from npu_tui.tui.job.screen import JobScreen
 
     return JobScreen(path)
-
-
-def _settle_garbage() -> None:
-    """The columns stay: no later collection needs to walk them."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 100)
-    gc.enable()

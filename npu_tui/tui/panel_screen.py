@@ -13,6 +13,7 @@ from npu_tui.tui.compared.head import ComparedHead
 from npu_tui.tui.explore.contents import Computed, Contents
 from npu_tui.tui.explore.head import Head
 from npu_tui.tui.explore.record import record
+from npu_tui.tui.garbage import collect_at_rest
 from npu_tui.tui.key_screen import KeyScreen
 from npu_tui.tui.keys.footer import Place
 from npu_tui.tui.sheets.sheet import Sheet
@@ -122,6 +123,7 @@ class PanelScreen(KeyScreen[Timeline]):
         self._show_head()
         self.contents.fill()
         self._share_blank()
+        collect_at_rest()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Put the prompt away when something else takes the focus; name the keys of what has it."""

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.message import Message
 
+from npu_tui.ingest.scanner.drawing import drawing
 from npu_tui.job.blame import Blamed
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
@@ -88,7 +89,7 @@ class MainScreen(PanelScreen):
         """
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20)
-        super().__init__(Timeline(self.explorer, Painter(session.scene), terminal), Prompt())
+        super().__init__(Timeline(self.explorer, Painter(session.scene, drawing()), terminal), Prompt())
         if session.picture is not None:
             self.head = ComparedHead(session.picture)
         self._start = start
@@ -223,7 +224,7 @@ class MainScreen(PanelScreen):
         shift = before.scene.traces[0].start_ns - session.scene.traces[0].start_ns
         self.session, self.explorer = session, Explorer(session.scene, before.state.viewport.width, 20)
         take_over(before, self.explorer)
-        self._timeline.show_scene(self.explorer, Painter(session.scene))
+        self._timeline.show_scene(self.explorer, Painter(session.scene, drawing()))
         self.notes.move_to(self.explorer, shift)
         self._explore()
         self._arranged = None

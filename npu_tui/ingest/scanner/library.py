@@ -19,6 +19,7 @@ OFF = "off"
 _FOLDER = Path(__file__).parent / "library"
 _ARGUMENTS = {
     "scan": 2, "rehash": 2, "first_fit": 7, "elements": 5, "passing": 8, "table_rows": 11, "stack_marks": 7,
+    "cells": 2, "ansi": 2,
 }  # fmt: skip
 """The functions of a library, each with the number of its arguments; all are int64."""
 _V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
@@ -37,6 +38,8 @@ class Library:
     passing: Any
     table_rows: Any
     stack_marks: Any
+    cells: Any
+    ansi: Any
 
 
 def library() -> Library | None:

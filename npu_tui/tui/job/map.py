@@ -7,6 +7,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
+from npu_tui.ingest.scanner.drawing import drawing
 from npu_tui.strings import say
 from npu_tui.tui.job.overview import Overview
 from npu_tui.tui.job.pictures import (
@@ -90,7 +91,8 @@ class JobMap(Drawing):
         elif width and height:
             self._draw(self.view, grid)
         if self._encoder is None:
-            self._encoder = Encoder(self._terminal.palette, self._terminal.depth, self._terminal.glyphs)
+            terminal = self._terminal
+            self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs, drawing())
         encoder = self._encoder
         grid.mend()
         grid = encoder.prepared(grid)

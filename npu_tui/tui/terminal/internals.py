@@ -6,13 +6,14 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.segment import Segment
 from textual import events, messages
+from textual._compositor import CompositorUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.binding import Binding, BindingsMap, BindingType
@@ -21,11 +22,13 @@ from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.errors import NoWidget
+from textual.geometry import NULL_REGION
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
+from textual.widget import Widget
 from textual.widgets import DataTable
 
 from npu_tui.tui.terminal.browser import in_browser
@@ -38,16 +41,18 @@ USED: tuple[tuple[type, tuple[str, ...]], ...] = (
     (
         App,
         (
+            "_batch_count",
             "_bindings",
             "_clipboard",
             "_close_messages_no_wait",
+            "_display",
             "_exception",
             "_exit_renderables",
             "_fatal_error",
             "_return_code",
         ),
     ),
-    (Screen, ("_bindings", "_compositor")),
+    (Screen, ("_bindings", "_compositor", "_layout_required", "_repaint_required", "_scroll_required")),
     (Strip, ("_cell_count", "_cell_length", "_link_ids", "_render_cache", "_segments")),
     (DataTable, ("_clear_caches",)),
     (LinuxDriver, ("_auto_restart", "_get_terminal_size", "_must_signal_resume", "_sigcont_application")),
@@ -300,6 +305,45 @@ def bind(screen: Screen[Any] | App[Any], bindings: Iterable[BindingType]) -> Non
 def strips_of(screen: Screen[Any]) -> list[Strip]:
     """The rows of ``screen`` as they are shown."""
     return screen._compositor.render_strips()
+
+
+class _Rows(CompositorUpdate):
+    """Whole rows of the screen, each at its place."""
+
+    def __init__(self, strips: Sequence[tuple[int, Strip]]) -> None:
+        self._strips = strips
+
+    def render_segments(self, console: Console) -> str:
+        return "".join(f"\x1b[{y + 1};1H{strip.render(console)}" for y, strip in self._strips)
+
+
+def write_now(widget: Widget, rows: Iterable[int], strips: Sequence[Strip]) -> bool:
+    """Write ``rows`` of ``widget``, as ``strips`` has them, at once; False where that takes a turn of Textual's own.
+
+    It does where something lies over the widget or is about to be laid out, or the widget does not reach from edge to
+    edge.
+    """
+    app, screen = widget.app, widget.screen
+    waits = screen._layout_required or screen._scroll_required or screen._repaint_required
+    if app.screen is not screen or app.is_headless or app._batch_count or waits:
+        return False
+    shown = screen._compositor.visible_widgets
+    region, clip = shown.get(widget, (NULL_REGION, NULL_REGION))
+    if (
+        not region
+        or clip.intersection(region) != region
+        or region.width != app.size.width
+        or region.height != len(strips)
+    ):
+        return False
+    around = widget.ancestors
+    others = (
+        place.intersection(cut) for other, (place, cut) in shown.items() if other is not widget and other not in around
+    )
+    if any(other.overlaps(region) for other in others):
+        return False
+    app._display(screen, _Rows([(region.y + y, strips[y]) for y in rows]))  # type: ignore[arg-type]
+    return True
 
 
 def forget_widths(table: DataTable[Any]) -> None:

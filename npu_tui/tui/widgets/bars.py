@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 from rich.text import Text
 from textual.widgets import Static
 
@@ -35,12 +38,17 @@ class DeviceTimes:
     sums: list[StepSums]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Times:
     """The steps of a trace, and what its devices did in them."""
 
     steps: list[Step]
     devices: list[DeviceTimes]
+
+    @cached_property
+    def items(self) -> npt.NDArray[np.int64]:
+        """The slice of each step."""
+        return np.array([step.item for step in self.steps], np.int64)
 
 
 def measure(profile: Profile) -> Times:
@@ -52,11 +60,10 @@ def measure(profile: Profile) -> Times:
 def nearest_step(trace: Trace, times: Times, when: int) -> int:
     """Which of the steps holds ``when`` ns, else the nearest one."""
     slices = trace.slices
-    items = [step.item for step in times.steps]
+    items = times.items
     if items[0] < 0:
         return 0
-    away = [max(int(slices.start[item]) - when, when - int(slices.end[item]), 0) for item in items]
-    return away.index(min(away))
+    return int(np.maximum(np.maximum(slices.start[items] - when, when - slices.end[items]), 0).argmin())
 
 
 def step_line(trace: Trace, times: Times, step: int, device: int, width: int) -> Text | None:

@@ -11,8 +11,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 
+from npu_tui.ingest.scanner.drawing import drawing
 from npu_tui.tui.heights import HEADS_FROM
-from npu_tui.tui.terminal.internals import after
+from npu_tui.tui.terminal.internals import after, write_now
 from npu_tui.tui.terminal.pace import Pace
 from npu_tui.tui.terminal.strips import AnsiStrip, Shown
 from npu_tui.tui.terminal.terminal import Terminal
@@ -111,8 +112,9 @@ class Timeline(Drawing):
             return
         self._pending = False
         rows = self._paint()
-        if rows:
-            self.refresh(*(Region(0, y, self.size.width, 1) for y in rows))
+        if rows and not write_now(self, rows, self._strips):
+            width = self.size.width
+            self.refresh(*(Region(0, y, width, 1) for y in rows))
 
     def _paint(self) -> list[int]:
         """Compose the frame; returns the rows that differ from the one before."""
@@ -150,7 +152,8 @@ class Timeline(Drawing):
 
     def _ensure_encoder(self) -> Encoder:
         if self._encoder is None:
-            self._encoder = Encoder(self._terminal.palette, self._terminal.depth, self._terminal.glyphs)
+            terminal = self._terminal
+            self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs, drawing())
         return self._encoder
 
     def render_lines(self, crop: Region) -> list[Strip]:

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.view.cells.compiled import Compiled
 from npu_tui.view.cells.glyphs import GlyphSet, redraw
 from npu_tui.view.cells.grid import CONTINUED, SPACE, Attr, Grid
 from npu_tui.view.cells.palette import GROUNDS, Palette
@@ -39,8 +40,15 @@ _GROUND[list(GROUNDS)] = True
 class Encoder:
     """Encodes grids in one palette for one colour depth and set of glyphs; it keeps the sequences it has made."""
 
-    def __init__(self, palette: Palette, depth: Depth = "truecolor", glyphs: GlyphSet = "blocks") -> None:
+    def __init__(
+        self,
+        palette: Palette,
+        depth: Depth = "truecolor",
+        glyphs: GlyphSet = "blocks",
+        compiled: Compiled | None = None,
+    ) -> None:
         self._palette = palette
+        self._compiled = compiled
         self._depth = depth
         self._glyphs: GlyphSet = glyphs
         self._sequences: dict[int, str] = {}
@@ -48,6 +56,7 @@ class Encoder:
         looks = palette.rgb if depth == "truecolor" else (palette.ansi if depth == "16" else palette.xterm)[:, None]
         _, first, same = np.unique(looks, axis=0, return_index=True, return_inverse=True)
         self._canonical = first[same.reshape(-1)].astype(np.int64)
+        self._tables = [] if compiled is None else self._code_tables()
 
     def prepared(self, grid: Grid) -> Grid:
         """``grid`` as this terminal can show it: without colours if it has none, in the glyphs it is trusted with."""
@@ -67,7 +76,12 @@ class Encoder:
         pair in reverse video, so that most changes are four bytes. A colour that a blank does not show stays as it
         was, and so do its bold and dim bits.
         """
-        pick = slice(None) if rows is None else list(rows)
+        wanted = np.arange(grid.height) if rows is None else np.array(rows, np.int64)
+        if self._compiled is not None and grid.width and len(wanted):
+            shown = _planes(before) if before is not None and before.char.shape == grid.char.shape else None
+            coloured = self._depth != "none"
+            return self._compiled.ansi(_planes(grid), shown, wanted, self._tables, coloured, _RESET.encode())
+        pick = slice(None) if rows is None else wanted
         char = grid.char[pick]
         height, width = char.shape
         if height == 0 or width == 0:
@@ -147,16 +161,19 @@ class Encoder:
         bounds = [0, *(2 * np.cumsum(turn.sum(axis=1))).tolist()]
         return ["".join(parts[bounds[y] : bounds[y + 1]]) + _RESET for y in range(height)]
 
+    def _code_tables(self) -> list[npt.NDArray[np.uint8]]:
+        """What ``Compiled.ansi`` wants to know of this terminal."""
+        attributes = [";".join(_attribute_codes(old, new)) for old in range(16) for new in range(16)]
+        inks = range(len(self._canonical)) if self._depth != "none" else range(0)
+        paints, grounds = ([self._colour(ink, base) for ink in inks] for base in (30, 40))
+        looks = self._canonical.astype(np.uint8), _GROUND.astype(np.uint8)
+        return [*looks, *map(_records, (attributes, paints, grounds))]
+
     def _sequence(self, key: int) -> str:
         rest, ground = divmod(key, 257)
         attrs, paint = divmod(rest, 257)
         old, new = divmod(attrs, 16)
-        codes: list[str] = []
-        if old & _WEIGHT & ~new:
-            codes.append("22")
-            old &= ~_WEIGHT
-        codes.extend(code for bit, code in _OFF.items() if old & ~new & bit)
-        codes.extend(code for bit, code in _ON.items() if new & ~old & bit)
+        codes = _attribute_codes(old, new)
         if paint != _SAME:
             codes.append(self._colour(paint, 30))
         if ground != _SAME:
@@ -172,6 +189,29 @@ class Encoder:
             return str(base + code if code < 8 else base + 52 + code)
         red, green, blue = self._palette.rgb[ink]
         return f"{base + 8};2;{red};{green};{blue}"
+
+
+def _attribute_codes(old: int, new: int) -> list[str]:
+    """What leads from the attributes ``old`` to ``new``."""
+    codes: list[str] = []
+    if old & _WEIGHT & ~new:
+        codes.append("22")
+        old &= ~_WEIGHT
+    codes.extend(code for bit, code in _OFF.items() if old & ~new & bit)
+    codes.extend(code for bit, code in _ON.items() if new & ~old & bit)
+    return codes
+
+
+def _records(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """``texts`` in records of 32 bytes, each behind its length."""
+    table = np.zeros((len(texts), 32), np.uint8)
+    for record, text in zip(table, texts, strict=True):
+        record[: len(text) + 1] = [len(text), *text.encode()]
+    return table
+
+
+def _planes(grid: Grid) -> Sequence[npt.NDArray[np.uint32] | npt.NDArray[np.uint8]]:
+    return grid.char, grid.fg, grid.bg, grid.attr
 
 
 def _same(grid: Grid, other: Grid) -> Bools:

@@ -82,9 +82,9 @@ class Grid:
             self.bg[y, x:stop] = bg
         return stop
 
-    def put(self, y: int, row: Grid) -> None:
-        """Copy ``row``, a grid of one row and this width, to row ``y``."""
-        self.char[y], self.fg[y], self.bg[y], self.attr[y] = row.char[0], row.fg[0], row.bg[0], row.attr[0]
+    def put(self, places: list[int], rows: Grid) -> None:
+        """Copy ``rows``, a grid of this width, row by row to ``places``."""
+        self.char[places], self.fg[places], self.bg[places], self.attr[places] = rows.char, rows.fg, rows.bg, rows.attr
 
     def text(self, y: int) -> str:
         """The characters of row ``y``; a wide one stands once."""
@@ -114,6 +114,16 @@ class Grid:
             return list(range(self.height))
         differs = (self.char != other.char) | (self.fg != other.fg) | (self.bg != other.bg) | (self.attr != other.attr)
         return [int(y) for y in np.flatnonzero(differs.any(axis=1))]
+
+
+def joined_rows(grids: list[Grid]) -> Grid:
+    """Grids of one width, each below the one before."""
+    return Grid(
+        np.concatenate([grid.char for grid in grids]),
+        np.concatenate([grid.fg for grid in grids]),
+        np.concatenate([grid.bg for grid in grids]),
+        np.concatenate([grid.attr for grid in grids]),
+    )
 
 
 _NARROW_UP_TO = 0x1100

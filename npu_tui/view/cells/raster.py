@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.trace.rows import Rows
+from npu_tui.view.cells.compiled import Compiled
 from npu_tui.view.viewport import Viewport
 
 I8 = npt.NDArray[np.int8]
@@ -19,11 +20,19 @@ Bools = npt.NDArray[np.bool_]
 _BEFORE = np.iinfo(np.int64).min // 4
 
 
+Packed = tuple[tuple[I64, I64, I64], int, int]
+"""Keys of all levels, where each begins, and every 64th start; bits of a position, and those dropped of a duration."""
+
+
 class Longest(Protocol):
     """Answers longest-slice queries; ``levels.Levels`` is one."""
 
     def longest(self, first: I64, last: I64) -> I64:
         """The position of the longest slice in ``[first[k], last[k])``, earlier on ties."""
+        ...
+
+    def packed(self) -> Packed:
+        """What a compiled library looks them up in."""
         ...
 
 
@@ -81,7 +90,9 @@ class Cells:
         )
 
 
-def rasterise(wanted: list[tuple[Rows | None, int, Viewport]], width: int, levels: LevelsOf) -> Cells:
+def rasterise(
+    wanted: list[tuple[Rows | None, int, Viewport]], width: int, levels: LevelsOf, compiled: Compiled | None = None
+) -> Cells:
     """The cells of the rows ``wanted`` as (rows, row, view), ``width`` columns each; without rows they stay empty.
 
     The view of a row tells its columns on the clock of its times.
@@ -101,7 +112,7 @@ def rasterise(wanted: list[tuple[Rows | None, int, Viewport]], width: int, level
             _Run(own, [wanted[y][1] for y in members], view.edges(), slice(len(lines), len(lines) + len(members)))
         )
         lines += members
-    found = _rasterise_runs(runs, width, levels)
+    found = _rasterise_runs(runs, width, levels) if compiled is None else _compiled_runs(runs, width, levels, compiled)
     if lines == list(range(len(wanted))):
         return found
     cells = Cells.empty(len(wanted), width)
@@ -111,6 +122,7 @@ def rasterise(wanted: list[tuple[Rows | None, int, Viewport]], width: int, level
 
 
 _FIELDS = [field.name for field in fields(Cells)]
+_KINDS = [getattr(Cells.empty(0, 0), name).dtype for name in _FIELDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +133,17 @@ class _Run:
     which: list[int]
     edges: I64
     lines: slice
+
+
+def _compiled_runs(runs: list[_Run], columns: int, levels: LevelsOf, compiled: Compiled) -> Cells:
+    cells = Cells(*(np.empty((runs[-1].lines.stop, columns), kind) for kind in _KINDS))
+    for run in runs:
+        rows = run.rows
+        keys, bits, drop = levels(rows).packed()
+        found = [getattr(cells, name)[run.lines] for name in _FIELDS]
+        given = (rows.offset, rows.item, rows.start, rows.end, rows.busy)
+        compiled.cells(given, np.array(run.which, np.int64), run.edges, keys, bits, drop, found)
+    return cells
 
 
 def _rasterise_runs(runs: list[_Run], columns: int, levels: LevelsOf) -> Cells:

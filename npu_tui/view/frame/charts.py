@@ -43,8 +43,11 @@ class StepCurve:
         edges, steps = viewport.edges(), self.function
         inner = np.searchsorted(steps.time, edges, "left")
         # What holds at the left edge began before it, unless a step begins right there.
-        first = np.searchsorted(steps.time, edges[:-1], "right") - 1
-        first, last = np.maximum(first, 0), inner[1:]
+        first, last = inner[:-1] - 1, inner[1:]
+        if len(steps.time):
+            there = np.flatnonzero(steps.time[np.minimum(inner[:-1], len(steps.time) - 1)] == edges[:-1])
+            first[there] = np.searchsorted(steps.time, edges[:-1][there], "right") - 1
+        first = np.maximum(first, 0)
         known = (last > first) & (edges[:-1] < steps.end)
         value = np.zeros(viewport.width, np.int64)
         value[known] = self._extremes.over(first[known], last[known])

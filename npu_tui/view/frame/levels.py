@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.trace.rows import Rows
+from npu_tui.view.cells.raster import Packed
 from npu_tui.view.spans import spread
 
 I64 = npt.NDArray[np.int64]
@@ -27,7 +28,7 @@ class Levels:
     fit 63 bits together (9 minutes at 10 M slices); beyond, the lowest bits of the durations are left out.
     """
 
-    __slots__ = ("_bits", "_drop", "_rows", "_upper")
+    __slots__ = ("_begins", "_bits", "_drop", "_keys", "_marks", "_rows", "_upper")
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -38,6 +39,15 @@ class Levels:
         while len(self._upper[-1]) > _DIRECT:
             below = self._upper[-1]
             self._upper.append(np.maximum.reduceat(below, np.arange(0, len(below), 1 << _SHIFT)))
+        sizes = [len(level) for level in self._upper]
+        self._begins = np.cumsum([0, *sizes[:-1]])
+        self._marks = rows.start[::64].copy()
+        self._keys = np.concatenate(self._upper)
+        self._upper = [self._keys[low : low + size] for low, size in zip(self._begins.tolist(), sizes, strict=True)]
+
+    def packed(self) -> Packed:
+        """``Packed`` for a compiled library."""
+        return (self._keys, self._begins, self._marks), self._bits, self._drop
 
     def longest(self, first: I64, last: I64) -> I64:
         """The position of the longest slice in each ``[first[k], last[k])`` (earlier on ties); no range is empty."""
@@ -87,11 +97,11 @@ class Levels:
         if not len(which):
             return
         index = spread(low, length)
-        keys = self._keys(index) if level == 0 else self._upper[level - 1][index]
+        keys = self._keys_of(index) if level == 0 else self._upper[level - 1][index]
         starts = np.cumsum(length) - length
         best[which] = np.maximum(best[which], np.maximum.reduceat(keys, starts))
 
-    def _keys(self, position: I64) -> I64:
+    def _keys_of(self, position: I64) -> I64:
         duration = self._rows.end[position] - self._rows.start[position]
         return self._pack(duration, position)
 

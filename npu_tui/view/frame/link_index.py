@@ -13,7 +13,8 @@ class LinkIndex:
     """Links of one category of one trace.
 
     ``link`` are indices in ``Trace.links``; ``source``, ``target`` (ns), ``shape``, ``lost`` (ns) and ``starved``
-    belong to them. The ``*_sum`` arrays are prefix sums with one entry more.
+    belong to them. ``sums`` (n + 1, 7) are prefix sums: near-vertical, shallow and negative ones, starved ones, those
+    that are near-vertical or shallow besides, and the time that the starved ones lost.
     """
 
     def __init__(self, trace: Trace, marks: LinkClasses, category: str) -> None:
@@ -24,13 +25,11 @@ class LinkIndex:
         self.lost: I64 = marks.lost[self.link]
         self.starved = marks.starved[self.link]
         near = self.shape == LinkShape.NEAR_VERTICAL
-        self.near_sum = _prefix(near)
-        self.shallow_sum = _prefix(self.shape == LinkShape.SHALLOW)
-        self.negative_sum = _prefix(self.target < self.source)
-        self.starved_sum = _prefix(self.starved)
-        self.starved_near_sum = _prefix(self.starved & near)
-        self.starved_shallow_sum = _prefix(self.starved & (self.shape == LinkShape.SHALLOW))
-        self.lost_sum = _prefix(np.where(self.starved, self.lost, 0))
+        shallow, starved = self.shape == LinkShape.SHALLOW, self.starved
+        counted = (near, shallow, self.target < self.source, starved, starved & near, starved & shallow)
+        self.sums = np.zeros((len(self.link) + 1, 7), np.int64)  # a cell asks for all of them at once
+        for column, values in enumerate((*counted, np.where(starved, self.lost, 0))):
+            np.cumsum(values, out=self.sums[1:, column])
         self.emphasised: I64 = np.flatnonzero(near | self.starved)
         # The running maximum and minimum ascend, so a search in them bounds the links that touch a window.
         self._latest = np.maximum.accumulate(np.maximum(self.source, self.target))
@@ -44,9 +43,3 @@ class LinkIndex:
         low = int(np.searchsorted(self._latest, start))
         high = int(np.searchsorted(self._earliest, end))
         return low, max(low, high)
-
-
-def _prefix(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> I64:
-    result = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(values, out=result[1:])
-    return result

@@ -11,7 +11,8 @@ from npu_tui.strings import knows, say
 from npu_tui.trace.text import cell_count, drawable
 from npu_tui.trace.units import duration_text
 from npu_tui.view.cells.bars import Look, Painted, draw_bars
-from npu_tui.view.cells.grid import Attr, Grid
+from npu_tui.view.cells.compiled import Compiled
+from npu_tui.view.cells.grid import Attr, Grid, joined_rows
 from npu_tui.view.cells.labels import points
 from npu_tui.view.cells.lines import draw_lines, joined
 from npu_tui.view.cells.palette import Ink, layer_ink
@@ -76,8 +77,9 @@ def compose(scene: Scene, outline: list[ScreenRow], state: ViewState, width: int
 class Painter:
     """Draws frames of one scene."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, compiled: Compiled | None = None) -> None:
         self._scene = scene
+        self._compiled = compiled
         self._cache = SceneCache(scene)
 
     def compose(self, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
@@ -92,7 +94,7 @@ class Painter:
         # Even a screen that is too small for its parts is drawn in full and then cut.
         grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
         frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
-        _Drawing(self._scene, self._cache, outline, state, frame).draw()
+        _Drawing(self._scene, self._cache, outline, state, frame).draw(self._compiled)
         frame.grid = grid.part(0, 0, height, width)
         return frame
 
@@ -119,12 +121,13 @@ class _Drawing:
         self.ticks = find_ticks(self.view)
         self.findings = False
 
-    def draw(self) -> None:
+    def draw(self, compiled: Compiled | None) -> None:
         self._ground()
         cells = rasterise(
             [(row.rows, row.row, self.local[row.trace]) if row else (None, -1, self.view) for row in self.rows],
             self.view.width,
             self.cache.levels,
+            compiled,
         )
         self.frame.items = cells.item
         painted = self._bars(cells)
@@ -271,6 +274,8 @@ class _Drawing:
     def _gutter(self, cells: Cells) -> None:
         gutter = self.frame.grid.part(self.frame.lanes_top, 0, len(self.rows), self.frame.gutter)
         busy, labels = cells.busy.sum(axis=1), self.scene.labels
+        places: list[int] = []
+        drawn: list[Grid] = []
         for y, row in enumerate(self.rows):
             if row is None:
                 continue
@@ -289,7 +294,10 @@ class _Drawing:
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
                 value = share_text(share)
-            gutter.put(y, gutter_row(row, ink, value, y == self.focus_y, gutter.width, labels[row.trace]))
+            places.append(y)
+            drawn.append(gutter_row(row, ink, value, y == self.focus_y, gutter.width, labels[row.trace]))
+        if drawn:
+            gutter.put(places, joined_rows(drawn))
 
     def _share(self, row: ScreenRow, busy: int) -> float:
         """Busy share of the lane in the part of the view that the trace covers; ``busy`` ns of this row are."""

@@ -10,7 +10,6 @@ from npu_tui.view.cells.grid import Attr, Grid
 from npu_tui.view.cells.palette import Ink
 from npu_tui.view.frame.link_index import LinkIndex
 from npu_tui.view.scene import LinkShape
-from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
 
 NEAR_GLYPH, SHALLOW_GLYPH, QUEUED_GLYPH, NEGATIVE_GLYPH = ord("┃"), ord("\\"), ord("╲"), ord("╱")
@@ -41,14 +40,8 @@ def draw_strip(grid: Grid, index: LinkIndex, viewport: Viewport) -> StripCount:
     link wins, then a negative latency, then the more frequent of shallow and queued.
     """
     at = np.searchsorted(index.target, viewport.edges())
-    low, high = at[:-1], at[1:]
-
-    def count(prefix: I64) -> I64:
-        return prefix[high] - prefix[low]
-
-    links, near, shallow = high - low, count(index.near_sum), count(index.shallow_sum)
-    negative, starved, lost = count(index.negative_sum), count(index.starved_sum), count(index.lost_sum)
-    starved_near, starved_shallow = count(index.starved_near_sum), count(index.starved_shallow_sum)
+    links = np.diff(at)
+    near, shallow, negative, starved, starved_near, starved_shallow, lost = np.diff(index.sums[at], axis=0).T
 
     some, red = links > 0, starved > 0
     calm = np.select(

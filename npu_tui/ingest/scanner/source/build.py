@@ -38,6 +38,8 @@ HOST_FREE = {
 
 def entry_points() -> dict[str, tuple[Any, int]]:
     """The functions that the libraries offer, and of how many int64 arguments each is."""
+    from npu_tui.ingest.scanner.source.ansi import ansi
+    from npu_tui.ingest.scanner.source.cells import cells
     from npu_tui.ingest.scanner.source.chains import stack_marks
     from npu_tui.ingest.scanner.source.depth import first_fit
     from npu_tui.ingest.scanner.source.elements import elements
@@ -54,6 +56,8 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "passing": (passing, 8),
         "table_rows": (table_rows, 11),
         "stack_marks": (stack_marks, 7),
+        "cells": (cells, 2),
+        "ansi": (ansi, 2),
     }
 
 

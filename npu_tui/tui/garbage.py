@@ -1,0 +1,28 @@
+"""When the garbage collector runs: while the keys rest, so that no frame waits for it."""
+
+from __future__ import annotations
+
+import gc
+from itertools import count
+
+_YOUNG = 100_000
+"""So many objects more than before make it run in between all the same."""
+
+_OLDER, _ALL = 16, 512
+"""At every so many rests it looks through what has outlived one, and through everything."""
+
+_rests = count(1)
+
+
+def settle() -> None:
+    """The columns stay: no later collection needs to walk them."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG, 20, 100)
+    gc.enable()
+
+
+def collect_at_rest() -> None:
+    """Collect what the last keys have left."""
+    rest = next(_rests)
+    gc.collect(2 if rest % _ALL == 0 else 1 if rest % _OLDER == 0 else 0)

@@ -1,0 +1,39 @@
+"""What a compiled library may do of the drawing of a frame; all of it has a slower way beside its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+I64 = npt.NDArray[np.int64]
+
+
+class Compiled(Protocol):
+    """Loops over cells that let other threads run meanwhile."""
+
+    def cells(
+        self, columns: Sequence[Array], which: I64, edges: I64, keys: Sequence[Array], bits: int, drop: int,
+        found: Sequence[Array],
+    ) -> None:  # fmt: skip
+        """Fill ``found``, the columns of ``raster.Cells``, for the rows ``which`` between the columns' ``edges``.
+
+        ``columns`` are those of ``Rows``, ``keys`` the keys of ``levels.Levels``, where each level begins, and every
+        64th start; a key is a duration without its lowest ``drop`` bits and a position of ``bits`` bits.
+        """
+        ...
+
+    def ansi(
+        self, grid: Sequence[Array], before: Sequence[Array] | None, rows: I64, tables: Sequence[Array],
+        coloured: bool, reset: bytes,
+    ) -> list[str]:  # fmt: skip
+        """The text of ``rows`` of ``grid`` for a terminal that shows ``before``; each ends with the four of ``reset``.
+
+        Both are the planes char (uint32), fg, bg and attr (uint8) of a grid. ``tables``: which ink looks the same as
+        each, whether an ink is a ground (uint8 both), and in records of 32 bytes, whose first is their length, the
+        codes that lead from attributes to others (16 x 16), and those of each paint and ground.
+        """
+        ...

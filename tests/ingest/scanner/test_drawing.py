@@ -1,0 +1,107 @@
+"""The compiled loops over the cells of the screen draw what the slower way draws."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from npu_tui.ingest.scanner.drawing import drawing
+from npu_tui.trace.rows import Rows, make_rows
+from npu_tui.view.cells.ansi import DEPTHS, Encoder
+from npu_tui.view.cells.grid import CONTINUED, Grid
+from npu_tui.view.cells.labels import points
+from npu_tui.view.cells.palette import PALETTES, Ink
+from npu_tui.view.cells.raster import Cells, rasterise
+from npu_tui.view.frame.levels import Levels
+from npu_tui.view.viewport import Viewport
+
+pytestmark = pytest.mark.skipif(drawing() is None, reason="there is no compiled library for this machine")
+
+
+def random_rows(random: np.random.Generator, most: int) -> Rows:
+    """A few rows, some of them empty, of slices that touch, have no duration or lie far apart."""
+    sizes = random.integers(0, most, random.integers(1, 6)) * (random.random() < 0.9)
+    sizes[0] += 1
+    starts, ends = [], []
+    for size in sizes.tolist():
+        gaps = random.choice([0, 1, 7, 300, 10**6], size) * random.integers(0, 4, size)
+        lengths = random.choice([0, 1, 40, 5000, 10**7], size) * random.integers(0, 4, size)
+        begun = np.cumsum(gaps + np.append(0, lengths[:-1])[:size])
+        starts.append(begun)
+        ends.append(begun + lengths)
+    count = int(sizes.sum())
+    order = random.permutation(count).astype(np.int32)
+    return make_rows(np.append(0, np.cumsum(sizes)), order, np.concatenate(starts), np.concatenate(ends))
+
+
+@pytest.mark.parametrize("most", [4, 60, 3000])
+def test_cells_are_those_of_the_slower_way(most: int) -> None:
+    random = np.random.default_rng(most)
+    for _ in range(60):
+        rows = [random_rows(random, most) for _ in range(random.integers(1, 3))]
+        end = max(int(each.end.max()) for each in rows)
+        low, high = sorted(random.integers(-(end // 3) - 5, end + end // 3 + 5, 2).tolist())
+        view = Viewport.around(low, high, int(random.integers(1, 90)))
+        wanted = [(each, row, view) for each in rows for row in range(-1, len(each) + 1)]
+        expected, found = (rasterise(wanted, view.width, Levels, one) for one in (None, drawing()))
+        for field in fields(Cells):
+            one, other = getattr(expected, field.name), getattr(found, field.name)
+            assert one.dtype == other.dtype
+            assert np.array_equal(one, other), field.name
+
+
+def test_rows_that_end_behind_their_slices_are_refused() -> None:
+    rows = make_rows(np.array([0, 900]), np.zeros(2, np.int32), np.array([0, 5]), np.array([1, 6]))
+    with pytest.raises(IndexError):
+        rasterise([(rows, 0, Viewport.around(0, 10, 4))], 4, Levels, drawing())
+
+
+def random_grid(random: np.random.Generator, height: int, width: int) -> Grid:
+    """Blanks, bars, wide characters, and halves of them."""
+    grid = Grid.blank(height, width, Ink.TEXT, Ink.LANE)
+    grid.char[:] = random.choice([ord(char) for char in "     ab▏█╱"], grid.char.shape)
+    for plane in (grid.fg, grid.bg):
+        plane[:] = random.choice([int(ink) for ink in Ink][:12], plane.shape)
+    grid.attr[:] = random.choice([0, 0, 0, 1, 2, 4, 7], grid.attr.shape)
+    for _ in range(height):
+        words = "".join(random.choice(list("矩阵🚀ｗa "), random.integers(1, 9)))
+        grid.write(int(random.integers(height)), int(random.integers(width)), points(words), Ink.TEXT, Ink.FOCUS)
+    grid.mend()
+    if random.random() < 0.2:
+        grid.char[random.integers(height), random.integers(width)] = CONTINUED
+    return grid
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+def test_rows_are_sent_as_the_slower_way_does(depth, palette) -> None:  # type: ignore[no-untyped-def]
+    random = np.random.default_rng(7)
+    plain, fast = Encoder(palette, depth), Encoder(palette, depth, compiled=drawing())
+    for _ in range(120):
+        height, width = (int(random.integers(1, most)) for most in (5, 70))
+        before, other = random_grid(random, height, width), random_grid(random, height, width)
+        grid = Grid(*(np.where(random.random((height, 1)) < 0.5, one, two) for one, two in pairs(before, other)))
+        low = int(random.integers(width))
+        for plane, source in pairs(grid, other):
+            plane[:, low : low + 5] = source[:, low : low + 5]
+        rows = grid.changed(before)
+        assert fast.encode(grid) == plain.encode(grid)
+        assert fast.encode(grid, rows, before) == plain.encode(grid, rows, before)
+        assert fast.encode(grid, rows[::-1]) == plain.encode(grid, rows[::-1])
+
+
+def pairs(one: Grid, other: Grid) -> list[tuple[np.ndarray, np.ndarray]]:  # type: ignore[type-arg]
+    return [(getattr(one, name), getattr(other, name)) for name in ("char", "fg", "bg", "attr")]
+
+
+def test_every_ink_may_stand_in_a_cell() -> None:
+    grid = Grid.blank(4, 256, 0, 0)
+    grid.char[:] = ord("x")
+    grid.fg[:] = np.arange(256)
+    grid.bg[1:3] = np.arange(256)[::-1]
+    for palette in PALETTES.values():
+        used = slice(0, len(palette.rgb))
+        part = Grid(*(plane[:, used] for plane in (grid.char, grid.fg, grid.bg, grid.attr)))
+        assert Encoder(palette, compiled=drawing()).encode(part) == Encoder(palette).encode(part)
