@@ -47,7 +47,7 @@ _DEBUG = "NPU_TUI_DEBUG"
 _LAST_ANSWER_SECONDS = 0.4
 _LAST_ANSWERS = 20
 _MOUNTED_SECONDS = 0.01
-_SWITCH_SECONDS = 0.0002
+_SWITCH_SECONDS = 0.00005
 """Threads that search or compute give way to the keys after this time, a 25th of what Python grants them: a frame
 asks for the processor dozens of times."""
 _COLOUR_SYSTEMS: dict[str, Literal["truecolor", "256", "standard"]] = {

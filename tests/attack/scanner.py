@@ -2,7 +2,7 @@
 
 Damaged traces of every writer (``tests/fuzz.py``) and wrong structures (``structures.py``) in turn: what the scanner
 makes of them, in one thread and in several, in ranges and chunks of any size, must be what the reader in Python makes,
-to the bit. `--cuts FIXTURE` cuts a trace of 200 kB at every byte: the columns must be those of the complete
+to the bit. `--cuts FIXTURE` cuts a trace of 200 kB at every byte: columns and elements must be those of the complete
 events. `--giants` tries texts of 100 MB, numbers of a million digits and args as deep. With
 `NPU_TUI_SCANNER=/path/of/a/library.so` another library is tried, such as the bounds-checked one, which ends the process
 where it would leave its memory.
@@ -26,6 +26,7 @@ import numpy as np
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.load import load
+from npu_tui.ingest.scanner.elements import Elements
 from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.scanner.reading import read_scanned
 from npu_tui.strings import words
@@ -104,6 +105,9 @@ def cut_problem(path: Path, data: bytes, cut: int, spans: tuple[tuple[int, int],
     found, truncated = columns_of(path, spans[0][0], cut)
     if found.count != complete or not truncated:
         return f"cut at {cut}: {found.count} events of {complete}, truncated: {truncated}"
+    between = all(end <= cut or begin >= cut for begin, end in spans)
+    if not same_elements(data[:cut], spans, complete if between else None):
+        return f"cut at {cut}: not the elements of its events"
     for group in ("x", "l"):
         kept = full.peek(f"{group}_event", np.int64) < complete
         for name in [name for name in full._columns if name.startswith(f"{group}_")]:
@@ -115,6 +119,18 @@ def cut_problem(path: Path, data: bytes, cut: int, spans: tuple[tuple[int, int],
         if not np.array_equal(whole[: len(part)], part):
             return f"cut at {cut}: {name}"
     return ""
+
+
+def same_elements(data: bytes, spans: tuple[tuple[int, int], ...], complete: int | None) -> bool:
+    """Whether the first ``complete`` of ``spans`` are found as elements of ``data``, and none where that is None."""
+    found, begin = library(), spans[0][0]
+    assert found is not None, "no scanner on this machine"
+    split = Elements(found, len(data) - begin, len(spans))
+    split.view[: len(data) - begin] = data[begin:]
+    bounds = split.bounds(len(data) - begin, len(spans) if complete is None else complete)
+    if complete is None or bounds is None:
+        return complete is None and bounds is None
+    return np.array_equal(bounds + begin, np.array(spans[:complete], np.int64).reshape(-1, 2))
 
 
 def run_cuts(fixture: str, first: int, step: int) -> tuple[Counter[str], list[str]]:

@@ -89,11 +89,14 @@ class JsonArgs:
         position = ordinals[order] - self._chunks.first_event[chunk]
         bounds = np.concatenate(([0], np.flatnonzero(np.diff(chunk)) + 1, [len(order)])) if len(order) else [0]
         split = self._splitter(np.unique(chunk))
-        values: list[tuple[Any, ...]] = []
+        values: list[list[Any]] = [[] for _ in keys]
         for low, high in pairwise(np.asarray(bounds).tolist()):
-            values += self._chosen(int(chunk[low]), position[low:high], tuple(keys), split)
+            rows = self._chosen(int(chunk[low]), position[low:high], tuple(keys), split)
+            for column, found in zip(values, zip(*rows, strict=True), strict=True):
+                column += found
         back = np.argsort(order, kind="stable").tolist()
-        return [[*map(row.__getitem__, back)] for row in zip(*values, strict=True)] or [[] for _ in keys]
+        # A comprehension lets other threads run in between, ``map`` would not.
+        return [[column[place] for place in back] for column in values]
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
         """Which events match, block by block: bytes are searched first, then the events are decoded."""

@@ -22,13 +22,15 @@ _ARGUMENTS = {
     "cells": 2, "ansi": 2,
 }  # fmt: skip
 """The functions of a library, each with the number of its arguments; all are int64."""
+_HOLDING = frozenset({"cells", "ansi"})
+"""Those that let no other thread run meanwhile: they take less than a frame, which would wait for its turn again."""
 _V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
 _V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library by its name; its functions let other threads run meanwhile."""
+    """A library by its name; most of its functions let other threads run meanwhile."""
 
     name: str
     scan: Any
@@ -54,8 +56,8 @@ def _loaded(wish: str) -> Library | None:
         return None
     path = Path(name) if os.sep in name else _FOLDER / f"{name}.so"
     try:
-        found = ctypes.CDLL(str(path))
-        functions = [getattr(found, name) for name in _ARGUMENTS]
+        found, holding = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
+        functions = [getattr(holding if name in _HOLDING else found, name) for name in _ARGUMENTS]
     except (OSError, AttributeError):  # not this system's, or a folder from which nothing may be run
         return None
     for function, count in zip(functions, _ARGUMENTS.values(), strict=True):

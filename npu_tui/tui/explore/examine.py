@@ -10,6 +10,7 @@ from textual.worker import get_current_worker
 from npu_tui.analysis.findings.model import Findings
 from npu_tui.ingest.errors import InputError
 from npu_tui.strings import words
+from npu_tui.tui.garbage import kept
 from npu_tui.tui.session import Session
 from npu_tui.tui.widgets.bars import Times, measure
 
@@ -51,7 +52,8 @@ def examine(session: Session, post: Callable[[Message], object]) -> None:
             return
         post(Measured(session, index, measure(profile)))
         try:
-            findings = profile.whole.findings
+            with kept():
+                findings = profile.whole.findings
         except InputError as error:
             findings = Findings((), (), (words(error.message),))
         post(Examined(session, index, findings))

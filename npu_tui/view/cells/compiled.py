@@ -13,7 +13,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class Compiled(Protocol):
-    """Loops over cells that let other threads run meanwhile."""
+    """Loops over cells."""
 
     def cells(
         self, columns: Sequence[Array], which: I64, edges: I64, keys: Sequence[Array], bits: int, drop: int,
