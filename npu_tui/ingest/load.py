@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from npu_tui.ingest.build.trace import build_trace
 from npu_tui.ingest.errors import Cancelled, InputError, WorkerError
+from npu_tui.ingest.heap import reused_memory
 from npu_tui.ingest.json.columns.event_columns import Columns
 from npu_tui.ingest.json.columns.whole_columns import UnknownValuesError, WholeColumns
 from npu_tui.ingest.json.decoding.chunks import BOM, CHUNK, LONGEST, ChunkReader, TooLongError, array_start
@@ -44,6 +45,7 @@ _EARLY_SHARE = 0.7
 _LONGEST_HEAD = 64 << 20
 
 
+@reused_memory()
 def load(
     path: str | Path | Source,
     progress: Progress | None = None,

@@ -9,6 +9,7 @@ from threading import RLock, Thread
 from typing import TYPE_CHECKING
 
 from npu_tui.ingest.errors import Cancelled, InputError
+from npu_tui.ingest.heap import share_heap
 from npu_tui.ingest.opening import Opening
 from npu_tui.strings import say
 from npu_tui.trace.message import Said, message
@@ -82,6 +83,7 @@ class Loader:
 
     def start(self) -> None:
         """Begin."""
+        share_heap()
         self._begun = time.monotonic()
         self._thread.start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,12 @@ _INSTANTS = frozenset("iInRP")
 _SIDE_BY_SIDE = 1 << 16
 """Fewer slices than this are put in order before another thread would have begun with the counters."""
 
+_BLOCK = 1 << 16
+"""Slices at a time whose keys stay in the processor's cache."""
+
+_MOST_RUNS = 1 << 12
+"""Samples in so few runs of one series each are put in order run by run."""
+
 _TABLE = 1 << 24
 """Codes below this are counted in a table, others sorted."""
 
@@ -45,12 +52,15 @@ def build_trace(
     rank: int | None,
     health: Health,
     workers: Workers | None = None,
+    link: Callable[[], None] | None = None,
 ) -> Trace:
     """The trace of what was ``whole``, which is used up; what cannot be placed is counted in ``health``.
 
-    ``workers`` without tasks take a part in it. Raises ``WorkerError`` if one of them fails.
+    ``workers`` without tasks take a part in it. ``link`` takes links into ``whole`` that are not there yet, between
+    threads that have slices. Raises ``WorkerError`` if one of the workers fails.
     """
     whole.close()
+    linking = Background(link or _nothing, link is not None)
     start, end, usable = _slice_times(whole)
     kept = None if usable.all() else np.flatnonzero(usable)
     start, end = _of(start, kept), _of(end, kept)
@@ -65,7 +75,7 @@ def build_trace(
         whole.metadata,
         _categories_by_thread(whole, thread, category),
         {pid for pid, _, _, _ in whole.series},
-        _processes_of_links(whole),
+        _processes_of_links(whole) if link is None else set(),
     )
     lane_of = _lane_codes(plans, whole.threads)
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
@@ -75,6 +85,7 @@ def build_trace(
     packing = Packing(lane, start, end, workers)
     counting = Background(lambda: _counters(whole, plans, start_ns), len(lane) >= _SIDE_BY_SIDE)
     slices = _slices(whole, plans, kept, lane, start, end, category[order])
+    linking.result()
     bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
     python = {plan.pid for plan in plans if plan.kind == "python"}
     links = bound_links(whole, lane_of, python, bounds, slices, start_ns, health)
@@ -113,6 +124,10 @@ def build_trace(
         health=health,
         args=JsonArgs(path, files, chunks, whole.phases.total()),
     )
+
+
+def _nothing() -> None:
+    """All links are there."""
 
 
 def _of(values: Any, kept: I64 | None) -> Any:
@@ -235,19 +250,35 @@ def _classes(
     if not len(lane):
         return np.zeros(0, np.int8)
     names, categories = whole.names.values_in_order, whole.categories.values_in_order
-    key = (layer_of_lane[lane] * len(categories) + category) * len(names) + name
     size = len(plans) * len(categories) * len(names)
-    distinct = _distinct(key, size)
-    found = np.empty(len(distinct), np.int8)
-    for i, code in enumerate(distinct.tolist()):
-        rest, name_code = divmod(code, len(names))
-        layer, category_code = divmod(rest, len(categories))
-        found[i] = classify(plans[layer].kind, categories[category_code], names[name_code])
+    begin = layer_of_lane * (len(categories) * len(names))
+
+    def keys(part: slice) -> I64:
+        return np.take(begin, lane[part]) + category[part].astype(np.int64) * len(names) + name[part]
+
+    def classes(distinct: I64) -> npt.NDArray[np.int8]:
+        found = np.empty(len(distinct), np.int8)
+        for i, code in enumerate(distinct.tolist()):
+            rest, name_code = divmod(code, len(names))
+            layer, category_code = divmod(rest, len(categories))
+            found[i] = classify(plans[layer].kind, categories[category_code], names[name_code])
+        return found
+
     if size > _TABLE:
-        return np.take(found, np.searchsorted(distinct, key))
+        key = keys(slice(None))
+        distinct = np.unique(key)
+        return np.take(classes(distinct), np.searchsorted(distinct, key))
+    blocks = [slice(at, at + _BLOCK) for at in range(0, len(lane), _BLOCK)]
+    seen = np.zeros(size, np.bool_)
+    for block in blocks:
+        seen[keys(block)] = True
+    distinct = np.flatnonzero(seen)
     table = np.empty(size, np.int8)
-    table[distinct] = found
-    return np.take(table, key)
+    table[distinct] = classes(distinct)
+    op_class = np.empty(len(lane), np.int8)
+    for block in blocks:
+        op_class[block] = np.take(table, keys(block))
+    return op_class
 
 
 def _rows_and_lanes(
@@ -263,8 +294,9 @@ def _rows_and_lanes(
             label = thread_label(whole.metadata, plan.pid, tid)
             first, last = int(bounds[at]), int(bounds[at + 1])
             lanes.append(Lane(at, i, tid, label, rank, first, last, int(first_row[at]), int(height[at])))
-    row = first_row[slices.lane] + slices.depth
-    item = np.argsort(row.astype(np.uint16) if first_row[-1] <= 1 << 16 else row, kind="stable")
+    few = first_row[-1] <= 1 << 16
+    row = np.take(first_row.astype(np.int32), slices.lane) + slices.depth
+    item = np.argsort(row.astype(np.uint16) if few else row, kind="stable").astype(np.int32)
     offset = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=int(first_row[-1])))))
     steps, depths = _steps(whole, plans, slices)
     if len(steps):
@@ -275,7 +307,8 @@ def _rows_and_lanes(
         counts = np.bincount(depths, minlength=rows_used)
         offset = np.concatenate((offset, offset[-1] + np.cumsum(counts)))
         lanes.append(Lane(len(lanes), kind, -1, STEPS_LANE, rank, 0, 0, int(first_row[-1]), rows_used, derived=True))
-    return make_rows(offset.astype(np.int64), item.astype(np.int32), slices.start[item], slices.end[item]), lanes
+    item = item.astype(np.int32, copy=False)
+    return make_rows(offset.astype(np.int64), item, slices.start[item], slices.end[item]), lanes
 
 
 def _steps(whole: WholeColumns, plans: list[ProcessPlan], slices: Slices) -> tuple[I64, I32]:
@@ -330,6 +363,24 @@ def _counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int) -> t
         time, value, code = time[timed], value[timed], code[timed]
     time -= start_ns
     code = new_code[code]
+    offset = np.append(0, np.cumsum(np.bincount(code, minlength=len(series)))).astype(np.int64)
+    skipped = len(timed) - len(time)
+    runs = _runs(code)
+    if runs is not None:
+        time, value = (np.concatenate([values[:0], *(values[run] for run in runs)]) for values in (time, value))
+        back = np.flatnonzero(time[1:] < time[:-1]) + 1
+        if np.isin(back, offset).all():
+            return Counters(time, value, offset, series), skipped
+        code = np.repeat(np.arange(len(series)), np.diff(offset))
     order = sort_slices(code, time, time)
-    offset = np.searchsorted(code[order], np.arange(len(series) + 1)).astype(np.int64)
-    return Counters(time[order], value[order], offset, series), len(timed) - len(time)
+    return Counters(time[order], value[order], offset, series), skipped
+
+
+def _runs(code: I32) -> list[slice] | None:
+    """The runs of equal codes, those of the lowest code first; None if they are many."""
+    begin = np.flatnonzero(np.diff(code, prepend=-1))
+    if len(begin) > _MOST_RUNS:
+        return None
+    end = np.append(begin[1:], len(code))
+    order = np.argsort(code[begin], kind="stable")
+    return [slice(low, high) for low, high in zip(begin[order].tolist(), end[order].tolist(), strict=True)]

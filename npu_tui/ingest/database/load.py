@@ -21,6 +21,7 @@ from npu_tui.ingest.database.tables.rows import Tables
 from npu_tui.ingest.database.tables.texts import Texts
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
+from npu_tui.ingest.scanner.background import Background
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
 
@@ -29,6 +30,7 @@ Early = Callable[[Trace], None]
 
 _MINDSPORE = "ascend_mindspore_profiler"
 _LISTED = 4
+_WORTH_A_THREAD = 8 << 20
 _WORTH_A_PICTURE = 64 << 20
 """Bytes of a database that takes longer than anybody waits for a first picture."""
 
@@ -72,7 +74,7 @@ class _Loading:
         """Read all tables and put the trace together."""
         tables, whole = self._tables, self._whole
         texts = Texts(tables)
-        self._read(texts)
+        link = self._read(texts)
         if not whole.columns.count:
             raise InputError(_empty(self._path, tables))
         self._advanced(1.0)
@@ -80,24 +82,33 @@ class _Loading:
         health.warnings += self._database.notes + _losses(tables, texts)
         if self._database.copy is None and self._database.changed():
             health.warnings.append(message("odd.db_written"))
-        return self._built(whole.columns, health)
+        return self._built(whole.columns, health, link)
 
-    def _read(self, texts: Texts) -> None:
-        """Take all tables in; what only links need is gone afterwards."""
+    def _read(self, texts: Texts) -> Callable[[], None]:
+        """Take all tables in; what takes the links in is left to be called."""
         tables, whole = self._tables, self._whole
         connections = Connections(tables)
         tasks = read_device(tables, texts, whole)
+        beside = tasks is not None and self._database.size >= _WORTH_A_THREAD  # else the process is not known yet
+        counting = Background(lambda: read_counters(tables, texts, whole), beside)
         collectives = read_collectives(tables, texts, whole, tasks)
         read_overlap(tables, whole, tasks, collectives)
-        read_counters(tables, texts, whole)
-        if self._early is not None and self._database.size >= _WORTH_A_PICTURE and whole.columns.phases["X"]:
-            self._early(self._built(whole.columns.so_far(), Health()))
+        if not beside or (self._early is not None and self._database.size >= _WORTH_A_PICTURE):
+            counting.result()
+            self._shown_early()
         python = "MindSpore" if self._path.name.startswith(_MINDSPORE) else "Python"
         host = read_host(tables, texts, whole, connections, python)
-        read_links(whole, host, connections, tasks, collectives)
+        counting.result()
+        rest = [(host, connections, tasks, collectives)]
+        return lambda: read_links(whole, *rest.pop())  # nobody else keeps them
 
-    def _built(self, whole_columns: WholeColumns, health: Health) -> Trace:
-        trace = build_trace(whole_columns, str(self._path), (self._file,), self._rank, health)
+    def _shown_early(self) -> None:
+        columns = self._whole.columns
+        if self._early is not None and self._database.size >= _WORTH_A_PICTURE and columns.phases["X"]:
+            self._early(self._built(columns.so_far(), Health()))
+
+    def _built(self, whole_columns: WholeColumns, health: Health, link: Callable[[], None] | None = None) -> Trace:
+        trace = build_trace(whole_columns, str(self._path), (self._file,), self._rank, health, link=link)
         trace.args = DatabaseArgs(trace.path, self._file, trace.chunks)
         return trace
 

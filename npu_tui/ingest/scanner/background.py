@@ -24,7 +24,7 @@ class Background(Generic[T]):
         """What was computed; raises what ``compute`` raised."""
         if self._thread is not None:
             self._thread.join()
-        else:
+        elif not self._found and self._error is None:
             self._run()
         if self._error is not None:
             raise self._error

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from npu_tui.ingest.database.columns.whole import COLLECTIVE, Ends, Whole
 from npu_tui.ingest.database.tables.connections import Connections
-from npu_tui.ingest.database.tables.joins import matched, numbered
+from npu_tui.ingest.database.tables.joins import matched, numbered, told
 from npu_tui.ingest.database.tables.pieces import ABSENT
 from npu_tui.ingest.database.tables.rows import Rows, Table, Tables
 from npu_tui.ingest.database.tables.stacks import stack_codes
@@ -94,13 +94,16 @@ def _kinds(table: Table, rows: Rows, texts: Texts, name: str) -> I64:
         return rows["type"]
     kind = np.full(len(rows), OP if name == "PYTORCH_API" else max(_LEVELS), np.int64)
     if name == "PYTORCH_API":
-        distinct, place = numbered(rows["name"])
-        words = [texts[number] for number in distinct.tolist()]
-        own = [
-            QUEUE if word.startswith(("Enqueue", "Dequeue")) else FUNCTION if _PYTHON_FILE in word else OP
-            for word in words
-        ]
-        kind = np.array(own, np.int64)[place]
+
+        def kinds(distinct: I64) -> I64:
+            words = [texts[number] for number in distinct.tolist()]
+            own = [
+                QUEUE if word.startswith(("Enqueue", "Dequeue")) else FUNCTION if _PYTHON_FILE in word else OP
+                for word in words
+            ]
+            return np.array(own, np.int64)
+
+        kind = told(rows["name"], kinds)
     return kind
 
 

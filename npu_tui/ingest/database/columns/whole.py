@@ -6,6 +6,7 @@ first row number with the number of the table in ``TABLES`` above it, its length
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,10 @@ _HOST = 31
 
 
 class Whole:
-    """Takes slices, samples and links and numbers processes and threads as msprof does."""
+    """Takes slices, samples and links and numbers processes and threads as msprof does.
+
+    Each of the three kinds may come from a thread of its own.
+    """
 
     def __init__(self, tables: Tables, whole_columns: WholeColumns) -> None:
         self.columns = whole_columns
@@ -103,6 +107,7 @@ class Whole:
         self.is_older = enumeration(tables, "ENUM_API_TYPE").get(COLLECTIVE) == "hccl"
         self._sort = {**SORT, **_OLDER_SORT} if self.is_older else SORT
         self._known = {plain(name): number for number, name in enumerate(TABLES)}
+        self._lock = threading.Lock()
         self._event = 0
         self._link = 0
         self._pids: dict[tuple[str, int, int], int] = {}
@@ -135,17 +140,21 @@ class Whole:
         """The id of process ``name`` of a device (-1 for the host), which is named and ordered once."""
         os_pid = os_pid or self.os_pid
         key = (name, device, os_pid)
-        if key not in self._pids:
-            order = self._sort.get(name, _OTHERS)
-            low = device & _HOST if device >= 0 else _HOST
-            pid = os_pid if order == 0 else os_pid << 10 | order << 5 | low
-            metadata = self.columns.metadata
-            while metadata.process_name.get(pid, name) != name or pid in self._pids.values():
-                pid += 1 << 52  # two unknown layers, or a device of a high number
-            self._pids[key] = pid
-            metadata.process_name[pid] = name
-            metadata.process_order[pid] = order
-            metadata.process_label[pid] = label or ("CPU" if device < 0 else f"NPU {device}")
+        with self._lock:
+            return self._pids[key] if key in self._pids else self._named(key, label)
+
+    def _named(self, key: tuple[str, int, int], label: str) -> int:
+        name, device, os_pid = key
+        order = self._sort.get(name, _OTHERS)
+        low = device & _HOST if device >= 0 else _HOST
+        pid = os_pid if order == 0 else os_pid << 10 | order << 5 | low
+        metadata = self.columns.metadata
+        while metadata.process_name.get(pid, name) != name or pid in self._pids.values():
+            pid += 1 << 52  # two unknown layers, or a device of a high number
+        self._pids[key] = pid
+        metadata.process_name[pid] = name
+        metadata.process_order[pid] = order
+        metadata.process_label[pid] = label or ("CPU" if device < 0 else f"NPU {device}")
         return self._pids[key]
 
     def thread(self, pid: int, tid: int, name: str, order: int | None = None) -> int:
@@ -171,12 +180,10 @@ class Whole:
     ) -> None:
         """Take slices in, (n,) each; times are in ns since 1970, ``INVALID`` where there is none."""
         count = len(event)
-        self.columns.phases["X"] += count
-        self.columns.count += count
-        timed = (start != INVALID) & (end != INVALID)
+        self._count("X", count)
         columns: dict[str, npt.NDArray[Any]] = {
             "time": start,
-            "duration": np.where(timed, end - np.where(timed, start, end), -1),
+            "duration": _durations(start, end),
             "thread": thread,
             "name": name,
             "category": np.broadcast_to(np.asarray(category, np.int32), count),
@@ -190,6 +197,11 @@ class Whole:
         for key, values in columns.items():
             self.columns.put(f"x_{key}", values)
 
+    def _count(self, phase: str, count: int) -> None:
+        with self._lock:
+            self.columns.phases[phase] += count
+            self.columns.count += count
+
     def samples(self, pid: int, name: str, key: str, instance: str, time: I64, value: F64) -> None:
         """Take samples of one curve in, (n,) each; a value that is none is left out."""
         there = ~np.isnan(value)
@@ -199,8 +211,7 @@ class Whole:
             self.columns.put("c_series", np.full(len(time), series, np.int32))
             self.columns.put("c_time", time)
             self.columns.put("c_value", value)
-            self.columns.phases["C"] += len(time)
-            self.columns.count += len(time)
+            self._count("C", len(time))
 
     def links(self, category: str, link: I64, source: Ends, target: Ends) -> None:
         """Take links in: each of the targets belongs to the source of the same number in ``link``; (n,) each.
@@ -222,8 +233,7 @@ class Whole:
             }
             for key, values in columns.items():
                 self.columns.put(f"l_{key}", values)
-            self.columns.phases["s" if phase == SOURCE else "f"] += len(which)
-            self.columns.count += len(which)
+            self._count("s" if phase == SOURCE else "f", len(which))
         self._link += int(link.max()) + 1
 
 
@@ -238,5 +248,13 @@ class Ends:
         return Ends(self.thread[which], self.time[which])
 
 
+def _durations(start: I64, end: I64) -> I64:
+    """How long slices last, -1 where one of their times is ``INVALID``; (n,)."""
+    if not len(start) or (start.min() != INVALID and end.min() != INVALID):
+        return end - start
+    timed = (start != INVALID) & (end != INVALID)
+    return np.where(timed, end - np.where(timed, start, end), -1)
+
+
 def _or_absent(values: npt.NDArray[np.signedinteger] | None, count: int, kind: type) -> npt.NDArray[np.signedinteger]:
-    return np.full(count, -1, kind) if values is None else values
+    return np.broadcast_to(kind(-1), count) if values is None else values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -61,8 +62,10 @@ class Rows:
         return self.columns[column]
 
     def time(self, column: str) -> I64:
-        """Times in ns since 1970, ``INVALID`` where there is none."""
+        """Times in ns since 1970, ``INVALID`` where there is none; (n,), not to be written to."""
         values = self.columns[column]
+        if not len(values) or (values.min() > 0 and values.max() < _LATEST):
+            return values
         return np.where((values > 0) & (values < _LATEST), values, INVALID)
 
     def where(self, kept: npt.NDArray[Any]) -> Rows:
@@ -79,12 +82,13 @@ def plain(name: str) -> str:
 class Tables:
     """The tables of ``database`` by name, whatever its schema is.
 
-    ``lost`` counts by table the rows that could not be read.
+    ``lost`` counts by table the rows that could not be read. Threads may read side by side; they take turns.
     """
 
     def __init__(self, database: Database, advance: Callable[[float], None] | None = None) -> None:
         """``advance`` is told how much of all tables has been read, 0..1."""
         self.database = database
+        self._lock = threading.RLock()
         self._advance = advance
         self._done = 0
         self.lost: dict[str, int] = {}
@@ -98,8 +102,9 @@ class Tables:
         """The first of the tables ``names`` that is there and has columns."""
         for name in names:
             key = plain(name)
-            if key in self.names and key not in self._tables:
-                self._tables[key] = self._described(self.names[key])
+            with self._lock:
+                if key in self.names and key not in self._tables:
+                    self._tables[key] = self._described(self.names[key])
             if (table := self._tables.get(key)) is not None:
                 return table
         return None
@@ -133,8 +138,9 @@ class Tables:
         wanted = [table.columns.get(plain(name), "") for name in (*whole, *real)]
         kinds: list[Any] = [np.int64] * len(whole) + [np.float64] * len(real)
         there = [(name, kind) for name, kind in zip(wanted, kinds, strict=True) if name]
-        columns_there = read_pages(self.database, table.name, there, self._advanced) or self._by_queries(table, there)
-        number, *found = columns_there
+        with self._lock:
+            by_pages = read_pages(self.database, table.name, there, self._advanced)
+            number, *found = by_pages or self._by_queries(table, there)
         given = iter(found)
         columns = {
             name: next(given) if column else np.full(len(number), ABSENT if kind is np.int64 else np.nan, kind)
@@ -170,7 +176,8 @@ class Tables:
             found.update((number, as_text(text)) for number, text in pairs if isinstance(number, int))
             return len(pairs)
 
-        self._walk(table, take)
+        with self._lock:
+            self._walk(table, take)
         return found
 
     def _walk(self, table: Table, take: Callable[[int, int], int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.database.tables.joins import numbered
+from npu_tui.ingest.database.tables.joins import told
 from npu_tui.ingest.database.tables.pieces import ABSENT
 from npu_tui.ingest.database.tables.rows import Tables
 from npu_tui.ingest.json.columns.codes import Codes
@@ -36,21 +36,17 @@ class Texts:
 
     def codes(self, numbers: I64, into: Codes[str], prefix: str = "") -> I32:
         """The codes of texts, each behind ``prefix``, in the dictionary ``into``; (n,)."""
-        distinct, place = numbered(numbers)
-        own = [into[prefix + self[number]] for number in distinct.tolist()]
-        return np.array(own, np.int32)[place] if own else np.zeros(0, np.int32)
+        return told(numbers, lambda own: np.array([into[prefix + self[number]] for number in own.tolist()], np.int32))
 
     def which(self, numbers: I64, *wanted: str) -> npt.NDArray[np.bool_]:
         """Which of ``numbers`` stand for one of the texts ``wanted``; (n,)."""
-        distinct, place = numbered(numbers)
-        found = np.array([self[number] in wanted for number in distinct.tolist()], np.bool_)
-        return found[place] if len(found) else np.zeros(0, np.bool_)
+        return told(numbers, lambda own: np.array([self[number] in wanted for number in own.tolist()], np.bool_))
 
     def beginning(self, numbers: I64, *prefixes: str) -> npt.NDArray[np.bool_]:
         """Which of ``numbers`` stand for a text that begins with one of ``prefixes``; (n,)."""
-        distinct, place = numbered(numbers)
-        found = np.array([self[number].startswith(prefixes) for number in distinct.tolist()], np.bool_)
-        return found[place] if len(found) else np.zeros(0, np.bool_)
+        return told(
+            numbers, lambda own: np.array([self[number].startswith(prefixes) for number in own.tolist()], np.bool_)
+        )
 
 
 def enumeration(tables: Tables, *names: str) -> dict[int, str]:
