@@ -20,9 +20,11 @@ ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "analysis" / "findings"):
     sys.path.insert(0, str(folder))
 
-from cause_jobs import CAUSES, Cause, Job  # noqa: E402 - its folder is no package
+from cause import Cause, Job  # noqa: E402 - its folder is no package
+from cause_jobs import CAUSES  # noqa: E402
 from jobs import measured, rule  # noqa: E402
 from measured import profile_at  # noqa: E402
+from uneven_jobs import UNEVEN  # noqa: E402
 
 from npu_tui.analysis.findings.facts.facts import Facts  # noqa: E402
 from npu_tui.analysis.findings.gains import scale_of  # noqa: E402
@@ -30,6 +32,7 @@ from npu_tui.analysis.findings.model import Finding  # noqa: E402
 from npu_tui.analysis.findings.rule import Draft  # noqa: E402
 from npu_tui.ingest.errors import InputError  # noqa: E402
 
+ALL = {**CAUSES, **UNEVEN}
 _NEAR = 0.10
 _OF_STEP = 0.03
 
@@ -40,6 +43,7 @@ class Outcome:
 
     lead: str
     found: Finding | None
+    also: tuple[Finding, ...]
     step: float
     simulated: float
     above_info: tuple[str, ...]
@@ -47,8 +51,8 @@ class Outcome:
 
     @property
     def predicted(self) -> float:
-        """The gain of the finding, 0 without one."""
-        return float(self.found.gain_ns or 0) if self.found is not None else 0.0
+        """The gain of the findings, 0 without one."""
+        return float(sum(each.gain_ns or 0 for each in (self.found, *self.also) if each is not None))
 
     @property
     def right(self) -> bool:
@@ -65,13 +69,15 @@ def outcome(cause: Cause, seed: int) -> Outcome:
     steps = cause.job[0].steps
     findings = before.findings.findings
     named = next((each for each in findings if each.id in cause.leads), None)
+    others = [next((each for each in findings if each.id in names and each is not named), None) for names in cause.also]
     above = tuple(
         each.id for each in after.findings.findings if each.severity != "info" and each.id not in cause.others
     )
     simulated = (own.recorded - other.recorded) / steps
     if cause.gains_nothing:
         named = None if named is None else replace(named, gain_ns=_alone(before.facts[0], named))
-    return Outcome(findings[0].id, named, own.recorded / steps, simulated, above, own.error)
+    also = tuple(each for each in others if each is not None)
+    return Outcome(findings[0].id, named, also, own.recorded / steps, simulated, above, own.error)
 
 
 def _alone(facts: Facts, found: Finding) -> int:
@@ -141,7 +147,7 @@ def main() -> None:
     print(
         f"{'cause':28}{'step ms':>9}{'predicted':>11}{'simulated':>11}{'right':>8}{'leads':>8}{'quiet':>8}{'replay':>9}"
     )
-    for name, cause in CAUSES.items():
+    for name, cause in ALL.items():
         if options.names and not any(each in name for each in options.names):
             continue
         rows = [outcome(cause, seed) for seed in range(1, options.seeds + 1)]

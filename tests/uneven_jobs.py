@@ -1,0 +1,141 @@
+"""Simulated jobs whose steps, ranks or streams differ, of several causes at once, and healthy ones of each kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cause import FETCH_NS, Cause, changed, same, troubled, untroubled
+from cause_jobs import CALM, DISPATCH, HUNGRY, JOB
+from situations import Situation, SlowLine, Uneven
+
+_LINE = SlowLine("/workspace/vit/model.py", 64, 14_000_000)
+_ACCUMULATE = replace(JOB, kernel_ns=200_000, steps=2, uneven=Uneven(micro_steps=4))
+_LENGTHS = replace(CALM, steps=6, uneven=Uneven(lengths=(100, 60, 190, 140, 80)))
+_AHEAD = replace(CALM, step_end_sync=False, steps=6)
+_TOKENS = replace(
+    CALM,
+    decode=True,
+    training=False,
+    item_sync=True,
+    step_end_sync=False,
+    steps=24,
+    losses=0,
+    embedding=False,
+    layers=4,
+    uneven=Uneven(lengths=(1500, *(100,) * 11)),
+)
+_EXPERTS = replace(JOB, experts=True, token_bytes=400_000, steps=3)
+_STAGE = replace(
+    JOB,
+    rank=3,
+    stage_ns=18_000_000,
+    kernel_ns=200_000,
+    gradient_bytes=600_000,
+    steps=2,
+    uneven=Uneven(micro_steps=12),
+)
+
+
+def _uneven(job: Situation, **values: object) -> Situation:
+    return replace(job, uneven=replace(job.uneven, **values))
+
+
+UNEVEN: dict[str, Cause] = {
+    "uneven: accumulation, slow fetch": Cause(
+        (replace(_ACCUMULATE, dataloader_ns=25_000_000),), changed(dataloader_ns=FETCH_NS), ("DATA.LOADER",)
+    ),
+    "uneven: accumulation, a late rank": Cause(
+        (troubled(_ACCUMULATE, late_peer=2, late_peer_ns=15_000_000),), untroubled(late_peer=None), ("COMM.STRAGGLER",)
+    ),
+    "uneven: a checkpoint now and then": Cause(
+        (_uneven(troubled(replace(CALM, steps=6), pause_ns=60_000_000), trouble_every=3),),
+        untroubled(pause_ns=0),
+        ("HOST.PAUSE",),
+    ),
+    "uneven: slow fetch now and then": Cause(
+        (_uneven(replace(CALM, steps=10, stall_ns=40_000_000), stall_permille=300),),
+        changed(stall_ns=0),
+        ("DATA.LOADER",),
+    ),
+    "uneven: collector now and then": Cause(
+        (_uneven(troubled(replace(_AHEAD), collection_ns=90_000_000), trouble_every=2),),
+        untroubled(collection_ns=0),
+        ("PY.GC",),
+    ),
+    "uneven: collector not recorded": Cause(
+        (_uneven(troubled(replace(CALM, steps=6, with_stack=False), collection_ns=60_000_000), trouble_every=3),),
+        untroubled(collection_ns=0),
+        ("HOST.PAUSE", "PY.GC"),
+    ),
+    "uneven: slow line, other lengths": Cause(
+        (replace(_LENGTHS, slow_lines=(_LINE,)),), changed(slow_lines=()), ("HOST.PAUSE", *DISPATCH)
+    ),
+    "uneven: busy CPU": Cause(
+        (replace(HUNGRY, kernel_ns=60_000, host_op_ns=8_000, host_percent=800),),
+        changed(host_percent=100),
+        (*DISPATCH, "OP.SMALL"),
+    ),
+    "uneven: slow launching thread": Cause(
+        (troubled(replace(HUNGRY, kernel_ns=60_000, host_op_ns=40_000), launch_ns=250_000),),
+        untroubled(launch_ns=0),
+        (*DISPATCH, "OP.SMALL"),
+    ),
+    "uneven: two ranks take turns": Cause(
+        (troubled(replace(JOB, steps=6), late_peer=1, late_too=3, late_peer_ns=10_000_000, late_turns=True),),
+        untroubled(late_peer=None),
+        ("COMM.STRAGGLER",),
+    ),
+    "uneven: AI CPU in the backward pass": Cause(
+        (troubled(CALM, ai_cpu_ns=12_000_000, ai_cpu_backward=True),), untroubled(ai_cpu_ns=10_000), ("KERNEL.BOUND",)
+    ),
+    "uneven: blocking copies": Cause(
+        (troubled(replace(_AHEAD, copy_ns=8_000_000), blocking_copies=True),),
+        lambda job: untroubled(blocking_copies=False)(changed(copy_ns=20_000)(job)),
+        ("SYNC.HOST", "DATA.COPY", "STEP.START"),
+    ),
+    "uneven: a copy to the host": Cause(
+        (troubled(CALM, read_back_ns=9_000_000),), untroubled(read_back_ns=0), ("SYNC.HOST", "DATA.COPY")
+    ),
+    "uneven: prefill and slow decode": Cause(
+        (replace(_TOKENS, kernel_ns=150_000, host_op_ns=500_000),),
+        changed(host_op_ns=2_000),
+        (*DISPATCH, "OP.SMALL"),
+    ),
+    "uneven: slow fetch and a late rank": Cause(
+        (troubled(replace(JOB, dataloader_ns=24_000_000), late_peer=2, late_peer_ns=16_000_000),),
+        lambda job: untroubled(late_peer=None)(changed(dataloader_ns=FETCH_NS)(job)),
+        ("DATA.LOADER", "COMM.STRAGGLER"),
+        also=(("DATA.LOADER", "COMM.STRAGGLER"),),
+    ),
+    "uneven: slow line and AI CPU": Cause(
+        (troubled(replace(CALM, slow_lines=(_LINE,)), ai_cpu_ns=16_000_000),),
+        lambda job: untroubled(ai_cpu_ns=10_000)(changed(slow_lines=())(job)),
+        ("HOST.PAUSE", "KERNEL.BOUND"),
+        also=(("HOST.PAUSE", "KERNEL.BOUND"),),
+    ),
+    "uneven: collector and allocation": Cause(
+        (troubled(HUNGRY, collection_ns=40_000_000, allocation_ns=700_000),),
+        untroubled(collection_ns=0, allocation_ns=0),
+        ("MEM.ALLOC",),
+        also=(("PY.GC",),),
+        others=(*DISPATCH, "OP.SMALL", "STEP.START", "OPT.FUSED"),
+    ),
+    "uneven: a hot expert": Cause(
+        (troubled(_EXPERTS, hot_expert=2, hot_percent=2_500),), untroubled(hot_expert=None), ("COMM.STRAGGLER",)
+    ),
+    "uneven: a slow stage before": Cause((_STAGE,), changed(stage_ns=6_000_000), ("COMM.STRAGGLER", "COMM.EXPOSED")),
+    "nothing: accumulation": Cause((_ACCUMULATE,), same, ()),
+    "nothing: other lengths": Cause((_LENGTHS,), same, ()),
+    "nothing: longest first": Cause((_uneven(_LENGTHS, lengths=(260, 100, 90, 110, 70)),), same, ()),
+    "nothing: compiled in two steps": Cause(
+        (_uneven(replace(CALM, steps=7, compile_ns=5_000_000), compiled_steps=2),), same, ()
+    ),
+    "nothing: conversions": Cause((replace(CALM, casts=2),), same, (), others=("OP.AFFINITY_KERNEL",)),
+    "nothing: a side stream": Cause((replace(CALM, side_percent=150),), same, ()),
+    "nothing: a long side stream": Cause((replace(CALM, side_percent=900, layers=4),), same, ()),
+    "nothing: prefill and decode": Cause((_TOKENS,), same, ()),
+    "nothing: experts": Cause((_EXPERTS,), same, ()),
+    "nothing: pipeline": Cause((replace(_STAGE, stage_ns=6_000_000),), same, ()),
+    "nothing: pauses of the device": Cause((replace(CALM, task_gap_ns=95_000),), same, ()),
+    "nothing: busy CPU": Cause((replace(CALM, host_percent=200),), same, ()),
+}
