@@ -37,6 +37,8 @@ _PART_BELOW = 0.2
 _SHOWS = 0.1
 """Share of the most that a step holds of a finding, below which the finding is not about that step."""
 _NAMED_STEPS = 6
+_NOTHING = 0.001
+"""What shortens a step by no more than this share of it is no step of the work."""
 _AS_MUCH = 0.9
 """Gains this close are alike, as a predicted one holds within a tenth. The one nearer to the cause goes first."""
 _CAUSE_COVERS = 0.8
@@ -82,7 +84,8 @@ class Rung:
 def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int]:
     """The findings of ``candidates`` in the order of work, and how many of them shorten the step or weigh as much."""
     scale = scale_of(facts)
-    rungs = _ladder([each for each in candidates if _counts(each, facts)], scale, facts.count)
+    least = max(round(_NOTHING * facts.step_ns), 1) * facts.count
+    rungs = _ladder([each for each in candidates if _counts(each, facts)], scale, least)
     seen = {id(rung.candidate) for rung in rungs}
     others = [each for each in candidates if id(each) not in seen]
     weighed = [each for each in others if each.draft.weight and _is_work(each, facts)]
@@ -159,6 +162,7 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
     parts: list[tuple[Candidate, Candidate]] = []
     alone = {id(each): _at_most(each, scale.removed(each.draft)) for each in candidates}
     total = 0
+    explaining: list[Candidate] = []
     while left:
         above = [each.draft for each in taken]
         rest = {id(each): _at_most(each, scale.removed(*above, each.draft) - total) for each in left}
@@ -174,7 +178,10 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
         top = max(rest[id(each)] for each in fresh)
         alike = [each for each in fresh if rest[id(each)] >= _AS_MUCH * top]
         best = max(alike, key=lambda each: (_NEARNESS[each.rule.reach], rest[id(each)]))
-        best = next((each for each in fresh if each.draft.first), None) or _nearer(best, fresh, rest, above, scale)
+        best = _nearer(best, fresh, rest, above, scale)
+        # Causes that explain something together are taken one after the other.
+        explaining = [each for each in explaining if each in fresh] or _causes_of(best, fresh, rest, above, scale)
+        best = next((each for each in fresh if each.draft.first), explaining[0] if explaining else best)
         total += rest[id(best)]
         taken.append(best)
         rungs.append(Rung(best, rest[id(best)], total, None, most[id(best)], alone[id(best)]))
@@ -206,6 +213,27 @@ def _nearer(
         if not nearer:
             return best
         best = max(nearer, key=lambda each: rest[id(each)])
+
+
+def _causes_of(
+    best: Candidate, fresh: list[Candidate], rest: dict[int, int], above: list[Draft], scale: Scale
+) -> list[Candidate]:
+    """Several candidates that explain most of ``best`` together and are nearer to what must be changed, most first.
+
+    Each has a notable part of it; none where they do not explain it.
+    """
+    whole = rest[id(best)]
+    nearer = [
+        each
+        for each in fresh
+        if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach] and rest[id(each)] >= _PART_BELOW * whole
+    ]
+    if len(nearer) < 2:
+        return []
+    own = [each.draft for each in nearer]
+    explained = scale.removed(*above, *own) + whole - scale.removed(*above, *own, best.draft)
+    covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
+    return sorted(nearer, key=lambda each: -rest[id(each)]) if explained >= covers * whole else []
 
 
 def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:

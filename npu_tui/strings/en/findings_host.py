@@ -12,6 +12,7 @@ TEXTS: dict[str, str] = {
     "finding.free.unknown": (
         "Without HostToDevice links it is unknown whether the host is late; Free includes copies and event waits."
     ),
+    "finding.free.told": "{time:time} of it is copies or fixed pauses behind kernels, which findings of their own judge.",
     "finding.free.place": "{time:time} free until {after}",
     "finding.vertical.title": "{who} launches too late: the NPU loses {lost:time} {where}",
     "finding.vertical.starved": "{starved} of {links} launches found the device idle.",

@@ -12,7 +12,8 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.blame import queue_is_off
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import I64, largest, length_of
+from npu_tui.analysis.findings.facts.fixed_pauses import fixed_pauses
+from npu_tui.analysis.findings.facts.spans import largest, length_of
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, severity_of
@@ -23,8 +24,6 @@ from npu_tui.trace.text import brief
 from npu_tui.trace.whole import whole_number
 
 _BLOCKING = "ASCEND_LAUNCH_BLOCKING"
-_NO_GAP_FROM_US = 5.0
-_CROWD = 0.5
 
 
 def _below(text: str, least: int) -> bool:
@@ -113,31 +112,21 @@ def frequency(facts: Facts) -> Draft | None:
 
 def profiler(facts: Facts) -> Draft | None:
     """Kernels that were launched in time and yet start a fixed pause behind the one before."""
-    limits, own = facts.limits, facts.launches
-    assert own is not None
-    gap, before, after = _gaps(facts)
+    found = fixed_pauses(facts)
+    if found is None:
+        return None
+    limits, removes = facts.limits, found.span
     low, high = limits.profiler_gap_low_us * 1000, limits.profiler_gap_high_us * 1000
-    crowd = (gap >= low) & (gap <= high)
-    between = (gap >= _NO_GAP_FROM_US * 1000) & (gap < low)
-    count = int(crowd.sum())
-    # A cluster, not the tail of something else: most of the tasks, and hardly any between zero and it.
-    if count < limits.links_fewest or count < _CROWD * len(gap) or between.sum() > 0.05 * count:
-        return None
-    removes = union(facts.trace.slices.end[before[crowd]], facts.trace.slices.start[after[crowd]])
-    removes = facts.cut(removes)
     share = facts.share(length_of(removes))
-    if share < limits.profiler_share:
-        return None
     settings = [name for name in ("_l2_cache", "with_stack", "profile_memory") if facts.beside.settings.get(name)]
     severity = "medium" if severity_of(facts, share) == "high" else "info"
-    median = float(np.median(gap[crowd]))
     return Draft(
         severity,  # type: ignore[arg-type]
-        message("finding.profiler.title", count=count, gap=median),
+        message("finding.profiler.title", count=found.count, gap=found.median),
         message(
             "finding.profiler.detail",
-            count=count,
-            all=len(gap),
+            count=found.count,
+            all=found.all,
             low=low,
             high=high,
             time=length_of(removes),
@@ -160,26 +149,6 @@ def profiler(facts: Facts) -> Draft | None:
         removes,
         confidence="medium",
     )
-
-
-def _gaps(facts: Facts) -> tuple[I64, I64, I64]:
-    """Pauses (ns) before kernels that were launched while the one ahead on their stream ran, and both kernels."""
-    slices, own = facts.trace.slices, facts.launches
-    device = facts.part.slices
-    assert own is not None
-    assert device is not None
-    busy = np.flatnonzero(device.compute | device.copy)
-    busy = busy[np.lexsort((slices.start[busy], slices.lane[busy]))]
-    ahead = np.full(len(slices), -1, np.int64)
-    same = slices.lane[busy[1:]] == slices.lane[busy[:-1]]
-    ahead[busy[1:][same]] = busy[:-1][same]
-    target = facts.target
-    before = ahead[target]
-    arrival = facts.trace.links.target_time[own.link] - own.relative
-    known = (before >= 0) & device.compute[np.maximum(before, 0)]
-    known &= arrival <= slices.end[np.maximum(before, 0)]
-    target, before = target[known], before[known]
-    return np.maximum(slices.start[target] - slices.end[before], 0), before, target
 
 
 RULES = (

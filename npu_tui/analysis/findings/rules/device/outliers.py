@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64
@@ -13,17 +14,24 @@ from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
+F64 = npt.NDArray[np.float64]
+
 _FEWEST_EQUALS = 8
 _RARE = 0.1
 """Share of the calls above which slow ones are a habit of the operator, not outliers."""
 _APART = 2.0
 """How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap."""
+_BESIDE = 8
+"""So many kernels before and behind tell whether all of them take longer there."""
+_AS_SLOW = 0.5
+"""An outlier takes at least twice as much longer as the kernels beside it."""
 
 
 def outliers(facts: Facts) -> Draft | None:
     """Calls of a kernel that take several times as long as the other calls of the same kernel."""
     limits, slices = facts.limits, facts.trace.slices
-    names = slices.name[facts.kernels]
+    names = _equals(facts)
+    ratio = _ratios(facts, names)
     order = np.argsort(names, kind="stable")
     edges = np.flatnonzero(np.diff(names[order])) + 1
     rows: list[tuple[int, I64, float]] = []
@@ -40,6 +48,11 @@ def outliers(facts: Facts) -> Draft | None:
             continue
         usual = length[~slow]
         slow &= length > _APART * float(np.percentile(usual, 90))
+        # Where all kernels take longer the work is larger: another batch, a longer sequence, the first token.
+        chosen = np.flatnonzero(slow)
+        slow[chosen] = _AS_SLOW * ratio[own[chosen]] > _around(ratio, names, own[chosen])
+        if not slow.any():
+            continue
         if not slow.any():
             continue
         rows.append((int((length[slow] - median).sum()), items[slow], median))
@@ -80,6 +93,43 @@ def outliers(facts: Facts) -> Draft | None:
         change=Change(tasks=tuple(cuts)),
         confidence="medium",
     )
+
+
+def _equals(facts: Facts) -> I64:
+    """A number for every kernel of ``facts``, equal for kernels of one name and, where they are known, one shape."""
+    names = facts.trace.slices.name[facts.kernels].astype(np.int64)
+    table = facts.kernel_table
+    shapes = table.shapes.code if len(table) == len(names) else np.zeros(len(names), np.int64)
+    return names * (int(shapes.max(initial=0)) + 2) + shapes + 1
+
+
+def _ratios(facts: Facts, names: I64) -> F64:
+    """How long each kernel takes as a multiple of the median of its equals; (n,)."""
+    length = facts.length(facts.kernels).astype(np.float64)
+    _, code = np.unique(names, return_inverse=True)
+    order = np.lexsort((length, code))
+    counts = np.bincount(code)
+    middle = np.cumsum(counts) - counts + (counts - 1) // 2
+    found: F64 = length / np.maximum(length[order][middle][code], 1.0)
+    return found
+
+
+def _around(ratio: F64, names: I64, chosen: I64) -> F64:
+    """The median of ``ratio`` over the kernels before or behind each of ``chosen``, whichever is more.
+
+    Those that are its equals are left out; 1 without others.
+    """
+    found = np.ones(len(chosen))
+    steps = np.arange(1, _BESIDE + 1)
+    for side in (-steps, steps):
+        beside = chosen[:, None] + side
+        there = (beside >= 0) & (beside < len(ratio))
+        beside = np.clip(beside, 0, len(ratio) - 1)
+        there &= names[beside] != names[chosen][:, None]
+        values = np.where(there, ratio[beside], np.nan)
+        values[~there.any(axis=1)] = 1.0
+        found = np.maximum(found, np.nanmedian(values, axis=1))
+    return found
 
 
 def _name(facts: Facts, items: I64) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.blame import blamed_calls
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import NOTHING, Span, largest, length_of, together, without
+from npu_tui.analysis.findings.facts.fixed_pauses import fixed_pauses
+from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, severity_of
@@ -33,6 +34,9 @@ def free(facts: Facts) -> Draft | None:
         return None
     severity: Severity = "high" if share > limits.free_share_high else "medium"
     idle = facts.free
+    told = _told_elsewhere(facts)
+    if facts.share(length_of(without(idle, told))) <= limits.free_share:
+        severity = "info"
     known = facts.part.split is not None
     late, side = length_of(facts.host_late), length_of(facts.device_side)
     host_bound = known and late >= limits.late_share * facts.sums.free
@@ -45,13 +49,23 @@ def free(facts: Facts) -> Draft | None:
     return Draft(
         severity,
         message("finding.free.title", time=facts.sums.free, share=share),
-        message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
+        sentences(
+            message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
+            message("finding.free.told", time=length_of(both(idle, told))) if severity == "info" else "",
+        ),
         tuple(_free_place(facts, start, end) for start, end in largest(idle)),
         stage_advice(facts) if host_bound else advise("device_gaps"),
         facts.host_late if known else None,
         confidence="high" if known else "low",
         code_lines=tuple(line.code for line in facts.lines[:MOST_LINES] if line.code is not None),
     )
+
+
+def _told_elsewhere(facts: Facts) -> Span:
+    """Copies, which Free holds, and pauses of one length behind kernels: other findings judge them."""
+    device, pauses = facts.part.slices, fixed_pauses(facts)
+    copied = facts.span_of(device.copy) if device is not None else NOTHING
+    return together(copied, pauses.span if pauses is not None else NOTHING)
 
 
 def _free_place(facts: Facts, start: int, end: int) -> Evidence:
