@@ -123,6 +123,9 @@ UNEVEN: dict[str, Cause] = {
     "uneven: a hot expert": Cause(
         (troubled(_EXPERTS, hot_expert=2, hot_percent=2_500),), untroubled(hot_expert=None), ("COMM.STRAGGLER",)
     ),
+    "uneven: a late first pass": Cause(
+        (replace(_STAGE, stage_ns=7_500_000, fill_ns=40_000_000),), changed(fill_ns=0), ("COMM.STRAGGLER",)
+    ),
     "uneven: a slow stage before": Cause((_STAGE,), changed(stage_ns=6_000_000), ("COMM.STRAGGLER", "COMM.EXPOSED")),
     "nothing: accumulation": Cause((_ACCUMULATE,), same, ()),
     "nothing: other lengths": Cause((_LENGTHS,), same, ()),
@@ -136,6 +139,8 @@ UNEVEN: dict[str, Cause] = {
     "nothing: prefill and decode": Cause((_TOKENS,), same, ()),
     "nothing: experts": Cause((_EXPERTS,), same, ()),
     "nothing: pipeline": Cause((replace(_STAGE, stage_ns=6_000_000),), same, ()),
-    "nothing: pauses of the device": Cause((replace(CALM, task_gap_ns=95_000),), same, ()),
+    "nothing: pauses of the device": Cause(
+        (replace(CALM, fixed_gap_ns=93_000),), same, (), others=("PROFILER.OVERHEAD",)
+    ),
     "nothing: busy CPU": Cause((replace(CALM, host_percent=200),), same, ()),
 }

@@ -73,7 +73,7 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
     silences = unrecorded_waits(trace, tasks, floor)
     woken = silences.thread, silences.until
     points = host_points(trace, steps, tasks.launched[known], tasks.lane[known], woken)
-    met = meetings(trace, collectives, tasks)
+    met = meetings(trace, collectives, tasks, len(steps))
     host, count = len(points), len(tasks)
     # Node 0 is the origin; hosts, then tasks (of waits and collectives: their end), then starts of collectives.
     both = np.flatnonzero(tasks.kind == COLLECTIVE)

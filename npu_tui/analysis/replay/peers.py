@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npu_tui.analysis.replay.device import COLLECTIVE, DeviceTasks
+from npu_tui.analysis.replay.pipeline import pipeline_fills
 from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.analysis.work.operators import collective_type
 from npu_tui.trace.model import Trace
@@ -20,6 +21,8 @@ _NOTABLE = 0.05
 """An arrival within this share of a collective is part of it: this rank itself had to get ready."""
 _HARDLY = 0.1
 _LONGER = 3.0
+_FILLS = 0.9
+"""A first receive of which this share is the filling of the pipeline is not late."""
 _SIBLINGS = 3
 _LEAST_NS = 1_000_000
 _AS_LATE = 0.5
@@ -55,17 +58,20 @@ class Meeting:
         return last if last > self.others else 0
 
 
-def meetings(trace: Trace, collectives: Sequence[Collective], tasks: DeviceTasks) -> tuple[Meeting, ...]:
-    """The meetings of the device's ``tasks`` by start."""
+def meetings(
+    trace: Trace, collectives: Sequence[Collective], tasks: DeviceTasks, steps: int = 0
+) -> tuple[Meeting, ...]:
+    """The meetings of the device's ``tasks`` by start; ``steps`` is how many steps the run has."""
     known = {each.item: each for each in collectives}
     guessed = unknown_waits(trace, collectives, {each.item: each.size for each in collectives if each.size is not None})
     chosen = np.flatnonzero(tasks.kind == COLLECTIVE).tolist()
+    fills = pipeline_fills(trace, collectives, steps)
     arrivals: list[list[tuple[int, int]]] = []
     for task in chosen:
         item, elapsed = int(tasks.item[task]), int(tasks.end[task] - tasks.start[task])
         each = known.get(item)
         seen = each.arrivals if each is not None else None
-        own = late_arrivals(seen, elapsed) if seen is not None else []
+        own = late_arrivals(seen, elapsed, fills.get(item, 0)) if seen is not None else []
         arrivals.append([(UNKNOWN, guessed[item])] if item in guessed else own)
     late = late_ranks(arrivals)
     follow = _following(trace, chosen, tasks, known, late)
@@ -74,10 +80,11 @@ def meetings(trace: Trace, collectives: Sequence[Collective], tasks: DeviceTasks
     for task, own in zip(chosen, arrivals, strict=True):
         elapsed = int(tasks.end[task] - tasks.start[task])
         lane = int(trace.slices.lane[tasks.item[task]])
+        item = int(tasks.item[task])
         others = max((after for rank, after in own if rank not in late), default=0)
         last = max((after for _, after in own), default=0)
         behind = tuple((rank, after) for rank, after in own if rank in late)
-        item = int(tasks.item[task])
+        others = max(others, fills.get(item, 0) if behind else 0)
         seen = known[item].arrivals if item in known else None
         peers = frozenset(rank for rank, _ in seen or [])
         follows = bool(behind) and max(behind, key=lambda row: row[1])[0] in follow
@@ -110,9 +117,9 @@ def _following(
     return found
 
 
-def late_arrivals(arrivals: Sequence[tuple[int, int]], elapsed: int) -> list[tuple[int, int]]:
-    """Those of ``arrivals`` that a collective of ``elapsed`` ns waited for."""
-    return [(rank, min(after, elapsed)) for rank, after in arrivals if after > _NOTABLE * elapsed]
+def late_arrivals(arrivals: Sequence[tuple[int, int]], elapsed: int, fill: int = 0) -> list[tuple[int, int]]:
+    """Those of ``arrivals`` that a collective of ``elapsed`` ns waited for, beyond the ``fill`` of a pipeline."""
+    return [(rank, min(after, elapsed)) for rank, after in arrivals if after > max(_NOTABLE * elapsed, fill / _FILLS)]
 
 
 def late_ranks(arrivals: Sequence[Sequence[tuple[int, int]]]) -> frozenset[int]:

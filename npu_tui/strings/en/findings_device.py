@@ -28,6 +28,10 @@ TEXTS: dict[str, str] = {
         "A RING shows only the ranks beside this one: any rank of it that is late makes them late as well."
     ),
     "finding.straggler.again": "Last again in {cases:and}.",
+    "finding.straggler.fill": (
+        "The first receives of the steps wait {time:time} for the pipeline to fill: that stays, and more passes in a step "
+        "make its share smaller."
+    ),
     "finding.straggler.transfers": (
         "After the last arrival the transfers take {time:time} {speed}, so bucket size, overlap and HCCL settings "
         "will not help."

@@ -9,6 +9,7 @@ import numpy as np
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of
 from npu_tui.analysis.replay.peers import late_arrivals, late_ranks, unknown_waits
+from npu_tui.analysis.replay.pipeline import pipeline_fills
 from npu_tui.analysis.work.collectives.communication import Collective
 
 SEVERAL = 3
@@ -48,13 +49,15 @@ def late(facts: Facts) -> Late | None:
 def _late(facts: Facts) -> Late | None:
     slices = facts.trace.slices
     known = [each for each in facts.collectives if each.arrivals is not None]
-    arrivals = [late_arrivals(each.arrivals or [], each.elapsed) for each in known]
+    filling = fills(facts)
+    arrivals = [late_arrivals(each.arrivals or [], each.elapsed, filling.get(each.item, 0)) for each in known]
     ranks = late_ranks(arrivals)
     cases: list[Case] = []
     low, high = [], []
     for each, own in zip(known, arrivals, strict=True):
         after, rank = max(((after, rank) for rank, after in own), default=(0, -1))
         others = max((other for number, other in each.arrivals or [] if number not in ranks), default=0)
+        others = max(others, filling.get(each.item, 0))
         if rank not in ranks or after <= max(others, 0):
             continue
         begin = int(slices.start[each.item])
@@ -76,6 +79,22 @@ def _late(facts: Facts) -> Late | None:
         len(order) >= SEVERAL and waited.get(order[0], 0) < _IN_MOST * total,
         sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST * total,
     )
+
+
+def fills(facts: Facts) -> dict[int, int]:
+    """How long first receives wait for a pipeline to fill, ns by slice: nobody's fault."""
+    return facts.kept(_fills)
+
+
+def _fills(facts: Facts) -> dict[int, int]:
+    return pipeline_fills(facts.trace, facts.collectives, len(facts.steps))
+
+
+def fill_span(facts: Facts) -> Span:
+    """The exposed time in which first receives wait for a pipeline to fill."""
+    filling = fills(facts)
+    start = facts.trace.slices.start[list(filling)].astype(np.int64)
+    return both((start, start + np.array(list(filling.values()), np.int64)), facts.exposed)
 
 
 def unknown_span(facts: Facts) -> Span:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.late import SEVERAL, Case, Late, late, unknown_span
+from npu_tui.analysis.findings.facts.late import SEVERAL, Case, Late, fill_span, fills, late, unknown_span
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, largest, length_of, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, runs_of, sentences
@@ -63,6 +63,8 @@ def straggler(facts: Facts) -> Draft | None:
         )
     ]
     parts += _again(facts, found, worst)
+    if filled := sum(fills(facts).values()):
+        parts.append(message("finding.straggler.fill", time=filled))
     parts.append(message("finding.straggler.transfers", time=transfer, speed=_speeds(facts)))
     if facts.steps:
         steps = _steps_with(facts, [case.collective for case in found.cases])
@@ -176,6 +178,9 @@ def exposed(facts: Facts) -> Draft | None:
     waited = length_of(waiting)
     mostly_late = waited >= limits.late_peer_share * sums.not_overlapped
     severity: Severity = "high" if share > limits.exposed_share_high else "medium"
+    filling = fill_span(facts)
+    if facts.share(sums.not_overlapped - length_of(filling)) <= limits.exposed_share:
+        severity = "info"
     overlapped = (sums.communication - sums.not_overlapped) / sums.communication if sums.communication else 0.0
     parts = [
         message(
@@ -194,8 +199,10 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message("finding.exposed.waited", waited=waited))
     if not known:
         parts.append(message("finding.exposed.unknown"))
+    if length_of(filling):
+        parts.append(message("finding.straggler.fill", time=length_of(filling)))
     items = np.array([each.item for each in facts.collectives], np.int64)
-    rest = without(facts.exposed, waiting)
+    rest = without(without(facts.exposed, waiting), filling)
     hidden = min(length_of(rest), length_of(without(facts.computing, facts.communicating)))
     moved = sum(int(facts.length(np.array([each.item]))[0]) for each in facts.collectives) - waited
     keep = 1.0 - hidden / moved if moved > hidden else 0.0
@@ -229,7 +236,10 @@ def long_op(facts: Facts) -> Draft | None:
     """A collective that takes far longer than the others of its type, or a large part of the step."""
     limits = facts.limits
     by_type: dict[tuple[str, int], list[Collective]] = {}
+    filling = fills(facts)
     for each in facts.collectives:
+        if each.item in filling:
+            continue
         size = sum(link.size for link in each.traffic or [])
         # A size class is a power of four: sizes of one bucket configuration fall together.
         key = collective_type(facts.trace.name_of(each.item)), size.bit_length() // 2
