@@ -124,7 +124,7 @@ UNEVEN: dict[str, Cause] = {
         (troubled(_EXPERTS, hot_expert=2, hot_percent=2_500),), untroubled(hot_expert=None), ("COMM.STRAGGLER",)
     ),
     "uneven: a late first pass": Cause(
-        (replace(_STAGE, stage_ns=7_500_000, fill_ns=40_000_000),), changed(fill_ns=0), ("COMM.STRAGGLER",)
+        (replace(_STAGE, stage_ns=7_000_000, fill_ns=40_000_000),), changed(fill_ns=0), ("COMM.STRAGGLER",)
     ),
     "uneven: a slow stage before": Cause((_STAGE,), changed(stage_ns=6_000_000), ("COMM.STRAGGLER", "COMM.EXPOSED")),
     "nothing: accumulation": Cause((_ACCUMULATE,), same, ()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from causes import CAUSES, outcome
+from causes import ALL, outcome
 from jobs import facts_of, job
 
 from npu_tui.analysis.findings.facts.beside import Beside
@@ -38,6 +38,15 @@ TRIED = (
     "waits: launch blocking",
     "waits: blocking, small kernels",
     "decode: slow Python",
+    "uneven: accumulation, a late rank",
+    "uneven: AI CPU in the backward pass",
+    "uneven: blocking copies",
+    "uneven: busy CPU",
+    "uneven: a checkpoint now and then",
+    "uneven: slow line and AI CPU",
+    "uneven: collector and allocation",
+    "uneven: a late first pass",
+    "uneven: a slow stage before",
 )
 CALM = (
     "nothing: warm-up",
@@ -45,12 +54,17 @@ CALM = (
     "nothing: decode",
     "nothing: decode, small AI CPU kernels",
     "nothing: far ahead",
+    "nothing: longest first",
+    "nothing: prefill and decode",
+    "nothing: a long side stream",
+    "nothing: pipeline",
+    "nothing: pauses of the device",
 )
 
 
 @pytest.mark.parametrize("name", TRIED)
 def test_a_cause_taken_away(name: str) -> None:
-    cause = CAUSES[name]
+    cause = ALL[name]
     found = outcome(cause, 31)
     assert found.lead in cause.leads
     assert found.right, (found.predicted, found.simulated, found.step)
@@ -60,11 +74,11 @@ def test_a_cause_taken_away(name: str) -> None:
 
 @pytest.mark.parametrize("name", CALM)
 def test_a_healthy_job_is_quiet(name: str) -> None:
-    assert outcome(CAUSES[name], 31).above_info == ()
+    assert outcome(ALL[name], 31).above_info == ()
 
 
 def test_a_late_host_gains_nothing_where_a_peer_is_later() -> None:
-    cause = CAUSES["host: an earlier one"]
+    cause = ALL["host: an earlier one"]
     found = outcome(cause, 31)
     assert found.lead == "COMM.STRAGGLER"
     assert found.right, (found.predicted, found.simulated, found.step)
@@ -73,7 +87,7 @@ def test_a_late_host_gains_nothing_where_a_peer_is_later() -> None:
 
 
 def test_a_server_is_told_per_token() -> None:
-    found = outcome(CAUSES["decode: slow Python"], 32).found
+    found = outcome(ALL["decode: slow Python"], 32).found
     assert found is not None
     assert "makes each token" in words(found.detail)
     assert "Each token then takes" in words(found.detail)
@@ -81,8 +95,8 @@ def test_a_server_is_told_per_token() -> None:
 
 
 def test_what_is_said_of_late_ranks() -> None:
-    many = outcome(CAUSES["peers: two late"], 32).found
-    ring = outcome(CAUSES["peers: unseen in a ring"], 32).found
+    many = outcome(ALL["peers: two late"], 32).found
+    ring = outcome(ALL["peers: unseen in a ring"], 32).found
     assert many is not None
     assert ring is not None
     assert words(many.title).startswith("Ranks 2 and 3 are late")
@@ -91,7 +105,7 @@ def test_what_is_said_of_late_ranks() -> None:
 
 
 def test_launch_blocking_is_unset_first() -> None:
-    found = outcome(CAUSES["waits: launch blocking"], 32).found
+    found = outcome(ALL["waits: launch blocking"], 32).found
     assert found is not None
     assert "ASCEND_LAUNCH_BLOCKING" in words(found.advice[0])
     assert not any("TASK_QUEUE_ENABLE=2" in words(each) for each in found.advice)

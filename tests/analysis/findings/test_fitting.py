@@ -178,6 +178,25 @@ def test_rules_of_links_ask_for_the_transport(
     assert said in words(draft.detail)
 
 
+def test_slow_collectives_over_hccs_beside_products_are_in_contention() -> None:
+    found = measured(replace(TROUBLED["transfers"], seed=3, layers=3))
+    facts = facts_of(found, thresholds=Thresholds(contention_gb_s=1e6))
+    slices, names = facts.trace.slices, facts.trace.names
+    assert {row.link_type for each in facts.collectives for row in each.traffic or []} == {"HCCS"}
+    products = [k for k in facts.kernels.tolist() if "MatMul" in names[slices.name[k]]]
+    beside = [
+        each.item
+        for each in facts.collectives
+        if any(slices.start[k] < slices.end[each.item] and slices.end[k] > slices.start[each.item] for k in products)
+    ]
+    assert 0 < len(beside) < len(facts.collectives)
+    draft = check("COMM.LINK", facts)
+    assert isinstance(draft, Draft)
+    assert f"{len(beside)} SDMA collectives run below 1e+06 GB/s during a matrix multiplication" in words(draft.detail)
+    calm = check("COMM.LINK", facts_of(found, thresholds=Thresholds(contention_gb_s=1e-3)))
+    assert not isinstance(calm, Draft) or "multiplication" not in words(calm.detail)
+
+
 def test_a_product_before_a_collective_saves_no_more_than_itself() -> None:
     facts = facts_of(job("transfers"))
     slices = facts.trace.slices

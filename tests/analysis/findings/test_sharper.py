@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
 from jobs import by_id, check, facts_of, job, measured
 from launcher import Launcher
+from measured import profile_at
 from troubled import TROUBLED
 
 from npu_tui.analysis.findings.facts.facts import Facts
@@ -17,7 +19,7 @@ from npu_tui.analysis.findings.ladder import steps_of
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.findings.rules.host.launching import longest_run
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.profile.selection import select_step
+from npu_tui.profile.selection import WHOLE_TRACE, select_step
 from npu_tui.strings import words
 from npu_tui.trace.message import message
 
@@ -40,6 +42,38 @@ def test_kernels_at_the_idle_clock_are_slow() -> None:
     )
     assert isinstance(draft, Draft)
     assert draft.title.args["drop"] > 0.5
+
+
+@pytest.mark.parametrize("core_mhz", [800, 1_200])
+def test_as_many_kernels_are_slow_as_end_at_a_lower_clock(core_mhz: int) -> None:
+    found = measured(replace(TROUBLED["clock"], seed=3, trouble=replace(TROUBLED["clock"].trouble, core_mhz=core_mhz)))
+    facts = facts_of(found)
+    draft = check("FREQ", facts)
+    assert isinstance(draft, Draft)
+    counters = found.trace.counters
+    (series,) = [each for each in counters.series if each.name == "AI Core Freq"]
+    own = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
+    samples = list(zip(counters.time[own].tolist(), counters.value[own].tolist(), strict=True))
+    ends = found.trace.slices.end[facts.kernels].tolist()
+    clocks = [[value for time, value in samples if time <= end][-1:] for end in ends]
+    slow = [clock for clock in clocks if clock and clock[0] < max(value for _, value in samples)]
+    assert draft.detail.args["count"] == len(slow) > 0
+    assert draft.detail.args["all"] == len(ends)
+
+
+def test_each_of_two_devices_has_its_own_host() -> None:
+    devices = profile_at(Path("fixtures/msprof_two_devices")).part(WHOLE_TRACE).facts
+    lanes = devices[0].trace.lanes
+    threads = []
+    for facts in devices:
+        launches = facts.launches
+        assert launches is not None
+        trace = facts.trace
+        launching = {lanes[trace.links.source_lane[link]].tid for link in launches.link.tolist()}
+        calls = facts.named(("cann",), lambda name: "launch" in name)
+        assert {lanes[lane].tid for lane in trace.slices.lane[calls].tolist()} == launching
+        threads.append(launching)
+    assert threads[0].isdisjoint(threads[1])
 
 
 def filled(**reserved: str) -> Facts:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from npu_tui.analysis.findings.facts.beside import Beside, Input, Shared
+from npu_tui.analysis.findings.facts.own_host import foreign_threads
 from npu_tui.analysis.findings.facts.slices import TraceSlices
 from npu_tui.analysis.findings.facts.spans import I64, NOTHING, Bools, Span, both
 from npu_tui.analysis.launches.code_lines import LineLoss, losing_launches
@@ -442,10 +443,16 @@ class Facts(TraceSlices):
         of_name[wanted] = True
         slices = self.trace.slices
         own = [lane for lane in self.trace.lanes if self.trace.layers[lane.layer].kind in kinds]
+        own = [lane for lane in own if lane.tid not in self.foreign]
         found = [lane.first + np.flatnonzero(of_name[slices.name[lane.first : lane.last]]) for lane in own]
         items = np.sort(np.concatenate([*found, np.zeros(0, np.int64)]))
         items = items[self.window.holds(slices.start[items] + self.floor) | self._in_step(items)]
         return items[np.argsort(slices.start[items], kind="stable")]
+
+    @once
+    def foreign(self) -> frozenset[int]:
+        """Ids of threads that work for another device of the trace."""
+        return foreign_threads(self.trace, self.part.device)
 
     def _in_step(self, items: I64) -> Bools:
         """Which of ``items`` start in a step of the window on the host; only where the window is that of a step."""

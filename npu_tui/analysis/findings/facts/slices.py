@@ -27,12 +27,18 @@ class TraceSlices:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
 
+    @property
+    def foreign(self) -> frozenset[int]:
+        """Ids of threads that work for another device."""
+        return frozenset()
+
     @once
     def host_calls(self) -> tuple[I64, I64]:
         """Start, on its clock, and length of what the host does but for frames of Python and steps; by start."""
         trace, slices = self.trace, self.trace.slices
         kinds = ("python", "cann", "other")
-        host = np.array([trace.layers[lane.layer].kind in kinds for lane in trace.lanes] + [False])
+        own = [lane.tid not in self.foreign and trace.layers[lane.layer].kind in kinds for lane in trace.lanes]
+        host = np.array([*own, False])
         chosen = host[slices.lane]
         if "python_function" in trace.categories:
             collecting = np.array([name == GARBAGE_COLLECTION for name in trace.names] + [False])[slices.name]
