@@ -41,7 +41,8 @@ TEXTS: dict[str, str] = {
         "The device does nothing for too much of its time. Free is what Overlap Analysis leaves of computing "
         "and communication; it includes copies and event waits. Each piece is split at the launch that ends "
         "it: before that launch the host is late, after it the device is slow to start. Host advice is given "
-        "only where the host is late."
+        "only where the host is late. Where copies or fixed pauses behind kernels explain all but free_share, it is info: "
+        "DATA.COPY and PROFILER.OVERHEAD judge those."
     ),
     "explain.DISPATCH.STAGE": (
         "Which stage of the host is slow. The Python stage fills the task queue; in the CANN stage the dequeue "
@@ -84,9 +85,10 @@ TEXTS: dict[str, str] = {
         "otherwise it is only mentioned."
     ),
     "explain.COMM.STRAGGLER": (
-        "Every rank waits for one. The first Notify_Wait for each peer tells when that peer reached a "
-        "collective; what counts is how much later the last one came than the last but one, as far as "
-        "computing does not hide it. The longest wait must be half of its collective and a millisecond or more."
+        "This rank waits for one or several late ranks. The first Notify_Wait for each peer tells when that peer reached a "
+        "collective; what counts is how much later the late ones came than all others, as far as "
+        "computing does not hide it. The first receive of a step also waits for the pipeline to fill: up to one pass for "
+        "each stage before it is nobody's fault."
     ),
     "explain.COMM.EXPOSED": (
         "Communication with no computing at the same time. Where half of it is waiting for a late rank, "
@@ -138,8 +140,9 @@ TEXTS: dict[str, str] = {
         "gc_suspect_ms in which the host calls nothing is suspected, with low confidence."
     ),
     "explain.OP.OUTLIER": (
-        "Calls of a kernel that take more than outlier_factor times the median of the calls of the same name. Names with "
-        "fewer than 8 calls, or with more than a tenth of slow calls, are not judged: their sizes may differ."
+        "Calls of a kernel that take more than outlier_factor times the median of the calls of the same name and, where "
+        "known, the same shapes. Names with fewer than 8 calls, or with more than a tenth of slow calls, are not judged: "
+        "their sizes may differ. Nor are calls among other kernels that are as slow: there the batch or sequence is larger."
     ),
     "explain.HOST.PAUSE": (
         "A few long waits for a launch during which no host event begins. They hold at least pause_share of the "

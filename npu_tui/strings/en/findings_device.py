@@ -100,7 +100,7 @@ TEXTS: dict[str, str] = {
     "finding.share.title": "{kind} take {share:share} of the compute time",
     "finding.share.part": "{kind} take {share:share} of the compute time (more than {most:percent}): {types:and}.",
     "finding.share.launched": "Asked for by {operations:and}.",
-    "finding.share.lines": "Most at {lines:and}.",
+    "finding.share.lines": "Most come from {lines:and}.",
     "finding.share.cube": "Convolutions and matrix products",
     "finding.share.copy": "Format conversions and copies",
     "finding.share.layout": "Transposes and reshapes",

@@ -39,7 +39,8 @@ TEXTS: dict[str, str] = {
     "explain.DISPATCH.FREE": (
         "设备空闲时间占比过高。Free 是 Overlap Analysis 中除计算和通信之外的时间，包含拷贝和 Event 等待。每段"
         "空闲按结束它的那次下发划分：下发之前是 Host 下发晚，下发之后是设备启动慢。只有 Host 下发晚时才给出 "
-        "Host 侧建议。"
+        "Host 侧建议。如果除去拷贝和算子之后的固定间隔，空闲不超过 free_share，则仅为 info：由 DATA.COPY 和 "
+        "PROFILER.OVERHEAD 判断。"
     ),
     "explain.DISPATCH.STAGE": (
         "Host 的哪一级慢。Python 级（一级流水）填充任务队列；CANN 级（二级流水）由 Dequeue 线程调用 CANN。如"
@@ -70,8 +71,8 @@ TEXTS: dict[str, str] = {
     "explain.OP.SMALL": "大多数 kernel 太短，Host 下发的速度跟不上设备执行的速度，设备在等待这些下发。",
     "explain.OPT.FUSED": "该优化器在 torch_npu 中有融合版本。设备在等待下发时才重要，否则只作提示。",
     "explain.COMM.STRAGGLER": (
-        "所有卡都在等一张慢卡。对每个对端的第一个 Notify_Wait 说明它何时进入集合通信；计入的是最后一张卡比倒"
-        "数第二张卡晚到的、未被计算掩盖的时间。最长的等待须占该集合通信的一半，且不少于 1 毫秒。"
+        "本卡在等一张或几张慢卡。对每个对端的第一个 Notify_Wait 说明它何时进入集合通信；计入的是慢卡比其余各卡"
+        "晚到的、未被计算掩盖的时间。每个 step 的首次接收还要等流水线填充：前面每一级最多一次前反向的时间不计入。"
     ),
     "explain.COMM.EXPOSED": (
         "没有计算掩盖的通信。如果其中一半是等待慢卡，则不建议做掩盖，应先解决慢卡；收益为除此之外的部分。"
@@ -113,8 +114,8 @@ TEXTS: dict[str, str] = {
         "Free 列为疑似，置信度低。"
     ),
     "explain.OP.OUTLIER": (
-        "同名算子的某些调用耗时超过中位数的 outlier_factor 倍。调用少于 8 次，或慢调用超过十分之一的名称不作"
-        "判断：其 shape 可能不同。"
+        "同名（shape 已知时还须同 shape）算子的某些调用耗时超过中位数的 outlier_factor 倍。调用少于 8 次，或慢调用"
+        "超过十分之一的名称不作判断：其 shape 可能不同。前后其他算子也同样变慢的调用不计：那里的 batch 或序列更长。"
     ),
     "explain.HOST.PAUSE": (
         "少数几段较长的时间里设备在等待下发，而 Host 没有任何事件开始；它们至少占 Host 下发慢时间的 pause_share。"

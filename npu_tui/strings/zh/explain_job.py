@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "explain.job": "关于整个多卡作业的问题",
+    "explain.job": "关于整个多卡作业的诊断",
     "explain.job.needs": (
         "需要：两张及以上的卡，各有 communication.json 或 trace。时钟只在 notify、收发消息和集合通信的共同结束时刻能够关联的范围内比较。"
     ),
