@@ -21,9 +21,10 @@ from npu_tui.ingest.json.decoding.events import decode_events
 from npu_tui.ingest.json.decoding.lenient import strict_json
 from npu_tui.ingest.json.reading.parallel import Outcome, read_parallel
 from npu_tui.ingest.json.reading.workers import Workers, worker_count
-from npu_tui.ingest.scanner.library import library
+from npu_tui.ingest.scanner.library import Library, library
 from npu_tui.ingest.scanner.reading import read_scanned
 from npu_tui.ingest.source.find import Source, find_source
+from npu_tui.ingest.source.growing import Growing, UnpackingError, growing
 from npu_tui.ingest.source.scratch import scratch_folder
 from npu_tui.ingest.source.unpack import Plain, open_plain
 from npu_tui.trace.message import Message, message
@@ -156,7 +157,7 @@ class _Reading:
                 self._workers.close()
 
     def _trace(self) -> Trace:
-        source, whole, health = self._source, self._whole, self._health
+        source, health = self._source, self._health
         files: list[EventFile] = []
         reached = 0
         for file in source.files:
@@ -172,11 +173,11 @@ class _Reading:
                 files.append(read)
         if not files:
             raise InputError(health.warnings[0])
-        if whole.count == whole.phases[""]:
+        if self._whole.count == self._whole.phases[""]:
             raise InputError(message("input.no_event", path=str(source.path), byte=reached))
         size = sum(file.size for file in files)
-        self._report(size, size, whole.count)
-        return build_trace(whole, str(source.path), tuple(files), source.rank, health, self._workers)
+        self._report(size, size, self._whole.count)
+        return build_trace(self._whole, str(source.path), tuple(files), source.rank, health, self._workers)
 
     def _report(self, done: int, total: int, events: int) -> None:
         if not self._progress(done, total, events):
@@ -196,12 +197,17 @@ class _Reading:
 
     def _read(self, file: Path, number: int) -> tuple[EventFile, int]:
         """Take the events of ``file`` in; returns the offset reached as well."""
-        whole, health = self._whole, self._health
+        scanner = library() if self._workers is None and not self._alone else None
+        if scanner is not None and len(self._source.files) == 1 and (unpacking := growing(file)) is not None:
+            try:
+                return self._read_growing(file, unpacking, scanner)
+            except UnpackingError:
+                self._whole = WholeColumns()  # what is wrong, and what can be read all the same, is found below
+        whole = self._whole
         packed, before = file.stat().st_size, whole.count
         plain = open_plain(file, lambda done: self._progress(done, packed, whole.count))
         try:
             start = _array_start(file, plain.stream)
-            scanner = library() if self._workers is None and not self._alone else None
             if scanner is None:
                 self._start_workers(plain.size)
             if scanner is not None:
@@ -233,6 +239,42 @@ class _Reading:
         finally:
             if not plain.unpacked:
                 plain.stream.close()
+        return self._taken(file, plain, outcome, before), outcome.end
+
+    def _read_growing(self, file: Path, unpacking: Growing, scanner: Library) -> tuple[EventFile, int]:
+        """``_read`` of a gzip while it is unpacked. Raises ``UnpackingError``."""
+
+        def advance(done: int, events: int) -> None:
+            if unpacking.is_over:
+                self._advanced(done, unpacking.finish(), 0, events)
+            else:  # args of what is there already could not be read yet
+                self._report(done, unpacking.told, events)
+
+        try:
+            unpacking.wait(_LONGEST_HEAD)
+            with open(unpacking.path, "rb") as head:
+                start = _array_start(file, head)
+            outcome = read_scanned(
+                scanner,
+                unpacking.path,
+                start,
+                unpacking.told,
+                self._whole,
+                0,
+                self._chunk_size,
+                advance,
+                self._range_bytes,
+                arrived=lambda upto: unpacking.wait() if upto is None else unpacking.wait(upto),
+            )
+            plain = unpacking.finish()
+        except BaseException:
+            unpacking.stop()
+            raise
+        return self._taken(file, plain, outcome, 0), outcome.end
+
+    def _taken(self, file: Path, plain: Plain, outcome: Outcome, before: int) -> EventFile:
+        """Note what was odd about a file that was read."""
+        whole, health = self._whole, self._health
         if outcome.too_long is not None:
             where = {"path": str(file), "byte": outcome.too_long, "megabytes": LONGEST >> 20}
             if whole.count == before:
@@ -240,7 +282,7 @@ class _Reading:
             health.warnings.append(Message("input.too_long_later", where))
         health.truncated = health.truncated or outcome.truncated or plain.cut or outcome.too_long is not None
         health.skip(message("skip.malformed"), outcome.malformed)
-        return EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None), outcome.end
+        return EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None)
 
     def _start_workers(self, size: int) -> None:
         """Start as many workers as the file is worth, if there are none; without room for them it goes on alone."""

@@ -24,7 +24,11 @@ _AHEAD = 2
 """Ranges per thread that are scanned before they can be taken in."""
 _TICK_SECONDS = 0.1
 
+_BEYOND = 4 << 20
+"""So much behind a range is looked at for its last event, unless that is longer."""
+
 Advance = Callable[[int, int], None]
+Arrived = Callable[[int | None], int]
 
 _numbers = itertools.count()
 
@@ -48,11 +52,14 @@ class _Result:
 class _Threads:
     """``count`` threads that scan the ranges between ``cuts`` and put results into ``results``, in any order."""
 
-    def __init__(self, make: Callable[[], Scanner], path: str, cuts: list[int], count: int) -> None:
+    def __init__(
+        self, make: Callable[[], Scanner], path: str, cuts: list[int], count: int, arrived: Arrived | None
+    ) -> None:
         self.results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._make = make
         self._path = path
         self._cuts = cuts
+        self._arrived = arrived
         self._next = itertools.count()
         self._room = threading.Semaphore(count * (1 + _AHEAD))
         self._over = False
@@ -100,7 +107,20 @@ class _Threads:
                 return
             if scanner is None or self.is_refused(scanner.name):
                 scanner = self._make()
-            self.results.put(_Result(number, scanner.name, self._scanned(scanner, descriptor, number)))
+            there = self._wait_for(number)
+            scanned = self._scanned(scanner, descriptor, number)
+            if there is not None and self._arrived is not None:
+                far = scanned is None or scanned.last or scanned.end + _BEYOND > there
+                if far and there < self._arrived(None):  # it may have looked farther than there was something to see
+                    scanner = self._make()
+                    scanned = self._scanned(scanner, descriptor, number)
+            self.results.put(_Result(number, scanner.name, scanned))
+
+    def _wait_for(self, number: int) -> int | None:
+        """Wait until a range is there; how many bytes are there for sure, None for all."""
+        if self._arrived is None:
+            return None
+        return self._arrived(self._cuts[number + 1] + _BEYOND if number + 1 < len(self._cuts) else None)
 
     def _scanned(self, scanner: Scanner, descriptor: int, number: int) -> Scanned | None:
         start = self._cuts[number]
@@ -124,11 +144,13 @@ def read_scanned(
     advance: Advance,
     range_bytes: int = 0,
     threads: int = 0,
+    arrived: Arrived | None = None,
 ) -> Outcome:
     """Take the events of ``path`` from the boundary at ``start`` into ``whole``.
 
     ``advance`` is called with (bytes read, events read) several times a second and may raise. Raises ``OSError`` if the
-    file cannot be read.
+    file cannot be read. Of a file that still grows ``arrived`` waits until there are so many bytes (None: all), and
+    says how many there are; what it raises is raised.
     """
     count = threads or thread_count(size)
     cuts = range_cuts(start, size, count, range_bytes)
@@ -140,8 +162,10 @@ def read_scanned(
     descriptor = os.open(path, os.O_RDONLY)
     try:
         if count == 1:
+            if arrived is not None:
+                arrived(None)
             return _in_order(make(), descriptor, cuts, whole, file, advance)
-        return _side_by_side(make, path, descriptor, cuts, count, whole, file, advance)
+        return _side_by_side(make, path, descriptor, cuts, count, whole, file, advance, arrived)
     finally:
         os.close(descriptor)
 
@@ -171,10 +195,11 @@ def _side_by_side(
     whole: WholeColumns,
     file: int,
     advance: Advance,
+    arrived: Arrived | None,
 ) -> Outcome:
     """Scan with ``count`` threads. What does not begin where the range before it ended is scanned again."""
     outcome, before = Outcome(end=cuts[0]), whole.count
-    threads = _Threads(make, path, cuts, count)
+    threads = _Threads(make, path, cuts, count, arrived)
     waiting: dict[int, _Result] = {}
     done = taken = 0
     try:
@@ -199,6 +224,8 @@ def _side_by_side(
                     if cut is not None and cut < outcome.end:
                         threads.taken()
                         continue  # the range before this one was longer
+                    if arrived is not None:
+                        arrived(None)
                     scanned = make().scan(descriptor, outcome.end, cut)
                 _take(scanned, whole, file, outcome)
                 threads.taken()

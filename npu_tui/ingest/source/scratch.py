@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import tempfile
@@ -76,6 +77,11 @@ class Scratch:
             raise OSError(error.errno, error.strerror, self._folder) from error
         self.stream.seek(0)
         return self.stream
+
+    def close(self) -> None:
+        """Give up what was written; a full disk must not say so twice."""
+        with contextlib.suppress(OSError):
+            self.stream.close()
 
     def _check(self, needed: int) -> None:
         disk = os.statvfs(self._folder)

@@ -80,7 +80,7 @@ def spooled(stream: BinaryIO, advance: Advance | None = None) -> tuple[BinaryIO,
                     raise Cancelled
         return copy.finish(), copy.path
     except BaseException:
-        _closed(copy)
+        copy.close()
         raise
 
 
@@ -101,17 +101,15 @@ def open_plain(file: Path, advance: Advance | None = None) -> Plain:
         return _unpacked_fast(file, stream, advance) or _unpacked(file, stream, advance)
 
 
-def _unpacked_fast(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain | None:
-    """The plain bytes of a gzip without a fault; None for any other, and where the faster library is not there.
+def inflated(file: Path, packed: BinaryIO, copy: Scratch) -> Iterator[int]:
+    """Write the plain bytes of a gzip to ``copy``, block by block; how many packed bytes that took.
 
-    What of a damaged or cut one can be read is for ``_unpacked`` to say.
+    Raises ``ImportError`` where the faster library is not there, ``ValueError`` for what is damaged or cut off, and
+    what ``open_plain`` does.
     """
-    try:
-        from isal import isal_zlib
-    except ImportError:
-        return None
+    from isal import isal_zlib
+
     packed.seek(0)
-    copy = Scratch(plain_bytes(packed.fileno()))
     inflate = isal_zlib.decompressobj(wbits=31)
     taken = 0
     try:
@@ -123,17 +121,30 @@ def _unpacked_fast(file: Path, packed: BinaryIO, advance: Advance | None) -> Pla
                 copy.write(inflate.decompress(data, _BLOCK))
                 _check(file, taken, copy.size)
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            yield taken
+    except isal_zlib.error as error:
+        raise ValueError(str(error)) from error
+    if not inflate.eof or not copy.size:
+        raise ValueError("cut off")
+
+
+def _unpacked_fast(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain | None:
+    """The plain bytes of a gzip without a fault; None for any other, and where the faster library is not there.
+
+    What of a damaged or cut one can be read is for ``_unpacked`` to say.
+    """
+    copy = Scratch(plain_bytes(packed.fileno()))
+    try:
+        for taken in inflated(file, packed, copy):
             if advance is not None and not advance(taken):
                 raise Cancelled
-        if inflate.eof and copy.size:
-            return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=False)
-    except isal_zlib.error:
-        pass
+        return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=False)
+    except (ImportError, ValueError):
+        copy.close()
+        return None
     except BaseException:
-        _closed(copy)
+        copy.close()
         raise
-    _closed(copy)
-    return None
 
 
 def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
@@ -172,14 +183,8 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
             raise InputError(message("input.gzip_empty", path=str(file), byte=taken))
         return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=not whole)
     except BaseException:
-        _closed(copy)
+        copy.close()
         raise
-
-
-def _closed(copy: Scratch) -> None:
-    """Give up what was written; a full disk must not say so twice."""
-    with contextlib.suppress(OSError):
-        copy.stream.close()
 
 
 def plain_bytes(descriptor: int) -> int:
