@@ -1,4 +1,6 @@
-"""Pages of databases with a few bytes changed: the compiled reader and SQLite find the same rows, or it refuses.
+"""Pages of databases with a few bytes changed: the compiled reader finds the same rows as SQLite, or it refuses.
+
+What is refused SQLite reads, and intact pages that it did not come to are added: no row of SQLite's is missing then.
 
 ``python tests/attack/pages.py [--flips 2000] [--seed 0]`` prints how many were read from their pages, and how many of
 these differ from what SQLite reads.
@@ -116,7 +118,7 @@ def attack(folder: Path, flips: int, seed: int) -> Outcome:
         usual, alone, paged = found
         outcome.paged += paged
         outcome.refused += not paged
-        if not same(usual, alone):
+        if not (same(usual, alone) if paged else np.isin(alone.number, usual.number).all()):
             outcome.different += 1
             print(f"differs: seed {seed} flip {number}")
     return outcome

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.ingest.database.pages.tree import UnusualError, leaves_of
+from npu_tui.ingest.database.pages.tree import Leaves, UnusualError, leaves_of
 from npu_tui.ingest.database.tables.connect import open_database, opened
 from npu_tui.ingest.database.tables.paged import read_pages
 from npu_tui.ingest.database.tables.pieces import Walk
-from npu_tui.ingest.database.tables.rows import Tables
+from npu_tui.ingest.database.tables.rows import Rows, Tables
 from npu_tui.ingest.database.tables.stacks import marked
 from npu_tui.ingest.scanner.chains import stack_marks
 from npu_tui.ingest.scanner.library import library
@@ -127,27 +127,63 @@ def test_a_tree_that_leads_in_a_circle(tmp_path: Path) -> None:
     assert len(leaves) > 50
 
 
-def test_rows_behind_a_damaged_row_number_are_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [0, 0xFF], ids=["too low", "too high"])
+@pytest.mark.parametrize("rows", [800, 40_000])
+def test_rows_on_all_other_pages_are_read_beside_a_damaged_row_number(tmp_path: Path, rows: int, number: int) -> None:
+    path = made(tmp_path / "a.db", rows, 512)
+    leaves, _ = _pages(path)
+    whole = _read(path)[0]
+    data = bytearray(path.read_bytes())
+    page = (int(leaves.page[len(leaves) // 2]) - 1) * 512
+    cells = int.from_bytes(data[page + 3 : page + 5], "big")
+    cell = page + int.from_bytes(data[page + 10 : page + 12], "big")  # the second one
+    assert data[cell] < 128 <= data[cell + 1]  # the size of the row is one byte, its number more
+    if number:
+        data[cell + 1] = number
+    else:
+        data[cell + 1 : cell + 3] = b"\x80\x01"
+    path.write_bytes(data)
+    found, lost = _read(path)
+    assert lost == len(whole) - len(found) <= cells
+    middle = len(leaves) // 2
+    elsewhere = (whole.number <= leaves.below[middle]) | (whole.number > leaves.highest[middle])
+    others = whole.where(elsewhere & (whole.number != 1))
+    found = found.where(np.argsort(found.number, kind="stable"))
+    found = found.where(np.searchsorted(found.number, others.number))
+    assert same(found, others)
+
+
+def test_a_damaged_number_above_the_rows_loses_none(tmp_path: Path) -> None:
     path = made(tmp_path / "a.db", 800, 512)
+    _, root = _pages(path)
+    whole = _read(path)[0]
+    data = bytearray(path.read_bytes())
+    page = (root - 1) * 512
+    cell = page + int.from_bytes(data[page + 12 : page + 14], "big")
+    assert data[page] == 5
+    data[cell + 4] ^= 2  # the number behind the page's own
+    path.write_bytes(data)
+    found, lost = _read(path)
+    assert lost == 0
+    assert np.array_equal(found.number, whole.number)
+
+
+def _pages(path: Path) -> tuple[Leaves, int]:
     query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
     with opened(path) as database:
         assert database.pages is not None
         (root,) = database.connection.execute(query, (TABLE,)).fetchone()
-        (rows,) = database.connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
-        leaves = leaves_of(database.pages, root)
-    data = bytearray(path.read_bytes())
-    page = (int(leaves.page[len(leaves) // 2]) - 1) * 512
-    cell = page + int.from_bytes(data[page + 8 : page + 10], "big")
-    assert data[cell] < 128 <= data[cell + 1]  # the size of the row is one byte, its number more
-    data[cell + 1] = 0xFF
-    path.write_bytes(data)
+        return leaves_of(database.pages, root), root
+
+
+def _read(path: Path) -> tuple[Rows, int]:
     with opened(path) as database:
         tables = Tables(database)
         table = tables.find(TABLE)
         assert table is not None
         found = tables.read(table, WHOLE, REAL)
         assert not tables.unreadable
-        assert 0 < tables.lost[TABLE] == rows - len(found)
+        return found, tables.lost.get(TABLE, 0)
 
 
 def test_nobody_writes_while_pages_are_read(tmp_path: Path) -> None:

@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.database.pages.tree import Leaves, PageFile, UnusualError, leaves_of
+from npu_tui.ingest.database.pages.tree import (
+    HIGHEST,
+    LOWEST,
+    Leaves,
+    PageFile,
+    UnusualError,
+    leaves_of,
+    rows_stored,
+    sound_leaves,
+)
 from npu_tui.ingest.scanner.layout import AS_REAL, AS_ROW_NUMBER, AS_WHOLE, NOT_WANTED
 from npu_tui.ingest.scanner.library import Library
 from npu_tui.ingest.scanner.pages import page_buffer, table_rows
@@ -50,15 +59,7 @@ def read_columns(
     leaves = leaves_of(file, layout.root)
     most = _most_rows(file, layout, leaves)
     first = np.append(0, np.cumsum(most))
-    outputs: list[npt.NDArray[Any]] = [np.empty(int(first[-1]), kind) for kind in (np.int64, *(k for _, k in wanted))]
-    plan = np.full(layout.columns, NOT_WANTED, np.int64)
-    for number, (place, kind) in enumerate(wanted, 1):
-        if plan[place] != NOT_WANTED:
-            raise UnusualError
-        how = AS_ROW_NUMBER if place == layout.key else AS_WHOLE if kind is np.int64 else AS_REAL
-        if place == layout.key and kind is not np.int64:
-            raise UnusualError
-        plan[place] = number * 4 + how
+    outputs, plan = _outputs(int(first[-1]), wanted), _plan(layout, wanted)
     if len(leaves) == 1 and not first[-1]:
         return outputs
     reading = _Reading(library, file, leaves, plan, outputs, first)
@@ -70,6 +71,51 @@ def read_columns(
             counts.append(count)
             advance(count)
     return _without_gaps(outputs, first[[low for low, _ in batches]], counts)
+
+
+def read_intact(
+    library: Library, file: PageFile, layout: Layout, wanted: Sequence[tuple[int, Any]]
+) -> list[npt.NDArray[Any]]:
+    """The same of the leaves of a damaged table on which every row is understood; row numbers ascend.
+
+    Raises ``UnusualError`` if this is no table whose rows can be read here, ``OSError`` if the file cannot be read.
+    """
+    leaves = sound_leaves(file, layout.root)
+    if not len(leaves):
+        raise UnusualError
+    outputs, plan = _outputs(rows_stored(file, layout.root), wanted), _plan(layout, wanted)
+    buffer = page_buffer(file.page_bytes)
+    reached, to = LOWEST, 0
+    after = np.append(leaves.highest[1:], HIGHEST).tolist()
+    bounds = zip(leaves.page.tolist(), leaves.below.tolist(), leaves.highest.tolist(), after, strict=True)
+    for page, below, highest, beyond in bounds:
+        buffer[: file.page_bytes] = file.page(page)[: file.page_bytes]
+        # A number on a page above may be damaged too: then the neighbours are the bounds.
+        for low, high in ((max(below, reached), highest), (reached, beyond)):
+            leaf = np.array([[0, low, high]], np.int64)
+            count = table_rows(library, buffer, leaf, file.usable, plan, outputs, to, len(outputs[0]))
+            if count > 0:
+                to += count
+                reached = int(outputs[0][to - 1])
+                break
+    return [output[:to] for output in outputs]
+
+
+def _outputs(rows: int, wanted: Sequence[tuple[int, Any]]) -> list[npt.NDArray[Any]]:
+    return [np.empty(rows, kind) for kind in (np.int64, *(kind for _, kind in wanted))]
+
+
+def _plan(layout: Layout, wanted: Sequence[tuple[int, Any]]) -> I64:
+    """Which output each column of a row goes to and how, as the library wants it."""
+    plan = np.full(layout.columns, NOT_WANTED, np.int64)
+    for number, (place, kind) in enumerate(wanted, 1):
+        if plan[place] != NOT_WANTED:
+            raise UnusualError
+        how = AS_ROW_NUMBER if place == layout.key else AS_WHOLE if kind is np.int64 else AS_REAL
+        if place == layout.key and kind is not np.int64:
+            raise UnusualError
+        plan[place] = number * 4 + how
+    return plan
 
 
 def _most_rows(file: PageFile, layout: Layout, leaves: Leaves) -> I64:

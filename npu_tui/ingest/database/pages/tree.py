@@ -109,26 +109,43 @@ def rows_stored(file: PageFile, root: int) -> int:
 
     Pages that are none of a table are left out. Raises ``OSError`` if the file cannot be read.
     """
-    rows, seen, waiting = 0, {root}, [root]
+    return sum(_cells(file.page(number)) for number in sound_leaves(file, root).page.tolist())
+
+
+def sound_leaves(file: PageFile, root: int) -> Leaves:
+    """The leaves below page ``root`` as far as the pages above them lead to some, each once.
+
+    Their bounds are what those pages say, in no order where these are damaged. Raises ``OSError`` if the file cannot
+    be read.
+    """
+    found: list[tuple[int, int, int]] = []
+    seen, waiting = {root}, [(root, LOWEST, HIGHEST)]
     while waiting:
-        number = waiting.pop()
+        number, below, highest = waiting.pop()
         try:
             page = file.page(number)
             if page[0] == LEAF:
-                rows += int(page[3]) << 8 | int(page[4])
+                found.append((number, below, highest))
             elif page[0] == _INNER:
-                below = set(_children(file, number, HIGHEST)[0].tolist()) - seen
-                seen |= below
-                waiting += below
+                children, highs = (values.tolist() for values in _children(file, number, highest))
+                lows = [below, *highs[:-1]]
+                own = [child for child in zip(children, lows, highs, strict=True) if child[0] not in seen]
+                seen.update(children)
+                waiting += reversed(own)
         except UnusualError:
             continue
-    return rows
+    page, below, highest = np.array(found, np.int64).reshape(-1, 3).T
+    return Leaves(page, below, highest)
+
+
+def _cells(page: U8) -> int:
+    return int(page[3]) << 8 | int(page[4])
 
 
 def _children(file: PageFile, number: int, last: int) -> tuple[I64, I64]:
     """The pages below page ``number`` and the highest row numbers they may have; ``last`` is that of the page."""
     page = file.page(number)
-    cells = int(page[3]) << 8 | int(page[4])
+    cells = _cells(page)
     begin = _INNER_HEADER + 2 * cells
     if page[0] != _INNER or cells == 0 or begin > file.usable:
         raise UnusualError

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy.typing as npt
 
 from npu_tui.ingest.database.pages import tree
-from npu_tui.ingest.database.pages.columns import Layout, read_columns
+from npu_tui.ingest.database.pages.columns import Layout, read_columns, read_intact
 from npu_tui.ingest.database.pages.tree import UnusualError
 from npu_tui.ingest.database.tables.connect import UNREADABLE, Database
 from npu_tui.ingest.database.tables.pieces import quoted
@@ -27,6 +28,20 @@ def read_pages(
     None where SQLite has to read them: without a compiled library, for a view, a table without row numbers, one that is
     damaged, or cells that are no numbers. Nobody can change the table meanwhile.
     """
+    return _held(database, table, wanted, partial(read_columns, advance=advance))
+
+
+def read_intact_pages(
+    database: Database, table: str, wanted: Sequence[tuple[str, Any]]
+) -> list[npt.NDArray[Any]] | None:
+    """The same of a damaged ``table``: the rows of all pages that are as SQLite writes them."""
+    return _held(database, table, wanted, read_intact)
+
+
+def _held(
+    database: Database, table: str, wanted: Sequence[tuple[str, Any]], read: Callable[..., list[npt.NDArray[Any]]]
+) -> list[npt.NDArray[Any]] | None:
+    """What ``read`` makes of the pages of ``table`` while nobody may write."""
     compiled = library()
     connection, pages = database.connection, database.pages
     if compiled is None or pages is None:
@@ -38,7 +53,7 @@ def read_pages(
     try:
         layout, places = _layout(connection, table, [name for name, _ in wanted])
         whole = [(place, kind) for place, (_, kind) in zip(places, wanted, strict=True)]
-        return read_columns(compiled, pages, layout, whole, advance)
+        return read(compiled, pages, layout, whole)
     except (*UNREADABLE, UnusualError, OSError):
         return None
     finally:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.database.tables.connect import UNREADABLE, Database
-from npu_tui.ingest.database.tables.paged import read_pages, rows_stored
+from npu_tui.ingest.database.tables.paged import read_intact_pages, read_pages, rows_stored
 from npu_tui.ingest.database.tables.pieces import ABSENT, Numbers, Walk, quoted
 from npu_tui.ingest.times import INVALID
 
@@ -159,8 +159,14 @@ class Tables:
         found = numbers.whole()
         # A damaged row number ends SQLite's way through a table without a word.
         unsaid = rows_stored(self.database, table.name) - len(found[0])
-        if unsaid > self.lost.get(table.name, 0) and not self.database.changed():
+        if unsaid > 0 and not self.database.changed():
+            found = _joined(read_intact_pages(self.database, table.name, there), found)
+            if len(found[0]) and table.name in self.unreadable:
+                self.unreadable.remove(table.name)
+            unsaid = max(rows_stored(self.database, table.name) - len(found[0]), 0)
             self.lost[table.name] = unsaid
+            if not unsaid:
+                del self.lost[table.name]
         return found
 
     def texts(self, table: Table, key: str, value: str) -> dict[int, str]:
@@ -253,6 +259,15 @@ class Tables:
             order = np.argsort(rows[key], kind="stable")
             self._indexes[place] = rows[key][order], rows.number[order]
         return self._indexes[place]
+
+
+def _joined(intact: list[npt.NDArray[Any]] | None, others: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """The columns of two readings of a table, whose first one is the row number: those of ``intact`` first."""
+    if intact is None or not len(intact[0]):
+        return others
+    more = np.flatnonzero(~np.isin(others[0], intact[0]))
+    order = np.argsort(np.concatenate([intact[0], others[0][more]]), kind="stable")
+    return [np.concatenate([own, other[more]])[order] for own, other in zip(intact, others, strict=True)]
 
 
 def as_text(value: Any) -> str:
