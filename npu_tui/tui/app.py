@@ -66,8 +66,6 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     """
 
     TITLE = "npu-tui"
-    CSS = f"{PlainApp.CSS} Palette SearchIcon {{ display: none; }}"
-    """Its picture has no counterpart in plain glyphs, and terminals differ about its width."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False),

@@ -57,6 +57,14 @@ async def test_no_screen_has_a_bar_that_takes_the_room_it_is_needed_for(session,
             await driver.app.pop_screen()
 
 
+@pytest.mark.parametrize("size", [(1, 3), (4, 2), (6, 10), (12, 1), (40, 5)])
+async def test_the_palette_shows_what_is_typed_wherever_it_has_a_row(session, size):
+    async with opened(session, size) as driver:
+        await driver.press("ctrl+p", *"zoom")
+        await driver.idle()
+        assert "zoom"[: max(0, size[0] - 3)] in driver.text()
+
+
 async def test_sixty_by_fifteen_is_usable(session):
     async with opened(session, (60, 15)) as driver:
         rows = driver.rows()

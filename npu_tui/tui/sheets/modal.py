@@ -28,7 +28,21 @@ class Modal(ModalScreen[ScreenResultType]):
 
 
 class Palette(SteadyPalette):
-    """The list of all commands, flags and lanes; of keys that come in one burst the first Enter counts."""
+    """The list of all commands, flags and lanes; of keys that come in one burst the first Enter counts.
+
+    The icon is left out, as it has no counterpart in plain glyphs and terminals differ about its width; the list wraps
+    its words, which needs a cell of width; few rows are all for what is typed and found.
+    """
+
+    VERTICAL_BREAKPOINTS = [(0, "-few"), (12, "-enough")]  # noqa: RUF012 - as Textual declares it
+    CSS = """
+    Palette SearchIcon { display: none; }
+    Palette CommandList { min-width: 10; }
+    Palette.-few > Vertical { margin-top: 0; }
+    Palette.-few #--input { border: none; }
+    Palette.-few CommandInput { border: none; height: 1; }
+    Palette.-few CommandList { border: none; }
+    """
 
     def __init__(self) -> None:
         super().__init__()
