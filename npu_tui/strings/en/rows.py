@@ -11,7 +11,8 @@ TEXTS: dict[str, str] = {
     "lane.short": (
         "Exposed comm=Exposed|Communication=Comm| Comm=|Computing=Compute|compute =comp |task queue=queue|CANN =C:|C:backward=C:bwd|"
         "Queue depth=Depth|Memory =Mem |Ascend Hardware=Hardware|Overlap Analysis=Overlap|AI Core Freq=AI Freq|AI Freq=Freq|Thread =T|Stream =Str |Group =Grp |"
-        "Mem allocated=Memory|Memory=Mem|Scope Layer=Scope"
+        "Mem allocated=Memory|Memory=Mem|Scope Layer=Scope|reserved=resv|active=act|process=proc|unused=gap|"
+        "Stars Soc Info=SoC Info|HBM =|LLC =|/Throughput=|/Hit Rate= hit|/Read=R| Read=R|/Write=W| Write=W"
     ),
     "lane.main": "main",
     "lane.backward": "backward",

@@ -10,7 +10,8 @@ TEXTS: dict[str, str] = {
     "lane.overlap.free": "空闲",
     "lane.short": (
         "未掩盖通信=未掩盖|任务队列=队列|队列深度=深度|内存 已分配=内存|Communication=Comm| Comm=|CANN =C:|"
-        "Ascend Hardware=Hardware|Overlap Analysis=Overlap|Thread =T|Stream =Str |Group =Grp |AI Core Freq=AI Freq|AI Freq=Freq|Scope Layer=Scope"
+        "Ascend Hardware=Hardware|Overlap Analysis=Overlap|Thread =T|Stream =Str |Group =Grp |AI Core Freq=AI Freq|AI Freq=Freq|Scope Layer=Scope|"
+        "已预留未分配=未用|已预留=预留|Stars Soc Info=SoC Info|HBM =|LLC =|/Throughput=|/Hit Rate= hit|/Read=R| Read=R|/Write=W| Write=W"
     ),
     "lane.main": "主线程",
     "lane.backward": "反向",
