@@ -35,7 +35,9 @@ def straggler(facts: Facts) -> Draft | None:
     share = facts.share(gain)
     single = longest >= limits.straggler_share * worst.collective.elapsed and longest >= limits.straggler_ms * 1e6
     # Ranks that take turns by little do not wait for a late one.
-    least = {1: limits.severity_medium, 2: limits.severity_high}.get(len(found.ranks), 2 * limits.severity_high)
+    usual = float(np.median([case.excess for case in found.cases]))
+    several = limits.severity_high if usual >= limits.straggler_ms * 1e6 else 2 * limits.severity_high
+    least = {1: limits.severity_medium, 2: limits.severity_high}.get(len(found.ranks), several)
     enough = share >= least or (single and len(found.ranks) < SEVERAL and share >= limits.severity_medium)
     enough |= single and len(found.ranks) == 1
     if gain < limits.straggler_ms * 1e6 or not enough:

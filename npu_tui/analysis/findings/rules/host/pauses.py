@@ -27,7 +27,10 @@ def pauses(facts: Facts) -> Draft | None:
     total = length_of(late)
     if not total:
         return None
-    most = max(_MOST_PAUSES, _MOST_A_STEP * facts.count)
+    # However many there are, long ones are no matter of a slow host; of shorter ones only the few longest count.
+    most = max(
+        _MOST_PAUSES, _MOST_A_STEP * facts.count, int(np.count_nonzero(late[1] - late[0] >= limits.pause_ms * 1e6))
+    )
     found = [
         (start, end)
         for start, end in largest(late, most)
