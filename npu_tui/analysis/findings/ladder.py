@@ -118,7 +118,8 @@ def _none_low_ahead_of_high(findings: list[Finding], leading: int) -> list[Findi
 
 def _counts(candidate: Candidate, facts: Facts) -> bool:
     """Whether the candidate shortens the step: not what is info, hidden, or about the profile only."""
-    return _is_work(candidate, facts) and length_of(candidate.span) > 0
+    tried = candidate.draft.removes is not None and candidate.draft.change is not None
+    return _is_work(candidate, facts) and (length_of(candidate.span) > 0 or tried)
 
 
 def _is_work(candidate: Candidate, facts: Facts) -> bool:

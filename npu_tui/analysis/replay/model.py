@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.parts import DevicePart
+from npu_tui.analysis.replay.clock import ahead_of_waits
 from npu_tui.analysis.replay.device import AWAIT, COLLECTIVE, RECORD, DeviceTasks, device_tasks
 from npu_tui.analysis.replay.edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay.host import MARK, HostPoints, host_points, thread_numbers
@@ -69,6 +70,7 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
         return None
     tasks = device_tasks(trace, part.slices)
     floor = _floor(part.launches)
+    floor += ahead_of_waits(trace, tasks, floor)
     known = (tasks.launched >= 0) & (tasks.lane >= 0)
     silences = unrecorded_waits(trace, tasks, floor)
     woken = silences.thread, silences.until
