@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from cause import FETCH_NS, Cause, changed, same, troubled, untroubled
 from cause_jobs import CALM, DISPATCH, HUNGRY, JOB
+from dialect import OLDER_CHIP
 from situations import Situation, SlowLine, Uneven
 
 _LINE = SlowLine("/workspace/vit/model.py", 64, 14_000_000)
 _ACCUMULATE = replace(JOB, kernel_ns=200_000, steps=2, uneven=Uneven(micro_steps=4))
+_WIDE = replace(JOB, steps=6, world_size=8)
 _LENGTHS = replace(CALM, steps=6, uneven=Uneven(lengths=(100, 60, 190, 140, 80)))
 _AHEAD = replace(CALM, step_end_sync=False, steps=6)
 _TOKENS = replace(
@@ -124,9 +126,46 @@ UNEVEN: dict[str, Cause] = {
         (troubled(_EXPERTS, hot_expert=2, hot_percent=2_500),), untroubled(hot_expert=None), ("COMM.STRAGGLER",)
     ),
     "uneven: a late first pass": Cause(
-        (replace(_STAGE, stage_ns=7_000_000, fill_ns=40_000_000),), changed(fill_ns=0), ("COMM.STRAGGLER",)
+        (replace(_STAGE, stage_ns=7_000_000, fill_ns=40_000_000),),
+        changed(fill_ns=0),
+        ("COMM.STRAGGLER",),
+        # Passes that differ by a quarter leave a little of it.
+        others=("COMM.STRAGGLER", "COMM.LONGOP"),
     ),
     "uneven: a slow stage before": Cause((_STAGE,), changed(stage_ns=6_000_000), ("COMM.STRAGGLER", "COMM.EXPOSED")),
+    "uneven: a pause in every layer": Cause(
+        (replace(CALM, layers=5, slow_lines=(_LINE,)),), changed(slow_lines=()), ("HOST.PAUSE",)
+    ),
+    "uneven: a checkpoint, an older chip": Cause(
+        (troubled(replace(CALM, dialect=OLDER_CHIP), pause_ns=40_000_000),), untroubled(pause_ns=0), ("HOST.PAUSE",)
+    ),
+    "uneven: masks, far ahead": Cause(
+        (troubled(replace(_AHEAD, kernel_ns=300_000), setup_ns=40_000_000),), untroubled(setup_ns=0), ("HOST.PAUSE",)
+    ),
+    "uneven: AI CPU, other clocks": Cause(
+        (troubled(replace(_AHEAD, clock_offset_ns=90_000, item_sync=True, layers=4), ai_cpu_ns=20_000_000),),
+        untroubled(ai_cpu_ns=10_000),
+        ("KERNEL.BOUND",),
+    ),
+    "uneven: a copy to the host, other clocks": Cause(
+        (troubled(replace(_AHEAD, clock_offset_ns=90_000, layers=4), read_back_ns=20_000_000),),
+        untroubled(read_back_ns=0),
+        ("SYNC.HOST", "DATA.COPY"),
+    ),
+    "uneven: eight take turns by little": Cause(
+        (
+            troubled(
+                replace(JOB, steps=6, world_size=8, layers=3), late_peer=7, late_peer_ns=3_000_000, late_changes=True
+            ),
+        ),
+        untroubled(late_peer=None),
+        ("COMM.STRAGGLER",),
+    ),
+    "uneven: compiling now and then": Cause(
+        (replace(CALM, compile_permille=300, compile_ns=11_000_000, kernel_ns=300_000, layers=3),),
+        changed(compile_permille=0),
+        ("OP.COMPILE",),
+    ),
     "nothing: accumulation": Cause((_ACCUMULATE,), same, ()),
     "nothing: other lengths": Cause((_LENGTHS,), same, ()),
     "nothing: longest first": Cause((_uneven(_LENGTHS, lengths=(260, 100, 90, 110, 70)),), same, ()),

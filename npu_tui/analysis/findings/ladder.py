@@ -43,6 +43,8 @@ _AS_MUCH = 0.9
 """Gains this close are alike, as a predicted one holds within a tenth. The one nearer to the cause goes first."""
 _CAUSE_COVERS = 0.8
 _NEARER_COVERS = 0.5
+_NOTABLE = 0.1
+"""Several causes explain something together where each has this share of it or more."""
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
 
 
@@ -227,7 +229,7 @@ def _causes_of(
     nearer = [
         each
         for each in fresh
-        if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach] and rest[id(each)] >= _PART_BELOW * whole
+        if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach] and rest[id(each)] >= _NOTABLE * whole
     ]
     if len(nearer) < 2:
         return []

@@ -45,11 +45,7 @@ class FreeSplit:
 
 
 def free_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None) -> FreeSplit:
-    """Each Free slice by the launch of the first busy slice that starts in it, or right behind it.
-
-    A copy of unknown launch, as older chips have them, was launched just before it started if what follows it was
-    launched later.
-    """
+    """Each Free slice by the launch of the first busy slice that starts in it, or right behind it."""
     slices, links = trace.slices, trace.links
     start, end = lanes.free
     linked = np.zeros(len(start), np.bool_)
@@ -65,12 +61,5 @@ def free_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: P
     following = busy[np.minimum(at, len(busy) - 1)]
     near = (at < len(busy)) & (slices.start[following] <= end + _ROUNDING_NS)
     linked = near & ~np.isnan(launch_of[following])
-    launch = launch_of[following]
-    behind = np.minimum.accumulate(np.where(np.isnan(launch_of[busy]), len(busy), np.arange(len(busy)))[::-1])[::-1]
-    behind = behind[np.minimum(at, len(busy) - 1)]
-    later = launch_of[busy[np.minimum(behind, len(busy) - 1)]] >= slices.start[following]
-    copied = near & ~linked & device.copy[following] & (behind < len(busy)) & later
-    launch = np.where(copied, slices.start[following], launch)
-    linked = linked | copied
-    late_until[linked] = np.clip(launch[linked], start[linked], end[linked])
+    late_until[linked] = np.clip(launch_of[following[linked]], start[linked], end[linked])
     return FreeSplit(start, end, late_until, linked)

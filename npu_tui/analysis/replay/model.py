@@ -70,7 +70,8 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
         return None
     tasks = device_tasks(trace, part.slices)
     floor = _floor(part.launches)
-    floor += ahead_of_waits(trace, tasks, floor)
+    if not any(each.trusted for each in part.launches.floors):
+        floor += ahead_of_waits(trace, tasks, floor)
     known = (tasks.launched >= 0) & (tasks.lane >= 0)
     silences = unrecorded_waits(trace, tasks, floor)
     woken = silences.thread, silences.until

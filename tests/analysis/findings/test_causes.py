@@ -46,6 +46,13 @@ TRIED = (
     "uneven: slow line and AI CPU",
     "uneven: collector and allocation",
     "uneven: a late first pass",
+    "uneven: a pause in every layer",
+    "uneven: a checkpoint, an older chip",
+    "uneven: masks, far ahead",
+    "uneven: AI CPU, other clocks",
+    "uneven: a copy to the host, other clocks",
+    "uneven: eight take turns by little",
+    "uneven: compiling now and then",
     "uneven: a slow stage before",
 )
 CALM = (

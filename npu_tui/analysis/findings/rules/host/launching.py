@@ -19,13 +19,10 @@ from npu_tui.analysis.findings.phrases import advise, counted, line_of, sentence
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.launches.code_lines import stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
-from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.trace.message import Said, message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 _RUN = 10
-_CONVERSION = "trans_TransData"
-"""How kernels are called that CANN adds around an operator it compiles."""
 _ELEMENTWISE = re.compile(
     r"(?:Abs|Adds?|Addcdiv|Addcmul|Cast|Divs?|Exp|Log|Maximum|Minimum|Muls?|Neg|Pow|RealDiv|Reciprocal|Relu|Rsqrt"
     r"|Sigmoid|Sqrt|Square|Subs?|Tanh)"
@@ -57,23 +54,8 @@ def compiling(facts: Facts) -> Draft | None:
         facts.longest(calls, lambda item: message("finding.compile.place")),
         advise("jit_compile", "internal_format", "bucket_shapes"),
         removes,
-        change=without_calls(facts, calls) | Change(tasks=(TaskCut(_conversions(facts, calls)),)),
+        change=without_calls(facts, calls),
     )
-
-
-def _conversions(facts: Facts, calls: I64) -> I64:
-    """The kernels with which compiled operators bring their inputs and outputs into an internal format."""
-    if facts.part.pairs is None:
-        return calls[:0]
-    links, names = facts.trace.links, facts.trace.names
-    link = facts.part.pairs.link
-    named = np.array([name.startswith(_CONVERSION) for name in names] + [False])
-    link = link[named[facts.trace.slices.name[links.target_slice[link]]]]
-    start, end = facts.trace.slices.start[calls], facts.trace.slices.end[calls]
-    at = np.searchsorted(start, links.source_time[link], "right") - 1
-    inside = (at >= 0) & (links.source_time[link] < end[np.maximum(at, 0)])
-    found: I64 = links.target_slice[link[inside]].astype(np.int64)
-    return found
 
 
 def small(facts: Facts) -> Draft | None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, largest, length_of, together
+from npu_tui.analysis.findings.facts.starts import before_first_kernels, before_late_copies
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
@@ -18,12 +19,14 @@ _MOST_SHOWN = 10
 _LESS = 0.25
 """What is left of a pause that the device was busy for in part counts as well."""
 _AS_LONG = 3
+_AS_LONG_AS = 0.5
+"""A pause before the first kernel that is half as long as the others is one of them."""
 
 
 def pauses(facts: Facts) -> Draft | None:
     """Few long times in which the host launched nothing and recorded nothing: no matter of a slow host."""
     limits = facts.limits
-    late = together(facts.host_late, at_the_end(facts))
+    late = together(facts.host_late, before_late_copies(facts), at_the_end(facts))
     total = length_of(late)
     if not total:
         return None
@@ -38,6 +41,7 @@ def pauses(facts: Facts) -> Draft | None:
     ]
     if max((end - start for start, end in found), default=0) < limits.pause_ms * 1e6:
         return None
+    found += _first_of_them(facts, found)
     removes: Span = (
         np.array([start for start, _ in found], np.int64),
         np.array([end for _, end in found], np.int64),
@@ -67,6 +71,15 @@ def pauses(facts: Facts) -> Draft | None:
         if named
         else message("finding.pause.verdict", **words),
     )
+
+
+def _first_of_them(facts: Facts, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Pauses like ``found`` before the first kernel of a step that found the device idle, which are no Free."""
+    alike = _AS_LONG_AS * float(np.median([end - start for start, end in found]))
+    start, end = before_first_kernels(facts)
+    starts = [(a, b) for a, b in zip(start.tolist(), end.tolist(), strict=True) if b - a >= alike]
+    known = [any(low < b and high > a for low, high in found) for a, b in starts]
+    return [each for each, there in zip(starts, known, strict=True) if not there and _silent(facts, *each)]
 
 
 def _note(length: int, frame: str) -> Message:

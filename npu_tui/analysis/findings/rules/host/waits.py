@@ -17,6 +17,7 @@ from npu_tui.analysis.findings.facts.blame import (
 )
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, Span, both, length_of, together, without
+from npu_tui.analysis.findings.facts.starts import before_first_kernels
 from npu_tui.analysis.findings.gains import without_work
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, line_of, lines_of, sentences
@@ -195,7 +196,7 @@ def _pauses(facts: Facts) -> Span:
 
     Without its waits the host would hide them: that is no merit of theirs.
     """
-    start, end = together(facts.free, _before_first_kernels(facts), at_the_end(facts))
+    start, end = together(facts.free, before_first_kernels(facts), at_the_end(facts))
     long = end - start >= facts.limits.pause_ms * 1e6
     waits = facts.on_device(facts.span_of(waits_of(facts.trace)))
     return without((start[long], end[long]), waits)
@@ -228,23 +229,9 @@ def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, Span]]:
     return [(kind, (items := np.flatnonzero(mask)), facts.span_of(items)) for kind, mask in masks]
 
 
-def _before_first_kernels(facts: Facts) -> Span:
-    """From the start of each step to the first compute slice or collective after it, where the device is idle."""
-    start = facts.working[0]
-    low, high = [], []
-    for step in facts.steps:
-        begin = int(facts.trace.slices.start[step.item]) + facts.clocks_apart
-        at = int(np.searchsorted(start, begin))
-        if at < len(start):
-            low.append(begin)
-            high.append(int(start[at]))
-    gaps = (np.array(low, np.int64), np.array(high, np.int64))
-    return without(gaps, facts.working)
-
-
 def _fresh_starts(facts: Facts) -> Span:
     """The starts of steps at which the device had not run dry before: what is lost there begins there."""
-    start, end = _before_first_kernels(facts)
+    start, end = before_first_kernels(facts)
     dry = np.array([each.start for each in facts.drains if each.cause == "sync"])
     until = np.array([each.end for each in facts.drains if each.cause == "sync"])
     before = np.array([bool(((dry < at) & (until > at)).any()) for at in start.tolist()], np.bool_)
@@ -254,7 +241,7 @@ def _fresh_starts(facts: Facts) -> Span:
 def step_start(facts: Facts) -> Draft | None:
     """The time from the start of a step to its first kernel, in which the device has nothing to do."""
     limits = facts.limits
-    gaps = _before_first_kernels(facts)
+    gaps = before_first_kernels(facts)
     if not facts.whole_steps:
         gaps = facts.cut(gaps)
     if not len(gaps[0]):

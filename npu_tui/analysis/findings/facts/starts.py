@@ -1,0 +1,45 @@
+"""When the device has nothing to do before the first kernel of a step, or before a copy of unknown launch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.findings.facts.facts import Facts
+from npu_tui.analysis.findings.facts.spans import NOTHING, Span, without
+
+
+def before_first_kernels(facts: Facts) -> Span:
+    """From the start of each step to the first compute slice or collective after it, where the device is idle."""
+    start = facts.working[0]
+    low, high = [], []
+    for step in facts.steps:
+        begin = int(facts.trace.slices.start[step.item]) + facts.clocks_apart
+        at = int(np.searchsorted(start, begin))
+        if at < len(start):
+            low.append(begin)
+            high.append(int(start[at]))
+    gaps = (np.array(low, np.int64), np.array(high, np.int64))
+    return without(gaps, facts.working)
+
+
+def before_late_copies(facts: Facts) -> Span:
+    """Free up to a copy of unknown launch, as older chips have them, where what follows it was launched later.
+
+    The host launches in order: such a copy had not been launched before either.
+    """
+    split, device, pairs = facts.part.split, facts.part.slices, facts.part.pairs
+    if split is None or device is None or pairs is None:
+        return NOTHING
+    slices, links = facts.trace.slices, facts.trace.links
+    launch = np.full(len(slices), np.nan)
+    launch[links.target_slice[pairs.link][::-1]] = pairs.launch[::-1]
+    busy = np.flatnonzero(device.busy)
+    busy = busy[np.argsort(slices.start[busy], kind="stable")]
+    known = busy[~np.isnan(launch[busy])]
+    own = np.flatnonzero(~split.linked)
+    at, behind = (np.searchsorted(slices.start[each], split.start[own]) for each in (busy, known))
+    there = (at < len(busy)) & (behind < len(known))
+    own, at, behind = own[there], at[there], behind[there]
+    begin = slices.start[busy[at]]
+    late = device.copy[busy[at]] & (begin <= split.end[own]) & (launch[known[behind]] >= begin)
+    return facts.cut((split.start[own[late]], begin[late]))
