@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import MOST_DEVICES, Trace
+
+I64 = npt.NDArray[np.int64]
 
 _DAY_NS = 24 * 3600 * 10**9
 
@@ -49,8 +53,12 @@ class TraceHealth:
         return not (self.truncated or self.skipped or unbound or self.far or self.warnings)
 
 
-def trace_health(trace: Trace) -> TraceHealth:
-    """The health of ``trace``."""
+Crossing = Callable[[I64, I64], int]
+"""How many slices of a lane, by their starts and ends, cross another."""
+
+
+def trace_health(trace: Trace, crossing: Crossing | None = None) -> TraceHealth:
+    """The health of ``trace``; ``crossing`` counts where there is a faster loop than the one here."""
     links = []
     for category in trace.link_categories:
         chosen = trace.links_of(category)
@@ -70,7 +78,7 @@ def trace_health(trace: Trace) -> TraceHealth:
         truncated=trace.health.truncated,
         skipped=sorted(trace.health.skipped.items(), key=lambda reason: (-reason[1], reason[0].code)),
         links=links,
-        crossing=crossing_slices(trace),
+        crossing=crossing_slices(trace, crossing or _crossing),
         samples_outside=int(np.count_nonzero(outside)) if len(trace.slices) else 0,
         far=far,
         far_gap=gap,
@@ -95,18 +103,19 @@ def far_slices(trace: Trace) -> tuple[int, int]:
     return (min(at + 1, len(start) - at - 1), int(gaps[at])) if gaps[at] >= _DAY_NS else (0, 0)
 
 
-def crossing_slices(trace: Trace) -> int:
+def crossing_slices(trace: Trace, count: Crossing) -> int:
     """Slices that start while another of their lane is open and end after the one of these that started last."""
-    slices = trace.slices
-    crossing = 0
-    for lane in trace.lanes:
-        if lane.rows < 2 or lane.derived:
-            continue
-        own = slice(lane.first, lane.last)
-        open_until: list[int] = []
-        for start, end in zip(slices.start[own].tolist(), slices.end[own].tolist(), strict=True):
-            while open_until and open_until[-1] <= start:
-                open_until.pop()
-            crossing += bool(open_until) and end > open_until[-1]
-            open_until.append(end)
-    return crossing
+    start, end = trace.slices.start, trace.slices.end
+    lanes = (slice(lane.first, lane.last) for lane in trace.lanes if lane.rows > 1 and not lane.derived)
+    return sum(count(start[own], end[own]) for own in lanes)
+
+
+def _crossing(start: I64, end: I64) -> int:
+    found = 0
+    open_until: list[int] = []
+    for begin, until in zip(start.tolist(), end.tolist(), strict=True):
+        while open_until and open_until[-1] <= begin:
+            open_until.pop()
+        found += bool(open_until) and until > open_until[-1]
+        open_until.append(until)
+    return found

@@ -74,7 +74,7 @@ def checks_of(part: Measured, tables: Tables) -> list[Check]:
     if len(part.trace.slices):
         makers |= {API_CALLS.stem: _apis, STEPS.stem: _steps, KERNELS.stem: _kernels}
     found = [check(part, tables) for stem, check in makers.items() if tables.has(stem)]
-    if len(part.trace.slices) and tables.communication.state != "missing":
+    if len(part.trace.slices) and not tables.lacks_communication:
         found.append(_collectives(part, tables))
     return [check for check in found if check is not None and check.rows]
 

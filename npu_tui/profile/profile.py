@@ -411,8 +411,9 @@ class Profile:
     def health(self) -> TraceHealth:
         """What could not be placed as it stands."""
         from npu_tui.analysis.health import trace_health
+        from npu_tui.ingest.scanner.crossing import crossing
 
-        return trace_health(self.trace)
+        return trace_health(self.trace, crossing())
 
     @once
     def searchable(self) -> Searchable:

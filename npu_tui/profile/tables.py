@@ -87,6 +87,11 @@ class Tables:
         """Whether there is a communication.json that holds anything."""
         return self._communication.value is not None
 
+    @property
+    def lacks_communication(self) -> bool:
+        """Whether there is no communication.json."""
+        return self._communication.state == "missing"
+
     @once
     def communication(self) -> Reading:
         """Times of every collective."""

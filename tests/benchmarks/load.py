@@ -79,6 +79,11 @@ from pathlib import Path
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.source.find import find_source
 """
+_REPORT = """
+told, sys.stdout = sys.stdout, open(os.devnull, "w")
+assert main(["report", path, "--format", "json", "--no-cache"]) == 0
+sys.stdout = told
+"""
 PROGRAMS = {
     "orjson.loads alone": ("import gc, orjson\ngc.disable()", "events = orjson.loads(open(path, 'rb').read())"),
     "orjson.loads and a loop": ("import gc, orjson, numpy as np\ngc.disable()", _NAIVE),
@@ -87,9 +92,16 @@ PROGRAMS = {
     "npu-tui without the scanner, 1 process": (_LOADER, _ALONE),
     "npu-tui without the scanner, 2 workers": (_LOADER, "trace = load(path, workers=Workers(2))"),
     "npu-tui, from the parsed copy": (_CACHE, _REOPEN),
+    "npu-tui report, findings and imports included": ("from npu_tui.cli import main", _REPORT),
 }
 PERFETTO = "Perfetto's trace processor (WASM in node)"
 LOADS = "orjson.loads alone"
+
+
+def environment_in(folder: str) -> dict[str, str]:
+    """The environment of the programs: their parsed copies lie in ``folder``, modules are compiled once for all."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"XDG_CACHE_HOME": folder, "NPU_TUI_CACHE_MB": "4000"}
 
 
 def command(program: str, path: Path) -> list[str]:
@@ -267,7 +279,7 @@ def main() -> None:
         return
     if options.growth is not None:
         with tempfile.TemporaryDirectory(prefix="npu-tui-benchmark-") as folder:
-            environment = os.environ | {"XDG_CACHE_HOME": folder, "NPU_TUI_CACHE_MB": "4000"}
+            environment = environment_in(folder)
             growth(options.growth or GROWTH, options.rounds, Path(folder), environment)
         return
     programs = [LOADS] + [
@@ -276,7 +288,7 @@ def main() -> None:
     print("| file | program | time | x loads | x CPU of loads | peak PSS | x file |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="npu-tui-benchmark-") as folder:
-        environment = os.environ | {"XDG_CACHE_HOME": folder, "NPU_TUI_CACHE_MB": "4000"}
+        environment = environment_in(folder)
         for path in options.files:
             table(path.name, path.resolve(), options.rounds, programs, environment)
         for name, slices in {} if options.files else SIZES.items():
