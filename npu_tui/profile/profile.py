@@ -119,6 +119,14 @@ class Profile:
 
     # Beside the trace.
 
+    def large_tables(self) -> list[tuple[str, int]]:
+        """The files beside the trace that take a while to read, largest first: name and bytes."""
+        from npu_tui.ingest.companions.files import large_tables
+
+        if self.source is None or self.source.folder is None or self.source.kind == "database":
+            return []
+        return large_tables(self.source.folder)
+
     @once
     def companions(self) -> Companions | None:
         """The files beside the trace, None where there is no folder to look into."""

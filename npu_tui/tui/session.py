@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from npu_tui.profile.profile import Profile
+from npu_tui.strings import say
+from npu_tui.trace.text import printable
 from npu_tui.view.scene import Chart, Scene, Selected
 
 if TYPE_CHECKING:
@@ -31,6 +33,18 @@ class Session:
     picture: Picture | None = None
     job: Timelines | None = None
     goal: Selected | None = None
+    _examining: dict[int, str] = field(default_factory=dict)
+
+    def examining(self, index: int) -> str:
+        """What is going on while there are no findings of profile number ``index``."""
+        if index not in self._examining:
+            large = self.profiles[index].large_tables() if self.whole else []
+            file, size = large[0] if large else ("", 0)
+            said = (
+                say("findings.examining_file", file=printable(file), size=size) if large else say("findings.examining")
+            )
+            self._examining[index] = said
+        return self._examining[index]
 
     @property
     def is_tables(self) -> bool:

@@ -19,7 +19,7 @@ from npu_tui.ingest.companions.communication import (
 )
 from npu_tui.ingest.companions.csv_table import read_table, table_of
 from npu_tui.ingest.companions.documents import read_document
-from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.companions.files import Companions, large_tables
 from npu_tui.ingest.companions.schema import column_name
 from npu_tui.ingest.companions.schemas import API_CALLS, KERNELS, MEMORY, SCHEMAS, STEPS
 from npu_tui.strings import words
@@ -283,3 +283,11 @@ def test_a_header_whose_quote_is_not_closed_is_cut_off(tmp_path: Path) -> None:
     assert Companions(tmp_path).read(MEMORY).state == "cut_off"
     (tmp_path / "memory_record.csv").write_text(" \n")
     assert Companions(tmp_path).read(MEMORY).state == "empty"
+
+
+def test_large_tables_are_named_largest_first(tmp_path: Path) -> None:
+    for name, size in (("a.csv", 40 << 20), ("b.csv", 50 << 20), ("small.csv", 5), ("c.json", 60 << 20)):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(size)
+    assert large_tables(tmp_path) == [("b.csv", 50 << 20), ("a.csv", 40 << 20)]
+    assert large_tables(tmp_path / "nowhere") == []

@@ -18,6 +18,7 @@ _LEVEL = re.compile(r"Level(\d)")
 _MISSING = ("", "N/A")
 _PROFILES = ("_ascend_pt", "_ascend_ms")
 _LONGEST_CELL = 1 << 27
+_LARGE = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,15 @@ class Companions:
     def profiler_level(self) -> int | None:
         """0, 1 or 2 where the settings of the profiler say so."""
         return level_in(self.profiler_info)
+
+
+def large_tables(folder: Path) -> list[tuple[str, int]]:
+    """The tables in ``folder`` that take a while to read, largest first: name and bytes."""
+    try:
+        sizes = [(path.name, path.stat().st_size) for path in folder.glob("*.csv")]
+    except OSError:
+        return []
+    return sorted(((name, size) for name, size in sizes if size >= _LARGE), key=lambda one: -one[1])
 
 
 def level_in(info: dict[str, Any]) -> int | None:

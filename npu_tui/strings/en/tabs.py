@@ -15,6 +15,7 @@ TEXTS: dict[str, str] = {
     "findings.what": "what",
     "findings.where": "code line",
     "findings.examining": "examining the trace",
+    "findings.examining_file": "examining the trace and {file} ({size:memory})",
     "findings.silent": "{id} was not found in this trace",
     "findings.none": "no finding to go to",
     "findings.of": "{n} of {count}: {title}",

@@ -15,6 +15,7 @@ TEXTS: dict[str, str] = {
     "findings.what": "内容",
     "findings.where": "代码行",
     "findings.examining": "正在分析 trace",
+    "findings.examining_file": "正在分析 trace 和 {file}（{size:memory}）",
     "findings.silent": "这个 trace 中没有 {id}",
     "findings.none": "没有可跳转的诊断",
     "findings.of": "第 {n} 条，共 {count} 条：{title}",

@@ -37,4 +37,6 @@ class Head:
             self.bars.add_class("-hidden")
         self.headline.show(session, index, size.width, not shown)
         most = verdict_lines(size.height, with_panel)
-        self.verdict.show(session.findings.get(index), verdict_rows(size.height), size.width, most)
+        found = session.findings.get(index)
+        meanwhile = session.examining(index) if found is None else ""
+        self.verdict.show(found, verdict_rows(size.height), size.width, most, meanwhile)

@@ -38,7 +38,7 @@ class FindingsTab(Tab):
         """The findings, those above info first; without one what the device does with its time."""
         found = now.session.findings.get(now.trace)
         if found is None:
-            return say("findings.examining")
+            return now.session.examining(now.trace)
         numbers = {each.id: number for number, each in reversed([*enumerate(found.findings, 1)])}
         rows = [self._row(now, number, each, numbers) for number, each in enumerate(found.findings, 1)]
         if not rows:

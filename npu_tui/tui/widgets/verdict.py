@@ -27,8 +27,8 @@ class Verdict(Static):
         super().__init__(classes="-hidden")
         self._shown: tuple[object, ...] | None = None
 
-    def show(self, found: Findings | None, room: int, width: int, most: int) -> None:
-        """Show the verdict of ``found`` (None: not known yet) in at most ``most`` lines.
+    def show(self, found: Findings | None, room: int, width: int, most: int, meanwhile: str = "") -> None:
+        """Show the verdict of ``found`` (None: not known yet, then ``meanwhile``) in at most ``most`` lines.
 
         Where ``room`` is for one line only, or one is all there is, and ``width`` cells cut it, it takes all of them.
         """
@@ -37,7 +37,7 @@ class Verdict(Static):
         self._shown = id(found), room, width, most
         self.set_class(most == 0, "-hidden")
         if found is None:
-            lines = [Text(say("findings.examining"), "dim")]
+            lines = [Text(meanwhile or say("findings.examining"), "dim")]
         else:
             leading = [each for each in found.findings if each.step_after_ns is not None and each.part_of is None]
             grave = [each.severity == "high" for each in leading]
