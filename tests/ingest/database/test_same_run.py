@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from npu_tui.ingest.database.load import load_database
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from equality import assert_same
 
 DIFFERENT = ("Task Type", "notify_id", "correlation_id")
 """Args that a database names by another number or more exactly."""
@@ -47,6 +53,15 @@ def test_every_slice_is_there(same_run: tuple[Path, Path]) -> None:
     assert slices(database, *but) == slices(text, *but)
     assert [layer.name for layer in database.layers] == [layer.name for layer in text.layers]
     assert database.rank == text.rank
+
+
+def test_reading_counters_and_links_beside_the_rest_changes_nothing(
+    same_run: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = of(same_run[1])
+    monkeypatch.setattr("npu_tui.ingest.database.load._WORTH_A_THREAD", 0)
+    for _ in range(3):
+        assert_same(alone, of(same_run[1]))
 
 
 def test_the_overlap_analysis_is_the_same(same_run: tuple[Path, Path]) -> None:
