@@ -24,6 +24,7 @@ from npu_tui.ingest.opening import Opening, opening_of
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.garbage import settle
+from npu_tui.tui.key_screen import KeyScreen
 from npu_tui.tui.keys.bindings import quit_bindings
 from npu_tui.tui.loader import Advanced, Crashed, Early, Ended, Heard, Loader, Make
 from npu_tui.tui.loading import LoadingScreen
@@ -175,11 +176,15 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
                 after(_MOUNTED_SECONDS, self, self._release)
             self._early.append(event)
         else:
+            if typed and getattr(event, "key", "") == "enter" and isinstance(self.screen, KeyScreen):
+                self.screen.enters()
             await super().on_event(event)
 
     @property
     def _takes_keys(self) -> bool:
-        """Whether the screen on top is there as a whole."""
+        """Whether the screen on top is there as a whole, and it is known what the next key is for."""
+        if isinstance(self.screen, KeyScreen) and self.screen.is_answering:
+            return False
         return self.screen.is_mounted and (self.screen.focused is not None or not isinstance(self.screen, Palette))
 
     async def _release(self) -> None:

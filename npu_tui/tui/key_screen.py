@@ -21,7 +21,7 @@ from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.terminal.internals import bind
 from npu_tui.tui.widgets.drawing import Drawing
 from npu_tui.tui.widgets.header import StatusLine
-from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.tui.widgets.prompt import Kind, Prompt
 
 Drawn = TypeVar("Drawn", bound=Drawing)
 
@@ -95,6 +95,27 @@ class KeyScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
         words = open_line(self.app, code)
         self._timeline.forget_shown()
         return words
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether what was entered in the prompt is still to be done."""
+        return self._prompt.is_answering
+
+    def enters(self) -> None:
+        """Enter is on its way to what has the focus."""
+        self._prompt.is_answering = self._prompt.is_open
+
+    def on_prompt_entered(self, event: Prompt.Entered) -> None:
+        """Do what was entered; the keys after it are for what it leads to."""
+        self.set_focus(self._timeline)
+        try:
+            self.obey(event.kind, event.text)
+        finally:
+            self._prompt.is_answering = False
+
+    def obey(self, kind: Kind, text: str) -> None:
+        """Do what was entered in a prompt of this ``kind``."""
+        raise NotImplementedError
 
     def on_prompt_closed(self) -> None:
         """Back to the lanes."""

@@ -42,7 +42,7 @@ from npu_tui.tui.sheets.help_sheet import HelpSheet
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.tabs.table.tab import Table
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.tui.widgets.prompt import Kind, Prompt
 from npu_tui.tui.widgets.tab_line import TabLine
 from npu_tui.tui.widgets.timeline import Timeline
 from npu_tui.view.frame.painter import Painter
@@ -398,24 +398,23 @@ class MainScreen(PanelScreen):
         elif text := asking.taken():
             self._prompt.take(text)
 
-    def on_prompt_entered(self, event: Prompt.Entered) -> None:
+    def obey(self, kind: Kind, text: str) -> None:
         """Go to the first hit, do what was asked, or keep the flag."""
-        self.set_focus(self._timeline)
-        if event.kind == "command":
-            self.tell(self.asking.obey(event.text))
+        if kind == "command":
+            self.tell(self.asking.obey(text))
             self._timeline.changed()
-        elif event.kind == "flag":
-            self.tell(self.notes.name(event.text))
+        elif kind == "flag":
+            self.tell(self.notes.name(text))
             self._timeline.changed()
-        elif event.kind == "whatif":
-            self.supposing.begin(event.text)
-        elif event.kind == "sql":
-            self.querying.ask(event.text)
-        elif event.kind == "filter":
-            self._filtering.show(event.text)
+        elif kind == "whatif":
+            self.supposing.begin(text)
+        elif kind == "sql":
+            self.querying.ask(text)
+        elif kind == "filter":
+            self._filtering.show(text)
             self._panel.table.focus()
         else:
-            self.finder.finish(event.text)
+            self.finder.finish(text)
             self._go_to_hit = True
             self._show_hits()
 

@@ -68,6 +68,26 @@ async def test_keys_ahead_of_a_prompt_run_in_their_order(session, begin):
         assert one.state.cursor == other.state.cursor
 
 
+async def test_what_is_typed_ahead_of_a_second_prompt_belongs_to_it(session):
+    async with opened(session) as driver:
+        before = driver.window
+        await driver.send(":sql\rselect count(*) as wwss from kernels\rww", at_once=True)
+        assert not driver.prompt.is_open
+        assert "wwss" in driver.text()
+        assert driver.window != before
+        width = before[1] - before[0]
+        assert driver.window[1] - driver.window[0] < width, "the last two keys zoom"
+
+
+async def test_enter_after_escape_leaves_no_key_waiting(session):
+    async with opened(session) as driver:
+        before = driver.window
+        await driver.send(":3ms\x1b", at_once=True)
+        await driver.send(":3ms", at_once=True)
+        await driver.press("escape", "enter", "w")
+        assert driver.window != before
+
+
 async def test_what_is_typed_ahead_of_the_answer_belongs_to_the_lanes(session):
     async with opened(session) as driver:
         await driver.send("/Gelu\rnn", at_once=True)

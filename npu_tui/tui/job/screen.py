@@ -34,7 +34,7 @@ from npu_tui.tui.keys.commands import JOB_TABS, TAB_COMMAND, Where
 from npu_tui.tui.sheets.help import Focus
 from npu_tui.tui.sheets.help_sheet import HelpSheet
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.tui.widgets.prompt import Kind, Prompt
 from npu_tui.tui.widgets.tab_line import TabLine
 
 
@@ -338,14 +338,13 @@ class JobScreen(KeyScreen[JobMap]):
         if event.kind == "filter":
             self._table.filtering.show(event.text)
 
-    def on_prompt_entered(self, event: Prompt.Entered) -> None:
+    def obey(self, kind: Kind, text: str) -> None:
         """Do what was asked."""
-        self.set_focus(self._timeline)
-        if event.kind == "filter":
-            self._table.filtering.show(event.text)
+        if kind == "filter":
+            self._table.filtering.show(text)
             self.panel.table.focus()
-        elif event.kind == "command":
-            self.tell(self._asking.obey(event.text.strip()))
+        elif kind == "command":
+            self.tell(self._asking.obey(text.strip()))
             self._timeline.changed()
 
     def on_prompt_closed(self) -> None:

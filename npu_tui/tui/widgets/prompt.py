@@ -32,6 +32,7 @@ class Field(Input):
         """Enter ends, Esc gives up, Tab takes the suggestion; behind them keys are for the lanes again."""
         prompt = self.query_ancestor(Prompt)
         if not prompt.is_open:
+            prompt.is_answering = False
             event.prevent_default()
             return
         acts: dict[str, Callable[[], object]] = {
@@ -88,6 +89,8 @@ class Prompt(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self.kind: Kind = "search"
+        self.is_answering = False
+        """Whether what was entered is still to be done: only then is known what the next key is for."""
         self._answer, self._share = "", 0.0
         self._ask = Label(id="ask", markup=False)
         self._field = Field(compact=True, max_length=_LONGEST)
