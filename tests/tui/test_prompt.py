@@ -72,6 +72,7 @@ async def test_what_is_typed_ahead_of_a_second_prompt_belongs_to_it(session):
     async with opened(session) as driver:
         before = driver.window
         await driver.send(":sql\rselect count(*) as wwss from kernels\rww", at_once=True)
+        await driver.settle()
         assert not driver.prompt.is_open
         assert "wwss" in driver.text()
         assert driver.window != before

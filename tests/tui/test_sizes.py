@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 
@@ -10,6 +11,7 @@ from driving import opened
 from terminals import PROGRAM, Terminal
 
 from npu_tui.tui.terminal.internals import strips_of
+from npu_tui.tui.widgets.rows import Rows
 
 PROFILE = "fixtures/dispatch_bound"
 KEYS = [
@@ -55,6 +57,18 @@ async def test_no_screen_has_a_bar_that_takes_the_room_it_is_needed_for(session,
             assert len({*screens}) == 2
             assert not any(screen.show_vertical_scrollbar or screen.show_horizontal_scrollbar for screen in screens)
             await driver.app.pop_screen()
+
+
+@pytest.mark.parametrize("tab", ["1", "2", "6", "8"])
+async def test_a_table_whose_bar_takes_all_columns_comes_to_rest(session, monkeypatch, tab):
+    async with opened(session, (10, 24)) as driver:
+        await driver.press(tab)
+        await driver.pilot.resize_terminal(2, 5)
+        await driver.settle()
+        fitted = []
+        monkeypatch.setattr(Rows, "on_resize", lambda rows: fitted.append(rows.size))
+        await asyncio.sleep(0.1)
+        assert not fitted
 
 
 @pytest.mark.parametrize("size", [(1, 3), (4, 2), (6, 10), (12, 1), (40, 5)])

@@ -68,7 +68,7 @@ class Rows(DataTable[Text | str]):
 
     def beyond(self) -> tuple[int, int]:
         """How many columns are not whole on screen, on the left and on the right; none where it is not laid out."""
-        if not self.scrollable_content_region.width:
+        if not self.size.width:
             return 0, 0
         widths = [each.get_render_width(self) for each in self.ordered_columns]
         ends = list(accumulate(widths))
