@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -3, -4, -8
 _NEVER, _NONE, _ONE = -1, 0, 1
-_USUAL_TRIM, _USUAL_MMAPS = 64 << 20, 1 << 16
+_USUAL_TRIM, _USUAL_THRESHOLD, _USUAL_MMAPS = 64 << 20, 32 << 20, 1 << 16
+"""What glibc adapts itself to in a process with large arrays; once set, it adapts no more."""
+
 _SET_NO_HUGE_PAGES, _GET_NO_HUGE_PAGES = 41, 42
 
 _lock = threading.Lock()
@@ -79,6 +81,7 @@ def _end(found: Any) -> None:
         _users -= 1
         if not _users:
             found.mallopt(_MMAP_MAX, _USUAL_MMAPS)
+            found.mallopt(_MMAP_THRESHOLD, _USUAL_THRESHOLD)
             found.mallopt(_TRIM_THRESHOLD, _USUAL_TRIM)
             found.malloc_trim(0)
             if _huge_pages:

@@ -2,6 +2,9 @@
 
 import contextlib
 import ctypes
+import platform
+import resource
+import subprocess
 import sys
 
 import pytest
@@ -26,3 +29,27 @@ def test_the_settings_end_with_the_last_user() -> None:
             raise ValueError
         assert no_huge_pages() == during
     assert no_huge_pages() == before
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are left as they are")
+def test_arrays_are_used_again_meanwhile_and_afterwards() -> None:
+    code = """
+import resource
+import numpy as np
+from npu_tui.ingest.heap import reused_memory
+
+def faults():
+    begin = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        np.empty(500_000).fill(1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - begin
+
+with reused_memory():
+    faults()
+    print(faults())
+faults()
+print(faults())
+"""
+    pages = 50 * 4_000_000 // resource.getpagesize()
+    answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert all(int(line) < pages / 10 for line in answer.splitlines()), answer
