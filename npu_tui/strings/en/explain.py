@@ -41,7 +41,7 @@ TEXTS: dict[str, str] = {
         "The device does nothing for too much of its time. Free is what Overlap Analysis leaves of computing "
         "and communication; it includes copies and event waits. Each piece is split at the launch that ends "
         "it: before that launch the host is late, after it the device is slow to start. Host advice is given "
-        "only where the host is late. Where copies or fixed pauses behind kernels explain all but free_share, it is info: "
+        "only where the host is late. Where copies or fixed pauses after kernels explain all but free_share, it is info: "
         "DATA.COPY and PROFILER.OVERHEAD judge those."
     ),
     "explain.DISPATCH.STAGE": (

@@ -29,8 +29,8 @@ TEXTS: dict[str, str] = {
     ),
     "finding.straggler.again": "Last again in {cases:and}.",
     "finding.straggler.fill": (
-        "The first receives of the steps wait {time:time} for the pipeline to fill: that stays, and more passes in a step "
-        "make its share smaller."
+        "The first receive of each step waits for the pipeline to fill, {time:time} in all: that remains, and more "
+        "micro-batches make its share smaller."
     ),
     "finding.straggler.transfers": (
         "After the last arrival the transfers take {time:time} {speed}, so bucket size, overlap and HCCL settings "
@@ -130,7 +130,7 @@ TEXTS: dict[str, str] = {
         "Most of it: {rows:and}."
     ),
     "finding.event.row": "{time:time} {what}",
-    "finding.event.unknown": "for an event that cannot be told",
+    "finding.event.unknown": "for an unknown event",
     "finding.event.record": "for an event of {stream}",
     "finding.event.after": "for an event of {stream}, recorded after {name}",
     "finding.dtype.title": "{share:share} of the matrix work is in 32-bit floating point",

@@ -12,7 +12,7 @@ TEXTS: dict[str, str] = {
     "finding.free.unknown": (
         "Without HostToDevice links it is unknown whether the host is late; Free includes copies and event waits."
     ),
-    "finding.free.told": "{time:time} of it is copies or fixed pauses behind kernels, which findings of their own judge.",
+    "finding.free.told": "{time:time} of it is copies or fixed pauses after kernels, which other findings cover.",
     "finding.free.place": "{time:time} free until {after}",
     "finding.vertical.title": "{who} launches too late: the NPU loses {lost:time} {where}",
     "finding.vertical.starved": "{starved} of {links} launches found the device idle.",
@@ -86,7 +86,7 @@ TEXTS: dict[str, str] = {
         "A sync follows {share:share} of the launches immediately, as with ASCEND_LAUNCH_BLOCKING=1."
     ),
     "finding.sync.place": "the host is blocked, {what}",
-    "finding.sync.waited.nothing": "until device done",
+    "finding.sync.waited.nothing": "until the device is done",
     "finding.sync.waited.compute": "until {name} is done",
     "finding.sync.waited.communication": "until {name} is done",
     "finding.sync.waited.copy": "until the copy {name} is done",

@@ -39,7 +39,7 @@ TEXTS: dict[str, str] = {
     "explain.DISPATCH.FREE": (
         "设备空闲时间占比过高。Free 是 Overlap Analysis 中除计算和通信之外的时间，包含拷贝和 Event 等待。每段"
         "空闲按结束它的那次下发划分：下发之前是 Host 下发晚，下发之后是设备启动慢。只有 Host 下发晚时才给出 "
-        "Host 侧建议。如果除去拷贝和算子之后的固定间隔，空闲不超过 free_share，则仅为 info：由 DATA.COPY 和 "
+        "Host 侧建议。如果除去拷贝和 kernel 之后的固定间隔，空闲不超过 free_share，则仅为 info：由 DATA.COPY 和 "
         "PROFILER.OVERHEAD 判断。"
     ),
     "explain.DISPATCH.STAGE": (

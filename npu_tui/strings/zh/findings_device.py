@@ -20,7 +20,7 @@ TEXTS: dict[str, str] = {
     "finding.straggler.ring": "RING 只能看到相邻的卡：环上任何一张卡迟到，相邻的卡也会迟到。",
     "finding.straggler.again": "在 {cases:and} 中也是最后到达。",
     "finding.straggler.fill": (
-        "每个 step 的首次接收等待流水线填充共 {time:time}：这部分不会消失，增加 micro-batch 数可降低其占比。"
+        "每个 step 的首次接收要等流水线填充，合计 {time:time}：这部分仍会存在，增加 micro-batch 数可降低其占比。"
     ),
     "finding.straggler.transfers": (
         "最后一张卡到达后，传输耗时 {time:time}（{speed}），因此调整 bucket 大小、掩盖和 HCCL 参数都没有用。"
