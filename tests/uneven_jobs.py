@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cause import FETCH_NS, Cause, changed, same, troubled, untroubled
+from cause import FETCH_NS, Cause, changed, in_time, ranks_of, same, troubled, untroubled
 from cause_jobs import CALM, DISPATCH, HUNGRY, JOB
 from dialect import OLDER_CHIP
 from situations import Situation, SlowLine, Uneven
@@ -165,6 +165,14 @@ UNEVEN: dict[str, Cause] = {
         (replace(CALM, compile_permille=300, compile_ns=11_000_000, kernel_ns=300_000, layers=3),),
         changed(compile_permille=0),
         ("OP.COMPILE",),
+    ),
+    "uneven: a fetch far longer than the step": Cause(
+        (replace(CALM, dataloader_ns=150_000_000),), changed(dataloader_ns=FETCH_NS), ("DATA.LOADER",)
+    ),
+    "uneven: a rank far later": Cause(
+        ranks_of(replace(JOB, kernel_ns=200_000, steps=3, with_stack=False), r2=90_000_000),
+        in_time(2),
+        ("COMM.STRAGGLER",),
     ),
     "nothing: accumulation": Cause((_ACCUMULATE,), same, ()),
     "nothing: other lengths": Cause((_LENGTHS,), same, ()),

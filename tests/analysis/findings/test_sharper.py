@@ -18,6 +18,7 @@ from npu_tui.analysis.findings.facts.spans import length_of
 from npu_tui.analysis.findings.ladder import steps_of
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.findings.rules.host.launching import longest_run
+from npu_tui.analysis.overlap.warm_up import warm_up_steps
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.profile.selection import WHOLE_TRACE, select_step
 from npu_tui.strings import words
@@ -74,6 +75,19 @@ def test_each_of_two_devices_has_its_own_host() -> None:
         assert {lanes[lane].tid for lane in trace.slices.lane[calls].tolist()} == launching
         threads.append(launching)
     assert threads[0].isdisjoint(threads[1])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "warm"),
+    [
+        ([160, 100, 101], 0),  # two later steps are alike by chance
+        ([210, 100, 101], 1),
+        ([160, 100, 101, 99, 100, 102, 98, 100], 1),
+        ([160, 100, 160, 99, 160, 102, 98, 160], 0),
+    ],
+)
+def test_how_much_longer_a_first_step_takes_that_warms_up(lengths: list[int], warm: int) -> None:
+    assert warm_up_steps(np.array(lengths, np.int64) * 1_000_000) == warm
 
 
 def filled(**reserved: str) -> Facts:
