@@ -65,7 +65,10 @@ def answer_text(answer: Answer) -> str:
     """The lines of an answer: the verdict, then what failed, what was not measured, and what passed."""
     failed = sum(map(answer.fails, answer.checks))
     key = "gate.failed" if not answer.passed else "gate.passed" if answer.checks else "gate.unchecked"
-    lines = [say(key, path=answer.path, failed=failed, count=len(answer.checks))]
+    unmeasured = sum(each.status == "not_measured" for each in answer.checks)
+    counts = {"failed": failed, "count": len(answer.checks), "unmeasured": unmeasured}
+    counts["measured"] = len(answer.checks) - unmeasured
+    lines = [say(f"{key}.unmeasured" if unmeasured else key, path=answer.path, **counts)]
     order = sorted(answer.checks, key=lambda each: _ORDER.index(each.status))
     lines += [f"  {padded(say(f'gate.status.{each.status}'), 14)}{_line(each)}" for each in order]
     lines += [say("gate.note", note=note) for note in answer.notes]

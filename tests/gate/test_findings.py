@@ -80,7 +80,7 @@ def test_the_answer_names_what_failed_first_and_by_how_much():
     ]
     answer = Answer("trace.json", checks, ["rank 1"])
     lines = answer_text(answer).splitlines()
-    assert lines[0] == "FAILED, 4 of 8 checks: trace.json"
+    assert lines[0] == "FAILED, 4 of 8 checks, 1 not measured: trace.json"
     assert lines[1] == "  FAIL          free: 20.0% (2.000 ms), allowed 10.0% (1.000 ms): 1.000 ms too long"
     assert lines[2] == (
         "  FAIL          step, 99th percentile: 106.0 µs, baseline 100.0 µs: +6.0%, allowed +5.0% (105.0 µs): "

@@ -9,7 +9,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from rich.style import Style
 from textual.app import App
+from textual.command import CommandList
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Click
 from textual.screen import Screen
@@ -100,3 +102,14 @@ async def test_a_click_beside_a_smaller_screen_leaves_the_palette_open() -> None
         app.screen.post_message(Click(app.screen, 0, 9, 0, 0, 1, False, False, False, 0, 9))
         await pilot.pause()
         assert isinstance(app.screen, internals.SteadyPalette)
+
+
+async def test_a_click_on_an_option_that_is_gone_does_nothing() -> None:
+    app: App[None] = App()
+    async with app.run_test(size=(40, 20)) as pilot:
+        await app.push_screen(internals.SteadyPalette())
+        listed = app.screen.query_one(CommandList)
+        clicked = Click(listed, 0, 0, 0, 0, 1, False, False, False, 0, 0, Style(meta={"option": 9_999}))
+        listed.post_message(clicked)
+        await pilot.pause()
+        assert app.return_code is None

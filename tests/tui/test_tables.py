@@ -111,7 +111,7 @@ async def test_a_click_on_a_heading_sorts(session):
 async def test_without_collectives_the_tab_says_so(session):
     async with opened(session) as driver:
         await driver.run("tab_communication")
-        assert "No collective here." in driver.text()
+        assert "No collective." in driver.text()
         await driver.press("-")
         assert "no table" in driver.text()
 
@@ -216,3 +216,14 @@ async def test_o_without_a_code_line_says_so(session):
     async with opened(session) as driver:
         await driver.press("3", "o")
         assert "no code line here" in driver.text()
+
+
+async def test_a_collective_is_there_in_every_range_that_it_runs_in(sessions):
+    async with opened(sessions["two_ranks"]) as driver:
+        trace = driver.main.session.profiles[0].trace
+        one = driver.main.session.profiles[0].whole.collectives[0].item
+        start, end = int(trace.slices.start[one]), int(trace.slices.end[one])
+        driver.explorer.set_range(start + (end - start) // 3, end - (end - start) // 3)
+        await driver.run("tab_communication")
+        await driver.settle()
+        assert [row.cells[0] for row in driver.panel.rows] == [trace.name_of(one)]

@@ -53,6 +53,8 @@ TEXTS: dict[str, str] = {
     "gate.base_unknown": "{name} is unknown in the baseline, so it was not compared",
     "gate.empty_baseline": "a baseline of a profile of which nothing could be measured; write another one",
     "gate.failed": "FAILED, {failed} of {count} checks: {path}",
+    "gate.failed.unmeasured": "FAILED, {failed} of {count} checks, {unmeasured} not measured: {path}",
+    "gate.passed.unmeasured": "passed, {measured} of {count} checks, {unmeasured} not measured: {path}",
     "gate.passed": "passed, {count} of {count} checks: {path}",
     "gate.status.fail": "FAIL",
     "gate.status.pass": "ok",

@@ -52,6 +52,8 @@ TEXTS: dict[str, str] = {
     "gate.base_unknown": "基线中没有 {name}，因此未作比较",
     "gate.empty_baseline": "这份基线来自一份没有任何可测指标的 profile；请重新写一份",
     "gate.failed": "不通过，{count} 项检查中有 {failed} 项：{path}",
+    "gate.failed.unmeasured": "不通过，{count} 项检查中有 {failed} 项，其中 {unmeasured} 项未测量：{path}",
+    "gate.passed.unmeasured": "通过，{count} 项检查中 {measured} 项满足，{unmeasured} 项未测量：{path}",
     "gate.passed": "通过，{count} 项检查全部满足：{path}",
     "gate.status.fail": "不通过",
     "gate.status.pass": "通过",

@@ -14,7 +14,7 @@ from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text
 from npu_tui.tui.tabs.answer import answered
 from npu_tui.tui.tabs.bubbles import bubbles
-from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, scope_note
+from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, nothing, scope_note
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Table
 from npu_tui.tui.tabs.work.host_tables import calls, host_ops, syncs
 
@@ -106,6 +106,6 @@ def lines(now: Context) -> Content:
         values = (loss.lost, loss.lost, loss.launches, place, function)
         rows.append(Row(cells, Ranked(now.trace, len(items), partial(np.asarray, items)), values, code))
     if not rows:
-        return say("lines.none")
+        return nothing(now, say("lines.none"))
     note = GAP.join([say("lines.total", lost=duration_text(total)), scope_note(now), say("lines.views")])
     return Table(tuple(say(f"lines.{key}") for key in _COLUMNS), rows, note)

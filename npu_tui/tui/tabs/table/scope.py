@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from npu_tui.strings import say
 from npu_tui.trace.units import exact_text
-from npu_tui.tui.tabs.table.tab import Content, Context, Place, Tab
+from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Tab
 from npu_tui.view.scene import Selected
 
 
@@ -46,6 +46,11 @@ def scope_note(now: Context) -> str:
     if now.marked is None:
         return say("panel.everything")
     return say("panel.range", start=exact_text(now.marked[0]), end=exact_text(now.marked[1]))
+
+
+def nothing(now: Context, words: str) -> str:
+    """``words`` that there is nothing, and where a range is marked which one and how to leave it."""
+    return words if now.marked is None else GAP.join([words, say("panel.in_range", range=scope_note(now))])
 
 
 class Ranked(Sequence[Place]):

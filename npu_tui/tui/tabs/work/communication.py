@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text, exact_text, share_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
-from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, scope_note
+from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, nothing, scope_note
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Stretch, Table
 from npu_tui.tui.tabs.work.link_matrix import link_table
 
@@ -48,18 +49,18 @@ class CommunicationTab(ComputedTab):
         return True
 
     def compute(self, now: Context) -> Content:
-        """The collectives of all groups; those that start in the range, where one is marked. Or the links."""
+        """The collectives of all groups; those that run in the range, where one is marked. Or the links."""
         trace = now.profile.trace
         if self._links:
             return link_table(now.profile.link_matrix)
         try:
-            found = now.part.collectives
+            found = _running(now)
         except InputError as error:
             return say("communication.gone", why=error.message)
         if not found and not len(trace.slices):
             return _of_tables(now)
         if not found:
-            return say("communication.none")
+            return nothing(now, say("communication.none"))
         types = [collective_type(trace.name_of(each.item)) for each in found]
         kinds: dict[str, list[int]] = {}
         turns = []
@@ -77,6 +78,15 @@ class CommunicationTab(ComputedTab):
         links = say("communication.links", key=keys_label(BY_ID["tab_communication"]))
         note = GAP.join([total, scope_note(now), links])
         return Table(tuple(say(f"communication.{key}") for key in _COLUMNS), rows, note)
+
+
+def _running(now: Context) -> Sequence[Collective]:
+    """The collectives that run in the range, whole ones, or all. Raises ``InputError`` if the file is gone."""
+    found, marked = now.profile.whole.collectives, now.marked_in(now.trace)
+    if marked is None:
+        return found
+    slices = now.profile.trace.slices
+    return [each for each in found if slices.start[each.item] < marked[1] and slices.end[each.item] > marked[0]]
 
 
 _TABLE_COLUMNS = ("name", "elapsed", "wait", "transit", "sync", "ratio", "size", "bandwidth", "start", "group")
