@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Generic, TypeVar
 
@@ -113,9 +114,9 @@ class KeyScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
         finally:
             self._prompt.is_answering = False
 
+    @abstractmethod
     def obey(self, kind: Kind, text: str) -> None:
         """Do what was entered in a prompt of this ``kind``."""
-        raise NotImplementedError
 
     def on_prompt_closed(self) -> None:
         """Back to the lanes."""

@@ -1,4 +1,4 @@
-"""Pauses of one length behind kernels although the next was launched long before: what a profiler can leave behind."""
+"""Pauses of one length after kernels although the next was launched long before, as a profiler can cause them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CROWD = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FixedPauses:
-    """``count`` pauses of ``all`` behind kernels are of nearly one length, ``median`` ns; ``span`` is when they are."""
+    """``count`` pauses of ``all`` after kernels are of nearly one length, ``median`` ns; ``span`` is when they are."""
 
     count: int
     all: int
