@@ -6,12 +6,13 @@
 A storm is made of its seed. It fails where the program shows a traceback, ends with another code than 0 or 130, leaves
 the terminal in another state than before, or does not end within ``PATIENCE`` seconds of its own processor time after
 Ctrl+C; it is then made smaller as long as it fails, and written to ``storm-<seed>.json``, the last of its output to
-``storm-<seed>.out``.
+``storm-<seed>.out``, and what its threads were at where it did not end to ``storm-<seed>.stacks``.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import fcntl
 import json
 import os
@@ -50,6 +51,8 @@ PATIENCE = 5.0
 _WALL = 120.0
 _LOOK, _QUIET_LOOKS, _IDLE = 0.1, 3, 0.015
 """Seconds between looks at the processor time of the program, looks in a row and seconds less than which are rest."""
+_TELL, _TOLD = signal.SIGUSR1, 3
+"""Asks a program for the stacks of its threads; how often it is asked."""
 QUESTION = b"\x1b[6n"
 ANSWER = b"\x1b[3;3R"
 KEYS = [
@@ -143,11 +146,15 @@ def _event(kind: str, draw: random.Random) -> str:
 
 @dataclass
 class Outcome:
-    """How a storm ended: ``fault`` in a few words, empty where it was withstood, and what the program wrote last."""
+    """How a storm ended: ``fault`` in a few words, empty where it was withstood, and what the program wrote last.
+
+    ``stacks`` is what its threads were at, a few times over, where it did not end.
+    """
 
     fault: str
     seconds: float
     output: bytes
+    stacks: str = ""
 
 
 class Traces:
@@ -184,19 +191,25 @@ def run(made: Storm, traces: Traces) -> Outcome:
     """Let ``made`` loose on the explorer."""
     profile = traces.profile(made.trace)
     begun = time.monotonic()
-    pid, fd = pty.fork()
-    if pid == 0:
-        _explore(profile)
-    terminal = _Terminal(pid, fd, made)
-    try:
-        terminal.begin()
-        for event in made.events:
-            if not terminal.do(event):
-                break
-        fault = (made.settled and terminal.settle()) or terminal.end()
-    finally:
-        terminal.close()
-    return Outcome(fault, time.monotonic() - begun, terminal.output[-20_000:])
+    with tempfile.TemporaryFile() as stacks:
+        pid, fd = pty.fork()
+        if pid == 0:
+            faulthandler.register(_TELL, stacks.fileno())
+            _explore(profile)
+        terminal = _Terminal(pid, fd, made)
+        try:
+            terminal.begin()
+            for event in made.events:
+                if not terminal.do(event):
+                    break
+            fault = (made.settled and terminal.settle()) or terminal.end()
+            if fault and not terminal.ended():
+                terminal.tell_stacks()
+        finally:
+            terminal.close()
+        stacks.seek(0)
+        told = stacks.read().decode("utf-8", "replace")
+    return Outcome(fault, time.monotonic() - begun, terminal.output[-20_000:], told)
 
 
 def _explore(profile: Profile) -> None:
@@ -239,7 +252,7 @@ class _Terminal:
 
     def begin(self) -> None:
         """Wait until the program has taken the terminal over; nothing of it is on screen yet."""
-        while b"\x1b[?2004h" not in self.output and not self._ended():
+        while b"\x1b[?2004h" not in self.output and not self.ended():
             self.read(0.01)
 
     def do(self, event: str) -> bool:
@@ -252,10 +265,10 @@ class _Terminal:
         else:
             self._write(bytes.fromhex(event))
         self.read(0.0)
-        return not self._ended()
+        return not self.ended()
 
     def _write(self, data: bytes) -> None:
-        while data and not self._ended():
+        while data and not self.ended():
             if select.select([], [self.fd], [], 0.2)[1]:
                 # A terminal that is full would keep both sides waiting.
                 data = data[os.write(self.fd, data[:512]) :]
@@ -284,7 +297,7 @@ class _Terminal:
             self._due += [now + late for _ in range(data.count(QUESTION)) for late in ways[self.made.answers]]
             self._due.sort()
 
-    def _ended(self) -> bool:
+    def ended(self) -> bool:
         if self._code is None:
             pid, status, used = os.wait4(self.pid, os.WNOHANG)
             if pid:
@@ -294,7 +307,7 @@ class _Terminal:
     def settle(self) -> str:
         """Wait until the program has done what it was told; returns what is wrong, empty if nothing is."""
         begun, used, quiet = time.monotonic(), _cpu_of(self.pid), 0
-        while not self._ended() and quiet < _QUIET_LOOKS:
+        while not self.ended() and quiet < _QUIET_LOOKS:
             self.read(_LOOK)
             now = _cpu_of(self.pid)
             quiet, used = quiet + 1 if now - used < _IDLE else 0, now
@@ -305,7 +318,7 @@ class _Terminal:
     def end(self) -> str:
         """Press Ctrl+C; returns what is wrong, empty if nothing is."""
         begun, used, asked = time.monotonic(), _cpu_of(self.pid), -1.0
-        while not self._ended():
+        while not self.ended():
             now = time.monotonic()
             if now - asked > 1.0:  # one may complete a sequence that was begun
                 asked = now
@@ -329,8 +342,14 @@ class _Terminal:
             return f"leaves the settings {left}"
         return ""
 
+    def tell_stacks(self) -> None:
+        """Let the program write what its threads are at, a few times."""
+        for _ in range(_TOLD):
+            os.kill(self.pid, _TELL)
+            self.read(0.3)
+
     def close(self) -> None:
-        if not self._ended():
+        if not self.ended():
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         os.close(self.fd)
@@ -400,7 +419,7 @@ def main() -> int:
     if options.replay:
         made = read_storm(options.replay)
         outcome = run(made, Traces([made.trace], options.trace))
-        print(outcome.output.decode("utf-8", "replace")[-3000:])
+        print(outcome.output.decode("utf-8", "replace")[-3000:], outcome.stacks)
         print(outcome.fault or "withstood")
         return bool(outcome.fault)
     traces, failed, events, slowest = Traces(names, options.trace), 0, 0, 0.0
@@ -411,6 +430,8 @@ def main() -> int:
         if outcome.fault:
             failed += 1
             Path(f"storm-{seed}.out").write_bytes(outcome.output)
+            if outcome.stacks:
+                Path(f"storm-{seed}.stacks").write_text(outcome.stacks)
             print(f"storm {seed} on {made.trace}, {made.answers}: {outcome.fault}", flush=True)
             path = Path(f"storm-{seed}.json")
             path.write_text(json.dumps(asdict(smaller(made, traces)), indent=1) + "\n")
