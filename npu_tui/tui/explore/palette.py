@@ -9,6 +9,7 @@ from typing import Protocol, cast
 from rich.cells import cell_len
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
+from textual.fuzzy import FuzzySearch
 
 from npu_tui.trace.text import printable, shortened
 from npu_tui.tui.keys.commands import Where, commands_of, keys_label
@@ -19,6 +20,32 @@ Entry = tuple[str, str, Callable[[], object]]
 
 _EDGES = 7
 """What the edges of the palette and its scroll bar take."""
+
+_LOOKED_AT = 400
+"""Characters of a name that are compared with what is typed."""
+
+_SEARCH = FuzzySearch()
+
+
+def likeness(query: str, title: str) -> float:
+    """How well ``title`` has the letters of ``query`` in their order, as Textual scores it; 0 where it does not.
+
+    From each place of the first letter the others are taken where they come next. Textual tries all their
+    combinations, and a name of few different letters has more of them than can ever be tried.
+    """
+    query, title = query.lower(), title[:_LOOKED_AT].lower()
+    boost = 2.0 if query == title else 1.5 if query in title else 1.0
+    best, start = 0.0, title.find(query[:1])
+    while start >= 0:
+        places = [start]
+        for letter in query[1:]:
+            at = title.find(letter, places[-1] + 1)
+            if at < 0:
+                return best
+            places.append(at)
+        best = max(best, boost * _SEARCH.score(title, places))
+        start = title.find(query[:1], start + 1)
+    return best
 
 
 class Offering(Protocol):
@@ -41,9 +68,8 @@ class CommandProvider(Provider):
 
     async def search(self, query: str) -> Hits:
         """Commands and places that match ``query``."""
-        matcher = self.matcher(query)
         for title, keys, run in (*self._commands(), *self._offering.places()):
-            score = matcher.match(title)
+            score = likeness(query, title)
             if score > 0:
                 yield Hit(score, self._line(title, keys), run, text=title)
 
