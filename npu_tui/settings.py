@@ -96,7 +96,7 @@ def _text(raw: bytes, path: Path) -> str:
 
 
 def setting_error(settings: Settings, command: str, words: str) -> SettingsError:
-    """What is wrong with the keys of ``command`` in ``settings``, behind the file and the line."""
+    """What is wrong with the keys of ``command`` in ``settings``, after the file and the line."""
     return _error(settings.path or settings_path(), settings.key_lines.get(command), words)
 
 

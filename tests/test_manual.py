@@ -25,7 +25,7 @@ TEXTS = [ROOT / "README.md", ROOT / "README.zh.md", *sorted(FOLDER.rglob("*.md")
 
 
 def commands_in(text: str) -> list[list[str]]:
-    """The words behind each ``npu-tui`` in the blocks of shell and in the code of ``text``."""
+    """The words after each ``npu-tui`` in the blocks of shell and in the code of ``text``."""
     blocks = re.findall(r"^```(?:sh|yaml)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines()] + re.findall(r"`(npu-tui\s[^`]+)`", text)
     found = []

@@ -75,7 +75,7 @@ _SHELLS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 def run(words: list[str]) -> int:
-    """Print the script for the shell that ``words`` name, or what completes the words behind ``--``."""
+    """Print the script for the shell that ``words`` name, or what completes the words after ``--``."""
     if words[:1] == [_ASK]:
         write("".join(line + "\n" for line in completed(words[1:])))
         return DONE

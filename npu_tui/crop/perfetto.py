@@ -76,7 +76,7 @@ class _Threads:
 
 
 def _nests(lane: npt.NDArray[np.int32], start: I64, end: I64) -> I64:
-    """For every slice, sorted as those of a trace, the first thread on which it lies inside others or behind them."""
+    """For every slice, sorted as those of a trace, the first thread on which it lies inside others or after them."""
     found = np.zeros(len(lane), np.int64)
     if not len(lane):
         return found

@@ -20,11 +20,11 @@ _LONGEST = 16 << 20
 
 Frame = tuple[bytes, bytes]
 BARE: Frame = (b"[\n", b"\n]\n")
-"""What stands before and behind the events where nothing else does."""
+"""What stands before and after the events where nothing else does."""
 
 
 def frame_of(trace: Trace) -> Frame:
-    """What stands before and behind the events of ``trace``: settings of the profiler beside ``traceEvents``."""
+    """What stands before and after the events of ``trace``: settings of the profiler beside ``traceEvents``."""
     chunks = trace.chunks
     if len(trace.files) != 1 or not len(chunks.offset):
         return BARE

@@ -312,7 +312,7 @@ class _Reading:
 
 
 def _array_start(file: Path, stream: BinaryIO) -> int:
-    """Offset behind the bracket that opens the events; what may stand before it is searched in growing pieces."""
+    """Offset after the bracket that opens the events; what may stand before it is searched in growing pieces."""
     begin = _first_word(stream)
     head, length = b"", CHUNK
     while len(head) < length and length <= _LONGEST_HEAD:

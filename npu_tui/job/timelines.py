@@ -15,7 +15,7 @@ _SAME_CALL = 2_000
 """ns within which a collective of a trace and one of communication.json start, that are the same."""
 
 _APART = 0.05
-"""Ranks that nothing ties to the first are drawn behind the others, so much of their length farther."""
+"""Ranks that nothing ties to the first are drawn after the others, so much of their length farther."""
 
 _HOST = ("python", "cann")
 

@@ -38,7 +38,7 @@ def brief(text: str, longest: int = 200) -> str:
 
 
 def drawable(text: str) -> str:
-    """``text`` as characters of one or two cells each, so that every cell behind them stays in its place.
+    """``text`` as characters of one or two cells each, so that every cell after them stays in its place.
 
     Accents are composed with their letters; marks that have no such letter, joiners and variation selectors are left
     out. What acts on a terminal, reorders the line or has no width of its own becomes ``?``.
@@ -96,7 +96,7 @@ def shortened(text: str, cells: int, ahead: bool = False) -> str:
 
 
 def padded(text: str, cells: int, right: bool = False) -> str:
-    """A ``drawable`` text with blanks up to ``cells`` cells behind it, or before it if ``right``."""
+    """A ``drawable`` text with blanks up to ``cells`` cells after it, or before it if ``right``."""
     blanks = " " * (cells - cell_count(text))
     return blanks + text if right else text + blanks
 
@@ -106,7 +106,7 @@ _NOT_LAST = frozenset("（【《“‘([{")
 
 
 def wrapped(text: str, cells: int, first: str = "", rest: str = "") -> list[str]:
-    """A ``drawable`` text in lines of at most ``cells`` cells, the first one behind ``first``, others behind ``rest``.
+    """A ``drawable`` text in lines of at most ``cells`` cells, the first one after ``first``, others after ``rest``.
 
     Lines break at blanks, and between characters of two cells, where no punctuation is torn from its word.
     """

@@ -130,7 +130,7 @@ class Flags:
             self._refuse(error)
 
     def _load(self) -> tuple[list[bytes], list[bytes], list[bytes]]:
-        """The lines before, of and behind the section of this trace."""
+        """The lines before, of and after the section of this trace."""
         if self._path is None or self.problem:
             return [], [], []
         try:

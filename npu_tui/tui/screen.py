@@ -424,7 +424,7 @@ class MainScreen(PanelScreen):
             self._show_hits()
 
     def _show_hits(self) -> None:
-        """Mark the hits, count them in the prompt, and behind it go to the first one."""
+        """Mark the hits, count them in the prompt, and after it go to the first one."""
         finder = self.finder
         self.explorer.state.hits = finder.hits.starts
         self.explorer.state.hit_masks = finder.hits.masks

@@ -162,7 +162,7 @@ class ViewState:
 
 
 def screen_line(state: ViewState, row: I64) -> I64:
-    """The line of the lane area on which each outline ``row`` stands; negative or behind the end where it is not."""
+    """The line of the lane area on which each outline ``row`` stands; negative or after the end where it is not."""
     hidden = (row >= state.pinned) & (row < state.top)
     return np.where(row < state.pinned, row, np.where(hidden, row - state.top, row - state.top + state.pinned))
 

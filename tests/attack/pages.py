@@ -93,7 +93,7 @@ def same(one: Rows, other: Rows) -> bool:
 
 
 def flipped(data: bytes, chance: random.Random) -> bytes:
-    """``data`` with one to four bytes changed behind the header, preferably where pages have their headers."""
+    """``data`` with one to four bytes changed after the header, preferably where pages have their headers."""
     found = bytearray(data)
     page_bytes = int.from_bytes(data[16:18], "big")
     for _ in range(chance.randint(1, 4)):

@@ -48,7 +48,7 @@ class _Events:
 def as_gpu(side: Side, factor: float, path: Path, late_ns: int = 2_000, annotated: bool = True) -> Path:
     """Write the host operations of ``side`` and one CUDA kernel per kernel of it, ``factor`` times as long.
 
-    A kernel starts ``late_ns`` behind its launch at the earliest; ``annotated`` steps are written on the device, too.
+    A kernel starts ``late_ns`` after its launch at the earliest; ``annotated`` steps are written on the device, too.
     """
     trace, kernels = side.trace, side.kernels
     slices = trace.slices

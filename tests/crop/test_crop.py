@@ -282,7 +282,7 @@ def events_for_perfetto(path: Path, folder: Path, *options: str) -> list[dict[st
 
 @pytest.mark.parametrize("how", ["all", "range", "clip"])
 def test_perfetto_can_read_every_slice(real: Sample, tmp_path: Path, how: str) -> None:
-    """Its importer wants slices of a thread to lie inside or behind each other, and links to end after they start."""
+    """Its importer wants slices of a thread to lie inside or after each other, and links to end after they start."""
     span = ["--range", middle(real.trace)] if how != "all" else []
     options = [*span, "--clip"] if how == "clip" else span
     whole = load(crop(real.path, tmp_path, *options))

@@ -44,5 +44,5 @@ def test_ranks_that_nothing_ties_are_drawn_behind_the_others_and_said():
     offsets = lines.offsets()
     assert lines.apart == [2, 3]
     assert [offsets[0], offsets[2]] == pytest.approx([0, 0], abs=2_000)
-    assert min(offsets[1], offsets[3]) >= 50 * MS  # behind the end of those that are tied
+    assert min(offsets[1], offsets[3]) >= 50 * MS  # after the end of those that are tied
     assert abs(offsets[1] - offsets[3]) < 2_000  # these two are tied to each other

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))  # behind that of the tests, whose conftest is imported by name
+sys.path.append(str(Path(__file__).parent))  # after that of the tests, whose conftest is imported by name
 
 
 @pytest.fixture(scope="session")

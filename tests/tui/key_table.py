@@ -71,7 +71,7 @@ class Watched:
         """The commands that the bytes ``data`` ran."""
         self._read = b""
         if data == "\x1b":
-            # Anything behind it would make another key of it.
+            # Anything after it would make another key of it.
             self._terminal.send(data)
             self._until(bool, ESCAPE_SECONDS)
             data = ""

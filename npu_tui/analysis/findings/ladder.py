@@ -110,7 +110,7 @@ def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int
 
 
 def _none_low_ahead_of_high(findings: list[Finding], leading: int) -> list[Finding]:
-    """A low finding that gains more than a high one behind it is no low one."""
+    """A low finding that gains more than a high one after it is no low one."""
     last = max((k for k, each in enumerate(findings[:leading]) if each.severity == "high"), default=0)
     return [
         replace(each, severity="medium") if each.severity == "low" and k < last else each
@@ -147,7 +147,7 @@ def _own_gain(candidate: Candidate, scale: Scale) -> int | None:
 def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
     """Behind the ladder: by severity, what is of the job before what is of the profile, then by weight.
 
-    What is hidden comes behind all that is not, and the two that sum the job up come last.
+    What is hidden comes after all that is not, and the two that sum the job up come last.
     """
     draft = candidate.draft
     summing_up = candidate.rule.id in SUMMING_UP

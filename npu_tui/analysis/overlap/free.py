@@ -45,7 +45,7 @@ class FreeSplit:
 
 
 def free_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None) -> FreeSplit:
-    """Each Free slice by the launch of the first busy slice that starts in it, or right behind it."""
+    """Each Free slice by the launch of the first busy slice that starts in it, or right after it."""
     slices, links = trace.slices, trace.links
     start, end = lanes.free
     linked = np.zeros(len(start), np.bool_)

@@ -265,7 +265,7 @@ def _of_event(tasks: DeviceTasks, chosen: I64) -> I64:
 
 
 def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, start_node: I64, floor: int) -> None:
-    """Tasks of unknown launch: as far behind the last launched task on any stream as they were."""
+    """Tasks of unknown launch: as far after the last launched task on any stream as they were."""
     if not len(far):
         return
     known = np.flatnonzero(launched)

@@ -185,7 +185,7 @@ class Replay:
         return np.rint(cut).astype(np.int64)
 
     def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
-        """Last arrival of a peer at each meeting, behind the end of the meeting before or the origin, NEVER without."""
+        """Last arrival of a peer at each meeting, after the end of the meeting before or the origin, NEVER without."""
         model = self.model
         found = np.full(len(model.meetings), NEVER)
         for number, each in enumerate(model.meetings):

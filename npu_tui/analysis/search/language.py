@@ -168,7 +168,7 @@ def _pattern(text: str) -> Text:
 
 
 def _field(field: str, sign: str, text: str, at: int, known: Sequence[str]) -> tuple[Term, int]:
-    """The term of ``field``, and where the text goes on behind its value."""
+    """The term of ``field``, and where the text goes on after its value."""
     if field == "arg":
         return _arg(sign, text, at)
     if field == "name" and sign in ":=" and (match := _PATTERN.match(text, at)):

@@ -34,7 +34,7 @@ class OperatorSum:
 def operator_type(name: str, operation: str = "") -> str:
     """The operator type in a kernel's ``name``, as op_statistic.csv and kernel_details.csv give it.
 
-    ``operation`` is what the launching ``Dequeue@`` slice names: it tells ``MaxPoolWithArgmaxV1`` with a number behind
+    ``operation`` is what the launching ``Dequeue@`` slice names: it tells ``MaxPoolWithArgmaxV1`` with a number after
     it from another version of that operator.
     """
     if name.rstrip("-0123456789_").lower() == "memset":

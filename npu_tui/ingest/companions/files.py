@@ -31,7 +31,7 @@ class Companions:
         """The cells of ``columns`` in every row of the CSV file ``name``, blanks and tabs stripped.
 
         A cell that is empty, ``N/A`` or not there is None. Nothing comes from a file that is missing or cannot be
-        read, and nothing more behind a place that is no CSV.
+        read, and nothing more after a place that is no CSV.
         """
         csv.field_size_limit(_LONGEST_CELL)  # a call stack or a list of shapes may be longer than the default
         try:

@@ -53,7 +53,7 @@ def reason(error: Exception) -> str:
 
 
 def find_file(folder: Path, stem: str, others: tuple[str, ...] = (), suffix: str = ".csv") -> Path:
-    """The file ``stem`` in ``folder``, else one of ``others``; msprof puts a time behind the name, the newest counts.
+    """The file ``stem`` in ``folder``, else one of ``others``; msprof puts a time after the name, the newest counts.
 
     Raises ``OSError`` if the folder cannot be read.
     """

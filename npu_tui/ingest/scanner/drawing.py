@@ -32,7 +32,7 @@ class Drawing:
         numbers = (len(which), len(edges) - 1, len(keys[1]), bits, drop)
         plan = _plan([*given, *found], numbers)
         if self._library.cells(_address(plan), plan.nbytes):
-            raise IndexError("a row ends behind the slices")
+            raise IndexError("a row ends after the slices")
 
     def ansi(
         self, grid: Sequence[Array], before: Sequence[Array] | None, rows: Array, tables: Sequence[Array],

@@ -45,7 +45,7 @@ DICTIONARIES = (
 """The dictionaries of ``RangeColumns`` in the order of their numbers here."""
 
 PADDING = 64
-"""Zero bytes behind what is filled of the buffer: every loop ends at one, and words may be read past the end."""
+"""Zero bytes after what is filled of the buffer: every loop ends at one, and words may be read past the end."""
 
 MORE, WRONG, GROW, DONE = 0, 1, 2, 3
 """Why a scan ends: the bytes are used up; what follows is none of the common events; no room; the cut is reached."""
@@ -79,7 +79,7 @@ ABSENT = -1
 """Stands for a whole number that is not there."""
 
 PAGE_PADDING = 64
-"""Bytes behind the pages of a database: what a damaged one makes believe may be read past the last page."""
+"""Bytes after the pages of a database: what a damaged one makes believe may be read past the last page."""
 
 CHAIN_MIX = (0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64))
 CHAIN_PLACE = 0xD6E8FEB86659FD93 - (1 << 64)

@@ -22,7 +22,7 @@ def known_counts(state: State) -> list[int]:
 
 
 def news(state: State, known: list[int]) -> dict[str, list[Any]]:
-    """The values of each dictionary behind the ``known`` first ones, in the order of their codes."""
+    """The values of each dictionary after the ``known`` first ones, in the order of their codes."""
     found: dict[str, list[Any]] = {}
     for number, (name, first, last) in enumerate(zip(DICTIONARIES, known, known_counts(state), strict=True)):
         entities = state.arrays["list"][number, first:last].tolist()

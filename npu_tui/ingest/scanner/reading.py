@@ -25,7 +25,7 @@ _AHEAD = 2
 _TICK_SECONDS = 0.1
 
 _BEYOND = 4 << 20
-"""So much behind a range is looked at for its last event, unless that is longer."""
+"""So much after a range is looked at for its last event, unless that is longer."""
 
 Advance = Callable[[int, int], None]
 Arrived = Callable[[int | None], int]

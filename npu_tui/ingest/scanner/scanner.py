@@ -49,7 +49,7 @@ _SKIPPED = {
 class Scanned:
     """The parts of a range in file order, each with who read it, and where the range ended.
 
-    ``last`` says that nothing behind it is to be read.
+    ``last`` says that nothing after it is to be read.
     """
 
     start: int
@@ -73,7 +73,7 @@ class Scanner:
         self._odd = 0
 
     def scan(self, descriptor: int, start: int, cut: int | None) -> Scanned:
-        """The events from ``start``, where one begins, to the first that begins behind one that ends behind ``cut``.
+        """The events from ``start``, where one begins, to the first that begins after one that ends after ``cut``.
 
         None: all. Raises ``OSError`` if the file cannot be read.
         """

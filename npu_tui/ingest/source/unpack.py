@@ -88,7 +88,7 @@ def open_plain(file: Path, advance: Advance | None = None) -> Plain:
     """``file`` opened for reading, unpacked to a temporary file first if it is gzip.
 
     ``advance`` is called with the number of packed bytes done and cancels by returning False. Raises ``InputError``
-    for what is no gzip behind its first bytes, or would unpack without end; ``OSError`` if a file cannot be read or
+    for what is no gzip after its first bytes, or would unpack without end; ``OSError`` if a file cannot be read or
     the copy cannot be written.
     """
     stream = file.open("rb")

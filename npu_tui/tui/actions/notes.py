@@ -57,7 +57,7 @@ class NoteActions(Base):
         return say("copy.name", text=text.partition("\n")[0].replace("\t", "   "))
 
     def _row_text(self) -> str:
-        """The row of the table under the cursor, its cells behind tabs; empty unless a table has the focus."""
+        """The row of the table under the cursor, its cells after tabs; empty unless a table has the focus."""
         row = self._panel.row_at_cursor() if self._panel.table.has_focus else None
         if row is not None and row.told is not None:
             return row.told()

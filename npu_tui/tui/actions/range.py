@@ -67,7 +67,7 @@ class RangeActions(Base):
         return None if self._explorer.zoom_to_range() else say("range.zoom_none")
 
     def _told(self) -> str | None:
-        """How long the range is; its tab is open behind the key that shows the panel."""
+        """How long the range is; its tab is open after the key that shows the panel."""
         self._contents.open_tab("range", unfold=False)
         marked = self._explorer.state.range
         if marked is None:

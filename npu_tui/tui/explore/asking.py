@@ -1,4 +1,4 @@
-"""What may be meant behind ``:``, and what is done with it."""
+"""What may be meant after ``:``, and what is done with it."""
 
 from __future__ import annotations
 

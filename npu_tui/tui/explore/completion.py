@@ -1,4 +1,4 @@
-"""What may be meant behind ``:``: a time, a command, a flag, a lane or the name of a slice, best first."""
+"""What may be meant after ``:``: a time, a command, a flag, a lane or the name of a slice, best first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is typed behind ``:`` in the overview of a job: a rank, a host, or a command."""
+"""What is typed after ``:`` in the overview of a job: a rank, a host, or a command."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from npu_tui.tui.tabs.table.tab import GAP, Row, Table, known_columns
 from npu_tui.tui.terminal.theme import ALERT
 
 _MOST = 300
-"""Rows of a table at most: what lies behind the first ones by their cost is reached by name."""
+"""Rows of a table at most: what comes after the first ones by their cost is reached by name."""
 
 _SEVERE = {"high": f"bold {ALERT}", "medium": "bold", "low": "", "info": "dim"}
 
@@ -40,7 +40,7 @@ def job_table(view: Overview, tab: str) -> Table:
 
 
 def counts(view: Overview) -> dict[str, int]:
-    """What stands behind the name of every tab."""
+    """What stands after the name of every tab."""
     report = view.report
     known = {
         "job_ranks": len(report.rank_table),

@@ -11,7 +11,7 @@ from npu_tui.tui.keys.commands import BY_ID, Command, Where, commands_of
 from npu_tui.tui.keys.key_names import delivered
 
 ASKING = ("search", "command", "flag", "filter", "find_rank")
-"""The commands that open a prompt. What is typed at once behind their keys belongs to it already."""
+"""The commands that open a prompt. What is typed at once after their keys belongs to it already."""
 
 _ANYWHERE = re.compile(r"(ctrl|alt)\+\S+|f\d+")
 """Keys that mean nothing while a text is typed."""
@@ -21,7 +21,7 @@ def screen_bindings(where: Where) -> list[BindingType]:
     """Two bindings per key of the commands of a screen; the first key of a sequence waits for the second.
 
     The first one runs at once while the lanes have the focus, so that keys which come together run in their order, also
-    those behind a prompt's; the second one runs what the focused table leaves.
+    those after a prompt's; the second one runs what the focused table leaves.
     """
     bindings: list[BindingType] = []
     for command in commands_of(where):

@@ -56,7 +56,7 @@ VIEW_KEYS = (("bubbles", "I"), ("syncs", "T"), ("calls", "C"), ("host_ops", "O")
 class Command:
     """Something the user can do. ``default_keys`` are Textual key names, or one twice with a blank for a sequence.
 
-    A command without keys is typed behind ``:`` or found in the palette. ``where`` are the screens that have it.
+    A command without keys is typed after ``:`` or found in the palette. ``where`` are the screens that have it.
     """
 
     id: str

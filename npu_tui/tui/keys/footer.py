@@ -151,7 +151,7 @@ def _joined(hints: Iterable[Hint], width: int) -> Text:
 
 
 def _ways_out() -> list[str]:
-    """How to quit: typed behind the key of the prompt, which everybody tries, else by key."""
+    """How to quit: typed after the key of the prompt, which everybody tries, else by key."""
     if BY_ID["command"].keys:
         return [f"{key_label(BY_ID['command'].keys[0])}q"]
     return [key_label(key) for key in BY_ID["quit"].keys[:1]] or ["Ctrl+C"]

@@ -1,4 +1,4 @@
-"""The answer to a query typed behind ``:sql``: a row of it leads to its slice, or to its time."""
+"""The answer to a query typed after ``:sql``: a row of it leads to its slice, or to its time."""
 
 from __future__ import annotations
 

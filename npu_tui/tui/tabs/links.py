@@ -102,7 +102,7 @@ def _row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, wa
 
 
 def waited_text(devices: Sequence[Dispatch], link: int, latency: int) -> str:
-    """The ``latency`` of a link, ns; of a launch with a class what that is told from, with the raw one behind it."""
+    """The ``latency`` of a link, ns; of a launch with a class what that is told from, with the raw one after it."""
     waited, raw = waited_of(devices, link), duration_text(latency)
     return raw if waited is None else say("links.waited", waited=duration_text(waited), raw=raw)
 

@@ -245,7 +245,7 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
     """Whether Ctrl+C has been read; it may still be behind other keys in the queue."""
 
     def bind_first(self, bindings: Iterable[Binding]) -> None:
-        """Add ``bindings`` behind those that the class declares."""
+        """Add ``bindings`` after those that the class declares."""
         for binding in bindings:
             self._bindings.key_to_bindings.setdefault(binding.key, []).append(binding)
 

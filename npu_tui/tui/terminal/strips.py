@@ -18,7 +18,7 @@ from npu_tui.view.cells.grid import Attr
 class Shown:
     """Which version of every row the terminal shows; 0 where that is not known.
 
-    ``end_of_frame()`` is written behind the last changed row of a frame.
+    ``end_of_frame()`` is written after the last changed row of a frame.
     """
 
     def __init__(self, rows: int) -> None:

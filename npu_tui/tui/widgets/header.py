@@ -103,7 +103,7 @@ class Headline(Static):
         room = width - 2 - line.cell_len - len(_GAP) - len(form)
         if room >= _LEAST_PATH:
             line.append(f"{_GAP}{form}{shortened(path, room, ahead=True)}", style="dim")
-        elif form and room >= -2:  # the colon and the blank behind the form need no room
+        elif form and room >= -2:  # the colon and the blank after the form need no room
             line.append(f"{_GAP}{form.rstrip(': ')}", style="dim")
         if line != self._line:
             self._line = line

@@ -201,7 +201,7 @@ class Panel(Vertical):
         self.call_after_refresh(self._draw_tabs)
 
     def show_tabs(self, counts: dict[str, int], labels: dict[str, str]) -> None:
-        """Show which tab is open; ``counts`` stand behind the names of the tabs, ``labels`` in place of some."""
+        """Show which tab is open; ``counts`` stand after the names of the tabs, ``labels`` in place of some."""
         self._counts, self._labels = counts, labels
         self._draw_tabs()
 

@@ -29,7 +29,7 @@ class Field(Input):
     """The prompt's input. It acts on Enter, Esc and Tab at once: the next key may be here already."""
 
     def on_key(self, event: events.Key) -> None:
-        """Enter ends, Esc gives up, Tab takes the suggestion; behind them keys are for the lanes again."""
+        """Enter ends, Esc gives up, Tab takes the suggestion; after them keys are for the lanes again."""
         prompt = self.query_ancestor(Prompt)
         if not prompt.is_open:
             prompt.is_answering = False

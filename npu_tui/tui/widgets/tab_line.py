@@ -44,7 +44,7 @@ class TabLine(Static):
         self._moved = False
 
     def show(self, current: str, counts: dict[str, int], names: dict[str, str], focused: bool) -> None:
-        """Mark ``current``, ``focused`` or not; ``counts`` stand behind the names, ``names`` in place of some."""
+        """Mark ``current``, ``focused`` or not; ``counts`` stand after the names, ``names`` in place of some."""
         width, shown = self.app.size.width, list(counts) or [tab.id for tab in TABS]
         whole, short = (self._labels(form, shown, counts, names, None) for form in ("", ".short"))
         # Names get shorter before the room between them gets narrower, those that gain most first; counts go before

@@ -203,7 +203,7 @@ def _attribute_codes(old: int, new: int) -> list[str]:
 
 
 def _records(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
-    """``texts`` in records of 32 bytes, each behind its length."""
+    """``texts`` in records of 32 bytes, each after its length."""
     table = np.zeros((len(texts), 32), np.uint8)
     for record, text in zip(table, texts, strict=True):
         record[: len(text) + 1] = [len(text), *text.encode()]

@@ -1,7 +1,7 @@
 """The characters that a terminal can be trusted with, and what stands for the others.
 
 Nearly all block and line glyphs are of East_Asian_Width Ambiguous (Unicode Annex 11): terminals set up for Chinese may
-give them two cells, and every column behind them is lost. ``safe`` draws with neutral ones (braille, ``▐``) instead,
+give them two cells, and every column after them is lost. ``safe`` draws with neutral ones (braille, ``▐``) instead,
 ``console`` with what fonts of the Linux console have, those of code page 437, and ``ascii`` with ASCII only. Each
 character is replaced by one character of the same width, so no layout depends on it.
 """

@@ -65,7 +65,7 @@ class Grid:
         return Grid(self.char[rows, columns], self.fg[rows, columns], self.bg[rows, columns], self.attr[rows, columns])
 
     def write(self, y: int, x: int, text: U32, fg: int, bg: int | None = None, attr: int = 0) -> int:
-        """Write code points from column ``x`` on, cut at the right edge; returns the column behind them."""
+        """Write code points from column ``x`` on, cut at the right edge; returns the column after them."""
         stop = min(x + len(text), self.width)
         if stop <= x or x < 0:
             return x

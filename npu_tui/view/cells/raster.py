@@ -235,7 +235,7 @@ def _taken(runs: list[_Run], column: str, index: I64) -> Any:
 
 
 def _touches(rows: Rows, position: I64, near: I64) -> Bools:
-    """Whether the slice at ``position`` lies closer than ``near`` ns to the one before or behind it."""
+    """Whether the slice at ``position`` lies closer than ``near`` ns to the one before or after it."""
     here = position
     before, behind = np.maximum(here - 1, 0), np.minimum(here + 1, len(rows.item) - 1)
     # Neighbours in another row lie elsewhere in time; should they meet here, only a shade is at stake.

@@ -1,4 +1,4 @@
-"""Ranks over steps, collectives or time: a row of shades each, with figures behind."""
+"""Ranks over steps, collectives or time: a row of shades each, with figures after."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def snapped(row: ScreenRow | None, viewport: Viewport, when: int) -> int:
 
 
 def gap_beside(trace: Trace, item: int, direction: int) -> tuple[int, int, int] | None:
-    """Start and end (ns) of the gap before (-1) or behind (1) slice ``item`` in its row, and the slice beyond it.
+    """Start and end (ns) of the gap before (-1) or after (1) slice ``item`` in its row, and the slice beyond it.
 
     None where nothing is there. A wait is part of the gap, and a gap may have no length.
     """

@@ -161,7 +161,7 @@ def test_a_damaged_number_above_the_rows_loses_none(tmp_path: Path) -> None:
     page = (root - 1) * 512
     cell = page + int.from_bytes(data[page + 12 : page + 14], "big")
     assert data[page] == 5
-    data[cell + 4] ^= 2  # the number behind the page's own
+    data[cell + 4] ^= 2  # the number after the page's own
     path.write_bytes(data)
     found, lost = _read(path)
     assert lost == 0

@@ -52,7 +52,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def block_of(data: bytes) -> bytearray:
-    """State, tables, columns and ``data`` behind its opening bracket as one block; addresses are offsets in it."""
+    """State, tables, columns and ``data`` after its opening bracket as one block; addresses are offsets in it."""
     state = State(len(data), 8 * len(data))
     state.arrays["buffer"][: len(data)] = np.frombuffer(data, np.uint8)
     for name, value in (("filled", len(data)), ("position", 1), ("cut", 1 << 60), ("chunk_size", 4096)):

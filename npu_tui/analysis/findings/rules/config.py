@@ -111,7 +111,7 @@ def frequency(facts: Facts) -> Draft | None:
 
 
 def profiler(facts: Facts) -> Draft | None:
-    """Kernels that were launched in time and yet start a fixed pause behind the one before."""
+    """Kernels that were launched in time and yet start a fixed pause after the one before."""
     found = fixed_pauses(facts)
     if found is None:
         return None

@@ -184,7 +184,7 @@ def _mapped(batches: list[tuple[int, int]], read: Callable[[tuple[int, int]], in
 
 
 def _without_gaps(outputs: list[npt.NDArray[Any]], first: I64, counts: list[int]) -> list[npt.NDArray[Any]]:
-    """``outputs`` without the room that was not needed behind each of the batches, which begin at ``first``."""
+    """``outputs`` without the room that was not needed after each of the batches, which begin at ``first``."""
     to = np.cumsum(counts) - counts
     for at, place, count in zip(first.tolist(), to.tolist(), counts, strict=True):
         if at != place:

@@ -36,7 +36,7 @@ class PageFile:
     pages: int
 
     def page(self, number: int) -> U8:
-        """Page ``number``, the first being 1, and zeros behind it. Raises ``UnusualError`` if it is not there."""
+        """Page ``number``, the first being 1, and zeros after it. Raises ``UnusualError`` if it is not there."""
         if not 1 < number <= self.pages:
             raise UnusualError
         data = os.pread(self.descriptor, self.page_bytes, (number - 1) * self.page_bytes)

@@ -120,7 +120,7 @@ def open_database(path: Path) -> Database:
     """The database at ``path``; whoever opens it closes its connection.
 
     What a writer left beside it (a write-ahead log, a journal to be rolled back) is taken in from a private copy, and
-    so is what lies behind the end of a file that was cut off. A database that is locked is read as it lies on disk.
+    so is what comes after the end of a file that was cut off. A database that is locked is read as it lies on disk.
     Raises ``InputError`` if there is none that can be read.
     """
     given = path
@@ -217,7 +217,7 @@ def _private_copy(path: Path) -> tuple[Path, object]:
 
 
 def _padded_copy(path: Path, header: Header) -> tuple[Path, object]:
-    """The database in a folder of our own, with pages of one empty row in place of those behind its end.
+    """The database in a folder of our own, with pages of one empty row in place of those after its end.
 
     SQLite gives up at a page that is not there; so it goes on with the next one.
     """

@@ -61,7 +61,7 @@ class Walk:
         return int(found[0]) if found else None
 
     def _highest(self) -> int:
-        """The highest row number; behind a damaged end of the table the highest that can be reached."""
+        """The highest row number; after a damaged end of the table the highest that can be reached."""
         try:
             (found,) = self._connection.execute(f"SELECT max(rowid) {self._from}").fetchone()
             if found > PADDED:

@@ -35,7 +35,7 @@ class Texts:
         return text
 
     def codes(self, numbers: I64, into: Codes[str], prefix: str = "") -> I32:
-        """The codes of texts, each behind ``prefix``, in the dictionary ``into``; (n,)."""
+        """The codes of texts, each after ``prefix``, in the dictionary ``into``; (n,)."""
         return told(numbers, lambda own: np.array([into[prefix + self[number]] for number in own.tolist()], np.int32))
 
     def which(self, numbers: I64, *wanted: str) -> npt.NDArray[np.bool_]:

@@ -37,7 +37,7 @@ class RangeColumns:
 
     ``number`` counts the ranges of the file, ``start`` and ``end`` are file offsets: where it begins and what was
     reached. ``complete`` says that this is the range's end, ``truncated`` that the file ends without the array's end,
-    ``too_long`` where an element begins that is longer than any event, if one is. ``last`` that nothing behind is to be
+    ``too_long`` where an element begins that is longer than any event, if one is. ``last`` that nothing after is to be
     read.
     """
 

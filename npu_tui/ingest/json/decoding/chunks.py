@@ -5,7 +5,7 @@ the opening quote of a key: inside a text that quote would be the closing one, w
 white space may follow. What is left are objects in arrays of ``args``; a chunk that begins at a true boundary parses
 as an array exactly if it ends at one, so the parser proves each cut, and a failed one is redone by ``object_spans``.
 
-An element that never ends, or ends where it should not, swallows those behind it: reading goes on at the next place
+An element that never ends, or ends where it should not, swallows those after it: reading goes on at the next place
 where a whole event begins.
 """
 
@@ -31,7 +31,7 @@ _SMALLEST = 1024
 _LONG = 4096
 """An element without an end is taken for damage only in blocks of this many bytes or more: events may be long."""
 _WINDOWS = (1024, 64 * 1024)
-"""A whole event behind damage is expected to end within this many bytes; nearly all are short."""
+"""A whole event after damage is expected to end within this many bytes; nearly all are short."""
 _GAP = 64
 _TRIED = 4
 """How often every byte of a damaged block may be looked at again, so that no damage takes more than linear time."""
@@ -49,7 +49,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 def array_start(head: bytes) -> int | None:
-    """Offset just behind the ``[`` that opens the array of events, or None if ``head`` does not begin with one.
+    """Offset just after the ``[`` that opens the array of events, or None if ``head`` does not begin with one.
 
     Both forms of the Trace Event Format are known: the bare array and the object with ``traceEvents``.
     """
@@ -59,7 +59,7 @@ def array_start(head: bytes) -> int | None:
 
 
 def candidate(block: bytes) -> tuple[int, int] | None:
-    """The last likely boundary of ``block``: (end of the event before it, start of the event behind it)."""
+    """The last likely boundary of ``block``: (end of the event before it, start of the event after it)."""
     searched = _SEARCHED
     while True:
         low = max(0, len(block) - searched)
@@ -201,14 +201,14 @@ class ChunkReader(Generic[T]):
         return True
 
     def _lengthened(self) -> bool:
-        """Whether the block was too short to hold a whole event behind damage, and has become longer."""
+        """Whether the block was too short to hold a whole event after damage, and has become longer."""
         return len(self._block) < _WINDOWS[-1] and self._grown()
 
     def _long_enough(self) -> bool:
         return self._exhausted or len(self._block) >= _LONG
 
     def _resumed(self, at: int, end: int) -> bool:
-        """Whether a whole event begins behind the damaged element at ``at``; all before it is given up."""
+        """Whether a whole event begins after the damaged element at ``at``; all before it is given up."""
         begin = None
         for window in _WINDOWS:  # a long event may stand before the first short one
             found = self._event_from(at, end if begin is None else begin, window)

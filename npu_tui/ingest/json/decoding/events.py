@@ -133,12 +133,12 @@ def place_number(value: object) -> int:
 
 
 def named(number: int) -> str:
-    """The name that stands behind the number of a process or thread, empty if it was given as a number."""
+    """The name that stands after the number of a process or thread, empty if it was given as a number."""
     return _named.get(number, "")
 
 
 def known_names() -> dict[int, str]:
-    """All names that stand behind numbers so far, for another process to ``learn``."""
+    """All names that stand after numbers so far, for another process to ``learn``."""
     return dict(_named)
 
 

@@ -134,7 +134,7 @@ def _take_over(plan: _Plan, whole: WholeColumns, file: int, path: str, chunk_siz
 
 
 def _read_again(cuts: list[int], begin: int, path: str, chunk_size: int) -> tuple[RangeColumns, int]:
-    """What begins at ``begin`` up to the first boundary behind ``cuts`` that holds, and how many of them that takes."""
+    """What begins at ``begin`` up to the first boundary after ``cuts`` that holds, and how many of them that takes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         part = read_on(descriptor, begin, cuts, Columns(), chunk_size)

@@ -1,6 +1,6 @@
 """A file of events in ranges that can be read independently, and one range read.
 
-A range begins at the first likely boundary behind its cut and ends at that of the next one. Whether the boundary is a
+A range begins at the first likely boundary after its cut and ends at that of the next one. Whether the boundary is a
 true one is proven by whoever reads up to it: the last chunk before it parses as whole events, and it began at a true
 one itself. What turns out otherwise is read again, on to the next boundary that is one.
 """
@@ -25,14 +25,14 @@ _FARTHEST = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Between two events: where the one before it ends and where the one behind it starts."""
+    """Between two events: where the one before it ends and where the one after it starts."""
 
     end: int
     start: int
 
 
 def boundary_from(descriptor: int, cut: int) -> Boundary | None:
-    """The first likely boundary whose event before it ends behind ``cut``, or None if none is near."""
+    """The first likely boundary whose event before it ends after ``cut``, or None if none is near."""
     at, kept = cut, b""
     while at - cut < _FARTHEST:
         data = os.pread(descriptor, _SEARCHED, at)
@@ -68,7 +68,7 @@ class _Window:
 
 
 def read_range(descriptor: int, start: int, cut: int | None, columns: Columns, chunk_size: int) -> RangeColumns:
-    """The events of ``descriptor`` from the boundary at ``start`` to the first one behind ``cut`` (None: all).
+    """The events of ``descriptor`` from the boundary at ``start`` to the first one after ``cut`` (None: all).
 
     They are not complete, and empty, if what was read does not end at that boundary or holds damage, after which
     nothing is proven; the last range is always complete.
@@ -97,7 +97,7 @@ def read_range(descriptor: int, start: int, cut: int | None, columns: Columns, c
 
 
 def read_on(descriptor: int, start: int, cuts: list[int], columns: Columns, chunk_size: int) -> RangeColumns:
-    """The events from ``start``, where one begins, to the first of the boundaries behind ``cuts`` that is one, or all.
+    """The events from ``start``, where one begins, to the first of the boundaries after ``cuts`` that is one, or all.
 
     Nothing is cut off while reading: damage is handled as it is in a file that is read in one go.
     """

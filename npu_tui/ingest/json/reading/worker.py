@@ -22,7 +22,7 @@ from npu_tui.trace.depth import packed
 
 
 class Task(msgspec.Struct, tag=True):
-    """Range ``number`` of ``path``: from ``start``, or the first boundary behind it unless ``exact``, to ``cut``.
+    """Range ``number`` of ``path``: from ``start``, or the first boundary after it unless ``exact``, to ``cut``.
 
     Without a ``cut`` it is the last one. Names of files are bytes: not every one is text.
     """

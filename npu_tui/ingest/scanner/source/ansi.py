@@ -34,7 +34,7 @@ def put_number(out: Region, at: int, number: int) -> int:
 
 @compiled
 def put_code(out: Region, at: int, table: Region, record: int, begun: int) -> int:
-    """Write the codes of a record, behind those since ``begun`` if there are any; where they end."""
+    """Write the codes of a record, after those since ``begun`` if there are any; where they end."""
     size = read8(table, _RECORD * record)
     if size > 0:
         if at > begun:

@@ -84,7 +84,7 @@ def eighths(time: int, width: int) -> int:
 
 @compiled
 def cells(plan_address: int, plan_bytes: int) -> int:
-    """The cells of some rows between column edges; 0, or 1 where a row ends behind the slices.
+    """The cells of some rows between column edges; 0, or 1 where a row ends after the slices.
 
     The plan has 22 regions, each as address and length in bytes: offsets, items (int32), starts, ends and sums of the
     rows, which of them are wanted, edges, keys, where their levels begin, and every 64th start; then the twelve columns

@@ -21,7 +21,7 @@ def first_free(ends: Region, used: int, start: int) -> int:
 
 @compiled
 def plant(tree: Region, used: int, before: int, leaves: int) -> None:
-    """A tree over ``leaves`` rows, of which ``used`` have ends; these stand behind the ``before`` inner nodes."""
+    """A tree over ``leaves`` rows, of which ``used`` have ends; these stand after the ``before`` inner nodes."""
     row = used - 1
     while row >= 0:
         write64(tree, 8 * (leaves + row), read64(tree, 8 * (before + row)))

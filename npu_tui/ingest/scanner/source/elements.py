@@ -18,7 +18,7 @@ _ALL = (1 << _BLOCK) - 1
 
 @compiled
 def unescaped(quotes: int, backslashes: int) -> int:
-    """``quotes`` without those behind a backslash that is not escaped itself; bit 32 of it tells of the next block."""
+    """``quotes`` without those after a backslash that is not escaped itself; bit 32 of it tells of the next block."""
     while backslashes:
         lowest = backslashes & -backslashes
         following = lowest << 1
@@ -43,7 +43,7 @@ def elements(text_address: int, length: int, padded: int, found_address: int, ro
     """The objects and lists in ``length`` bytes that are in no other: how many, or -1 where brackets do not match.
 
     Begin and end of each go to ``found`` as int64, of at most ``room`` of them. ``padded`` is the length with the 32
-    zeros or more behind the text. The text is not checked otherwise.
+    zeros or more after the text. The text is not checked otherwise.
     """
     text: Region = (text_address, padded)
     found: Region = (found_address, 16 * room)

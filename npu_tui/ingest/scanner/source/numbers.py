@@ -40,7 +40,7 @@ def eight_digits(word: int) -> int:
 
 @compiled
 def digits(buffer: Region, at: int, value: int) -> tuple[int, int]:
-    """``value`` continued by the digits at ``at``, and where they end; it overflows behind 18 digits."""
+    """``value`` continued by the digits at ``at``, and where they end; it overflows after 18 digits."""
     word = read64(buffer, at)
     while are_digits(word):
         value = value * 100000000 + eight_digits(word)

@@ -50,7 +50,7 @@ from npu_tui.ingest.scanner.source.texts import blank_end
 _N, _R = NUMBER, REGION
 _THREADS, _NAMES, _CATEGORIES, _TASK_TYPES, _STACKS, _SERIES, _LINK_CATEGORIES, _LINK_TEXTS = range(len(DICTIONARIES))
 _KEYS = 8 * VALUE_WORDS * MOST_VALUES
-"""Where in scratch the entities of keys stand, and behind them the key of a thread or series."""
+"""Where in scratch the entities of keys stand, and after them the key of a thread or series."""
 _COMPOSED = _KEYS + 8 * MOST_VALUES
 _LOW_31 = (1 << 31) - 1
 _LONGEST_DURATION = 2.0**61
@@ -323,7 +323,7 @@ def close_chunk(state: Region, begin: int, first: int, end: int, base: int) -> N
 def scan(address: int, words: int) -> int:
     """Take in events from the position of the state on; returns why it ends. The position is then the next event's.
 
-    An event counts once the comma behind it and the bracket of the next one are seen.
+    An event counts once the comma after it and the bracket of the next one are seen.
     """
     state = (address, 8 * words)
     buffer = region(state, _BUFFER)

@@ -162,7 +162,7 @@ class Tab(ABC):
         return False
 
     def count(self, now: Context) -> int:
-        """The number shown behind the tab's name; none if 0."""
+        """The number shown after the tab's name; none if 0."""
         del now
         return 0
 

@@ -18,7 +18,7 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
 _AFTER_NS = 30_000
-"""How long after an event the task behind it starts at the latest."""
+"""How long after an event the task that follows it starts at the latest."""
 _MOST_NAMED = 3
 
 
@@ -51,7 +51,7 @@ def event_waits(facts: Facts) -> Draft | None:
 
 
 def _holding(facts: Facts, tasks: DeviceTasks) -> I64:
-    """The waits in the window that the next task of their stream starts behind at once."""
+    """The waits in the window that the next task of their stream follows at once."""
     follows = np.flatnonzero(tasks.previous >= 0)
     wait = tasks.previous[follows]
     held = (tasks.kind[wait] == AWAIT) & (tasks.kind[follows] != AWAIT)

@@ -22,7 +22,7 @@ _RARE = 0.1
 _APART = 2.0
 """How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap."""
 _BESIDE = 8
-"""So many kernels before and behind tell whether all of them take longer there."""
+"""So many kernels before and after tell whether all of them take longer there."""
 _AS_SLOW = 0.5
 """An outlier takes at least twice as much longer as the kernels beside it."""
 
@@ -115,7 +115,7 @@ def _ratios(facts: Facts, names: I64) -> F64:
 
 
 def _around(ratio: F64, names: I64, chosen: I64) -> F64:
-    """The median of ``ratio`` over the kernels before or behind each of ``chosen``, whichever is more.
+    """The median of ``ratio`` over the kernels before or after each of ``chosen``, whichever is more.
 
     Those that are its equals are left out; 1 without others.
     """

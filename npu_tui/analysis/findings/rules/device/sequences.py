@@ -198,7 +198,7 @@ def _pattern(run: Run, codes: dict[str, str], gap: str) -> str | None:
         if part["times"] is not None:
             pattern += f"(?:{lead}{chars}){{0,{part['times']}}}"
         elif optional:
-            # In front of the first member that must be there, the gap follows; behind it, it leads.
+            # In front of the first member that must be there, the gap follows; after it, it leads.
             pattern += f"(?:{lead}{chars})?" if started else f"(?:{chars}{gap})?"
         else:
             pattern += lead + chars

@@ -62,7 +62,7 @@ def free(facts: Facts) -> Draft | None:
 
 
 def _told_elsewhere(facts: Facts) -> Span:
-    """Copies, which Free holds, and pauses of one length behind kernels: other findings judge them."""
+    """Copies, which Free holds, and pauses of one length after kernels: other findings judge them."""
     device, pauses = facts.part.slices, fixed_pauses(facts)
     copied = facts.span_of(device.copy) if device is not None else NOTHING
     return together(copied, pauses.span if pauses is not None else NOTHING)
