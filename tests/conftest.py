@@ -19,6 +19,11 @@ from npu_tui.strings import ENGLISH, speak
 from npu_tui.trace.model import Trace
 
 ROOT = Path(__file__).resolve().parents[1]
+if sys.dont_write_bytecode:  # else every program that a test starts compiles all it imports
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(ROOT / ".pytest_cache" / "bytecode")
+    del os.environ["PYTHONDONTWRITEBYTECODE"]
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "ingest")]
 
 os.environ["NPU_TUI_CONFIG"] = os.devnull  # nobody's own settings
