@@ -11,13 +11,18 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "fixtures")]
 
 from beside import profile_with_files  # noqa: E402 - its folder is no package
 
+from npu_tui.ingest.companions.files import Companions  # noqa: E402
+from npu_tui.ingest.companions.reading import Reading, find_file  # noqa: E402
+from npu_tui.ingest.companions.schema import Schema  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.ingest.source.find import find_source  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
@@ -125,6 +130,24 @@ WAYS: dict[str, Damage] = {
 
 def cut_at(part: int, parts: int) -> Damage:
     return lambda file, content: (file.write_bytes(content[: len(content) * part // parts]), None)[1]
+
+
+@contextmanager
+def each_content_read_once() -> Iterator[None]:
+    """Tables of files that nobody has changed since are not read again."""
+    read, kept = Companions.read, {}
+
+    def remembered(companions: Companions, schema: Schema) -> Reading:
+        file = find_file(companions.folder, schema.stem, schema.others)
+        if not file.is_file():
+            return read(companions, schema)
+        known = file, file.read_bytes()
+        if known not in kept:
+            kept[known] = read(companions, schema)
+        return kept[known]
+
+    with patch.object(Companions, "read", remembered):
+        yield
 
 
 def damages(folder: Path, cuts: int, every: bool = True) -> Iterator[tuple[str, str, str, str]]:

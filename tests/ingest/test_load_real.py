@@ -216,7 +216,8 @@ def test_events_can_be_fetched(real: Sample) -> None:
 
 
 def _check_fetch(trace: Trace, events: list[dict[str, object]], ordinals: range) -> None:
-    data = Path(trace.path).read_bytes()
+    data, at = Path(trace.path).read_bytes(), 0
     for ordinal in ordinals:
         assert json_args(trace).event(ordinal) == events[ordinal]
-        assert json_args(trace).event_bytes(ordinal) in data
+        found = json_args(trace).event_bytes(ordinal)
+        at = data.index(found, at) + len(found)  # each lies behind the one before

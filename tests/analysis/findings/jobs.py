@@ -45,9 +45,10 @@ def measured(
 ) -> ProfilePart:
     """The profile of ``situation``, of several ranks that of the first, with everything that is read again."""
     ranks = situation if isinstance(situation, tuple) else (situation,)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as alone:
+        folder = Path(alone) / "profile"  # what lies beside it is looked at
         for name, content in _first_of(ranks).items():
-            path = Path(folder) / name
+            path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         found = profile_at(folder, thresholds).part(selection)
