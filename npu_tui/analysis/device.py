@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Layer, Trace
 
 Bools = npt.NDArray[np.bool_]
+I64 = npt.NDArray[np.int64]
 
 COMPUTE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV", "AI_CPU", "DSA_SQE"})
 """Task types of msprof's ``Ascend Hardware`` slices that compute."""
@@ -26,25 +27,26 @@ _NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
 
 @dataclass(frozen=True, slots=True)
 class DeviceSlices:
-    """Masks over all slices of a trace for one device; (n,) each."""
+    """Masks over all slices of a trace for one device; (n,) each.
+
+    ``busy`` are compute, group collectives and copies; waits, records and plane tasks are not busy.
+    """
 
     device: int | None
     compute: Bools
     collective: Bools
     copy: Bools
+    busy: Bools = field(init=False)
 
-    @property
-    def busy(self) -> Bools:
-        """Compute, group collectives and copies; waits, records and plane tasks are not busy."""
-        mask: Bools = self.compute | self.collective | self.copy
-        return mask
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "busy", self.compute | self.collective | self.copy)
 
 
-def on_ai_cpu(trace: Trace) -> Bools:
-    """Which slices are kernels of the AI CPU, if they are kernels at all, by task type or name; (n,)."""
-    of_type = np.array([kind == "AI_CPU" for kind in trace.task_types] + [False])
-    named = np.array([_ON_AI_CPU.search(name) is not None for name in trace.names] + [False])
-    found: Bools = of_type[trace.slices.task_type] | named[trace.slices.name]
+def on_ai_cpu(trace: Trace, items: I64) -> Bools:
+    """Which of the slices ``items`` are kernels of the AI CPU, if they are kernels at all, by task type or name."""
+    of_type = _kinds(trace.task_types, lambda kind: kind == "AI_CPU")
+    named = _kinds(trace.names, lambda name: _ON_AI_CPU.search(name) is not None)
+    found: Bools = of_type[trace.slices.task_type[items]] | named[trace.slices.name[items]]
     return found
 
 
@@ -68,7 +70,7 @@ def device_slices(trace: Trace) -> list[DeviceSlices]:
 
 def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceSlices:
     slices = trace.slices
-    hardware = _on_lanes(trace, [lane for layer in layers if layer.kind == "hardware" for lane in layer.lanes])
+    hardware = [lane for layer in layers if layer.kind == "hardware" for lane in layer.lanes]
     groups = [
         lane
         for layer in layers
@@ -76,15 +78,28 @@ def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceS
         for lane in layer.lanes
         if is_group_lane(trace.lanes[lane].name)
     ]
-    copy = _named(trace, lambda name: name.startswith("MEMCPY")) | _typed(trace, _COPY_TASK_TYPES)
-    compute = _typed(trace, COMPUTE_TASK_TYPES)
-    if not (_typed(trace, _CORE_TASK_TYPES) & hardware).any():
+    copied = _kinds(trace.names, lambda name: name.startswith("MEMCPY"))
+    of_types = (_COPY_TASK_TYPES, COMPUTE_TASK_TYPES, _CORE_TASK_TYPES)
+    copying, computing, of_core = (_kinds(trace.task_types, kinds.__contains__) for kinds in of_types)
+    compute, copy = (np.zeros(len(slices), np.bool_) for _ in range(2))
+    spans = [slice(trace.lanes[lane].first, trace.lanes[lane].last) for lane in hardware]
+    known = False
+    for own in spans:
+        kind = slices.task_type[own]
+        copy[own] = copied[slices.name[own]] | copying[kind]
+        compute[own] = computing[kind]
+        known |= bool(of_core[kind].any())
+    if not known:
         targets = trace.links.target_slice[trace.links_of(HOST_TO_DEVICE)]
         launched = np.zeros(len(slices), np.bool_)
         launched[targets[targets >= 0]] = True
-        compute = compute | (launched & ~_named(trace, lambda name: name.startswith(_NOT_KERNELS)))
+        no_kernel = _kinds(trace.names, lambda name: name.startswith(_NOT_KERNELS))
+        for own in spans:
+            compute[own] |= launched[own] & ~no_kernel[slices.name[own]]
     # Older chips run copies on the AI CPU, whose task type counts as compute.
-    return DeviceSlices(device, compute & hardware & ~copy, _on_lanes(trace, groups), copy & hardware)
+    for own in spans:
+        compute[own] &= ~copy[own]
+    return DeviceSlices(device, compute, _on_lanes(trace, groups), copy)
 
 
 def _on_lanes(trace: Trace, lanes: list[int]) -> Bools:
@@ -94,13 +109,6 @@ def _on_lanes(trace: Trace, lanes: list[int]) -> Bools:
     return mask
 
 
-def _typed(trace: Trace, task_types: frozenset[str]) -> Bools:
-    wanted = np.array([name in task_types for name in trace.task_types] + [False])
-    found: Bools = wanted[trace.slices.task_type]
-    return found
-
-
-def _named(trace: Trace, rule: Callable[[str], bool]) -> Bools:
-    wanted = np.array([rule(name) for name in trace.names] + [False])
-    found: Bools = wanted[trace.slices.name]
-    return found
+def _kinds(names: list[str], rule: Callable[[str], bool]) -> Bools:
+    """Which of ``names`` fulfil ``rule``; the last entry is that of no name."""
+    return np.array([rule(name) for name in names] + [False])

@@ -94,10 +94,10 @@ def _of_devices(trace: Trace) -> list[Message]:
 
 def far_slices(trace: Trace) -> tuple[int, int]:
     """How many slices lie beyond the longest idle gap of a day or more, and that gap in ns; (0, 0) without one."""
+    if trace.end < _DAY_NS or len(trace.slices) < 2:
+        return 0, 0
     order = np.argsort(trace.slices.start, kind="stable")
     start, end = trace.slices.start[order], trace.slices.end[order]
-    if trace.end < _DAY_NS or len(start) < 2:
-        return 0, 0
     gaps = start[1:] - np.maximum.accumulate(end)[:-1]
     at = int(np.argmax(gaps))
     return (min(at + 1, len(start) - at - 1), int(gaps[at])) if gaps[at] >= _DAY_NS else (0, 0)

@@ -42,9 +42,11 @@ def refuse_terminal(parser: argparse.ArgumentParser, path: str) -> None:
 
 def opened_profile(path: str, cached: bool, thresholds: Thresholds, form: Form | None = None) -> Profile:
     """The profile at ``path``, in ``form`` where both forms are there. Raises ``InputError`` if it cannot be read."""
+    from npu_tui.ingest.heap import share_heap
     from npu_tui.ingest.opening import opening_of
     from npu_tui.profile.profile import Profile
 
+    share_heap()
     opening = opening_of(path, cached, form)
     return Profile(opening.trace(), opening.source, thresholds)
 

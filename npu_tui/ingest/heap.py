@@ -55,7 +55,6 @@ def reused_memory() -> Iterator[None]:
     if found is None:
         yield
         return
-    share_heap()
     _begin(found)
     try:
         yield

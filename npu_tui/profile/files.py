@@ -43,6 +43,8 @@ def _state(name: str, companions: Companions, tables: Tables) -> FileState:
         if not tables.has(stem):
             return FileState(name, "missing", 0, ())
         reading = tables.table(stem)
+    elif tables.lacks_communication if stem == "communication" else tables.lacks_matrix:
+        return FileState(name, "missing", 0, ())
     else:
         reading = tables.communication if stem == "communication" else tables.matrix
     return FileState(

@@ -28,6 +28,7 @@ from npu_tui.analysis.work.joined.cross_check import Check
 from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.analysis.work.operators import OperatorSum, operators
+from npu_tui.ingest.heap import reused_memory
 from npu_tui.profile.selection import Selection
 from npu_tui.profile.step_table import step_sums
 from npu_tui.trace.message import Message
@@ -143,7 +144,8 @@ class ProfilePart:
         """The findings of all devices that did anything. Raises ``InputError`` as ``planes`` does."""
         from npu_tui.analysis.findings.find import find  # no rule is needed for the first picture
 
-        return find(self._judged)
+        with reused_memory():
+            return find(self._judged)
 
     @once
     def titles(self) -> tuple[dict[str, Message], set[str]]:

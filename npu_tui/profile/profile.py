@@ -177,6 +177,8 @@ class Profile:
     @once
     def link_matrix(self) -> list[PairSum]:
         """What went from rank to rank, by communication_matrix.json; empty without it."""
+        if self.tables.lacks_matrix:
+            return []
         from npu_tui.analysis.work.collectives.link_matrix import pair_sums
 
         columns = ("name", "group", "source", "target", "transport", "size_mb", "transit")
@@ -384,13 +386,14 @@ class Profile:
         """Every device with a model of its run, None where no launch leads to it; raises what ``planes`` does."""
         from npu_tui.analysis.replay.model import build
         from npu_tui.analysis.replay.run import Replay
+        from npu_tui.ingest.scanner.covered import covered
         from npu_tui.ingest.scanner.passing import passing
 
         steps = np.array([each.item for each in self.steps if each.item >= 0], np.int64)
         found = []
         for device in self.devices:
             model = build(self.trace, device, self.whole.collectives, steps)
-            found.append((device, None if model is None else Replay(model, passing())))
+            found.append((device, None if model is None else Replay(model, passing(), covered())))
         return found
 
     @once

@@ -108,9 +108,18 @@ class Tables:
         return communication_packets(self._communication)
 
     @once
+    def _matrix(self) -> Document:
+        return self._document("communication_matrix.json")
+
+    @property
+    def lacks_matrix(self) -> bool:
+        """Whether there is no communication_matrix.json."""
+        return self._matrix.state == "missing"
+
+    @once
     def matrix(self) -> Reading:
         """What went between every pair of ranks."""
-        return communication_matrix(self._document("communication_matrix.json"))
+        return communication_matrix(self._matrix)
 
     @once
     def kernel_rows(self) -> I64:

@@ -61,6 +61,12 @@ def covered_before(start: I64, end: I64, time: npt.NDArray[np.float64]) -> npt.N
     return np.where(at >= 0, sums[np.maximum(at, 0)] + inside, 0.0)
 
 
+def covered_within(start: I64, end: I64, low: I64, high: I64) -> I64:
+    """How much of each ``[low, high)`` the disjoint ascending ``[start, end)`` cover; (n,) ns."""
+    found = covered_before(start, end, high.astype(np.float64)) - covered_before(start, end, low.astype(np.float64))
+    return found.astype(np.int64)
+
+
 def touches(start: I64, end: I64, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]) -> Bools:
     """Whether any of ``[start, end)`` shares time with each ``[low, high)``; (n,)."""
     if not len(start):

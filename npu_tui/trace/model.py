@@ -216,6 +216,8 @@ class Trace:
     args: ArgReader
     folded: dict[int, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
     """One row for all of a lane, by its first row, once it was made."""
+    kept: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What ``of_trace`` has computed of it."""
     roles: list[RoleKind] = field(default_factory=list, init=False, repr=False, compare=False)
     """What every lane is there for, where a parsed copy knows it."""
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import wraps
 from threading import Lock, RLock
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+
+class _Keeping(Protocol):
+    """What remembers what was computed of it."""
+
+    kept: dict[object, object]
+
 
 T = TypeVar("T")
+Kept = TypeVar("Kept", bound=_Keeping)
 
 _LOCKS = "_locks_of_values"
 _making = Lock()
@@ -49,3 +58,18 @@ class once(Generic[T]):  # noqa: N801 - reads like cached_property where it is u
     def is_known(self, instance: object) -> bool:
         """Whether the value of ``instance`` is there at once."""
         return self._name in instance.__dict__
+
+
+def of_trace(compute: Callable[[Kept], T]) -> Callable[[Kept], T]:
+    """A function of a trace alone that is computed once for each trace; what it returns is not to be changed."""
+
+    @wraps(compute)
+    def known(trace: Kept) -> T:
+        with _making:
+            lock = trace.kept.setdefault((compute, "lock"), RLock())
+        with lock:  # type: ignore[attr-defined]
+            if compute not in trace.kept:
+                trace.kept[compute] = compute(trace)
+            return trace.kept[compute]  # type: ignore[return-value]
+
+    return known

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.origin import Around, operation_of
+from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
+from npu_tui.trace.once import of_trace
 
 I64 = npt.NDArray[np.int64]
 
@@ -100,7 +102,7 @@ def stack_of(trace: Trace, operation: I64) -> I64:
     An operation without a stack has that of the nearest one around it, a backward operation that of its forward one.
     """
     slices = trace.slices
-    around = Around(trace, slices.stack >= 0)
+    around = _with_stack(trace)
     item = _own_or_around(trace, around, operation)
     missing = np.flatnonzero((item < 0) & (operation >= 0))
     if len(missing):
@@ -120,14 +122,27 @@ def _own_or_around(trace: Trace, around: Around, item: I64) -> I64:
 
 def _forward_of(trace: Trace, item: I64) -> I64:
     """The forward operation of each backward one, or of the nearest backward operation around it, -1 without; (n,)."""
-    slices, links = trace.slices, trace.links
+    slices = trace.slices
+    forward, around = _forward(trace)
+    own = forward.of(item) >= 0
+    backward = np.where(own, item, around.find(slices.lane[item], slices.start[item], slices.end[item]))
+    return forward.of(backward)
+
+
+@of_trace
+def _forward(trace: Trace) -> tuple[BySlice, Around]:
+    """The forward operation of each backward one, and what finds the latter around others."""
+    links = trace.links
     ways = trace.links_of(FORWARD_BACKWARD)
     ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
-    forward = np.full(len(slices) + 1, -1, np.int64)
-    forward[links.target_slice[ways][::-1]] = links.source_slice[ways][::-1]
-    around = Around(trace, forward[:-1] >= 0)
-    backward = np.where(forward[item] >= 0, item, around.find(slices.lane[item], slices.start[item], slices.end[item]))
-    return forward[backward]
+    backward = np.zeros(len(trace.slices), np.bool_)
+    backward[links.target_slice[ways]] = True
+    return BySlice(len(trace.slices), links.target_slice[ways], links.source_slice[ways]), Around(trace, backward)
+
+
+@of_trace
+def _with_stack(trace: Trace) -> Around:
+    return Around(trace, trace.slices.stack >= 0)
 
 
 def line_of(trace: Trace, item: int) -> CodeLine | None:

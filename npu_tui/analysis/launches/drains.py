@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,8 +11,9 @@ import numpy.typing as npt
 from npu_tui.analysis.device import DeviceSlices, on_ai_cpu
 from npu_tui.analysis.launches.backlog import backlog
 from npu_tui.analysis.launches.origin import Pairs, dequeue_of, enqueue_of
+from npu_tui.analysis.named import named_on
 from npu_tui.trace.intervals import touches
-from npu_tui.trace.model import LayerKind, Trace
+from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -88,23 +88,26 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     """
     slices, link = trace.slices, pairs.link[next_pair]
     floor = pairs.launch[next_pair] - trace.links.source_time[link]
+
+    def length(items: I64) -> I64:
+        return slices.end[items] - slices.start[items]
+
     host_start, host_end = start - floor, end - floor
-    length = slices.end - slices.start
     issued = _issued(trace, link)
-    sync = _named(trace, ("cann", "python", "other"), _is_sync_call)
-    operations = _named(trace, ("python", "other"), lambda name: name in _SYNC_OPERATIONS)
-    operations = operations[length[operations] > _LONG_SYNC_NS]
+    sync = named_on(trace, ("cann", "python", "other"), _is_sync_call)
+    operations = named_on(trace, ("python", "other"), lambda name: name in _SYNC_OPERATIONS)
+    operations = operations[length(operations) > _LONG_SYNC_NS]
     returned = np.sort(np.concatenate((slices.end[sync], slices.end[operations])))
     low = np.searchsorted(returned, host_start, "right")
     waited = np.searchsorted(returned, np.minimum(issued, host_end), "right") > low
-    head = np.union1d(np.flatnonzero(device.collective), _named(trace, ("hardware",), _is_event_wait))
-    head = head[length[head] >= _LONG_HEAD_NS]
-    copy = device.copy & (length >= _LONG_COPY_NS)
-    ai_cpu = device.compute & on_ai_cpu(trace)
-    compiling = _named(trace, ("cann",), lambda name: name.endswith("aclopCompileAndExecute"))
-    memory = _named(trace, ("cann",), lambda name: name.rpartition("@")[2].startswith(_MEMORY_CALLS))
-    collecting = _named(trace, ("python", "other"), lambda name: name == "GC")
-    loading = _named(trace, ("python", "other"), lambda name: "dataloader" in name.lower())
+    head = np.union1d(np.flatnonzero(device.collective), named_on(trace, ("hardware",), _is_event_wait))
+    head = head[length(head) >= _LONG_HEAD_NS]
+    copy, ai_cpu = np.flatnonzero(device.copy), np.flatnonzero(device.compute)
+    copy, ai_cpu = copy[length(copy) >= _LONG_COPY_NS], ai_cpu[on_ai_cpu(trace, ai_cpu)]
+    compiling = named_on(trace, ("cann",), lambda name: name.endswith("aclopCompileAndExecute"))
+    memory = named_on(trace, ("cann",), lambda name: name.rpartition("@")[2].startswith(_MEMORY_CALLS))
+    collecting = named_on(trace, ("python", "other"), lambda name: name == "GC")
+    loading = named_on(trace, ("python", "other"), lambda name: "dataloader" in name.lower())
     found: list[tuple[Cause, Bools]] = [
         ("sync", waited),
         ("communication", _touches(trace, head, start - _BEFORE_NS, end)),
@@ -133,15 +136,5 @@ def _is_event_wait(name: str) -> bool:
     return name.upper().startswith("EVENT_WAIT")
 
 
-def _named(trace: Trace, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
-    """The slices on layers of ``kinds`` whose name fulfils ``rule``, ascending."""
-    wanted = np.array([rule(name) for name in trace.names] + [False])
-    found = [np.zeros(0, np.int64)]
-    if wanted.any():
-        lanes = [lane for lane in trace.lanes if trace.layers[lane.layer].kind in kinds]
-        found += [lane.first + np.flatnonzero(wanted[trace.slices.name[lane.first : lane.last]]) for lane in lanes]
-    return np.sort(np.concatenate(found))
-
-
-def _touches(trace: Trace, chosen: Bools | I64, low: F64, high: F64) -> Bools:
+def _touches(trace: Trace, chosen: I64, low: F64, high: F64) -> Bools:
     return touches(trace.slices.start[chosen], trace.slices.end[chosen], low, high)

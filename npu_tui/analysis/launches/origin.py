@@ -10,7 +10,9 @@ import numpy.typing as npt
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, Trace
+from npu_tui.trace.once import of_trace
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -79,24 +81,27 @@ def queue_slices(trace: Trace, category: str) -> npt.NDArray[np.bool_]:
 
 def dequeue_of(trace: Trace, link: I64) -> I64:
     """The Dequeue slice on the launching thread around the source of each ``link``, -1 without a task queue; (n,)."""
-    chosen = queue_slices(trace, "dequeue")
-    if not chosen.any():
+    dequeues = _dequeues(trace)
+    if not len(dequeues.items):
         return np.full(len(link), -1, np.int64)
     python = {trace.lanes[lane].tid: lane for layer in trace.layers if layer.kind == "python" for lane in layer.lanes}
     same_thread = np.array([python.get(lane.tid, -1) for lane in trace.lanes] + [-1], np.int32)
     time = trace.links.source_time[link]
-    return Around(trace, chosen).find(same_thread[trace.links.source_lane[link]], time, time)
+    return dequeues.find(same_thread[trace.links.source_lane[link]], time, time)
+
+
+@of_trace
+def _dequeues(trace: Trace) -> Around:
+    return Around(trace, queue_slices(trace, "dequeue"))
 
 
 def enqueue_of(trace: Trace, dequeue: I64) -> I64:
     """The Enqueue slice with the correlation id of each ``dequeue`` slice, -1 without one; (n,)."""
     slices = trace.slices
-    enqueues = np.flatnonzero(queue_slices(trace, "enqueue") & (slices.correlation >= 0))
+    enqueues, ids = _enqueues(trace)
     found = np.full(len(dequeue), -1, np.int64)
     if not len(enqueues):
         return found
-    enqueues = enqueues[np.argsort(slices.correlation[enqueues], kind="stable")]
-    ids = slices.correlation[enqueues]
     wanted = np.where(dequeue >= 0, slices.correlation[dequeue], -1)
     at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
     hit = (wanted >= 0) & (ids[at] == wanted)
@@ -104,11 +109,24 @@ def enqueue_of(trace: Trace, dequeue: I64) -> I64:
     return found
 
 
+@of_trace
+def _enqueues(trace: Trace) -> tuple[I64, I64]:
+    """The Enqueue slices by correlation id, and these."""
+    correlation = trace.slices.correlation
+    enqueues = np.flatnonzero(queue_slices(trace, "enqueue"))
+    enqueues = enqueues[correlation[enqueues] >= 0]
+    enqueues = enqueues[np.argsort(correlation[enqueues], kind="stable")]
+    return enqueues, correlation[enqueues]
+
+
 def operation_of(trace: Trace, target: I64) -> I64:
     """The operation at the source of the ``async_npu`` link into each slice ``target``, -1 without one; (n,)."""
+    return _operations(trace).of(target)
+
+
+@of_trace
+def _operations(trace: Trace) -> BySlice:
     ways = trace.links_of(ASYNC_NPU)
     source, end = trace.links.source_slice[ways], trace.links.target_slice[ways]
-    operation = np.full(len(trace.slices) + 1, -1, np.int64)
     bound = (end >= 0) & (source >= 0)
-    operation[end[bound][::-1]] = source[bound][::-1]
-    return operation[target]
+    return BySlice(len(trace.slices), end[bound], source[bound])

@@ -11,6 +11,7 @@ from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.origin import Pairs
 from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.analysis.window import Window
+from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -53,13 +54,14 @@ def free_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: P
     busy = np.flatnonzero(device.busy)
     if pairs is None or not len(busy):
         return FreeSplit(start, end, late_until, linked)
-    launch_of = np.full(len(slices), np.nan)
-    launch_of[links.target_slice[pairs.link][::-1]] = pairs.launch[::-1]
-    busy = busy[np.lexsort((np.isnan(launch_of[busy]), slices.start[busy]))]
+    pair = BySlice(len(slices), links.target_slice[pairs.link], np.arange(len(pairs.link)))
+    launch = np.append(pairs.launch, np.nan)  # the last one is that of no pair
+    busy = busy[np.lexsort((np.isnan(launch[pair.of(busy)]), slices.start[busy]))]
     begins = slices.start[busy]
     at = np.searchsorted(begins, start, "left")
     following = busy[np.minimum(at, len(busy) - 1)]
     near = (at < len(busy)) & (slices.start[following] <= end + _ROUNDING_NS)
-    linked = near & ~np.isnan(launch_of[following])
-    late_until[linked] = np.clip(launch_of[following[linked]], start[linked], end[linked])
+    launch_of = launch[pair.of(following)]
+    linked = near & ~np.isnan(launch_of)
+    late_until[linked] = np.clip(launch_of[linked], start[linked], end[linked])
     return FreeSplit(start, end, late_until, linked)

@@ -11,6 +11,7 @@ from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.origin import Pairs
 from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.analysis.window import Window
+from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -84,13 +85,10 @@ def idles(trace: Trace, device: DeviceSlices | None, lanes: OverlapLanes, pairs:
     before, after, link = none.copy(), none.copy(), none.copy()
     busy = np.flatnonzero(device.busy) if device is not None else none[:0]
     if count and len(busy):
-        launch_of = np.full(len(slices), -1, np.int64)
-        launch = np.full(len(slices), np.nan)
-        if pairs is not None:
-            target = links.target_slice[pairs.link][::-1]
-            launch_of[target], launch[target] = pairs.link[::-1], pairs.launch[::-1]
+        own, launch = (none[:0], late[:0]) if pairs is None else (pairs.link, pairs.launch)
+        pair = BySlice(len(slices), links.target_slice[own], np.arange(len(own)))
         # Of slices that start together the one with a launch comes first.
-        busy = busy[np.lexsort((launch_of[busy] < 0, slices.start[busy]))]
+        busy = busy[np.lexsort((pair.of(busy) < 0, slices.start[busy]))]
         at = np.searchsorted(slices.start[busy], start, "left")
         following = busy[np.minimum(at, len(busy) - 1)]
         near = (at < len(busy)) & (slices.start[following] <= end + _ROUNDING_NS)
@@ -98,8 +96,10 @@ def idles(trace: Trace, device: DeviceSlices | None, lanes: OverlapLanes, pairs:
         ended = busy[np.argsort(slices.end[busy], kind="stable")]
         place = np.searchsorted(slices.end[ended], start + _ROUNDING_NS, "right") - 1
         before[place >= 0] = ended[place[place >= 0]]
-        linked = near & (launch_of[following] >= 0)
-        link[linked] = launch_of[following[linked]]
-        late[linked] = np.clip(launch[following[linked]], start[linked], end[linked]) - start[linked]
-        ahead[linked] = launch[following[linked]] - links.source_time[link[linked]]
+        led = pair.of(following)
+        linked = near & (led >= 0)
+        led = led[linked]
+        link[linked] = own[led]
+        late[linked] = np.clip(launch[led], start[linked], end[linked]) - start[linked]
+        ahead[linked] = launch[led] - links.source_time[link[linked]]
     return Idles(lanes.device, start, end, late, linked, before, after, link, ahead)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import DeviceSlices
+from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -147,31 +148,32 @@ def _streams_of_groups(trace: Trace, item: I64, kind: I64, hardware: Bools) -> d
 def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
     """When and in which lane each task was launched: by its HostToDevice link, else by the call of its connection."""
     slices, links = trace.slices, trace.links
-    time, lane = np.full(len(slices) + 1, -1, np.int64), np.full(len(slices) + 1, -1, np.int64)
-    calls = np.flatnonzero(
-        np.array([trace.layers[each.layer].kind == "cann" for each in trace.lanes] + [False])[slices.lane]
-        & (slices.connection >= 0)
-    )
-    if len(calls):
-        calls = calls[np.lexsort((slices.start[calls], slices.connection[calls]))]
-        ids = slices.connection[calls]
-        wanted = slices.connection[item]
-        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-        hit = (wanted >= 0) & (ids[at] == wanted)
-        time[item[hit]], lane[item[hit]] = slices.start[calls[at[hit]]], slices.lane[calls[at[hit]]]
+    time, lane = np.full(len(item), -1, np.int64), np.full(len(item), -1, np.int64)
+    connection = slices.connection[item]
+    of_cann = [trace.lanes[each] for layer in trace.layers if layer.kind == "cann" for each in layer.lanes]
+    calls = [lane.first + np.flatnonzero(slices.connection[lane.first : lane.last] >= 0) for lane in of_cann]
+    calls_made = np.concatenate([*calls, np.zeros(0, np.int64)])
+    if len(calls_made):
+        calls_made.sort()
+        calls_made = calls_made[np.lexsort((slices.start[calls_made], slices.connection[calls_made]))]
+        ids = slices.connection[calls_made]
+        at = np.minimum(np.searchsorted(ids, connection), len(ids) - 1)
+        hit = (connection >= 0) & (ids[at] == connection)
+        time[hit], lane[hit] = slices.start[calls_made[at[hit]]], slices.lane[calls_made[at[hit]]]
     link = trace.links_of(HOST_TO_DEVICE)
-    link = link[links.target_slice[link] >= 0][::-1]
-    target = links.target_slice[link]
-    time[target], lane[target] = links.source_time[link], links.source_lane[link]
-    known = item[(lane[item] >= 0) & (slices.connection[item] >= 0)]
-    lost = item[(lane[item] < 0) & (slices.connection[item] >= 0)]
+    link = link[links.target_slice[link] >= 0]
+    led = BySlice(len(slices), links.target_slice[link], np.arange(len(link))).of(item)
+    own = link[led[led >= 0]]
+    time[led >= 0], lane[led >= 0] = links.source_time[own], links.source_lane[own]
+    known = np.flatnonzero((lane >= 0) & (connection >= 0))
+    lost = np.flatnonzero((lane < 0) & (connection >= 0))
     if len(known) and len(lost):
         # Connections are numbered as they are made: the launch before is the nearest that is known.
-        known = known[np.argsort(slices.connection[known], kind="stable")]
-        at = np.searchsorted(slices.connection[known], slices.connection[lost], "right") - 1
+        known = known[np.argsort(connection[known], kind="stable")]
+        at = np.searchsorted(connection[known], connection[lost], "right") - 1
         near = known[np.maximum(at, 0)]
         time[lost], lane[lost] = np.where(at >= 0, time[near], -1), np.where(at >= 0, lane[near], -1)
-    return time[item], lane[item]
+    return time, lane
 
 
 def _pair_events(trace: Trace, tasks: DeviceTasks) -> None:

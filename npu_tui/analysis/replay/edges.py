@@ -57,7 +57,8 @@ class Builder:
     """Collects edges as blocks of arrays."""
 
     def __init__(self) -> None:
-        self.blocks: list[tuple[I64, ...]] = []
+        self._ends: list[tuple[I64, I64]] = []
+        self._others: list[tuple[I64 | None, ...]] = []
 
     def add(
         self,
@@ -73,27 +74,25 @@ class Builder:
         call: I64 | None = None,
     ) -> None:
         """More edges; see ``Edges``."""
-        count = len(source)
-        zero, none = np.zeros(count, np.int64), np.full(count, -1, np.int64)
-        self.blocks.append(
-            (
-                source,
-                target,
-                fixed,
-                zero if low is None else low,
-                zero if high is None else high,
-                none if thread is None else thread,
-                none if task is None else task,
-                none if wait is None else wait,
-                none if meeting is None else meeting,
-                none if call is None else call,
-            )
-        )
+        self._ends.append((source, target))
+        self._others.append((fixed, low, high, thread, task, wait, meeting, call))
 
-    def edges(self) -> Edges:
-        """All of them."""
-        columns = [np.concatenate(column).astype(np.int64) for column in zip(*self.blocks, strict=True)]
-        return Edges(*columns)
+    def ends(self) -> tuple[I64, I64]:
+        """Source and target of all of them, in the order in which they came."""
+        source, target = (np.concatenate(own).astype(np.int64) for own in zip(*self._ends, strict=True))
+        return source, target
+
+    def edges(self, source: I64, target: I64, place: I64, count: int) -> Edges:
+        """``count`` of them from ``source`` to ``target``, each where ``place`` tells: one of ``count`` is left out."""
+        low = [0, *np.cumsum([len(own) for own, _ in self._ends]).tolist()]
+        found = []
+        for parts, missing in zip(zip(*self._others, strict=True), (0, 0, 0, -1, -1, -1, -1, -1), strict=True):
+            column = np.full(count + 1, missing, np.int64)
+            for k, own in enumerate(parts):
+                if own is not None:
+                    column[place[low[k] : low[k + 1]]] = own
+            found.append(column[:count])
+        return Edges(source, target, *found)
 
 
 def host_edges(builder: Builder, points: HostPoints, node: I64) -> None:

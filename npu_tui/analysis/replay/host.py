@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.launches.origin import enqueue_of, queue_slices
+from npu_tui.analysis.named import named_on
 from npu_tui.analysis.replay.silence import Silence
+from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.model import Trace
+from npu_tui.trace.once import of_trace
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -79,30 +82,28 @@ def thread_numbers(trace: Trace) -> tuple[I64, I64]:
     return tids, number.astype(np.int64)
 
 
+@of_trace
 def waits_of(trace: Trace) -> I64:
     """The slices in which the host waits for the device, none inside another, by thread and start.
 
     Calls of CANN count; an operation of the framework does where no such call is recorded inside it.
     """
     slices = trace.slices
-    kind = np.array([trace.layers[lane.layer].kind for lane in trace.lanes] + ["none"])
-    calls = np.array([is_wait_call(name) for name in trace.names] + [False])[slices.name]
-    calls &= np.isin(kind, ["cann"])[slices.lane]
-    named = np.array([name in _SYNC_OPERATIONS for name in trace.names] + [False])[slices.name]
-    named &= np.isin(kind, ["python", "other"])[slices.lane]
+    calls = named_on(trace, ("cann",), is_wait_call)
+    named = named_on(trace, ("python", "other"), _SYNC_OPERATIONS.__contains__)
     _, number = thread_numbers(trace)
-    items = np.concatenate((np.flatnonzero(calls), np.flatnonzero(named)))
+    items = np.concatenate((calls, named))
     if not len(items):
         return items
-    is_call = np.repeat([True, False], [int(calls.sum()), int(named.sum())])
+    is_call = np.repeat([True, False], [len(calls), len(named)])
     thread = number[slices.lane[items]]
     order = np.lexsort((-slices.end[items], slices.start[items], thread))
     items, is_call, thread = items[order], is_call[order], thread[order]
     kept: list[int] = []
     open_operation: int | None = None
     reach, last_thread = -1, -1
-    for item, call, own in zip(items.tolist(), is_call.tolist(), thread.tolist(), strict=True):
-        start, end = int(slices.start[item]), int(slices.end[item])
+    columns = items, is_call, thread, slices.start[items], slices.end[items]
+    for item, call, own, start, end in zip(*(each.tolist() for each in columns), strict=True):
         inside = own == last_thread and start < reach
         if not inside:
             if open_operation is not None:
@@ -210,10 +211,8 @@ def _queue_entries(trace: Trace, points: HostPoints) -> None:
     own = np.flatnonzero(points.kind == DEQUEUE)
     if not len(own):
         return
-    point_of = np.full(len(slices) + 1, -1, np.int64)
-    enqueued = points.kind == ENQUEUE
-    point_of[points.item[enqueued]] = np.flatnonzero(enqueued)
-    source = point_of[enqueue_of(trace, points.item[own])]
+    enqueued = np.flatnonzero(points.kind == ENQUEUE)
+    source = BySlice(len(slices), points.item[enqueued], enqueued).of(enqueue_of(trace, points.item[own]))
     # The thread is busy with the entry before until that one ends.
     by_thread = own[np.lexsort((points.time[own], points.thread[own]))]
     busy_until = np.full(len(points), -1, np.int64)

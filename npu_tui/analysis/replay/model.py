@@ -25,6 +25,7 @@ from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 _LEVELS = 64
 _ROUNDS = 400
@@ -98,12 +99,16 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
     host_edges(builder, points, host_node)
     device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_numbers(trace)[1])
     meeting_edges(builder, met, tasks, start_node, end_node)
-    edges, order, missed = _sorted(builder.edges(), time, _levels(total, start_node, end_node))
+    source, target = builder.ends()
+    kept, order = _sorted(source, target, time, _levels(total, start_node, end_node))
     where = np.empty(total, np.int64)
     where[order] = np.arange(total)
-    edges.source, edges.target = where[edges.source], where[edges.target]
-    by_target = np.argsort(edges.target, kind="stable")
-    edges = Edges(*(getattr(edges, name)[by_target] for name in Edges.__slots__))
+    missed = len(kept) - int(np.count_nonzero(kept))
+    source, target = where[source[kept]], where[target[kept]]
+    by_target = np.argsort(target, kind="stable")
+    place = np.full(len(kept), len(by_target), np.int64)
+    place[np.flatnonzero(kept)[by_target]] = np.arange(len(by_target))
+    edges = builder.edges(source[by_target], target[by_target], place, len(by_target))
     busy = part.slices.busy[tasks.item]
     marks = np.flatnonzero(np.isin(points.item, steps) & (points.kind == MARK)) if len(steps) else np.zeros(0, np.int64)
     return Model(
@@ -137,17 +142,14 @@ def _levels(total: int, start_node: I64, end_node: I64) -> I64:
     return level
 
 
-def _sorted(edges: Edges, time: I64, level: I64) -> tuple[Edges, I64, int]:
-    """Edges that contradict no other, an order of the nodes in which all lead onwards, and how many were left out."""
+def _sorted(source: I64, target: I64, time: I64, level: I64) -> tuple[Bools, I64]:
+    """Which edges contradict no other, and an order of the nodes in which all of these lead onwards."""
     key = time * _LEVELS + level
     key[0] = np.iinfo(np.int64).min // 2
     for _ in range(_ROUNDS):
-        wrong = np.flatnonzero(key[edges.target] <= key[edges.source])
+        wrong = np.flatnonzero(key[target] <= key[source])
         if not len(wrong):
             break
-        np.maximum.at(key, edges.target[wrong], key[edges.source[wrong]] + 1)
-    kept = key[edges.target] > key[edges.source]
-    missed = int(np.count_nonzero(~kept))
-    if missed:
-        edges = Edges(*(getattr(edges, name)[kept] for name in Edges.__slots__))
-    return edges, np.argsort(key, kind="stable"), missed
+        np.maximum.at(key, target[wrong], key[source[wrong]] + 1)
+    kept: Bools = key[target] > key[source]
+    return kept, np.argsort(key, kind="stable")

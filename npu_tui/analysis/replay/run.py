@@ -12,13 +12,15 @@ from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, Span, 
 from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay.edges import NEVER, Edges
 from npu_tui.analysis.replay.model import Model
-from npu_tui.trace.intervals import covered_before, difference, union
+from npu_tui.trace.intervals import covered_within, difference, union
 
 I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 Passing = Callable[[I64, I64, I64, I64, I64], I64]
 """When the rows of a model are passed; the columns of ``_Rows`` but its nodes, then the lags of all edges."""
+
+Covered = Callable[[I64, I64, I64, I64], I64]
+"""What ``covered_within`` computes."""
 
 CLOSE_ENOUGH = 0.02
 """A model that misses the recorded length by more is not used."""
@@ -49,24 +51,33 @@ class Run:
 class Replay:
     """A model ready to run again and again."""
 
-    def __init__(self, model: Model, passing: Passing | None = None) -> None:
-        """Prepare ``model`` and run it unchanged, by ``passing`` where there is a faster loop than the one here."""
+    def __init__(self, model: Model, passing: Passing | None = None, covered: Covered | None = None) -> None:
+        """Prepare ``model`` and run it unchanged, by ``passing`` and ``covered`` where there are faster loops."""
         self.model = model
         self._passing = passing or _passing
+        self._covered = covered or covered_within
         edges = model.edges
         self._rows = _rows(edges, len(model))
-        thread_of = np.append(model.points.tids, -1)
-        self._tid = thread_of[edges.thread]
         busy = np.isin(model.tasks.kind, (KERNEL, COLLECTIVE))
         self._busy = np.flatnonzero(busy)
         self._others = np.array([each.others for each in model.meetings], np.int64)
         self._meeting_fixed = self._arrival(frozenset())
         self._lengths_known: dict[tuple[object, ...], int] = {}
-        self._work = edges.high - edges.low
-        self._worked = np.flatnonzero(self._work > 0)
-        self._low, self._high = (each[self._worked].astype(np.float64) for each in (edges.low, edges.high))
-        self._cuts: dict[object, I64] = {}
-        self._lag = self._static_lags()
+        work = edges.high - edges.low
+        self._worked = np.flatnonzero(work > 0)
+        self._low, self._high, self._work = (each[self._worked] for each in (edges.low, edges.high, work))
+        thread = np.append(model.points.tids, -1)[edges.thread[self._worked]]
+        self._of_thread = {int(tid): np.flatnonzero(thread == tid) for tid in np.unique(thread).tolist()}
+        # Few edges are of a task, a call, a wait or a meeting: a change looks at these only.
+        self._of_task, self._of_call, self._of_wait, self._of_meeting = (
+            np.flatnonzero(each >= 0) for each in (edges.task, edges.call, edges.wait, edges.meeting)
+        )
+        self._task = edges.task[self._of_task]
+        self._by_item = np.argsort(model.tasks.item, kind="stable")
+        self._items = model.tasks.item[self._by_item]
+        self._cuts: dict[object, tuple[I64, I64]] = {}
+        self._lag = np.append(edges.fixed + work, (NEVER, 0))
+        self._lag[self._of_task] += model.length[self._task]
         self.recorded = self._span(model.time, model.length)
         self.base = self.run(NO_CHANGE)
         self.replayed = self._span(self.base.time, self.base.length)
@@ -125,38 +136,44 @@ class Replay:
         model = self.model
         if not change.tasks:
             return model.length
-        keep = np.ones(len(model.trace.slices))
+        keep = np.ones(len(model.tasks))
         for cut in change.tasks:
-            keep[cut.items] = np.minimum(keep[cut.items], cut.keep) if cut.keep <= 1 else keep[cut.items] * cut.keep
-        return np.rint(model.length * keep[model.tasks.item]).astype(np.int64)
+            own = self._tasks_of(cut.items)
+            keep[own] = np.minimum(keep[own], cut.keep) if cut.keep <= 1 else keep[own] * cut.keep
+        return np.rint(model.length * keep).astype(np.int64)
 
-    def _static_lags(self) -> I64:
-        """The lags with nothing changed, meetings left out."""
-        edges = self.model.edges
-        length = np.where(edges.task >= 0, self.model.length[np.maximum(edges.task, 0)], 0)
-        found: I64 = edges.fixed + self._work + length
+    def _tasks_of(self, items: I64) -> I64:
+        """The tasks of those of the slices ``items`` that have one; (m,)."""
+        if not len(self._items):
+            return np.zeros(0, np.int64)
+        items = np.asarray(items, np.int64)
+        at = np.minimum(np.searchsorted(self._items, items), len(self._items) - 1)
+        found: I64 = self._by_item[at[self._items[at] == items]]
         return found
 
     def _lags(self, change: Change, length: I64) -> I64:
+        """The lags of all edges with ``change``, and those of ``_Rows`` behind them."""
         edges = self.model.edges
         lag: I64 = self._lag.copy()
         if change.host:
-            lag[self._worked] -= np.minimum(self._cut_of(change), self._work[self._worked])
+            edge, cut = self._cut_of(change)
+            lag[edge] -= cut
         if change.tasks:
-            lag += np.where(edges.task >= 0, (length - self.model.length)[np.maximum(edges.task, 0)], 0)
-        met = np.flatnonzero(edges.meeting >= 0)
-        if len(met):
+            lag[self._of_task] += (length - self.model.length)[self._task]
+        if len(self._of_meeting):
+            met = self._of_meeting
             fixed = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
             arrival = fixed[edges.meeting[met]]
             lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self._others[edges.meeting[met]])
         if change.waits:
-            dropped = np.zeros(len(self.model.trace.slices) + 1, np.bool_)  # the last one is that of no slice
+            dropped = np.zeros(len(self.model.trace.slices), np.bool_)
             dropped[list(change.waits)] = True
-            lag -= np.where(dropped[edges.call], edges.fixed, 0)
-            lag[dropped[edges.wait]] = NEVER
+            called = self._of_call[dropped[edges.call[self._of_call]]]
+            lag[called] -= edges.fixed[called]
+            lag[self._of_wait[dropped[edges.wait[self._of_wait]]]] = NEVER
         return lag
 
-    def _cut_of(self, change: Change) -> I64:
+    def _cut_of(self, change: Change) -> tuple[I64, I64]:
         """``_cut``, for the last changes computed once: several are tried with the same host."""
         key = change.key[0]
         if key not in self._cuts:
@@ -165,10 +182,9 @@ class Replay:
             self._cuts[key] = self._cut(change)
         return self._cuts[key]
 
-    def _cut(self, change: Change) -> I64:
-        """How much is cut away of the work of each edge that has any, ns."""
-        low, high, tid = self._low, self._high, self._tid[self._worked]
-        cut = np.zeros(len(low))
+    def _cut(self, change: Change) -> tuple[I64, I64]:
+        """The edges whose work becomes less, and by how much, ns; (m,) each."""
+        cut = np.zeros(len(self._low))
         taken: dict[int, Span] = {}
         for thread, keep, span in spans_by_cut(change.host):
             before = taken.get(ANY_THREAD)
@@ -176,13 +192,19 @@ class Replay:
                 span = difference(*span, *before)
             if thread != ANY_THREAD and thread in taken:
                 span = difference(*span, *taken[thread])
-            own = slice(None) if thread == ANY_THREAD else np.flatnonzero(tid == thread)
-            cut[own] += (1.0 - keep) * (covered_before(*span, high[own]) - covered_before(*span, low[own]))
+            if thread == ANY_THREAD:
+                within = self._covered(*span, self._low, self._high)
+                hit = np.flatnonzero(within)
+                cut[hit] += (1.0 - keep) * within[hit]
+            elif thread in self._of_thread:
+                own = self._of_thread[thread]
+                cut[own] += (1.0 - keep) * self._covered(*span, self._low[own], self._high[own])
             held = taken.get(thread)
             taken[thread] = (
                 span if held is None else union(np.concatenate((held[0], span[0])), np.concatenate((held[1], span[1])))
             )
-        return np.rint(cut).astype(np.int64)
+        hit = np.flatnonzero(cut)
+        return self._worked[hit], np.minimum(np.rint(cut[hit]).astype(np.int64), self._work[hit])
 
     def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
         """Last arrival of a peer at each meeting, after the end of the meeting before or the origin, NEVER without."""
@@ -199,8 +221,7 @@ class Replay:
 
     def _times(self, lag: I64) -> I64:
         rows = self._rows
-        lags = np.append(lag, (NEVER, 0))
-        found: I64 = self._passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lags)[rows.node]
+        found: I64 = self._passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)[rows.node]
         return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.launches.origin import dequeue_of
+from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -78,10 +79,9 @@ def _operations(trace: Trace, items: I64) -> I64:
     dequeue = dequeue_of(trace, link)
     named = np.array([name.startswith(_DEQUEUE) for name in trace.names] + [False])
     name = np.where(dequeue >= 0, trace.slices.name[dequeue], -1)
-    launching = np.full(len(trace.slices), -1, np.int64)
     known = named[name]
-    launching[trace.links.target_slice[link[known]]] = name[known]
-    return launching[items]
+    target = trace.links.target_slice[link[known]]
+    return BySlice(len(trace.slices), target[::-1], name[known][::-1]).of(items)
 
 
 def operators(

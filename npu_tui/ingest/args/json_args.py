@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import msgspec
@@ -26,6 +27,10 @@ I64 = npt.NDArray[np.int64]
 
 BLOCK = 1 << 20
 """Bytes that a scan reads and searches at a time."""
+
+_SHARE = 256
+"""Chunks that a thread reads before it takes others."""
+_THREADS = 4
 
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789 !#$%&'()*+,-.:;<=>?@[]^_`{|}~")
 """Lower-case characters that every JSON writer leaves as they are."""
@@ -83,20 +88,40 @@ class JsonArgs:
             yield first, self._texts(at, list(range(following - first)))
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
-        """The args ``keys`` of many events; a chunk that holds several of them is decoded once."""
+        """The args ``keys`` of many events; a chunk that holds several of them is decoded once, several at a time."""
         order = np.argsort(ordinals, kind="stable")
         chunk = np.searchsorted(self._chunks.first_event, ordinals[order], "right") - 1
         position = ordinals[order] - self._chunks.first_event[chunk]
-        bounds = np.concatenate(([0], np.flatnonzero(np.diff(chunk)) + 1, [len(order)])) if len(order) else [0]
-        split = self._splitter(np.unique(chunk))
-        values: list[list[Any]] = [[] for _ in keys]
-        for low, high in pairwise(np.asarray(bounds).tolist()):
-            rows = self._chosen(int(chunk[low]), position[low:high], tuple(keys), split)
-            for column, found in zip(values, zip(*rows, strict=True), strict=True):
-                column += found
-        back = np.argsort(order, kind="stable").tolist()
+        firsts = np.flatnonzero(np.diff(chunk, prepend=-1))
+        groups = list(pairwise([*firsts.tolist(), len(order)]))
+        numbers = chunk[firsts]
+
+        def taken(own: range) -> list[list[Any]]:
+            values: list[list[Any]] = [[] for _ in keys]
+            split = self._splitter(numbers[own.start : own.stop])
+            with ExitStack() as opened:
+                reader = _Files(self, opened)
+                for group in own:
+                    low, high = groups[group]
+                    rows = self._chosen(int(numbers[group]), position[low:high], tuple(keys), split, reader)
+                    for column, found in zip(values, zip(*rows, strict=True), strict=True):
+                        column += found
+            return values
+
+        parts = _shares(len(groups))
+        if len(parts) == 1:
+            found = [taken(parts[0])]
+        else:
+            from concurrent.futures import ThreadPoolExecutor  # a first picture needs no args
+
+            with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+                found = list(pool.map(taken, parts))
+        values = [list(chain.from_iterable(part[k] for part in found)) for k in range(len(keys))]
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        places = back.tolist()
         # A comprehension lets other threads run in between, ``map`` would not.
-        return [[column[place] for place in back] for column in values]
+        return [[column[place] for place in places] for column in values]
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
         """Which events match, block by block: bytes are searched first, then the events are decoded."""
@@ -118,12 +143,12 @@ class JsonArgs:
         return Elements(found, int(self._chunks.length[chunks].max()), int(counts.max()))
 
     def _chosen(
-        self, at: int, positions: I64, keys: tuple[str, ...], split: Elements | None
+        self, at: int, positions: I64, keys: tuple[str, ...], split: Elements | None, reader: _Files
     ) -> Sequence[tuple[Any, ...]]:
         """The args ``keys`` of the events at ``positions`` of chunk ``at``."""
         following = int(self._chunks.first_event[at + 1]) if at + 1 < len(self._chunks.first_event) else self._count
         if split is not None:
-            length = self._read_into(at, at, split.view)
+            length = reader.read(at, at, split.view)
             bounds = split.bounds(length, following - int(self._chunks.first_event[at]))
             if bounds is not None:
                 view = split.view
@@ -141,22 +166,10 @@ class JsonArgs:
     def _bytes_of(self, first: int, last: int) -> int:
         return int(self._chunks.offset[last] + self._chunks.length[last] - self._chunks.offset[first])
 
-    def _read_into(self, first: int, last: int, view: memoryview) -> int:
-        """Write the bytes from chunk ``first`` to chunk ``last`` of the same file into ``view``; how many they are."""
-        file, length = self._files[int(self._chunks.file[first])], self._bytes_of(first, last)
-        try:
-            descriptor = os.open(plain_path(file), os.O_RDONLY)
-            try:
-                size = os.fstat(descriptor).st_size
-                got = os.preadv(descriptor, [view[:length]], int(self._chunks.offset[first]))
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise InputError(message("input.gone", path=self._path, why=why)) from error
-        if size != file.size or got != length:
-            raise self._changed()
-        return length
+    def _read_into(self, first: int, last: int, view: memoryview) -> None:
+        """Write the bytes from chunk ``first`` to chunk ``last`` of the same file into ``view``."""
+        with ExitStack() as opened:
+            _Files(self, opened).read(first, last, view)
 
     def _texts(self, at: int, positions: list[int]) -> list[bytes]:
         """The texts of the events at ``positions`` of chunk ``at``."""
@@ -221,6 +234,46 @@ class JsonArgs:
 
     def _changed(self) -> InputError:
         return InputError(message("input.changed", path=self._path))
+
+    def _gone(self, error: OSError) -> InputError:
+        return InputError(message("input.gone", path=self._path, why=error.strerror or str(error)))
+
+
+class _Files:
+    """The files of ``args``, each opened once until ``opened`` is left."""
+
+    def __init__(self, args: JsonArgs, opened: ExitStack) -> None:
+        self._args = args
+        self._opened = opened
+        self._descriptors: dict[int, int] = {}
+
+    def read(self, first: int, last: int, view: memoryview) -> int:
+        """Write the bytes from chunk ``first`` to chunk ``last`` of the same file into ``view``; how many they are.
+
+        Raises ``InputError`` if the file is gone or has changed.
+        """
+        args = self._args
+        number, length = int(args._chunks.file[first]), args._bytes_of(first, last)
+        try:
+            descriptor = self._descriptors.get(number)
+            if descriptor is None:
+                descriptor = os.open(plain_path(args._files[number]), os.O_RDONLY)
+                self._opened.callback(os.close, descriptor)
+                self._descriptors[number] = descriptor
+            size = os.fstat(descriptor).st_size
+            got = os.preadv(descriptor, [view[:length]], int(args._chunks.offset[first]))
+        except OSError as error:
+            raise args._gone(error) from error
+        if size != args._files[number].size or got != length:
+            raise args._changed()
+        return length
+
+
+def _shares(groups: int) -> list[range]:
+    """So many groups in shares that threads take one after the other; few of them are not worth a thread."""
+    if groups < 2 * _SHARE:
+        return [range(groups)]
+    return [range(low, min(low + _SHARE, groups)) for low in range(0, groups, _SHARE)]
 
 
 def json_args(trace: Trace) -> JsonArgs:

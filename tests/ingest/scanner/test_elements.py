@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from npu_tui.analysis.replay.edges import NEVER
 from npu_tui.analysis.replay.run import _passing
 from npu_tui.ingest.load import load
+from npu_tui.ingest.scanner.covered import covered
 from npu_tui.ingest.scanner.elements import Elements
 from npu_tui.ingest.scanner.library import VARIABLE, library
 from npu_tui.ingest.scanner.passing import passing
+from npu_tui.trace.intervals import covered_within
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no compiled library for this machine")
 
@@ -89,6 +91,25 @@ def test_rows_are_passed_as_in_python() -> None:
     assert np.count_nonzero(mine > 0) > count // 2
 
 
+def test_spans_cover_as_much_as_in_python() -> None:
+    random = np.random.default_rng(5)
+    compiled = covered()
+    assert compiled is not None
+    for spans in (0, 1, 2, 3, 400):
+        edges = np.sort(random.choice(20_000, 2 * spans, replace=False)).astype(np.int64)
+        start, end = edges[::2], edges[1::2]
+        for low in (random.integers(-50, 20_050, 900), np.sort(random.integers(-50, 20_050, 900))):
+            high = low + random.integers(0, random.choice([3, 60, 20_000]), 900)
+            assert np.array_equal(compiled(start, end, low, high), covered_within(start, end, low, high))
+            inside = np.zeros(20_200, np.int64)
+            for one, other in zip(start, end, strict=True):
+                inside[one + 50 : other + 50] = 1
+            sums = np.append(0, np.cumsum(inside))
+            until = np.minimum(high + 50, 20_200)
+            assert np.array_equal(compiled(start, end, low, high), sums[until] - sums[np.minimum(low + 50, 20_200)])
+
+
 def test_without_a_library_the_loop_is_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "off")
     assert passing() is None
+    assert covered() is None

@@ -114,8 +114,9 @@ class Facts(TraceSlices):
         """The collectives of this device that start in the window."""
         if self.part.slices is None:
             return []
-        own = self.part.slices.collective & self.window.holds(self.trace.slices.start)
-        return [each for each in self._shared.collectives if own[each.item]]
+        own = np.array([each.item for each in self._shared.collectives], np.int64)
+        held = self.part.slices.collective[own] & self.window.holds(self.trace.slices.start[own])
+        return [each for each, inside in zip(self._shared.collectives, held.tolist(), strict=True) if inside]
 
     # What the profile has.
 
@@ -386,7 +387,8 @@ class Facts(TraceSlices):
         """The compute slices of the window in order of time."""
         if self.part.slices is None:
             return np.zeros(0, np.int64)
-        items = np.flatnonzero(self.part.slices.compute & self.window.holds(self.trace.slices.start))
+        items = np.flatnonzero(self.part.slices.compute)
+        items = items[self.window.holds(self.trace.slices.start[items])]
         return items[np.argsort(self.trace.slices.start[items], kind="stable")]
 
     @once

@@ -8,6 +8,7 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, Span, length_of
+from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.intervals import union
 
 _NO_GAP_FROM_US = 5.0
@@ -55,11 +56,9 @@ def _gaps(facts: Facts) -> tuple[I64, I64, I64]:
     assert device is not None
     busy = np.flatnonzero(device.compute | device.copy)
     busy = busy[np.lexsort((slices.start[busy], slices.lane[busy]))]
-    ahead = np.full(len(slices), -1, np.int64)
     same = slices.lane[busy[1:]] == slices.lane[busy[:-1]]
-    ahead[busy[1:][same]] = busy[:-1][same]
     target = facts.target
-    before = ahead[target]
+    before = BySlice(len(slices), busy[1:][same], busy[:-1][same]).of(target)
     arrival = facts.trace.links.target_time[own.link] - own.relative
     known = (before >= 0) & device.compute[np.maximum(before, 0)]
     known &= arrival <= slices.end[np.maximum(before, 0)]

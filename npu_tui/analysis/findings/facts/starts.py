@@ -6,6 +6,7 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, without
+from npu_tui.trace.by_slice import BySlice
 
 
 def before_first_kernels(facts: Facts) -> Span:
@@ -31,15 +32,15 @@ def before_late_copies(facts: Facts) -> Span:
     if split is None or device is None or pairs is None:
         return NOTHING
     slices, links = facts.trace.slices, facts.trace.links
-    launch = np.full(len(slices), np.nan)
-    launch[links.target_slice[pairs.link][::-1]] = pairs.launch[::-1]
     busy = np.flatnonzero(device.busy)
     busy = busy[np.argsort(slices.start[busy], kind="stable")]
-    known = busy[~np.isnan(launch[busy])]
+    pair = BySlice(len(slices), links.target_slice[pairs.link], np.arange(len(pairs.link))).of(busy)
+    launch = np.append(pairs.launch, np.nan)[pair]
+    known, launch = busy[~np.isnan(launch)], launch[~np.isnan(launch)]
     own = np.flatnonzero(~split.linked)
     at, behind = (np.searchsorted(slices.start[each], split.start[own]) for each in (busy, known))
     there = (at < len(busy)) & (behind < len(known))
     own, at, behind = own[there], at[there], behind[there]
     begin = slices.start[busy[at]]
-    late = device.copy[busy[at]] & (begin <= split.end[own]) & (launch[known[behind]] >= begin)
+    late = device.copy[busy[at]] & (begin <= split.end[own]) & (launch[behind] >= begin)
     return facts.cut((split.start[own[late]], begin[late]))

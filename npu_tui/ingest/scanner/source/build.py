@@ -41,6 +41,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
     from npu_tui.ingest.scanner.source.ansi import ansi
     from npu_tui.ingest.scanner.source.cells import cells
     from npu_tui.ingest.scanner.source.chains import stack_marks
+    from npu_tui.ingest.scanner.source.covered import covered
     from npu_tui.ingest.scanner.source.crossing import crossing
     from npu_tui.ingest.scanner.source.depth import first_fit
     from npu_tui.ingest.scanner.source.elements import elements
@@ -60,6 +61,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "cells": (cells, 2),
         "ansi": (ansi, 2),
         "crossing": (crossing, 5),
+        "covered": (covered, 8),
     }
 
 

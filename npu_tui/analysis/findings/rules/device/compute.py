@@ -23,6 +23,7 @@ from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.analysis.work.joined.kernels import is_wide
+from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
@@ -147,9 +148,7 @@ def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
     trace, hosts = facts.trace, facts.hosts
     operations = operation_of(trace, _kernels_of(facts, wanted))
     operations = operations[operations >= 0]
-    place = np.full(len(trace.slices), -1, np.int64)
-    place[hosts.item] = np.arange(len(hosts.item))
-    at = place[operations]
+    at = BySlice(len(trace.slices), hosts.item, np.arange(len(hosts.item))).of(operations)
     at = at[at >= 0]
     if not len(at):
         return []
@@ -215,8 +214,7 @@ def dominant(facts: Facts) -> Draft | None:
 def bound(facts: Facts) -> Draft | None:
     """Kernels that run on the AI CPU, or for which every shape is compiled anew."""
     limits = facts.limits
-    on_cpu = on_ai_cpu(facts.trace)
-    items = facts.kernels[on_cpu[facts.kernels]]
+    items = facts.kernels[on_ai_cpu(facts.trace, facts.kernels)]
     least = limits.ai_cpu_us * 1000
     slow = items[facts.length(items) >= least]
     state = facts.kernel_table.details.get("state")
@@ -232,8 +230,8 @@ def bound(facts: Facts) -> Draft | None:
     if len(slow):
         others = facts.part.slices
         assert others is not None
-        busy = (others.compute | others.collective) & ~on_cpu
-        removes = without(facts.span_of(slow), facts.span_of(busy))
+        busy = np.flatnonzero(others.compute | others.collective)
+        removes = without(facts.span_of(slow), facts.span_of(busy[~on_ai_cpu(facts.trace, busy)]))
         share = facts.share(length_of(removes))
         severity = severity_of(facts, share)
         names = Counter[str]()

@@ -70,8 +70,8 @@ def _told_elsewhere(facts: Facts) -> Span:
 
 def _free_place(facts: Facts, start: int, end: int) -> Evidence:
     slices, device = facts.trace.slices, facts.part.slices
-    begins = (slices.start >= end - _ROUNDING_NS) & (slices.start <= end + _ROUNDING_NS)
-    busy = np.flatnonzero(device.busy & begins) if device is not None else np.zeros(0, np.int64)
+    busy = np.flatnonzero(device.busy) if device is not None else np.zeros(0, np.int64)
+    busy = busy[np.abs(slices.start[busy] - end) <= _ROUNDING_NS]
     after = brief(facts.trace.name_of(int(busy[0]))) if len(busy) else message("finding.nothing")
     return Evidence(start, end, _free_lane(facts), "Free", message("finding.free.place", time=end - start, after=after))
 

@@ -50,11 +50,11 @@ def _starvation(facts: Facts) -> _Starvation | None:
     ]
     if not long_ranges and np.count_nonzero(near) < limits.vertical_share * len(own.link):
         return None
-    chosen = np.zeros(len(own.link), np.bool_)
-    for each in long_ranges:
-        chosen |= (time >= each.start) & (time <= each.end)
-    if not long_ranges:
-        chosen[:] = True
+    chosen = np.ones(len(own.link), np.bool_)
+    if long_ranges:
+        begin, until = np.array(sorted((each.start, each.end) for each in long_ranges)).T
+        at = np.searchsorted(begin, time, "right") - 1
+        chosen = (at >= 0) & (np.maximum.accumulate(until)[np.maximum(at, 0)] >= time)
     if not (chosen & (own.lost > 0)).any():
         return None
     spans = [(each.start, each.end) for each in long_ranges] or [(int(time.min()), int(time.max()))]

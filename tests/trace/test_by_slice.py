@@ -1,0 +1,31 @@
+"""Numbers of few slices of many, and what is computed of a trace once."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npu_tui.trace.by_slice import BySlice
+from npu_tui.trace.once import of_trace
+
+
+def test_a_slice_without_a_number_has_none_and_the_first_of_several_counts() -> None:
+    found = BySlice(6, np.array([4, 0, 4]), np.array([7, 0, 9]))
+    assert found.of(np.array([0, 1, 4, 5, -1])).tolist() == [0, -1, 7, -1, -1]
+
+
+@dataclass
+class _Kept:
+    kept: dict[object, object] = field(default_factory=dict)
+
+
+def test_each_trace_is_asked_once() -> None:
+    asked: list[_Kept] = []
+
+    @of_trace
+    def size(trace: _Kept) -> int:
+        asked.append(trace)
+        return len(asked)
+
+    one, other = _Kept(), _Kept()
+    assert [size(one), size(one), size(other), size(one)] == [1, 1, 2, 1]
+    assert asked == [one, other]
