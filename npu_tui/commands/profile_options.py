@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from npu_tui.profile.profile import Profile
 
 _PIPE = "-"
+_THREADS = 4
 
 
 def add_profile(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +50,7 @@ def opened_profile(path: str, cached: bool, thresholds: Thresholds, form: Form |
 
     share_heap()
     opening = opening_of(path, cached, form)
-    return Profile(opening.trace(), opening.source, thresholds)
+    return Profile(opening.trace(), opening.source, thresholds, threads=min(os.cpu_count() or 1, _THREADS))
 
 
 def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> ProfilePart:

@@ -63,6 +63,9 @@ class Kernels:
         return items
 
 
+_LARGE = 500_000
+"""So many slices are worth threads."""
+
 _NO_DEVICE = DevicePart(None, None, None, None, None)
 
 
@@ -145,7 +148,7 @@ class ProfilePart:
         from npu_tui.analysis.findings.find import find  # no rule is needed for the first picture
 
         with reused_memory():
-            return find(self._judged)
+            return find(self._judged, self.profile.threads if len(self.trace.slices) >= _LARGE else 1)
 
     @once
     def titles(self) -> tuple[dict[str, Message], set[str]]:

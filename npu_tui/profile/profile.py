@@ -64,15 +64,19 @@ class Profile:
     """``trace`` as ``source`` holds it, measured by ``thresholds``.
 
     Each value is computed once, when it is first asked for; a thread that asks while another one computes it waits.
-    Without a ``source`` (a trace that is made up, or still loading) nothing lies beside the trace.
+    Without a ``source`` (a trace that is made up, or still loading) nothing lies beside the trace. Findings of a large
+    trace take so many ``threads``: one where somebody looks at it meanwhile.
 
     What computes a value is imported when that is asked for: all of it together takes longer than the first picture.
     """
 
-    def __init__(self, trace: Trace, source: Source | None = None, thresholds: Thresholds | None = None) -> None:
+    def __init__(
+        self, trace: Trace, source: Source | None = None, thresholds: Thresholds | None = None, threads: int = 1
+    ) -> None:
         self.trace = trace
         self.source = source
         self.thresholds = thresholds or Thresholds()
+        self.threads = threads
         self._parts: OrderedDict[Selection, ProfilePart] = OrderedDict()
         self._parts_lock = Lock()
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from npu_tui.trace.args import ArgReader
 from npu_tui.trace.message import Message
+from npu_tui.trace.once import Known
 from npu_tui.trace.rows import Rows
 
 I8 = npt.NDArray[np.int8]
@@ -216,7 +217,7 @@ class Trace:
     args: ArgReader
     folded: dict[int, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
     """One row for all of a lane, by its first row, once it was made."""
-    kept: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+    known: Known = field(default_factory=Known, init=False, repr=False, compare=False)
     """What ``of_trace`` has computed of it."""
     roles: list[RoleKind] = field(default_factory=list, init=False, repr=False, compare=False)
     """What every lane is there for, where a parsed copy knows it."""

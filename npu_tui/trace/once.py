@@ -8,15 +8,8 @@ from functools import wraps
 from threading import Lock, RLock
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-
-class _Keeping(Protocol):
-    """What remembers what was computed of it."""
-
-    kept: dict[object, object]
-
-
 T = TypeVar("T")
-Kept = TypeVar("Kept", bound=_Keeping)
+Of = TypeVar("Of", bound="_HasKnown")
 
 _LOCKS = "_locks_of_values"
 _making = Lock()
@@ -60,16 +53,33 @@ class once(Generic[T]):  # noqa: N801 - reads like cached_property where it is u
         return self._name in instance.__dict__
 
 
-def of_trace(compute: Callable[[Kept], T]) -> Callable[[Kept], T]:
+class Known:
+    """Values that are computed once, when first asked for, whichever threads ask; each has a lock of its own."""
+
+    def __init__(self) -> None:
+        self._values: dict[object, Any] = {}
+        self._locks: dict[object, AbstractContextManager[bool]] = {}
+
+    def value(self, key: object, compute: Callable[[], T]) -> T:
+        """The value of ``key``, which ``compute`` makes."""
+        with _making:
+            lock = self._locks.setdefault(key, RLock())
+        with lock:
+            if key not in self._values:
+                self._values[key] = compute()
+            found: T = self._values[key]
+            return found
+
+
+class _HasKnown(Protocol):
+    known: Known
+
+
+def of_trace(compute: Callable[[Of], T]) -> Callable[[Of], T]:
     """A function of a trace alone that is computed once for each trace; what it returns is not to be changed."""
 
     @wraps(compute)
-    def known(trace: Kept) -> T:
-        with _making:
-            lock = trace.kept.setdefault((compute, "lock"), RLock())
-        with lock:  # type: ignore[attr-defined]
-            if compute not in trace.kept:
-                trace.kept[compute] = compute(trace)
-            return trace.kept[compute]  # type: ignore[return-value]
+    def asked(trace: Of) -> T:
+        return trace.known.value(compute, lambda: compute(trace))
 
-    return known
+    return asked

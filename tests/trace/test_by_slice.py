@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npu_tui.trace.by_slice import BySlice
-from npu_tui.trace.once import of_trace
+from npu_tui.trace.once import Known, of_trace
 
 
 def test_a_slice_without_a_number_has_none_and_the_first_of_several_counts() -> None:
@@ -15,7 +15,7 @@ def test_a_slice_without_a_number_has_none_and_the_first_of_several_counts() -> 
 
 @dataclass
 class _Kept:
-    kept: dict[object, object] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
 
 
 def test_each_trace_is_asked_once() -> None:

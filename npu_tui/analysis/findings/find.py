@@ -38,12 +38,15 @@ RULES: tuple[Rule, ...] = (
 """Every rule; each id occurs once."""
 
 
-def find(devices: Sequence[Facts]) -> Findings:
-    """The findings of all ``devices`` of one trace; of several devices the one counts that loses most to a finding."""
+def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
+    """The findings of all ``devices`` of one trace; of several devices the one counts that loses most to a finding.
+
+    So many ``threads`` ask the rules, which know nothing of each other.
+    """
     if not devices:
         missing = message("finding.needs.device")
         return Findings((), tuple((rule.id, missing) for rule in RULES), (message("finding.verdict.no_device"),))
-    found = [_of_device(facts) for facts in devices]
+    found = [_of_device(facts, threads) for facts in devices]
     if len(found) == 1:
         (own,) = found
         return Findings(own.findings, own.not_checked, _in_order([*own.lines.values()][:2]) or own.otherwise)
@@ -93,8 +96,8 @@ class _Judged:
     otherwise: tuple[Message, ...]
 
 
-def _of_device(facts: Facts) -> _Judged:
-    candidates, skipped = _candidates(facts)
+def _of_device(facts: Facts, threads: int) -> _Judged:
+    candidates, skipped = _candidates(facts, threads)
     findings, leading = climb(candidates, facts)
     drafts = {each.rule.id: each.draft.verdict for each in candidates}
     lines = {
@@ -104,16 +107,23 @@ def _of_device(facts: Facts) -> _Judged:
     return _Judged(tuple(findings), tuple(skipped), lines, _nothing_to_do(facts))
 
 
-def _candidates(facts: Facts) -> tuple[list[Candidate], list[tuple[str, Message]]]:
+def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[tuple[str, Message]]]:
     """What the rules say of a device, and which could not be applied to it, with the reason."""
+
+    def asked(rule: Rule) -> Draft | Skipped | None:
+        missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)
+        return rule.check(facts) if missing is None else Skipped(needs_text(missing))
+
+    if threads > 1:
+        from concurrent.futures import ThreadPoolExecutor  # few traces are worth it
+
+        with ThreadPoolExecutor(threads) as pool:
+            answers = list(pool.map(asked, RULES))
+    else:
+        answers = [asked(rule) for rule in RULES]
     candidates: list[Candidate] = []
     skipped: list[tuple[str, Message]] = []
-    for rule in RULES:
-        missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)
-        if missing is not None:
-            skipped.append((rule.id, needs_text(missing)))
-            continue
-        draft = rule.check(facts)
+    for rule, draft in zip(RULES, answers, strict=True):
         if isinstance(draft, Skipped):
             skipped.append((rule.id, draft.reason))
         elif draft is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +77,7 @@ class Replay:
         self._by_item = np.argsort(model.tasks.item, kind="stable")
         self._items = model.tasks.item[self._by_item]
         self._cuts: dict[object, tuple[I64, I64]] = {}
+        self._cutting = Lock()
         self._lag = np.append(edges.fixed + work, (NEVER, 0))
         self._lag[self._of_task] += model.length[self._task]
         self.recorded = self._span(model.time, model.length)
@@ -176,11 +178,12 @@ class Replay:
     def _cut_of(self, change: Change) -> tuple[I64, I64]:
         """``_cut``, for the last changes computed once: several are tried with the same host."""
         key = change.key[0]
-        if key not in self._cuts:
-            if len(self._cuts) >= _KEPT_CUTS:
-                del self._cuts[next(iter(self._cuts))]
-            self._cuts[key] = self._cut(change)
-        return self._cuts[key]
+        with self._cutting:
+            if key not in self._cuts:
+                if len(self._cuts) >= _KEPT_CUTS:
+                    del self._cuts[next(iter(self._cuts))]
+                self._cuts[key] = self._cut(change)
+            return self._cuts[key]
 
     def _cut(self, change: Change) -> tuple[I64, I64]:
         """The edges whose work becomes less, and by how much, ns; (m,) each."""

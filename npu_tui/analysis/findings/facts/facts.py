@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
-from npu_tui.trace.once import once
+from npu_tui.trace.once import Known, once
 
 T = TypeVar("T")
 
@@ -61,14 +61,11 @@ class Facts(TraceSlices):
         self.window = shared.window
         if self.warm_up and (last := self.warm_up[-1].window) is not None:
             self.window = Window(last.end, EVERYTHING.end, whole=True)
-        self._kept: dict[object, Any] = {}
+        self._kept = Known()
 
     def kept(self, told: Callable[[Facts], T]) -> T:
         """``told(self)``, for several rules computed once."""
-        if told not in self._kept:
-            self._kept[told] = told(self)
-        found: T = self._kept[told]
-        return found
+        return self._kept.value(told, lambda: told(self))
 
     @once
     def _since(self) -> int:
