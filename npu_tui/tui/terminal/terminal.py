@@ -273,6 +273,7 @@ class Guard:
         self._previous: dict[signal.Signals, Any] = {}
         self._stop: Callable[[int], None] | None = None
         self._ended: int | None = None
+        self._leaving = False
 
     def draws(self, stop: Callable[[int], None]) -> None:
         """From now on the program draws, and ``stop`` is how to end it with an exit code."""
@@ -284,6 +285,7 @@ class Guard:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._leaving = True
         self._restore()
         for number, handler in self._previous.items():
             signal.signal(number, handler)
@@ -310,6 +312,8 @@ class Guard:
             watch = threading.Timer(_GRACE, self._end, (code,))
             watch.daemon = True
             watch.start()
+            if self._leaving:
+                return  # an exception would leave the terminal half restored
             if self._stop is None:
                 self._ended = code
                 raise SystemExit(code)  # an import may swallow it
@@ -317,7 +321,8 @@ class Guard:
 
             asyncio.get_running_loop().call_soon_threadsafe(self._stop, code)
         except RuntimeError:  # nothing runs yet, or no thread can be started
-            raise SystemExit(code) from None
+            if not self._leaving:
+                raise SystemExit(code) from None
 
 
 def _attributes() -> list[Any] | None:
