@@ -30,6 +30,7 @@ from npu_tui.job.model import (
     Work,
 )
 from npu_tui.job.names import Names
+from npu_tui.job.soundness import sound
 from npu_tui.job.views import Notifies, Sightings
 from npu_tui.trace.message import Message, message
 
@@ -164,10 +165,12 @@ def read_summaries(paths: Sequence[Path]) -> tuple[list[RankProfile], list[Messa
     """
     said: list[Message] = []
     try:
-        frame = pl.read_parquet(list(paths))
-    except (OSError, pl.exceptions.PolarsError):
+        frame = _read(list(paths))
+    except (OSError, ValueError, pl.exceptions.PolarsError):
         frame = _one_by_one(paths, said)
-    frame = frame.sort("rank", "path")
+    good = sound(frame, SCHEMA)
+    said += [message("job.no_summary", path=path or "–") for path in frame.filter(~good)["path"]]
+    frame = frame.filter(good).sort("rank", "path")
     profiles: list[RankProfile] = []
     groups: dict[tuple[Any, ...], tuple[int, ...]] = {}
     for row in _rows(frame):
@@ -240,14 +243,19 @@ def _cut(values: list[Any], column: pl.Series) -> Iterator[list[Any]]:
         begin = end
 
 
+def _read(paths: list[Path]) -> pl.DataFrame:
+    """The rows of all ``paths``. Raises ``ValueError`` where their columns are those of another version."""
+    frame = pl.read_parquet(paths).rechunk()
+    if dict(frame.schema) != dict(pl.Schema(SCHEMA)):
+        raise ValueError
+    return frame
+
+
 def _one_by_one(paths: Sequence[Path], said: list[Message]) -> pl.DataFrame:
     frames = []
     for path in paths:
         try:
-            frame = pl.read_parquet(path)
-            if dict(frame.schema) != dict(pl.Schema(SCHEMA)):
-                raise ValueError
-            frames.append(frame)
+            frames.append(_read([path]))
         except (OSError, ValueError, pl.exceptions.PolarsError):
             said.append(message("job.no_summary", path=str(path)))
     return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)

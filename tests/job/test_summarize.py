@@ -12,12 +12,14 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from npu_tui.cli import main
 from npu_tui.ingest.errors import InputError
 from npu_tui.job.opening import open_job
 from npu_tui.job.summarize import in_process, sources_of
+from npu_tui.job.summary import SCHEMA, read_summaries
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from many_ranks import write_job
@@ -124,6 +126,49 @@ def test_a_file_that_is_no_summary_is_told(summaries: dict[str, bytes], tmp_path
     found = open_job(tmp_path)
     assert [each.rank for each in found.ranks] == list(range(12))
     assert [each.code for each in found.broken] == ["job.no_summary"]
+
+
+DAMAGED = {
+    "a rank without a number": {"rank": None},
+    "no groups": {"groups": None},
+    "a call without a name": {"call_name": [None]},
+    "calls of different length": {"call_start": []},
+    "a call of an unknown kind": {"call_kind": [99]},
+    "a call that ends before it starts": {"call_start": [5], "call_end": [-(2**60)]},
+    "a time out of range": {"call_end": [2**62]},
+    "a link without a speed": {"links": [dict.fromkeys(("source", "target", "transport", "type", "size_mb"))]},
+    "a layout of three": {"layout": [1, 1, 1]},
+    "a group of a million million ranks": {
+        "groups": [{"name": "a", "first": 0, "stride": 1, "count": 10**12, "ranks": []}]
+    },
+    "problems that are no JSON": {"problems": "{"},
+    "problems that are no messages": {"problems": "[1]"},
+    "an unreadable rank without a reason": {"broken": "[]]"},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_summary_is_told_and_the_others_are_read(
+    summaries: dict[str, bytes], tmp_path: Path, damage: dict[str, object]
+):
+    for name, data in summaries.items():
+        (tmp_path / name).write_bytes(data)
+    last = max(tmp_path.iterdir(), key=lambda file: int(file.name.partition("-")[0]))
+    row = pl.read_parquet(last).to_dicts()[0]
+    one = {"call_name": ["a"], "call_kind": [0], "call_ordinal": [0], "call_start": [0], "call_end": [1]}
+    kinds = {"kinds": [{"group": "", "type": "", "step": ""}], "call_pair": [0]}
+    pl.DataFrame([row | one | kinds | damage], schema=SCHEMA, orient="row").write_parquet(last)
+    found = open_job(tmp_path)
+    assert [each.rank for each in found.ranks] == list(range(11))
+    assert [each.code for each in found.broken] == ["job.no_summary"]
+
+
+def test_summaries_of_another_version_are_told(summaries: dict[str, bytes], tmp_path: Path):
+    for name in summaries:
+        pl.read_parquet(summaries[name]).drop("call_pair").write_parquet(tmp_path / name)
+    ranks, told = read_summaries(sorted(tmp_path.iterdir()))
+    assert not ranks
+    assert [each.code for each in told] == ["job.no_summary"] * 12
 
 
 @pytest.mark.parametrize(
