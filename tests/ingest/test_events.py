@@ -166,6 +166,17 @@ def test_names_that_no_strict_parser_takes(read: Any, text: str | bytes, name: s
     assert not any(trace.health.skipped.values())
 
 
+@pytest.mark.parametrize("scanner", ["", "off"])
+def test_a_name_in_another_encoding_beside_numbers_of_another_type(
+    read: Any, monkeypatch: pytest.MonkeyPatch, scanner: str
+) -> None:
+    monkeypatch.setenv("NPU_TUI_SCANNER", scanner)
+    plain = json.dumps(BASE).replace("1.5", '"46.000"')
+    trace = read(plain, plain.encode().replace(b'"op"', '"算子"'.encode("gb18030")), plain)
+    assert [trace.name_of(item) for item in range(3)] == ["op", "算子", "op"]
+    assert not any(trace.health.skipped.values())
+
+
 def test_numbers_of_a_repaired_event_stay_exact(read: Any) -> None:
     odd = '{"ph": "X", "name": "a\tb", "pid": 1, "tid": 2, "ts": 1736405443863674.401, "dur": 1.5}'
     assert read(odd).start_ns == START + 1

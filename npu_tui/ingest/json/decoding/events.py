@@ -102,11 +102,16 @@ def _tolerated(raw: msgspec.Raw) -> Event:
 
 
 def _value(raw: msgspec.Raw) -> object:
-    """What ``raw`` stands for; a number that is none of a machine is a text, None is nothing at all."""
+    """What ``raw`` stands for; a number that is none of a machine is a text, None is nothing at all.
+
+    Raises ``ValueError`` for a text that is not well-formed, as of another encoding.
+    """
     data = bytes(raw)
     try:
         return _any(data) if data else None
     except ValueError:
+        if data[:1] in b'"[{':
+            raise
         return data.decode("ascii", "replace")
 
 
