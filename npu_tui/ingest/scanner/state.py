@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,10 @@ _HEAP = 1 << 17
 _SET_ASIDE = 512
 """Rare events and inexact numbers that are kept until the library returns."""
 _LEAST_ROWS = 4 * MOST_VALUES + 64
+_LEAST_MAP = 1 << 18
+"""Bytes of a column that are worth a mapping of their own."""
+_MOST_MAPS = 4096
+"""Mappings of a scanner; Linux gives 65530 to a process."""
 _BYTES_PER_ROW = {"x": 160, "c": 100, "l": 300, "chunk": 1 << 13}
 """Room for more rows than files have in so many bytes; memory that is not touched costs nothing."""
 
@@ -55,6 +60,7 @@ class State:
         self.address = self.words.ctypes.data
         self.arrays: dict[str, Array] = {}
         self._range_bytes = range_bytes
+        self._maps = 0
         self.region("buffer", np.zeros(buffer_bytes + PADDING, np.uint8))
         self.region("scratch", np.zeros(SCRATCH_WORDS, np.int64))
         self.region("powers", _powers())
@@ -86,9 +92,19 @@ class State:
         """Fresh columns of a group; those before stay with whoever has taken rows of them."""
         rows = max(self._range_bytes // _BYTES_PER_ROW[group], _LEAST_ROWS)
         for name, dtype in dict(GROUPS)[group].items():
-            self.region(name, np.empty(rows, dtype))
+            self.region(name, self._pages(rows, np.dtype(dtype)))
         self.put(f"{group}_room", rows)
         self.put("chunks" if group == "chunk" else group, 0)
+
+    def _pages(self, rows: int, dtype: np.dtype[Any]) -> Array:
+        """A column whose memory the system has back with its last row.
+
+        Pieces of columns stand between each other: in the heap no whole column would find room where they were.
+        """
+        if self._maps >= _MOST_MAPS or rows * dtype.itemsize < _LEAST_MAP:
+            return np.empty(rows, dtype)
+        self._maps += 1
+        return np.frombuffer(mmap.mmap(-1, rows * dtype.itemsize), dtype)
 
     def is_full(self, group: str) -> bool:
         """Whether another event might not fit into the columns of a group."""

@@ -78,7 +78,8 @@ class WholeColumns:
     def _adopted(self, name: str, values: Array, remap: dict[str, I32]) -> Array:
         """``values`` with the codes and ordinals of the whole trace."""
         if name in DICTIONARY:
-            return np.take(remap[DICTIONARY[name]], values, mode="wrap")  # -1 is the last entry
+            own = values if values.flags.writeable and values.dtype == np.int32 else None
+            return np.take(remap[DICTIONARY[name]], values, out=own, mode="wrap")  # -1 is the last entry
         if name == "l_high" and len(values) and values.min() < 0:
             values = values.astype(np.int64)
             text = values < 0
