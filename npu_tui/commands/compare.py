@@ -39,6 +39,9 @@ def run(words: list[str]) -> int:
     """
     parser = _parser()
     options = parser.parse_args(words)
+    if options.new is None:
+        print(_one_path(options.base), file=sys.stderr)
+        return USAGE
     if options.format == "json":
         speak(ENGLISH)
     failing = _failing(parser, options.fail_on)
@@ -181,8 +184,8 @@ def _sweep_screen(found: Sweep, paths: Sequence[str], options: argparse.Namespac
 
 def _parser() -> Parser:
     parser = Parser(prog="npu-tui compare", description=say("compare.description"), epilog=say("compare.epilog"))
-    parser.add_argument("base", metavar="BASE", help=say("compare.base"))
-    parser.add_argument("new", metavar="NEW", help=say("compare.new"))
+    parser.add_argument("base", metavar="BASE", nargs="?", help=say("compare.base")).required = True
+    parser.add_argument("new", metavar="NEW", nargs="?", help=say("compare.new")).required = True
     parser.add_argument("more", nargs="*", metavar="PROFILE", help=say("sweep.more"))
     parser.add_argument("--label", action="append", default=[], metavar="TEXT", help=say("sweep.label"))
     parser.add_argument("--format", choices=("text", "markdown", "json", "html"), help=say("compare.format"))
@@ -229,6 +232,21 @@ def _renamed(parser: argparse.ArgumentParser, texts: Sequence[str]) -> dict[str,
             parser.error(say("compare.bad_map", text=text))
         found[before] = after
     return found
+
+
+def _one_path(path: str | None) -> str:
+    """What to tell where the second profile is missing; of a job, how its ranks are compared.
+
+    Raises ``InputError`` if there is no profile at ``path``.
+    """
+    if path is None:
+        return say("compare.needs_two")
+    from npu_tui.ingest.source.find import find_sources
+
+    ranks = sorted({each.rank for each in find_sources(Path(path)) if each.rank is not None})
+    if len(ranks) < 2:
+        return say("compare.needs_new", path=path)
+    return say("compare.needs_new_ranks", path=path, ranks=f"{ranks[0]}:{ranks[1]}")
 
 
 def _choose_ranks(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

@@ -90,5 +90,11 @@ class _Help(argparse.HelpFormatter):
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrapped(" ".join(text.split()), width)
 
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        """What is needed stands without brackets, also where the command itself tells that it is missing."""
+        text = super()._format_args(action, default_metavar)
+        needed = action.required and action.nargs == argparse.OPTIONAL and not action.option_strings
+        return text[1:-1] if needed else text
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(indent + line for line in wrapped(" ".join(text.split()), width - len(indent)))

@@ -46,7 +46,7 @@ def finding_foot(finding: FindingRow) -> str:
     """Its id, what mending it would gain, how sure that is, and who says so, in one line."""
     words = [finding.id]
     if finding.gain_us:
-        words.append(say("page.gain", gain=time_text(finding.gain_us)))
+        words.append(say("page.gain", gain=gain_words(time_text(finding.gain_us), finding.gain_after)))
     words.append(say("page.confidence", confidence=say(f"confidence.{finding.confidence}")))
     if finding.sources:
         words.append(say("page.sources", sources="; ".join(finding.sources)))
@@ -90,3 +90,12 @@ def line_place(line: CodeLineRow) -> str:
     if line.file is None:
         return say("report.lines.none")
     return say("report.lines.place", file=line.file, line=line.line, function=line.function)
+
+
+def gain_words(gain: str, after: int) -> str:
+    """``gain`` with the findings that must be fixed before it is gained: the first ``after`` ones."""
+    if not after:
+        return gain
+    if after == 1:
+        return say("finding.gain_after", gain=gain)
+    return say("finding.gain_after_many", gain=gain, after=after)

@@ -281,6 +281,7 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     """A finding; ``gain_us`` is what the step would lose in length, None where it cannot be told.
 
     ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no other finding contains.
+    ``gain_after`` is how many findings above must be fixed first for the gain, as they take as long at the same time.
     ``steps`` are the numbers of the steps it shows in.
     """
 
@@ -292,6 +293,7 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     evidence: list[EvidenceRow]
     advice: list[str]
     gain_us: float | None
+    gain_after: int = 0
     step_after_us: float | None
     part_of: str | None
     steps: list[int] = field(default_factory=list)

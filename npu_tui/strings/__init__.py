@@ -219,7 +219,8 @@ KINDS: dict[str, Callable[..., str]] = {
 }
 """How a value of each kind is written: times in ns, shares of 1, bytes, GB/s; lists of texts or messages.
 
-None is said to be unknown. A kind such as ``launch|launches`` is a number with what is counted, one or many.
+None is said to be unknown. A kind such as ``launch|launches`` is a number with what is counted, one or many, and
+``>5 launch|launches`` has a width as well.
 """
 
 _ALIGNED = re.compile(r"([<>])(\d+)")
@@ -238,14 +239,23 @@ class _Value:
 
         return words(self.value) if isinstance(self.value, Message) else str(self.value)
 
+    def _counted(self, spec: str) -> str:
+        """A number, already in words or not, with what is counted; as wide as a width ahead of that says."""
+        number = str(self) if isinstance(self.value, str) else f"{self.value:,}"
+        if aligned := _ALIGNED.match(spec):
+            number, spec = format(_Value(number), aligned[0]), spec[aligned.end() :].lstrip()
+        return f"{number} {spec.split('|')[number.strip() != '1']}"
+
     def __format__(self, spec: str) -> str:
         if not spec:
             return str(self)
+        if spec == "count" and isinstance(self.value, str):  # one that is written already
+            return self.value
         kind = KINDS.get(spec)
         if kind is not None:
             return say("report.unknown") if self.value is None else kind(self.value)
         if "|" in spec:
-            return f"{self.value:,} {spec.split('|')[self.value != 1]}"
+            return self._counted(spec)
         aligned = _ALIGNED.fullmatch(spec)
         if aligned is not None:  # in cells of the terminal, not in characters
             return padded(str(self), int(aligned[2]), right=aligned[1] == ">")

@@ -39,6 +39,8 @@ _SHOWS = 0.1
 _NAMED_STEPS = 6
 _NOTHING = 0.001
 """What shortens a step by no more than this share of it is no step of the work."""
+_ALL = 0.999
+"""A gain of less than this share of what a finding is about needs a word on where the rest is."""
 _AS_MUCH = 0.9
 """Gains this close are alike, as a predicted one holds within a tenth. The one nearer to the cause goes first."""
 _CAUSE_COVERS = 0.8
@@ -260,6 +262,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         after,
         rung.part_of,
         steps,
+        above if rung.held and rung.part_of is None else 0,
     )
 
 
@@ -310,7 +313,7 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
     if rung.part_of is not None:
         return [message("finding.outlook.part", whole=rung.part_of)]
     found = []
-    if rung.gain < 0.99 * rung.own:
+    if rung.held or rung.gain < 0.99 * rung.own:
         words = {"gain": rung.gain / facts.count, "unit": facts.unit}
         found.append(
             message("finding.outlook.rest_many", above=above, **words)
@@ -319,9 +322,9 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
         )
     else:
         found.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
-        time = length_of(rung.candidate.span)
-        if rung.gain < _AS_MUCH * time and not rung.held:
-            found.append(message("finding.outlook.less", time=time))
+    time = length_of(rung.candidate.span)
+    if rung.gain < _ALL * time:
+        found.append(message("finding.outlook.less", time=time))
     if rung.held:
         alone = round((rung.alone or 0) / facts.count)
         found.append(

@@ -38,6 +38,7 @@ class Finding:
     ``gain_ns`` is by how much the step would get shorter once the findings above this one are fixed (None: it cannot
     be told), ``step_after_ns`` the length of the step then. Where ``part_of`` names a finding above that says the same
     from farther away, the gain is contained in that one's, and the step gets no shorter than it leaves it.
+    ``gain_after`` is how many findings above must be fixed first because they take as long at the same time (0: none).
     ``steps`` are the numbers of those it shows in. ``sources`` names the documents the rule is taken from. A ``hidden``
     finding is true and not worth the work yet:
     the device computes too little of the time.
@@ -58,6 +59,7 @@ class Finding:
     step_after_ns: int | None = None
     part_of: str | None = None
     steps: tuple[int, ...] = ()
+    gain_after: int = 0
 
 
 @dataclass(frozen=True, slots=True)

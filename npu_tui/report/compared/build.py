@@ -175,13 +175,17 @@ def _finding(comparison: Comparison, found: Difference) -> schema.Finding:
 
 
 def profile_findings(comparison: Comparison) -> list[schema.KnownFinding]:
-    """The findings above info that only one side has, of the rules that could be applied to both."""
+    """The findings above info that only one side has, of the rules that could be applied to both.
+
+    Between two ranks of one job nothing came or went: one of them has it.
+    """
     try:
         (base, base_silent), (now, new_silent) = (side.profile.whole.titles for side in comparison.sides)
     except InputError:
         return []
     own = [{key: title for key, title in of.items() if key not in base_silent | new_silent} for of in (base, now)]
-    new = [schema.KnownFinding(key, "new", words(title)) for key, title in own[1].items() if key not in own[0]]
+    names = ("only_new", "only_base") if comparison.comparability.same_job else ("new", "solved")
+    new = [schema.KnownFinding(key, names[0], words(title)) for key, title in own[1].items() if key not in own[0]]
     return new + [
-        schema.KnownFinding(key, "solved", words(title)) for key, title in own[0].items() if key not in own[1]
+        schema.KnownFinding(key, names[1], words(title)) for key, title in own[0].items() if key not in own[1]
     ]

@@ -168,7 +168,9 @@ class Finding(msgspec.Struct):
 
 
 class KnownFinding(msgspec.Struct):
-    """A finding that only one of the two profiles has on its own: ``change`` is new or solved."""
+    """A finding that only one of the two profiles has on its own: ``change`` is new or solved, between ranks of one
+    job only_new or only_base.
+    """
 
     id: str
     change: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_tui.analysis.findings.model import Finding, Findings
-from npu_tui.report.finding_words import class_word, severity_word, split_findings
+from npu_tui.report.finding_words import class_word, gain_words, severity_word, split_findings
 from npu_tui.report.schema import EvidenceRow, FindingRow, PlaceRow, Report
 from npu_tui.report.values import text, us
 from npu_tui.report.wording import moment, time_text
@@ -45,6 +45,7 @@ def _row(trace: Trace, each: Finding) -> FindingRow:
         ],
         advice=[words(said) for said in each.advice],
         gain_us=us(each.gain_ns),
+        gain_after=each.gain_after,
         step_after_us=us(each.step_after_ns),
         part_of=each.part_of,
         steps=list(each.steps),
@@ -88,7 +89,7 @@ def _finding(number: int, each: FindingRow, whole: bool = False) -> list[str]:
     gain = each.gain_us
     frees = "" if gain is None else say("report.findings.no_gain")
     if gain:
-        frees = say("report.findings.gain", gain=time_text(gain))
+        frees = say("report.findings.gain", gain=gain_words(time_text(gain), each.gain_after))
     lines = [
         say(
             "report.findings.head",

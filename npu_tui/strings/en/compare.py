@@ -13,6 +13,16 @@ TEXTS: dict[str, str] = {
     "compare.format": "text, markdown, json or html; without it a terminal shows the comparison, anything else gets text",
     "compare.step": "the steps to compare, by number: 7, 5..9 or all (the default leaves out the first step and outliers)",
     "compare.rank_option": "compare rank R of both jobs, or rank R of BASE with rank S of NEW, where a PATH holds several ranks",
+    "compare.needs_two": (
+        "npu-tui compare: two profiles are needed, the one before and the one after: npu-tui compare BASE NEW"
+    ),
+    "compare.needs_new": (
+        "npu-tui compare: {path} is one profile; which one is it held against? npu-tui compare {path} NEW"
+    ),
+    "compare.needs_new_ranks": (
+        "npu-tui compare: {path} is one job; two are needed: npu-tui compare {path} NEW. Two ranks of it: "
+        "npu-tui compare {path} {path} --rank {ranks}. All its ranks: npu-tui ranks {path}"
+    ),
     "compare.bad_rank": "--rank needs a rank such as 3, or two such as 0:3; not {text}",
     "compare.no_rank": "{path} has no rank {rank}; it has {ranks}",
     "compare.no_ranks": "nothing in {path} says that it is rank {rank}",
@@ -73,6 +83,8 @@ TEXTS: dict[str, str] = {
     "compare.severity.info": "INFO",
     "compare.nothing": "no change worth a look",
     "compare.profile_findings": "Findings of the single profiles",
+    "compare.profile_finding.only_new": "only NEW",
+    "compare.profile_finding.only_base": "only BASE",
     "compare.profile_finding.new": "new",
     "compare.profile_finding.solved": "solved",
     "compare.groups": "Kernels by the time they add to a step",

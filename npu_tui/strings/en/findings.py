@@ -19,6 +19,8 @@ TEXTS: dict[str, str] = {
     "finding.outlook.rest_many": "After fixes 1–{above}, fixing it makes each {unit} {gain:time} shorter.",
     "finding.outlook.step": "Fixing it makes each {unit} {gain:time} shorter.",
     "finding.outlook.less": "The rest of its {time:time} is hidden: other work takes as long.",
+    "finding.gain_after": "{gain} after 1",
+    "finding.gain_after_many": "{gain} after 1–{after}",
     "finding.outlook.next": "Each {unit} then takes about {step:time}, and {following} leads.",
     "finding.outlook.last": "Each {unit} then takes about {step:time}.",
     "finding.outlook.part": "Part of {whole}.",

@@ -156,7 +156,7 @@ TEXTS: dict[str, str] = {
     "finding.copy.place": "a copy between host and device",
     "finding.frequency.title": "The AI cores run {drop:share} below their full clock",
     "finding.frequency.detail": (
-        "{count:count} of {all:count} kernels ran at a lower clock, {drop:share} lower on average."
+        "{count:count} of {all:kernel|kernels} ran at a lower clock, {drop:share} lower on average."
     ),
     "finding.frequency.place": "below the full clock",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "finding.free.title": "The device is free for {time:time}, {share:share} of its time",
-    "finding.free.detail": "{count:free interval|free intervals}, {time:time} in total. {cause}",
+    "finding.free.detail": "{count:bubble|bubbles}, {time:time} in total. {cause}",
     "finding.free.split": (
         "In {late:share} of it the launch had not been made yet (the host is late); in {side:share} it had (the "
         "device is slow to start)."
@@ -15,7 +15,7 @@ TEXTS: dict[str, str] = {
     "finding.free.told": "{time:time} of it is copies or fixed pauses after kernels, which other findings cover.",
     "finding.free.place": "{time:time} free until {after}",
     "finding.vertical.title": "{who} launches too late: the NPU loses {lost:time} {where}",
-    "finding.vertical.starved": "{starved} of {links} launches found the device idle.",
+    "finding.vertical.starved": "{starved} of {links:launch|launches} found the device idle.",
     "finding.vertical.stage.python": (
         "The dequeue thread was idle for {idle:share} of the host-late time, so the Python stage is slow, not the "
         "CANN stage."
@@ -38,15 +38,15 @@ TEXTS: dict[str, str] = {
     "finding.vertical.side": "Another {time:time} in this stretch are device-side gaps (launch on time).",
     "finding.vertical.range": "starved launches",
     "finding.vertical.range_note": (
-        "{lost:time} lost, {near} of {links} launches near-vertical, device idle {idle:share}"
+        "{lost:time} lost, {near} of {links:launch|launches} near-vertical, device idle {idle:share}"
     ),
     "finding.vertical.waited": "the idle device waited {lost:time} for this launch",
     "finding.vertical.verdict": (
         "DISPATCH: {who} launches too late: {lost:time} lost {where} "
-        "(device idle {idle:share}, {starved} of {links} launches starved)."
+        "(device idle {idle:share}, {starved} of {links:launch|launches} starved)."
     ),
     "finding.vertical.verdict_many": (
-        "DISPATCH: {who} launches too late: {lost:time} lost ({starved} of {links} launches starved)."
+        "DISPATCH: {who} launches too late: {lost:time} lost ({starved} of {links:launch|launches} starved)."
     ),
     "finding.caveat.profiled": "Caveat: profiled with {settings:and}, which slows the host down; confirm without.",
     "finding.stage.title.python": "The Python stage fills the task queue too slowly: {time:time}",
@@ -115,7 +115,7 @@ TEXTS: dict[str, str] = {
     "finding.start.verdict": "DISPATCH: {time:time} ({share:share} of the step) pass before the first kernel.",
     "finding.small.title": "{share:share} of the kernels are shorter than {least:limit}",
     "finding.small.detail": (
-        "{count:count} of {all:count} kernels, median {median:time}; the host launches one every {interval:time}, "
+        "{count:count} of {all:kernel|kernels}, median {median:time}; the host launches one every {interval:time}, "
         "and the device waited {lost:time} for them. Most frequent: {types:and}."
     ),
     "finding.small.run": "Up to {count} elementwise kernels follow each other ({types:and}): one expression could be one kernel.",

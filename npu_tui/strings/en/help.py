@@ -39,6 +39,8 @@ TEXTS: dict[str, str] = {
     "help.mouse.scroll": "rows, pan, zoom at the pointer",
     "help.mouse.ruler": "ruler, minimap",
     "help.mouse.pan": "drag to pan, click to jump",
+    "help.picture": "a picture of the screen (screenshot), without a terminal; {press[yank_view]} copies where to open",
+    "help.language": 'the language: --lang zh, or language = "zh" below [screen] in the settings file',
     "help.mouse.gutter": "click in the gutter",
     "help.mouse.fold": "fold or open",
     "help.words": (
@@ -46,6 +48,6 @@ TEXTS: dict[str, str] = {
         "others.\nRed is a starved launch: the idle device waited 10 µs or more for it; the sum of that is lost "
         "time.\nLead: how far the host is ahead of the device; it hangs from the top where the host is late. "
         "Queue depth: launches in flight.\nBars: · before the first kernel █ compute ▒ exposed communication ╱ "
-        "free."
+        "free. A bubble is one stretch in which the device is free."
     ),
 }

@@ -59,7 +59,7 @@ TEXTS: dict[str, str] = {
     "job.slow.host": "All ranks of its host are slow: look at the host. Its own work takes {own:time} more than its peers', and the others wait {cost:time} for it.",
     "job.slow.stage": "Its whole stage is slow. Its own work takes {own:time} more than its peers', and the others wait {cost:time} for it.",
     "job.slow.wandering": "Other ranks are slow in other steps. Its own work takes {own:time} more than its peers', and the others wait {cost:time} for it.",
-    "job.slow.outside": "It has no files here. It came last in {last} of {count} collectives, and the others wait {cost:time} for it.",
+    "job.slow.outside": "It has no files here. It came last in {last} of {count:collective|collectives}, and the others wait {cost:time} for it.",
     "job.slow.once": "In {steps} of {all} steps its own work takes longer, {own:time} in all, and the others wait {cost:time} for it.",
     "job.several.title": "{count:rank is|ranks are} slow at a time ({ranks:and}): the job would save up to {gain:time} ({share:share}) with all of them as fast as their peers",
     "job.several.detail": "Each hides the others: to speed up one of them saves little.",

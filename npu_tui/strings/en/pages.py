@@ -5,7 +5,7 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     "report.about": (
         "{kind}, rank {rank}, device {device}, profiler level {level}, steps: {steps}; "
-        "{slices} slices, {links} links, {span}"
+        "{slices:slice|slices}, {links:link|links}, {span}"
     ),
     "page.head": "{severity} · {cls} · {title}",
     "page.gain": "saves up to {gain}",

@@ -35,6 +35,10 @@ TEXTS: dict[str, str] = {
     "query.no_table.near": "there is no table {name}; did you mean {near}?",
     "query.no_column": "there is no column {name}; there are {names}",
     "query.no_column.near": "there is no column {name}; did you mean {near}?",
+    "query.no_table.several": "there is no table {name}; nearest of {count}: {names}; npu-tui query PATH lists all",
+    "query.no_column.several": (
+        "there is no column {name}; nearest of {count}: {names}; npu-tui query PATH TABLE lists those of a table"
+    ),
     "query.no_function": "there is no function {name}",
     "query.wrong": "the query does not work: {why}",
     "query.more": "only the first {shown:row|rows}; --limit 0 shows all",
@@ -44,7 +48,7 @@ TEXTS: dict[str, str] = {
     "query.example.lines": "Which lines of code cost the most lost time?",
     "query.example.operators": "Which operators take the most time, and how long are their longest calls?",
     "query.example.shapes": "Which shapes of which operator take the most time?",
-    "query.example.idle": "When was the device free longest, and what ran before and after?",
+    "query.example.idle": "Which bubbles are longest, and what ran before and after?",
     "query.example.stages": "Where do launches spend their time between operation and kernel?",
     "query.example.late": "Which rank was latest in which collective?",
     "query.example.calls": "Which calls of CANN take the most time?",

@@ -36,7 +36,7 @@ TEXTS: dict[str, str] = {
     "ranks.map.more": "… {rows:row|rows} for {ranks:rank|ranks}, the worst first; {press[row_down]} shows more",
     "ranks.alike": "{count} alike",
     "ranks.missing": "missing",
-    "ranks.missing.label": "{count} ranks",
+    "ranks.missing.label": "{count:rank|ranks}",
     "ranks.arrivals.title": "arrival after the first, step {step}",
     "ranks.field.title": "every rank by its host: {hosts:host|hosts}, {ranks:rank|ranks}",
     "ranks.shares.title": "what a step is spent on: █ computing ▒ exposed communication ╱ free",

@@ -13,7 +13,7 @@ TEXTS: dict[str, str] = {
     "tables.arrivals": "when every rank of a collective was there, seen from this rank",
     "tables.counters": "every sample of every counter",
     "tables.steps": "every step by device, as in step_trace_time.csv",
-    "tables.free": "every time a device was free, and who was late",
+    "tables.free": "every bubble, a time in which a device was free, and who was late",
     "tables.findings": "the findings in the order of work",
     "tables.evidence": "every place that proves a finding",
     "tables.memory": "every record of device memory",

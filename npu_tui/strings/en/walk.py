@@ -5,8 +5,8 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     "same.of": "{n} of {count} {name}: {length} (median {median}, percentile {percentile})",
     "same.last": "no more {name}; there are {count}",
-    "bubble.of": "bubble {n} of {count}: {length} free",
-    "bubble.none": "no Free lane in this trace",
+    "bubble.of": "bubble {n} of {count}: {length}",
+    "bubble.none": "no bubble is known in this trace",
     "bubble.last": "no more bubbles",
     "bubble.first": "no bubble before this one",
     "sibling.of": "{n} of {count} launched together: {name}",

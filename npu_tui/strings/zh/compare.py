@@ -13,6 +13,12 @@ TEXTS: dict[str, str] = {
     "compare.format": "text、markdown、json 或 html；不给出时终端显示对比界面，否则输出文本",
     "compare.step": "要比较的 step 编号：7、5..9 或 all（默认不含第一个 step 和离群的 step）",
     "compare.rank_option": "PATH 中有多张卡时：比较两个作业的 rank R，或 BASE 的 rank R 与 NEW 的 rank S",
+    "compare.needs_two": "npu-tui compare：需要两份 profile，改动前和改动后：npu-tui compare BASE NEW",
+    "compare.needs_new": "npu-tui compare：{path} 只是一份 profile，还缺与之对比的一份：npu-tui compare {path} NEW",
+    "compare.needs_new_ranks": (
+        "npu-tui compare：{path} 只是一个任务，需要两个：npu-tui compare {path} NEW。对比其中两张卡："
+        "npu-tui compare {path} {path} --rank {ranks}。查看全部卡：npu-tui ranks {path}"
+    ),
     "compare.bad_rank": "--rank 需要一个 rank（如 3）或两个（如 0:3），而不是 {text}",
     "compare.no_rank": "{path} 没有 rank {rank}；有 {ranks}",
     "compare.no_ranks": "{path} 中没有说明哪个是 rank {rank}",
@@ -73,6 +79,8 @@ TEXTS: dict[str, str] = {
     "compare.severity.info": "提示",
     "compare.nothing": "没有值得关注的变化",
     "compare.profile_findings": "单份 profile 的诊断",
+    "compare.profile_finding.only_new": "仅 NEW",
+    "compare.profile_finding.only_base": "仅 BASE",
     "compare.profile_finding.new": "新增",
     "compare.profile_finding.solved": "已解决",
     "compare.groups": "每个 step 增加时间最多的 kernel",

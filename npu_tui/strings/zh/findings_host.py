@@ -4,13 +4,13 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "finding.free.title": "设备空闲 {time:time}，占其时间的 {share:share}",
-    "finding.free.detail": "共 {count:count} 段空闲，合计 {time:time}。{cause}",
+    "finding.free.detail": "共 {count:count} 个空泡，合计 {time:time}。{cause}",
     "finding.free.split": "其中 {late:share} 尚未下发（Host 晚），{side:share} 已经下发（设备启动慢）。",
     "finding.free.unknown": "没有 HostToDevice 连线，无法判断是否 Host 晚；Free 包含拷贝和 Event 等待。",
     "finding.free.told": "其中 {time:time} 是拷贝或 kernel 之后的固定间隔，由其他诊断说明。",
     "finding.free.place": "空闲 {time:time}，直到 {after}",
     "finding.vertical.title": "{who} 下发太慢：NPU {where}损失 {lost:time}",
-    "finding.vertical.starved": "{links} 次下发中有 {starved} 次到达时设备空闲。",
+    "finding.vertical.starved": "{links:count} 次下发中有 {starved} 次到达时设备空闲。",
     "finding.vertical.stage.python": (
         "在 Host 下发晚的时间里，Dequeue 线程有 {idle:share} 空闲，因此慢的是 Python 级（一级流水），不是 CANN 级。"
     ),
@@ -27,12 +27,12 @@ TEXTS: dict[str, str] = {
     "finding.vertical.site": "{place} 反复等待设备：为 {device:time} 的 NPU 工作损失 {lost:time}。",
     "finding.vertical.side": "这段时间另有 {time:time} 是 Device 侧间隙（下发及时）。",
     "finding.vertical.range": "饥饿下发",
-    "finding.vertical.range_note": "损失 {lost:time}，{links} 次下发中 {near} 次近垂直，设备空闲 {idle:share}",
+    "finding.vertical.range_note": "损失 {lost:time}，{links:count} 次下发中 {near} 次近垂直，设备空闲 {idle:share}",
     "finding.vertical.waited": "空闲的设备为这次下发等了 {lost:time}",
     "finding.vertical.verdict": (
-        "下发：{who} 下发太慢，{where}损失 {lost:time}（设备空闲 {idle:share}，{links} 次下发中 {starved} 次饥饿）。"
+        "下发：{who} 下发太慢，{where}损失 {lost:time}（设备空闲 {idle:share}，{links:count} 次下发中 {starved} 次饥饿）。"
     ),
-    "finding.vertical.verdict_many": "下发：{who} 下发太慢，损失 {lost:time}（{links} 次下发中 {starved} 次饥饿）。",
+    "finding.vertical.verdict_many": "下发：{who} 下发太慢，损失 {lost:time}（{links:count} 次下发中 {starved} 次饥饿）。",
     "finding.caveat.profiled": "注意：采集时开启了 {settings:and}，会拖慢 Host；请关闭后再确认。",
     "finding.stage.title.python": "Python 级填充任务队列太慢：{time:time}",
     "finding.stage.title.cann": "CANN 级处理任务队列太慢：{time:time}",

@@ -39,11 +39,13 @@ TEXTS: dict[str, str] = {
     "help.mouse.scroll": "行、平移、在指针处缩放",
     "help.mouse.ruler": "时间轴、缩略图",
     "help.mouse.pan": "拖动平移，单击跳转",
+    "help.picture": "不开终端，把屏幕存为图片（截图，picture、screenshot）；{press[yank_view]} 复制打开位置",
+    "help.language": '语言（language）：--lang en，或在设置文件的 [screen] 下写 language = "en"',
     "help.mouse.gutter": "单击左栏",
     "help.mouse.fold": "折叠或展开",
     "help.words": (
         "┃ 近垂直连线：Host 一下发，设备就开始执行。╲ 排队：它在其他任务之后等待。\n红色为饥饿下发：空闲的设备"
         "为它等了 10 µs 或更久；其总和为损失时间。\n超前量：Host 比设备超前多少，落后时从顶部向下画。队列深度"
-        "：在途的下发数。\n条形图：· 第一个 kernel 之前 █ 计算 ▒ 未掩盖通信 ╱ 空闲。"
+        "：在途的下发数。\n条形图：· 第一个 kernel 之前 █ 计算 ▒ 未掩盖通信 ╱ 空闲。空泡：设备空闲的一段。"
     ),
 }

@@ -56,7 +56,7 @@ TEXTS: dict[str, str] = {
     "job.slow.host": "同一主机的卡都慢：请检查该主机。自身比同类卡多用 {own:time}，其他卡等它 {cost:time}。",
     "job.slow.stage": "整个 stage 都慢。自身比同类卡多用 {own:time}，其他卡等它 {cost:time}。",
     "job.slow.wandering": "其他 step 中慢的是别的卡。自身比同类卡多用 {own:time}，其他卡等它 {cost:time}。",
-    "job.slow.outside": "这里没有它的文件。{count} 次集合通信中有 {last} 次最后到达，其他卡等它 {cost:time}。",
+    "job.slow.outside": "这里没有它的文件。{count:count} 次集合通信中有 {last} 次最后到达，其他卡等它 {cost:time}。",
     "job.slow.once": "{all} 个 step 中有 {steps} 个自身更慢，共多用 {own:time}，其他卡等它 {cost:time}。",
     "job.several.title": "同时有 {count:count} 张卡慢（{ranks:and}）：若都与同类卡一样快，作业最多节省 {gain:time}（{share:share}）",
     "job.several.detail": "它们互相掩盖：只加快其中一张收益很小。",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "report.about": (
-        "{kind}，rank {rank}，设备 {device}，profiler level {level}，step 数：{steps}；{slices} 个片段，"
-        "{links} 条连线，{span}"
+        "{kind}，rank {rank}，设备 {device}，profiler level {level}，step 数：{steps}；{slices:count} 个片段，"
+        "{links:count} 条连线，{span}"
     ),
     "page.head": "{severity} · {cls} · {title}",
     "page.gain": "最多节省 {gain}",

@@ -36,7 +36,7 @@ TEXTS: dict[str, str] = {
     "ranks.map.more": "… 共 {rows:行|行}、{ranks:张卡|张卡}，最差的在前；{press[row_down]} 往下看",
     "ranks.alike": "{count} 张相近",
     "ranks.missing": "缺失",
-    "ranks.missing.label": "{count} 张卡",
+    "ranks.missing.label": "{count:count} 张卡",
     "ranks.arrivals.title": "比第一张卡晚到多久，step {step}",
     "ranks.field.title": "按主机排列的每张卡：{hosts:台主机|台主机}，{ranks:张卡|张卡}",
     "ranks.shares.title": "step 的时间构成：█ 计算 ▒ 未掩盖通信 ╱ 空闲",

@@ -13,7 +13,7 @@ TEXTS: dict[str, str] = {
     "tables.arrivals": "从本 rank 看，每个集合通信中各 rank 的到达时间",
     "tables.counters": "每个计数器的每个采样",
     "tables.steps": "每个 step（按设备），同 step_trace_time.csv",
-    "tables.free": "设备的每段空闲，以及是谁迟到",
+    "tables.free": "设备的每个空泡（空闲的一段），以及是谁晚了",
     "tables.findings": "按处理顺序排列的诊断",
     "tables.evidence": "证明诊断的每个位置",
     "tables.memory": "设备内存的每条记录",

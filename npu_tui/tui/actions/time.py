@@ -93,7 +93,7 @@ class TimeActions(Base):
             return say("step.last" if direction > 0 else "step.first")
         start, end, selected = steps[at]
         self._explorer.show(start, end)
-        self._explorer.go_to(start)
+        self._explorer.jump(start)
         name = printable(self._trace(selected.trace).name_of(selected.item))
         return say("step.of", name=name, n=at + 1, count=len(steps), length=duration_text(end - start))
 

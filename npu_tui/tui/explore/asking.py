@@ -126,7 +126,7 @@ class Asking:
             return [Candidate("range", words, partial(self._mark, *span))], []
         when = parse_duration(text)
         if when is not None:
-            return [Candidate("time", exact_text(when), partial(self._explorer.go_to, when))], []
+            return [Candidate("time", exact_text(when), partial(self._explorer.jump, when))], []
         exact = BY_ID.get(lowered.replace(" ", "_")) or next(
             (command for command in commands_of("lanes") if command.title.lower() == lowered), None
         )
@@ -149,7 +149,7 @@ class Asking:
             for flag in self._notes.flags.all
         ]
         lanes = [
-            Candidate("lane", name, partial(self._explorer.go_to_lane, *place))
+            Candidate("lane", name, partial(self._go_to_lane, *place))
             for name, place in _lane_names(self._explorer.scene)
         ]
         return flags, lanes
@@ -164,6 +164,11 @@ class Asking:
         self._explorer.show(start, end, _MARGIN)
         self._explorer.set_range(start, end)
         self._explorer.state.selection = None
+
+    def _go_to_lane(self, index: int, lane: int) -> None:
+        """Move to a lane; what is selected then is on it."""
+        self._explorer.state.selection = None
+        self._explorer.go_to_lane(index, lane)
 
     def _slice(self, name: str) -> Candidate:
         return Candidate("slice", printable(name), partial(self._go_to_name, name))

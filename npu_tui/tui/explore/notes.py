@@ -46,7 +46,7 @@ class Notes:
         if seen.end > seen.start:
             self._explorer.set_range(seen.start, seen.end)
             self._explorer.show(seen.start, seen.end, _MARGIN)
-        self._explorer.go_to(seen.start)
+        self._explorer.jump(seen.start)
 
     def point_at(self, start: int, end: int) -> str:
         """A click on the ruler at ``[start, end)`` ns: to the flag there or beside it, else the cursor goes there.

@@ -136,6 +136,11 @@ def _fixed(task: Task) -> tuple[Entry, ...]:
             Entry(say("help.mouse.ruler"), say("help.mouse.pan")),
             Entry(say("help.mouse.gutter"), say("help.mouse.fold")),
         )
+    if task == "program":
+        return (
+            Entry("npu-tui screenshot", say("help.picture")),
+            Entry("--lang en|zh", say("help.language")),
+        )
     return ()
 
 

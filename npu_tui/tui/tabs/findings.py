@@ -9,6 +9,7 @@ from rich.text import Text
 
 from npu_tui.analysis.findings.ladder import SUMMING_UP
 from npu_tui.analysis.findings.model import SEVERITIES, Evidence, Finding
+from npu_tui.report.finding_words import gain_words
 from npu_tui.report.parts.findings_part import finding_text
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief
@@ -51,7 +52,7 @@ class FindingsTab(Tab):
         mark = quiet or {"high": f"bold {ALERT}", "medium": "bold"}.get(finding.severity, "")
         frees = "" if finding.gain_ns is None else say("findings.frees_nothing")
         if finding.gain_ns:
-            frees = duration_text(finding.gain_ns)
+            frees = gain_words(duration_text(finding.gain_ns), finding.gain_after)
         code = next((line for line in finding.code_lines), None)
         where = say("lines.place", file=brief(PurePath(code.file).name), line=code.line) if code is not None else ""
         title = words(finding.title)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import ClassVar
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from rich.text import Text
 from textual import events
 from textual.binding import BindingType
+from textual.coordinate import Coordinate
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import DataTable
 
 from npu_tui.tui.terminal.internals import forget_widths
@@ -75,6 +79,41 @@ class Rows(DataTable[Text | str]):
         at = round(self.scroll_x)
         left = sum(end - width < at for end, width in zip(ends, widths, strict=True))
         return left, sum(end - self.cell_padding > at + self.scrollable_content_region.width for end in ends)
+
+    def render_line(self, y: int) -> Strip:
+        """A line of the table. Of a column that the edge cuts no part of a number is shown, and a text ends with …."""
+        strip = super().render_line(y)
+        found = self._at_edge()
+        if found is None:
+            return strip
+        column, start = found
+        room = self.scrollable_content_region.width
+        told = cell_len(self._told_at(y, column))
+        number = column in self._headings[1]
+        if not told or (not number and told <= room - start):
+            return strip
+        keep = start if number else max(room - 1, start)
+        cut = strip.crop(keep, room)
+        style = next((segment.style for segment in cut), None)
+        filler = Segment("…" + " " * (room - keep - 1), style)
+        return Strip.join([strip.crop(0, keep), Strip([filler], room - keep), strip.crop(room, strip.cell_length)])
+
+    def _at_edge(self) -> tuple[int, int] | None:
+        """The column that the right edge cuts, and where its text begins on screen; None where it cuts none."""
+        at, room, end = round(self.scroll_x), self.scrollable_content_region.width, 0
+        for number, column in enumerate(self.ordered_columns):
+            start, end = end, end + column.get_render_width(self)
+            if end - self.cell_padding > at + room:
+                begins = start + self.cell_padding - at
+                return (number, begins) if 0 <= begins < room else None
+        return None
+
+    def _told_at(self, y: int, column: int) -> str:
+        """What the whole cell of ``column`` in line ``y`` says."""
+        if self.show_header and y < self.header_height:
+            return self.ordered_columns[column].label.plain
+        row = y - self.header_height * self.show_header + round(self.scroll_y)
+        return str(self.get_cell_at(Coordinate(row, column))) if row < self.row_count else ""
 
     def action_cursor_left(self) -> None:
         """Sort by the column to the left."""

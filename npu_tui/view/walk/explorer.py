@@ -253,6 +253,15 @@ class Explorer:
         self._put_cursor(when)
         self._drag_range()
 
+    def jump(self, when: int) -> None:
+        """Go to ``when`` as to another place: a slice selected before that is not there is selected no more."""
+        self.go_to(when)
+        selected = self.state.selection
+        if selected is not None:
+            start, end = self.scene.times(selected)
+            if not start <= self.state.cursor <= end:
+                self.state.selection = None
+
     def bring(self, when: int) -> None:
         """Pan, if need be, until ``when`` is on screen."""
         viewport = self.state.viewport
