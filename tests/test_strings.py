@@ -305,3 +305,20 @@ def test_a_missing_value_is_an_error():
         say("hit.of", n=1)
     with pytest.raises(KeyError):
         say("no such text")
+
+
+def test_one_is_told_as_one():
+    """A number and what is counted belong together in the texts: ``{count:row|rows}``; what is never one is listed."""
+    counted = (
+        "launches|slices|links|kernels|collectives|events|rows|lanes|gaps|bubbles|checks|copies|hits|calls|files|steps"
+    )
+    several = {
+        "finding.bound.dynamic_title", "finding.bound.dynamic", "finding.small.run", "finding.small.run_at",
+        "finding.profiler.detail", "finding.steps.some", "job.slow.always", "job.slow.once", "job.sizes.title",
+        "diff.line", "diff.line_earlier", "range.copy",
+    }  # fmt: skip
+    plain = re.compile(rf"\{{(?!who)\w+(?::count|:,|:>\d+)?\}}(?: [a-z-]+)? (?:{counted})\b(?!/)")
+    assert {key for key, text in ENGLISH.items() if plain.search(text)} <= several
+    assert say("report.lines.row", lost="1 ms", launches=1, place="a").split() == ["1", "ms", "1", "launch", "a"]
+    assert say("header.near", near="1", links="1") == "1 of 1 launch near-vertical"
+    assert say("header.near", near="1", links="1,204") == "1 of 1,204 launches near-vertical"

@@ -21,7 +21,7 @@ _NO_FUNCTION = re.compile(r"unsupported function '(.+?)'", re.DOTALL)
 _IN_FRONT = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*", re.DOTALL)
 _STATEMENTS = ("select", "with", "from", "explain", "show", "values")
 _MOST_NAMES = 12
-"""Names up to which all are listed where one is unknown; of more the ``_NEAREST`` ones."""
+"""Columns up to which all are listed where one is unknown; of more the ``_NEAREST`` ones."""
 _NEAREST = 6
 _LONGEST = 300
 
@@ -96,18 +96,18 @@ def no_table(name: str, tables: ProfileTables) -> QueryError:
 
 
 def _unknown(code: str, name: str, names: Iterable[str]) -> Message:
-    """``name`` is not one of ``names``: the nearest one, else all of them, of many those most like it."""
+    """``name`` is not one of ``names``: the nearest one, else all of them, of many columns those most like it."""
     names = list(dict.fromkeys(names))
     lowered = {each.lower(): each for each in names}
     near = get_close_matches(name.lower(), lowered, 1, 0.6)
     shown = brief(name, 60)
     if near:
         return message(f"{code}.near", name=shown, near=lowered[near[0]])
-    if len(names) <= _MOST_NAMES:
+    if code != "query.no_column" or len(names) <= _MOST_NAMES:
         return message(code, name=shown, names=", ".join(names))
     word = name.lower()
     parts = set(word.split("_"))
     alike = [each for each in lowered if word in each or each in word or parts & set(each.split("_"))]
     alike += [each for each in get_close_matches(word, lowered, _NEAREST, 0.0) if each not in alike]
     nearest = ", ".join(lowered[each] for each in alike[:_NEAREST])
-    return message(f"{code}.several", name=shown, names=nearest, count=len(names))
+    return message("query.no_column.several", name=shown, names=nearest, count=len(names))

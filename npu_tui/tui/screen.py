@@ -220,13 +220,14 @@ class MainScreen(PanelScreen):
 
     def replace_session(self, session: Session) -> None:
         """Explore ``session``, which holds more of the same trace, from where the user is now."""
-        before, finder = self.explorer, self.finder
+        before, finder, owed = self.explorer, self.finder, self.contents.owed
         shift = before.scene.traces[0].start_ns - session.scene.traces[0].start_ns
         self.session, self.explorer = session, Explorer(session.scene, before.state.viewport.width, 20)
         take_over(before, self.explorer)
         self._timeline.show_scene(self.explorer, Painter(session.scene, drawing()))
         self.notes.move_to(self.explorer, shift)
         self._explore()
+        self.contents.owed = owed
         self._arranged = None
         self.finder.begin(finder.text)
         finder.clear()
@@ -263,6 +264,8 @@ class MainScreen(PanelScreen):
         self.contents.fill()
         if self.head.examined == 1 and self._start is not None and self._start.finding:
             self.tell(self.contents.show_finding(self._start.finding))
+        if words := self.contents.pay():
+            self.tell(words)
         self._timeline.changed()
 
     def on_resize(self) -> None:

@@ -116,3 +116,25 @@ def test_every_finding_is_explained(capsys, key):
     assert out.startswith(f"{key} · ")
     assert "What to do:" in out
     assert f"  {key} " in list_findings()
+
+
+def test_one_path_is_told_what_is_missing_and_what_to_type(capsys):
+    for words, told in (
+        ([], "npu-tui compare BASE NEW"),
+        ([_JOB], f"npu-tui compare {_JOB} {_JOB} --rank 0:1"),
+        ([f"{_JOB}/rank0_ascend_pt"], f"npu-tui compare {_JOB}/rank0_ascend_pt NEW"),
+    ):
+        assert main(["compare", *words]) == 2
+        said = capsys.readouterr().err
+        assert told in said
+        assert said.count("\n") == 1
+    assert main(["compare", "/no/such/profile"]) == 3
+
+
+def test_between_ranks_of_one_job_nothing_is_new_or_solved(capsys):
+    found = told(capsys, _JOB, _JOB, "--rank", "0:1")
+    assert {each["change"] for each in found["profile_findings"]} == {"only_base", "only_new"}
+    rank = {"only_base": found["base"], "only_new": found["new"]}
+    for each in found["profile_findings"]:
+        assert main(["report", rank[each["change"]]["source"]["path"], "--format", "json", "--no-cache"]) == 0
+        assert each["id"] in [own["id"] for own in json.loads(capsys.readouterr().out)["findings"]]

@@ -23,17 +23,17 @@ def lines_of(tmp_path: Path, *events: dict[str, Any], end: str = "]") -> list[st
 
 def test_a_clean_trace(tmp_path: Path) -> None:
     assert lines_of(tmp_path, {"ts": 0}) == [
-        "1 events in the file, 1 of them slices on the lanes",
+        "1 event in the file, 1 of them on the lanes as slices",
         "every event has its place",
     ]
 
 
 def test_a_cut_trace(tmp_path: Path) -> None:
-    assert "the file is cut off: its 1 complete events are shown" in lines_of(tmp_path, {"ts": 0}, end=", {")
+    assert "the file is cut off: 1 complete event is shown" in lines_of(tmp_path, {"ts": 0}, end=", {")
 
 
 def test_what_is_skipped_is_said_with_its_reason(tmp_path: Path) -> None:
-    assert "1 events skipped: slice without a usable time" in lines_of(tmp_path, {"ts": 0}, {"ts": "x"})
+    assert "1 event skipped: slice without a usable time" in lines_of(tmp_path, {"ts": 0}, {"ts": "x"})
 
 
 def test_two_names_of_one_process(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_two_names_of_one_process(tmp_path: Path) -> None:
 def test_slices_without_a_process(tmp_path: Path) -> None:
     path = tmp_path / "trace_view.json"
     path.write_text('[{"ph": "X", "name": "op", "ts": 1, "dur": 2}]')
-    assert health_lines(profile_of(load(path)))[1] == "1 slices name no process: they are shown on a layer of their own"
+    assert health_lines(profile_of(load(path)))[1] == "1 slice names no process: shown on a layer of their own"
 
 
 def test_the_report_says_that_a_file_is_cut_off(tmp_path: Path) -> None:

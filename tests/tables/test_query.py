@@ -51,6 +51,8 @@ def tables() -> ProfileTables:
         ("SELECT * FROM slics", "there is no table slics; did you mean slices?"),
         ("SELECT * FROM Kernels", "there is no table Kernels; did you mean kernels?"),
         ("SELECT * FROM zzz", "there is no table zzz; there are slices, links, "),
+        ("SELECT zzzz FROM slices", "there is no column zzzz; nearest of 20: "),
+        ("SELECT kernel_lane FROM slices", "there is no column kernel_lane; nearest of 20: lane, "),
         ("SELECT qqqq FROM apis", "there is no column qqqq; there are rank, level, "),
         ("SELECT frobnicate(start) FROM slices", "there is no function frobnicate"),
         ("", "a query begins with SELECT or WITH; tables cannot be changed"),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from driving import Driver, opened
 
 from npu_tui.analysis.findings.model import Finding, Findings
+from npu_tui.report.finding_words import gain_words
 from npu_tui.report.parts.findings_part import finding_text
-from npu_tui.strings import words
+from npu_tui.strings import say, words
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.explore.examine import Examined
 from npu_tui.tui.heights import verdict_lines, verdict_rows
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.widgets.panel import Panel
@@ -114,3 +118,35 @@ async def test_the_command_line_can_name_the_finding(session):
         assert driver.state.range == (last.evidence[0].start, last.evidence[0].end)
     async with opened(session, app=NpuTui(session=session, start=Start(finding="FREQ"))) as driver:
         assert "FREQ was not found in this trace" in driver.text()
+
+
+async def test_a_finding_asked_for_too_early_is_gone_to_when_there_are_some(sessions):
+    session = replace(sessions["dispatch_bound"], findings={})
+    async with opened(session) as driver:
+        findings = session.findings.pop(0)
+        await driver.press("e")
+        assert driver.rows()[-1].strip().startswith(say("findings.then"))
+        await driver.press("7")
+        before = driver.state.viewport
+        driver.main.on_examined(Examined(session, 0, findings))
+        await driver.settle()
+        assert driver.state.viewport != before
+        assert driver.panel.tab == "communication"
+        session.findings.pop(0)
+        await driver.press("e", "d")  # who goes elsewhere stays there
+        before = driver.state.viewport
+        driver.main.on_examined(Examined(session, 0, findings))
+        await driver.settle()
+        assert driver.state.viewport == before
+
+
+def test_a_gain_that_others_hold_up_says_after_which(sessions):
+    for session in sessions.values():
+        for found in session.findings.values():
+            for number, each in enumerate(found.findings, 1):
+                held = "By itself it gains" in words(each.detail)
+                assert bool(each.gain_after) == held
+                assert each.gain_after in (0, number - 1)
+    assert gain_words("20.44 ms", 0) == "20.44 ms"
+    assert gain_words("20.44 ms", 1) == "20.44 ms after 1"
+    assert gain_words("20.44 ms", 3) == "20.44 ms after 1–3"

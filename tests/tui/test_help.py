@@ -104,3 +104,12 @@ async def test_keys_faster_than_the_sheet_do_no_harm(session):
         assert isinstance(driver.app.screen, MainScreen)
         await driver.press("?", *"copy")
         assert "with copy" in driver.text()
+
+
+async def test_a_picture_and_the_language_are_found(session):
+    async with opened(session) as driver:
+        for typed, told in (("pict", "npu-tui screenshot"), ("screenshot", "npu-tui screenshot"), ("lang", "--lang")):
+            await driver.press("?", *typed)
+            await driver.settle()
+            assert any(line.startswith(told) for line in shown(driver)), typed
+            await driver.press("escape", "escape")

@@ -76,3 +76,17 @@ async def test_calls_are_those_of_the_report_and_their_slowest_comes_first(sessi
         slices, row = session.profiles[0].trace.slices, driver.panel.rows[0]
         place = row.places[0]
         assert int(slices.end[place.item] - slices.start[place.item]) == part.apis[0].longest
+
+
+async def test_a_place_gone_to_is_what_details_tell_of(session):
+    async with opened(session, (120, 40)) as driver:
+        await driver.press("x", "3")
+        await driver.settle()
+        chosen = driver.state.selection
+        start, end = driver.explorer.scene.times(chosen)
+        await driver.send(f":{start}ns\r")
+        assert driver.state.selection == chosen
+        await driver.send(f":{end + 1_000_000}ns\r")
+        await driver.settle()
+        assert driver.state.selection is None
+        assert session.scene.traces[0].name_of(chosen.item) not in "\n".join(driver.rows()[-8:-1])

@@ -191,7 +191,7 @@ async def test_texts_on_screen_name_the_users_keys(session, tmp_path):
     use_keys({"range_mark": ("F7",), "starved_next": ("F5",), "help": ("F1",), "tab_range": ("F6",), "fold": ("F8",)})
     app = NpuTui(session=session, seen=tmp_path / "seen")
     async with opened(session, SIZE, app) as driver:
-        assert "F5 goes to the first of" in driver.rows()[-1]
+        assert "F5 goes to the" in driver.rows()[-1]
         assert "F1 keys  :q quit" in driver.rows()[-1]
         await driver.run("panel", "tab_range")
         await driver.settle()

@@ -227,3 +227,24 @@ async def test_a_collective_is_there_in_every_range_that_it_runs_in(sessions):
         await driver.run("tab_communication")
         await driver.settle()
         assert [row.cells[0] for row in driver.panel.rows] == [trace.name_of(one)]
+
+
+@pytest.mark.parametrize("width", range(76, 100, 3))
+async def test_the_edge_cuts_no_number(session, width):
+    async with opened(session, (width, 30)) as driver:
+        await driver.press("6")
+        await driver.settle()
+        table, texts = driver.table, [str(cell) for row in driver.panel.rows for cell in row.cells]
+        first = table.region.y + 1
+        for line in driver.rows()[first : first + 3]:
+            last = line[: table.scrollable_content_region.right].split()[-1]
+            assert last.endswith("…") or any(text.endswith(last) for text in texts), line
+
+
+async def test_what_the_key_of_a_tab_shows_next_is_on_the_smallest_panel(session):
+    async with opened(session, (80, 30)) as driver:
+        for key, label in (("6", "6: "), ("9", "9: "), ("7", "7: "), ("r", "r: ")):
+            await driver.press(key)
+            await driver.settle()
+            if driver.panel.rows:
+                assert label in driver.rows()[driver.table.region.y - 1], key

@@ -71,7 +71,7 @@ async def test_bubbles_are_the_slices_of_the_free_lane(session):
             seen.append(driver.state.selection.item)
         assert seen == [int(item) for item in items if trace.slices.start[item] > 0][:3]
         free = duration_text(int(trace.slices.end[seen[-1]] - trace.slices.start[seen[-1]]))
-        assert status(driver).startswith(f"bubble {items.tolist().index(seen[-1]) + 1} of {len(items)}: {free} free")
+        assert status(driver).startswith(f"bubble {items.tolist().index(seen[-1]) + 1} of {len(items)}: {free}")
         await driver.press("B")
         assert driver.state.selection.item == seen[1]
 
@@ -248,7 +248,7 @@ async def test_disabled_commands_give_their_reason_in_the_help(session):
 async def test_the_first_run_leads_to_the_first_starved_launch_and_is_remembered(session, tmp_path):
     seen = tmp_path / "data" / "seen"
     async with opened(session, app=NpuTui(session=session, seen=seen)) as driver:
-        assert f"x goes to the first of {len(session.profiles[0].starved)} launches" in status(driver)
+        assert f"x goes to the {len(session.profiles[0].starved)} launches" in status(driver)
         await driver.press("d")
         assert "x goes to" in status(driver)
         assert not seen.exists()

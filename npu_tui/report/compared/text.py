@@ -87,7 +87,7 @@ def side_lines(found: schema.Compared) -> list[str]:
         if whole:
             lines.append(say("compare.side.whole", **words))
         else:
-            steps = say("compare.steps.one") if count == 1 else say("compare.steps", count=count)
+            steps = say("compare.steps", count=count)
             lines.append(say("compare.side", **words, steps=steps))
         if side.left_out:
             left = [

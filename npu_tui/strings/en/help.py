@@ -40,7 +40,7 @@ TEXTS: dict[str, str] = {
     "help.mouse.ruler": "ruler, minimap",
     "help.mouse.pan": "drag to pan, click to jump",
     "help.picture": "a picture of the screen (screenshot), without a terminal; {press[yank_view]} copies where to open",
-    "help.language": 'the language: --lang zh, or language = "zh" below [screen] in the settings file',
+    "help.language": 'the language; in the settings file, for all runs: language = "zh"',
     "help.mouse.gutter": "click in the gutter",
     "help.mouse.fold": "fold or open",
     "help.words": (

@@ -75,7 +75,7 @@ TEXTS: dict[str, str] = {
     "odd.db_locked": "another program has locked the database: it is shown as it lies on disk",
     "odd.db_written": "the database was written to while it was read: open it again when it is finished",
     "odd.db_rows": "the database is damaged: rows that cannot be read: {rows}",
-    "odd.db_rows_more": "the database is damaged: rows that cannot be read: {rows} and {rest} other tables",
+    "odd.db_rows_more": "the database is damaged: rows that cannot be read: {rows} and {rest:other table|other tables}",
     "odd.db_tables": "the database is damaged: tables that cannot be read: {tables}",
     "odd.db_tables_more": "the database is damaged: tables that cannot be read: {tables} and {rest} more",
     "odd.db_texts": "{count:name is|names are} not in STRING_IDS: shown as numbers",

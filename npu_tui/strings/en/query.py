@@ -35,7 +35,6 @@ TEXTS: dict[str, str] = {
     "query.no_table.near": "there is no table {name}; did you mean {near}?",
     "query.no_column": "there is no column {name}; there are {names}",
     "query.no_column.near": "there is no column {name}; did you mean {near}?",
-    "query.no_table.several": "there is no table {name}; nearest of {count}: {names}; npu-tui query PATH lists all",
     "query.no_column.several": (
         "there is no column {name}; nearest of {count}: {names}; npu-tui query PATH TABLE lists those of a table"
     ),

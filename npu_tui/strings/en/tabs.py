@@ -14,6 +14,7 @@ TEXTS: dict[str, str] = {
     "findings.frees_nothing": "nothing",
     "findings.what": "what",
     "findings.where": "code line",
+    "findings.then": "examining the trace; then it goes there",
     "findings.examining": "examining the trace",
     "findings.examining_file": "examining the trace and {file} ({size:memory})",
     "findings.silent": "{id} was not found in this trace",
@@ -88,7 +89,8 @@ TEXTS: dict[str, str] = {
     "lines.no_dispatch": "No HostToDevice links: it is unknown which code launched what.",
     "operators.total": "{count:kernel|kernels}, {total}",
     "operators.lead": "{key} Enter: its slowest call, then the next   Space: all",
-    "operators.by": "by {by}   {key}: by {then}",
+    "operators.by": "by {by}",
+    "operators.again": "{key}: by {then}",
     "operators.by_type": "type",
     "operators.by_shapes": "type and shapes",
     "operators.by_name": "name",
@@ -253,7 +255,8 @@ TEXTS: dict[str, str] = {
     "links_between.none": (
         "No communication_matrix.json beside the trace: Level1 or Level2 writes it. {key}: collectives"
     ),
-    "links_between.note": "{count:link|links}, bandwidth over all operations   {key}: collectives",
+    "links_between.note": "{count:link|links}, bandwidth over all operations",
+    "links_between.again": "{key}: collectives",
     "links_between.route": "route",
     "links_between.transport": "transport",
     "links_between.speed": "bandwidth",

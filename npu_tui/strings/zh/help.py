@@ -40,7 +40,7 @@ TEXTS: dict[str, str] = {
     "help.mouse.ruler": "时间轴、缩略图",
     "help.mouse.pan": "拖动平移，单击跳转",
     "help.picture": "不开终端，把屏幕存为图片（截图，picture、screenshot）；{press[yank_view]} 复制打开位置",
-    "help.language": '语言（language）：--lang en，或在设置文件的 [screen] 下写 language = "en"',
+    "help.language": '语言（language）；写入设置文件则每次有效：language = "en"',
     "help.mouse.gutter": "单击左栏",
     "help.mouse.fold": "折叠或展开",
     "help.words": (

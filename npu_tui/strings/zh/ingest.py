@@ -75,7 +75,7 @@ TEXTS: dict[str, str] = {
     "odd.db_locked": "另一个程序锁定了数据库：按磁盘上的内容显示",
     "odd.db_written": "读取期间数据库被写入：写完后请重新打开",
     "odd.db_rows": "数据库已损坏，无法读取的行：{rows}",
-    "odd.db_rows_more": "数据库已损坏，无法读取的行：{rows}，以及另外 {rest} 张表",
+    "odd.db_rows_more": "数据库已损坏，无法读取的行：{rows}，以及另外 {rest:count} 张表",
     "odd.db_tables": "数据库已损坏，无法读取的表：{tables}",
     "odd.db_tables_more": "数据库已损坏，无法读取的表：{tables}，另有 {rest} 张",
     "odd.db_texts": "{count:count} 个名称不在 STRING_IDS 中：显示为数字",

@@ -35,7 +35,6 @@ TEXTS: dict[str, str] = {
     "query.no_table.near": "没有表 {name}；是不是 {near}？",
     "query.no_column": "没有列 {name}；有 {names}",
     "query.no_column.near": "没有列 {name}；是不是 {near}？",
-    "query.no_table.several": "没有表 {name}；{count} 个中最接近的：{names}；npu-tui query PATH 列出全部",
     "query.no_column.several": "没有列 {name}；{count} 个中最接近的：{names}；npu-tui query PATH TABLE 列出一张表的列",
     "query.no_function": "没有函数 {name}",
     "query.wrong": "查询无法执行：{why}",

@@ -115,7 +115,7 @@ class ComparedHead:
             return f" ({count})" if side.windows[0].name is not None else ""
         words = []
         if side.windows[0].name is not None:
-            words.append(say("compare.steps.one") if count == 1 else say("compare.steps", count=count))
+            words.append(say("compare.steps", count=count))
         if side.trace.rank is not None:
             words.append(say("header.rank", rank=side.trace.rank))
         if side.profile.profiler_level is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -19,6 +20,7 @@ from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.table.tab import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.view.scene import Selected
+from npu_tui.view.viewport import Viewport
 from npu_tui.view.walk.explorer import Explorer
 
 _MARGIN = 0.05
@@ -29,6 +31,17 @@ _LONGEST_NAME = 50
 _THIN = 0.02
 _AROUND = 3.0
 """A slice thinner than this share of the view is shown with so many of its lengths on either side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """A step to the next (1) or previous (-1) finding, asked for before there were any, and where the user was then."""
+
+    direction: int
+    tab: str
+    viewport: Viewport
+    cursor: int
+    selection: Selected | None
 
 
 class Computed(Message):
@@ -69,6 +82,7 @@ class Contents:
         self.computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
         self._finding: tuple[Text | str, ...] = ()
+        self.owed: Owed | None = None
 
     def open_tab(self, tab: str, unfold: bool = True) -> None:
         """Show ``tab``; with ``unfold`` also the panel, where it is hidden."""
@@ -234,13 +248,31 @@ class Contents:
         self.open_tab(self._walked, unfold=False)
         now = self._now()
         if self._walked == "findings" and now.session.findings.get(now.trace) is None:
-            return say("findings.examining" if now.session.whole else "loading.findings")
+            state = self._explorer.state
+            self.owed = Owed(direction, self._panel.tab, state.viewport, state.cursor, state.selection)
+            return say("findings.then" if now.session.whole else "loading.findings")
         content = self._tabs[self._walked].content(now)
         found = [row for row in content.rows if not row.minor] if isinstance(content, Table) else []
         if not found:
             return say(f"{self._walked}.none")
         at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)
         return self._show_finding(found, found[(at + direction) % len(found)])
+
+    def pay(self) -> str:
+        """Go to the finding that was asked for before there were any, unless the user went elsewhere meanwhile.
+
+        Returns what to tell. A tab that was opened meanwhile stays open.
+        """
+        owed, self.owed, state = self.owed, None, self._explorer.state
+        if owed is None or (owed.viewport, owed.cursor, owed.selection) != (
+            state.viewport, state.cursor, state.selection,
+        ):  # fmt: skip
+            return ""
+        tab = self._panel.tab
+        words = self.go_to_finding(owed.direction)
+        if tab != owed.tab:
+            self.open_tab(tab, unfold=False)
+        return words
 
     def _show_finding(self, found: list[Row], row: Row) -> str:
         self._finding = row.cells

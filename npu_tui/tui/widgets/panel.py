@@ -278,7 +278,8 @@ class Panel(Vertical):
         if not isinstance(self._content, Table) or not self.is_attached:
             return
         left, right = self.table.beyond() if self.table.ordered_columns else (0, 0)
-        beyond = say("panel.columns", count=left + right) if left + right else ""
+        columns = say("panel.columns", count=left + right) if left + right else ""
+        beyond = GAP.join(part for part in (self._content.again, columns) if part)
         width = self.app.size.width - 2
         room = width - (cell_len(beyond) + 2 if beyond else 0)
         most = 1 if self.size.height < _TALL else max(self.size.height // 4, 1)

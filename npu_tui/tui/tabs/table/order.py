@@ -83,7 +83,7 @@ def arranged(table: Table, order: Order) -> Table:
     at = None
     if table.at is not None:
         at = next((i for i, row in enumerate(rows) if row is table.rows[table.at]), None)
-    return Table(headings, rows, GAP.join(notes), at, table.at_top)
+    return Table(headings, rows, GAP.join(notes), at, table.at_top, table.again)
 
 
 def _key(row: Row, column: int) -> tuple[bool, float, str]:

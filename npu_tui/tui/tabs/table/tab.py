@@ -111,6 +111,7 @@ class Table:
     """Rows under headings, below a ``note`` (none if empty); the cursor begins on row ``at``, else where it was.
 
     A note of several lines is broken at its ``GAP`` where the screen is narrow; a panel too low shows its first lines.
+    ``again`` stands at the end of the first one whatever the room: what the key of the tab shows next.
 
     The user can sort a table whose rows have values.
     """
@@ -120,6 +121,7 @@ class Table:
     note: str = ""
     at: int | None = None
     at_top: bool = False
+    again: str = ""
 
 
 def known_columns(table: Table) -> Table:

@@ -76,8 +76,8 @@ class CommunicationTab(ComputedTab):
         shown = duration_text(together)
         total = say("communication.total", count=f"{len(found):,}", elapsed=elapsed, exposed=shown)
         links = say("communication.links", key=keys_label(BY_ID["tab_communication"]))
-        note = GAP.join([total, scope_note(now), links])
-        return Table(tuple(say(f"communication.{key}") for key in _COLUMNS), rows, note)
+        note = GAP.join([total, scope_note(now)])
+        return Table(tuple(say(f"communication.{key}") for key in _COLUMNS), rows, note, again=links)
 
 
 def _running(now: Context) -> Sequence[Collective]:
@@ -121,7 +121,7 @@ def _of_tables(now: Context) -> Content:
     if not rows:
         return say("communication.none")
     links = say("communication.links", key=keys_label(BY_ID["tab_communication"]))
-    return Table(tuple(say(f"communication.{key}") for key in _TABLE_COLUMNS), rows, links)
+    return Table(tuple(say(f"communication.{key}") for key in _TABLE_COLUMNS), rows, again=links)
 
 
 def _exposed(profile: Profile, items: list[int]) -> tuple[list[int], int]:

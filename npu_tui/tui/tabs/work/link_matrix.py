@@ -26,8 +26,8 @@ def link_table(pairs: list[PairSum]) -> Content:
         return say("links_between.none", key=key)
     ranks = {rank for each in pairs for rank in (each.source, each.target)}
     rows = [_row(each, pairs if len(ranks) <= _MOST_RANKS else []) for each in pairs]
-    note = say("links_between.note", count=len(pairs), key=key)
-    return Table(tuple(say(f"links_between.{column}") for column in _COLUMNS), rows, note)
+    note, again = say("links_between.note", count=len(pairs)), say("links_between.again", key=key)
+    return Table(tuple(say(f"links_between.{column}") for column in _COLUMNS), rows, note, again=again)
 
 
 def _row(each: PairSum, pairs: list[PairSum]) -> Row:

@@ -64,12 +64,12 @@ class MemoryTab(ComputedTab):
             return say("memory.none")
         then = say(f"memory.by_{_WAYS[(self._way + 1) % len(_WAYS)]}")
         notes = [_peaks(memory)]
-        key = keys_label(BY_ID["tab_memory"])
+        again = say("memory.again", key=keys_label(BY_ID["tab_memory"]), then=then)
         if way == "modules":
             rows = [_module(each) for each in sorted(memory.modules, key=lambda each: -each.peak[1]) if each.peak[1]]
             words = say("memory.modules", shown=len(rows), count=len(memory.modules))
-            notes.append(GAP.join([words, say("memory.again", key=key, then=then)]))
-            return Table(tuple(say(f"memory.{each}") for each in _MODULES), rows, "\n".join(notes))
+            notes.append(words)
+            return Table(tuple(say(f"memory.{each}") for each in _MODULES), rows, "\n".join(notes), again=again)
         time = _time(now, memory, way)
         chosen = memory.allocations.kept if time is None else memory.allocations.alive(time)
         total = _held(memory, time)
@@ -79,7 +79,6 @@ class MemoryTab(ComputedTab):
             GAP.join(
                 [
                     say("memory.alive", words=words, count=len(chosen), size=known),
-                    say("memory.again", key=key, then=then),
                     say("memory.lead", key=keys_label(BY_ID["focus_next"])),
                 ]
             )
@@ -87,7 +86,7 @@ class MemoryTab(ComputedTab):
         rows = self._rows(now.trace, profile, chosen, max(total or known, known))
         if total is not None and total > known and time is not None:
             rows.append(_before(total - known, total))
-        return Table(tuple(say(f"memory.{each}") for each in _COLUMNS), rows, "\n".join(notes))
+        return Table(tuple(say(f"memory.{each}") for each in _COLUMNS), rows, "\n".join(notes), again=again)
 
     def _rows(self, index: int, profile: Profile, chosen: I64, total: int) -> list[Row]:
         allocations = profile.memory.allocations

@@ -76,11 +76,12 @@ class OperatorsTab(ComputedTab):
             scope_note(now),
             say("operators.total", count=f"{len(table):,}", total=duration_text(int(table.duration.sum()))),
             say("operators.lead", key=keys_label(BY_ID["focus_next"])),
-            say("operators.by", by=say(f"operators.by_{by}"), key=keys_label(BY_ID["tab_operators"]), then=then),
+            say("operators.by", by=say(f"operators.by_{by}")),
         ]
+        again = say("operators.again", key=keys_label(BY_ID["tab_operators"]), then=then)
         if len(found) > len(rows):
             notes.append(say("operators.cut", shown=len(rows), count=len(found)))
-        return Table(tuple(say(f"operators.{key}") for key in columns), rows, GAP.join(notes))
+        return Table(tuple(say(f"operators.{key}") for key in columns), rows, GAP.join(notes), again=again)
 
 
 def _ways(table: KernelTable) -> list[By]:

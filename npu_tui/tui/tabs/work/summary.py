@@ -63,9 +63,9 @@ class SummaryTab(ComputedTab):
                 starts.append(len(rows))
                 rows += section
         at = starts[self._section % len(starts)] if starts else None
-        note = GAP.join([_head(profile), say("summary.again", key=keys_label(BY_ID["tab_summary"]))])
+        again = say("summary.again", key=keys_label(BY_ID["tab_summary"]))
         headings = tuple(say(f"summary.{key}") for key in ("section", "item", "value"))
-        return Table(headings, rows, note, at, at_top=True)
+        return Table(headings, rows, _head(profile), at, at_top=True, again=again)
 
 
 def _line(section: str, item: str, value: Text | str = "", more: str = "", places: tuple[Place, ...] = ()) -> Row:
