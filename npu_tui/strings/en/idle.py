@@ -62,7 +62,7 @@ TEXTS: dict[str, str] = {
     "hosts.spread": "spread",
     "hosts.note": "{count:operation|operations}, {own} of host self time",
     "hosts.none": "No framework operations here.",
-    "lines.views": "{press[bubbles]} bubbles   {press[syncs]} syncs   {press[calls]} CANN calls   {press[host_ops]} operations",
+    "lines.views": "{press[bubbles]} bubbles   {press[syncs]} syncs   {press[calls]} calls   {press[host_ops]} operations",
     "command.bubbles": "bubbles by length: who was late, what came next",
     "command.syncs": "host syncs and what they cost",
     "command.calls": "CANN calls by time",

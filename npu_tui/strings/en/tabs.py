@@ -11,6 +11,8 @@ TEXTS: dict[str, str] = {
     "findings.number": "#",
     "findings.class": "class",
     "findings.frees": "saves up to",
+    "findings.after": "after 1: {gain}",
+    "findings.after_many": "after 1–{after}: {gain}",
     "findings.frees_nothing": "nothing",
     "findings.what": "what",
     "findings.where": "code line",

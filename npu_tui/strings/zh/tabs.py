@@ -11,6 +11,8 @@ TEXTS: dict[str, str] = {
     "findings.number": "#",
     "findings.class": "类别",
     "findings.frees": "最多节省",
+    "findings.after": "1 后：{gain}",
+    "findings.after_many": "1–{after} 后：{gain}",
     "findings.frees_nothing": "无",
     "findings.what": "内容",
     "findings.where": "代码行",

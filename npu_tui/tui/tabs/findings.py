@@ -9,7 +9,6 @@ from rich.text import Text
 
 from npu_tui.analysis.findings.ladder import SUMMING_UP
 from npu_tui.analysis.findings.model import SEVERITIES, Evidence, Finding
-from npu_tui.report.finding_words import gain_words
 from npu_tui.report.parts.findings_part import finding_text
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief
@@ -52,7 +51,7 @@ class FindingsTab(Tab):
         mark = quiet or {"high": f"bold {ALERT}", "medium": "bold"}.get(finding.severity, "")
         frees = "" if finding.gain_ns is None else say("findings.frees_nothing")
         if finding.gain_ns:
-            frees = gain_words(duration_text(finding.gain_ns), finding.gain_after)
+            frees = _gain(finding.gain_after, duration_text(finding.gain_ns))
         code = next((line for line in finding.code_lines), None)
         where = say("lines.place", file=brief(PurePath(code.file).name), line=code.line) if code is not None else ""
         title = words(finding.title)
@@ -74,6 +73,13 @@ class FindingsTab(Tab):
 def _is_minor(finding: Finding) -> bool:
     """Whether it is not to be worked on now."""
     return finding.hidden or finding.severity == "info" or finding.id in SUMMING_UP
+
+
+def _gain(after: int, gain: str) -> str:
+    """``gain`` behind the findings that must be fixed before it, so that the figures stand below each other."""
+    if not after:
+        return gain
+    return say("findings.after", gain=gain) if after == 1 else say("findings.after_many", after=after, gain=gain)
 
 
 def _place(trace: int, evidence: Evidence) -> Place:

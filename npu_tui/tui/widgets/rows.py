@@ -32,6 +32,11 @@ class Rows(DataTable[Text | str]):
         super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
         self._headings: tuple[tuple[str, ...], frozenset[int]] = (), frozenset()
 
+    def on_mount(self) -> None:
+        """Of 16 colours none is read on the cursor's: its row has one colour for all."""
+        if self.app.console.color_system == "standard":
+            self.cursor_foreground_priority = "css"
+
     class Sorted(Message):
         """The user wants the table by the column beside the present one (``step``), or by ``column``."""
 
