@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_tui.commands.look import add_look
+from npu_tui.commands.look import add_look, look_of
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place
 from npu_tui.commands.profile_options import add_opening, refuse_terminal
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from npu_tui.compare.side import Side
     from npu_tui.profile.profile import Profile
     from npu_tui.report.compared.sweep import Sweep
+    from npu_tui.settings import Settings
 
 _PASSED_ON = ("source", "theme", "glyphs")
 _OF_PAIRS = ("step", "tolerance", "base_rev", "config")
@@ -131,6 +132,9 @@ def _sweep(
     from npu_tui.commands.explore import on_terminal
 
     shown = options.format is None and options.fail_on is None and on_terminal()
+    settings = read_settings() if shown else None
+    if shown and settings is None:
+        return USAGE
     thresholds, cached = thresholds_of(options.config), not options.no_cache
     sides = []
     for number, path in enumerate(paths, 1):
@@ -138,8 +142,8 @@ def _sweep(
             print(say("sweep.reading", at=number, count=len(paths), path=path), file=sys.stderr)
         sides.append(_side(parser, options, opened_profile(path, cached, thresholds, options.source), path))
     found = swept(sweep(sides, [*options.label, *paths[len(options.label) :]], tolerance.step))
-    if shown:
-        return _sweep_screen(found, paths, options)
+    if settings is not None:
+        return _sweep_screen(found, paths, options, settings)
     if options.format == "json":
         import msgspec
 
@@ -149,7 +153,7 @@ def _sweep(
     return FAILED if failing & {each.verdict for each in found.profiles} else DONE
 
 
-def _sweep_screen(found: Sweep, paths: Sequence[str], options: argparse.Namespace) -> int:
+def _sweep_screen(found: Sweep, paths: Sequence[str], options: argparse.Namespace, settings: Settings) -> int:
     """The table on the terminal; a row is opened against the first by a program of its own."""
     from npu_tui.tui.compared.sweep import SweepApp
     from npu_tui.tui.terminal.terminal import Guard, find_terminal
@@ -171,12 +175,8 @@ def _sweep_screen(found: Sweep, paths: Sequence[str], options: argparse.Namespac
             return [*program, path, *kept]
         return [*program, "compare", str(Path(paths[0]).absolute()), path, *kept, *only]
 
-    settings = read_settings()
-    if settings is None:
-        return USAGE
-    theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
     with Guard() as guard:
-        app = SweepApp(found, opening, find_terminal(theme, glyphs))
+        app = SweepApp(found, opening, find_terminal(*look_of(options, settings)))
         guard.draws(lambda code: app.exit(return_code=code))
         app.run()
     return app.return_code or DONE

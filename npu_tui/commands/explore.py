@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npu_tui.commands.listing import write_list
-from npu_tui.commands.look import add_look
+from npu_tui.commands.look import add_look, look_of
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place, place_of
 from npu_tui.commands.profile_options import add_opening, refuse_terminal
@@ -115,8 +115,9 @@ def explore(
                 return USAGE
             if not in_browser() and (sys.__stderr__ is None or not sys.__stderr__.isatty()):
                 sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
-            theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
-            asked = Asked(theme, glyphs)  # the terminal answers while the trace is read and the rest imported
+            asked = Asked(
+                *look_of(options, settings)
+            )  # the terminal answers while the trace is read and the rest imported
             loader = None if job else _started(openings, settings, compare, asked.terminal)
             from npu_tui.tui.app import NpuTui
             from npu_tui.tui.flags import default_notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from npu_tui.commands.explore import is_job
-from npu_tui.commands.look import add_look
+from npu_tui.commands.look import add_look, look_of
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place, place_of
 from npu_tui.commands.profile_options import add_opening, refuse_terminal
@@ -42,7 +42,7 @@ def run(words: list[str]) -> int:
     settings = read_settings()
     if settings is None:
         return USAGE
-    theme, glyphs = options.theme or settings.theme or "auto", options.glyphs or settings.glyphs or "auto"
+    theme, glyphs = look_of(options, settings)
     terminal = Terminal(palette=palette_named(theme), glyphs=glyphs_named(glyphs))
     keys, start = options.keys.split(), place_of(parser, options)
     if unknown := unknown_keys(keys):
