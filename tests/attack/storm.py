@@ -4,7 +4,7 @@
     python tests/attack/storm.py --replay storm-17.json
 
 A storm is made of its seed. It fails where the program shows a traceback, ends with another code than 0 or 130, leaves
-the terminal in another state than before, or does not end within ``PATIENCE`` seconds of its own processor time after
+the terminal in another state than before, or does not end within ``storm_terminal.PATIENCE`` seconds of its own after
 Ctrl+C; it is then made smaller as long as it fails, and written to ``storm-<seed>.json``, the last of its output to
 ``storm-<seed>.out``, and what its threads were at where it did not end to ``storm-<seed>.stacks``.
 """
@@ -13,30 +13,24 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
-import fcntl
 import json
 import os
 import pty
 import random
 import resource
-import select
-import signal
-import struct
 import sys
 import tempfile
-import termios
 import time
 import traceback
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "tui"))
+sys.path.insert(0, str(ROOT / "tests" / "attack"))
 sys.path.insert(0, str(ROOT / "fixtures"))
 
 from large_trace import write_large_trace  # noqa: E402
-from terminals import modes_left  # noqa: E402
+from storm_terminal import TELL, StormTerminal  # noqa: E402
 
 from npu_tui.cli import guarded_main  # noqa: E402
 from npu_tui.ingest.json.reading.workers import Workers  # noqa: E402
@@ -47,14 +41,6 @@ from npu_tui.tui.session import make_session  # noqa: E402
 from npu_tui.tui.terminal.terminal import Guard, find_terminal  # noqa: E402
 
 TRACES = ["dispatch_bound", "communication_bound", "two_ranks/rank0_ascend_pt", "broken", "large"]
-PATIENCE = 5.0
-_WALL = 120.0
-_LOOK, _QUIET_LOOKS, _IDLE = 0.1, 3, 0.015
-"""Seconds between looks at the processor time of the program, looks in a row and seconds less than which are rest."""
-_TELL, _TOLD = signal.SIGUSR1, 3
-"""Asks a program for the stacks of its threads; how often it is asked."""
-QUESTION = b"\x1b[6n"
-ANSWER = b"\x1b[3;3R"
 KEYS = [
     *"wsadWSADhjklgGxXeEbBcfnNtvmMzZpHiKoyYLRuU<>{}[]().,0 12345678?/:",
     *("\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H", "\x1b[F", "\x1b[1;2C", "\x1b[1;2D"),
@@ -194,9 +180,9 @@ def run(made: Storm, traces: Traces) -> Outcome:
     with tempfile.TemporaryFile() as stacks:
         pid, fd = pty.fork()
         if pid == 0:
-            faulthandler.register(_TELL, stacks.fileno())
+            faulthandler.register(TELL, stacks.fileno())
             _explore(profile)
-        terminal = _Terminal(pid, fd, made)
+        terminal = StormTerminal(pid, fd, made.size, made.answers)
         try:
             terminal.begin()
             for event in made.events:
@@ -234,145 +220,6 @@ def _explore(profile: Profile) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-class _Terminal:
-    """The terminal of a storm."""
-
-    def __init__(self, pid: int, fd: int, made: Storm) -> None:
-        self.pid, self.fd, self.made = pid, fd, made
-        self.output = b""
-        self._code: int | None = None
-        self._cpu = 0.0
-        self._due: list[float] = []
-        self._size(*made.size)
-
-    def _size(self, columns: int, rows: int) -> None:
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def begin(self) -> None:
-        """Wait until the program has taken the terminal over; nothing of it is on screen yet."""
-        while b"\x1b[?2004h" not in self.output and not self.ended():
-            self.read(0.01)
-
-    def do(self, event: str) -> bool:
-        """Let one event happen; False once the program has ended."""
-        if event.startswith("size "):
-            columns, rows = event.split()[1:]
-            self._size(int(columns), int(rows))
-        elif event.startswith("wait "):
-            self.read(float(event.split()[1]))
-        else:
-            self._write(bytes.fromhex(event))
-        self.read(0.0)
-        return not self.ended()
-
-    def _write(self, data: bytes) -> None:
-        while data and not self.ended():
-            if select.select([], [self.fd], [], 0.2)[1]:
-                # A terminal that is full would keep both sides waiting.
-                data = data[os.write(self.fd, data[:512]) :]
-            self.read(0.0)
-
-    def read(self, seconds: float) -> None:
-        """Take in what the program writes for so long, and answer its questions."""
-        deadline = time.monotonic() + seconds
-        while True:
-            now = time.monotonic()
-            while self._due and self._due[0] <= now:
-                self._due.pop(0)
-                os.write(self.fd, ANSWER)
-            if not select.select([self.fd], [], [], min(max(deadline - now, 0.0), 0.05))[0]:
-                if now >= deadline:
-                    return
-                continue
-            try:
-                data = os.read(self.fd, 1 << 16)
-            except OSError:
-                return
-            if not data:
-                return
-            self.output += data
-            ways = {"silent": [], "late": [1.2], "twice": [0.0, 0.3], "prompt": [0.0]}
-            self._due += [now + late for _ in range(data.count(QUESTION)) for late in ways[self.made.answers]]
-            self._due.sort()
-
-    def ended(self) -> bool:
-        if self._code is None:
-            pid, status, used = os.wait4(self.pid, os.WNOHANG)
-            if pid:
-                self._code, self._cpu = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
-        return self._code is not None
-
-    def settle(self) -> str:
-        """Wait until the program has done what it was told; returns what is wrong, empty if nothing is."""
-        begun, used, quiet = time.monotonic(), _cpu_of(self.pid), 0
-        while not self.ended() and quiet < _QUIET_LOOKS:
-            self.read(_LOOK)
-            now = _cpu_of(self.pid)
-            quiet, used = quiet + 1 if now - used < _IDLE else 0, now
-            if time.monotonic() - begun > _WALL:
-                return f"never rests: {now:.1f} s of its own"
-        return ""
-
-    def end(self) -> str:
-        """Press Ctrl+C; returns what is wrong, empty if nothing is."""
-        begun, used, asked = time.monotonic(), _cpu_of(self.pid), -1.0
-        while not self.ended():
-            now = time.monotonic()
-            if now - asked > 1.0:  # one may complete a sequence that was begun
-                asked = now
-                with_room = select.select([], [self.fd], [], 0)[1]
-                if with_room:
-                    os.write(self.fd, b"\x03")
-            self.read(0.02)
-            if _cpu_of(self.pid) - used > PATIENCE or now - begun > _WALL:
-                return f"does not end: {now - begun:.1f} s, {_cpu_of(self.pid) - used:.1f} s of its own"
-        self.read(0.2)
-        for sign in (b"Traceback", b"internal error", b"Error:"):
-            at = self.output.rfind(sign)
-            if at >= 0:
-                return "shows " + self.output[at : at + 200].decode("utf-8", "replace").partition("\r")[0]
-        if self._code not in (0, 130):
-            said = self.output[-400:].decode("utf-8", "replace").replace("\x1b", "^")
-            return f"ends with {self._code}: {said!r}"
-        if left := modes_left(self.output):
-            return f"leaves {sorted(left)}"
-        if (left := termios.tcgetattr(self.fd)[:4]) != _usual_settings():
-            return f"leaves the settings {left}"
-        return ""
-
-    def tell_stacks(self) -> None:
-        """Let the program write what its threads are at, a few times."""
-        for _ in range(_TOLD):
-            os.kill(self.pid, _TELL)
-            self.read(0.3)
-
-    def close(self) -> None:
-        if not self.ended():
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        os.close(self.fd)
-
-
-@cache
-def _usual_settings() -> list[object]:
-    """The settings of a terminal that nobody has changed."""
-    ends = pty.openpty()
-    try:
-        return termios.tcgetattr(ends[0])[:4]
-    finally:
-        for end in ends:
-            os.close(end)
-
-
-def _cpu_of(pid: int) -> float:
-    """Seconds of processor time that a process has used."""
-    try:
-        parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def smaller(made: Storm, traces: Traces, tries: int = 60) -> Storm:
