@@ -15,6 +15,7 @@ from npu_tui.ingest.database.columns.host import read_host
 from npu_tui.ingest.database.columns.links import read_links
 from npu_tui.ingest.database.columns.overlap import read_overlap
 from npu_tui.ingest.database.columns.whole import Whole
+from npu_tui.ingest.database.tables.beginning import Beginning
 from npu_tui.ingest.database.tables.connect import UNREADABLE, Database, open_database
 from npu_tui.ingest.database.tables.connections import Connections
 from npu_tui.ingest.database.tables.rows import Tables
@@ -87,6 +88,7 @@ class _Loading:
     def _read(self, texts: Texts) -> Callable[[], None]:
         """Take all tables in; what takes the links in is left to be called."""
         tables, whole = self._tables, self._whole
+        self._shown_first(texts)
         connections = Connections(tables)
         tasks = read_device(tables, texts, whole)
         beside = tasks is not None and self._database.size >= _WORTH_A_THREAD  # else the process is not known yet
@@ -101,6 +103,15 @@ class _Loading:
         counting.result()
         rest = [(host, connections, tasks, collectives)]
         return lambda: read_links(whole, *rest.pop())  # nobody else keeps them
+
+    def _shown_first(self, texts: Texts) -> None:
+        """The first tasks of the device, before anything is read whole."""
+        if self._early is None or self._database.size < _WORTH_A_PICTURE:
+            return
+        columns = WholeColumns()
+        tables = Beginning(self._database)
+        if read_device(tables, texts, Whole(tables, columns)) is not None and columns.phases["X"]:
+            self._early(self._built(columns, Health()))
 
     def _shown_early(self) -> None:
         columns = self._whole.columns
