@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from measured import profile_of
 from samples import parts_of
 
 from npu_tui.analysis.launches.drains import drains
+from npu_tui.analysis.overlap.lanes import disagreement
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 
@@ -53,6 +55,24 @@ def test_free_belongs_to_a_launch_that_starts_within_two_nanoseconds_of_its_end(
     trace = trace_of(tmp_path, first, second, [sliced(3, "Free", 10, 20) | {"tid": 3}, thread(3, "Free")])
     split = parts_of(trace).split
     assert (split.linked.tolist(), split.end.tolist()) == ([linked], [19_000])
+
+
+@pytest.mark.parametrize(("late_ns", "beside"), [(0, True), (2, True), (3, False)])
+def test_an_idle_time_lies_between_slices_within_two_nanoseconds(tmp_path: Path, late_ns: int, beside: bool) -> None:
+    first, second = launch(1, 1, 2, 10 + late_ns / 1000), launch(2, 15, 20 + late_ns / 1000, 30)
+    trace = trace_of(tmp_path, first, second, [sliced(3, "Free", 10, 20) | {"tid": 3}, thread(3, "Free")])
+    (found,) = profile_of(trace).idles
+    assert (found.before >= 0).tolist() == (found.after >= 0).tolist() == [beside]
+
+
+@pytest.mark.parametrize(("longer_ns", "excess"), [(-3, -3), (-2, 0), (2, 0), (3, 3)])
+def test_lanes_of_the_file_disagree_with_its_slices_beyond_two_nanoseconds(
+    tmp_path: Path, longer_ns: int, excess: int
+) -> None:
+    computing = sliced(3, "Computing", 2, 10 + longer_ns / 1000) | {"tid": 3}
+    profile = profile_of(trace_of(tmp_path, launch(1, 1, 2, 10), [computing, thread(3, "Computing")]))
+    found = disagreement(profile.trace, profile.overlap_lanes[0], profile.device_slices[0])
+    assert found == (excess, 0)
 
 
 @pytest.mark.parametrize(("count", "interrupted"), [(2, False), (3, True), (4, True)])

@@ -38,9 +38,11 @@ def test_huge_durations_keep_their_order() -> None:
     assert Levels(rows).longest(np.array([0, 0]), np.array([2, 3])).tolist() == [0, 2]
 
 
-def test_positions_count_on_from_one_piece_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("longest", [700, 703, 704], ids=["within a piece", "its last", "its first"])
+def test_positions_count_on_from_one_piece_to_the_next(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first level is made in pieces; a piece of a real trace is a million slices long."""
     monkeypatch.setattr("npu_tui.view.frame.levels._BUILD", 64)
-    end = np.cumsum(np.ones(1000, np.int64) + (np.arange(1000) == 700))
+    end = np.cumsum(np.ones(1000, np.int64) + (np.arange(1000) == longest))
     levels = Levels(one_row(*zip([0, *end[:-1].tolist()], end.tolist(), strict=True)))
-    assert levels.longest(np.array([0, 130, 701]), np.array([1000, 700, 1000])).tolist() == [700, 130, 701]
+    first, last = np.array([0, 130, longest + 1]), np.array([1000, longest, 1000])
+    assert levels.longest(first, last).tolist() == [longest, 130, longest + 1]
