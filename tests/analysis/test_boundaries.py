@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measured import profile_of
+from measured import findings_of, profile_of
 from samples import parts_of
 
 from npu_tui.analysis.launches.drains import drains
 from npu_tui.analysis.overlap.lanes import disagreement
 from npu_tui.ingest.load import load
+from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 
 PROCESSES = {1: "CANN", 2: "Ascend Hardware", 3: "Overlap Analysis"}
@@ -63,6 +64,16 @@ def test_an_idle_time_lies_between_slices_within_two_nanoseconds(tmp_path: Path,
     trace = trace_of(tmp_path, first, second, [sliced(3, "Free", 10, 20) | {"tid": 3}, thread(3, "Free")])
     (found,) = profile_of(trace).idles
     assert (found.before >= 0).tolist() == (found.after >= 0).tolist() == [beside]
+
+
+@pytest.mark.parametrize(("late_ns", "after"), [(-3, "the end"), (-2, "kernel2"), (2, "kernel2"), (3, "the end")])
+def test_a_finding_names_what_ends_a_free_time_within_two_nanoseconds(tmp_path: Path, late_ns: int, after: str) -> None:
+    second = launch(2, 1900, 2000 + late_ns / 1000, 2010)
+    trace = trace_of(
+        tmp_path, launch(1, 1, 2, 10), second, [sliced(3, "Free", 10, 2000) | {"tid": 3}, thread(3, "Free")]
+    )
+    (found,) = (each for each in findings_of(trace).findings if each.id == "DISPATCH.FREE")
+    assert [words(place.note) for place in found.evidence] == [f"1.990 ms free until {after}"]
 
 
 @pytest.mark.parametrize(("longer_ns", "excess"), [(-3, -3), (-2, 0), (2, 0), (3, 3)])
