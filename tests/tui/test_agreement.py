@@ -242,7 +242,10 @@ def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
         cells = [str(cell) for cell in row.cells]
         assert cells[0] == str(number)
         gain = each["gain_us"]
-        assert cells[2] in ({""} if gain is None else times(gain) if gain else {say("findings.frees_nothing")})
+        after, _, figure = cells[2].rpartition(": ")
+        assert bool(after) == (each["gain_after"] > 0)
+        assert not after or after.endswith(str(each["gain_after"]))
+        assert figure in ({""} if gain is None else times(gain) if gain else {say("findings.frees_nothing")})
         assert cells[4].strip().startswith(each["title"])
         assert len(row.places) == len(each["evidence"])
         if each["part_of"] is not None:
