@@ -128,6 +128,7 @@ async def test_a_finding_asked_for_too_early_is_gone_to_when_there_are_some(sess
         assert driver.rows()[-1].strip().startswith(say("findings.then"))
         await driver.press("7")
         before = driver.state.viewport
+        driver.main.head.examined = 0
         driver.main.on_examined(Examined(session, 0, findings))
         await driver.settle()
         assert driver.state.viewport != before
@@ -135,6 +136,7 @@ async def test_a_finding_asked_for_too_early_is_gone_to_when_there_are_some(sess
         session.findings.pop(0)
         await driver.press("e", "d")  # who goes elsewhere stays there
         before = driver.state.viewport
+        driver.main.head.examined = 0
         driver.main.on_examined(Examined(session, 0, findings))
         await driver.settle()
         assert driver.state.viewport == before
