@@ -65,7 +65,7 @@ def test_cells_of_every_spelling(tmp_path: Path) -> None:
     assert frame["core"].to_list() == [None, "AI_CORE", None, "AI_CORE"]
     assert frame["block_dim"].null_count() == 4
     assert found.not_numbers == {"start": 1}
-    assert "1 cells of start" in said(found)
+    assert "1 cell of start" in said(found)
 
 
 @pytest.mark.parametrize("block", [64, 1 << 20])

@@ -34,9 +34,9 @@ EVENT = b'{"ph": "X", "name": "op", "pid": 1, "tid": 2, "ts": "1.000", "dur": 1}
 SAID = {
     "truncated": ("cut off",),
     "no events": ("no complete event", "is empty", "without content", "expected a JSON array"),
-    "bound": ("on no slice",),
-    "negative": ("end before they begin",),
-    "cross": ("overlap another slice",),
+    "bound": ("no slice at the",),
+    "negative": ("with the end ahead of the beginning",),
+    "cross": ("overlaps another slice", "overlap another slice"),
     "far": ("away from all others",),
 }
 """The program's words for the topics of the table."""
