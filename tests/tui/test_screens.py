@@ -241,7 +241,8 @@ async def test_keys_ahead_of_the_main_screen_are_kept(session):
             event.set_sender(app)
             app.post_message(event)
         await until(lambda: isinstance(app.screen, MainScreen) and app.screen.explorer.state.cursor == 3_000_000)
-        assert app.screen.explorer.state.viewport.span < app.screen.explorer.home_bounds()[1] / 1.5
+        start, end = app.screen.explorer.home_bounds()
+        assert app.screen.explorer.state.viewport.span < 0.9 * (end - start)
 
 
 async def test_nothing_is_typed_into_the_lanes_by_a_palette_that_was_given_up(session):
