@@ -85,7 +85,8 @@ def _legend() -> str:
         light, dark = ("#{:02x}{:02x}{:02x}".format(*palette.rgb[bar(op_class)].tolist()) for palette in (LIGHT, DARK))
         name = f"c{int(op_class)}"
         rules.append(f".{name}{{background:light-dark({light},{dark})}}")
-        words.append(f'<span class="swatch {name}"></span>{text(say(f"class.{op_class.name.lower()}"))}')
+        word = text(say(f"class.{op_class.name.lower()}"))
+        words.append(f'<span class="whole"><span class="swatch {name}"></span>{word}</span>')
     return f'<p class="faint"><style>{"".join(rules)}</style>{" ".join(words)}</p>'
 
 

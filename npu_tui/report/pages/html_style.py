@@ -17,6 +17,7 @@ code, td.name { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, 
 p, li { overflow-wrap: anywhere; }
 .faint { color: var(--faint); } .verdict { font-size: 1.05rem; font-weight: 600; margin: .2rem 0; }
 .scroll { overflow-x: auto; } .scroll svg { display: block; width: 100%; height: auto; }
+.whole { white-space: nowrap; }
 .swatch { display: inline-block; width: 1.2em; height: .8em; margin: 0 .3em 0 .9em; vertical-align: baseline; }
 a { color: inherit; } svg a:focus-visible, svg a:hover rect, td a:focus-visible { outline: 2px solid var(--low); }
 svg .tip { fill: transparent; } svg .tip:hover { stroke: var(--text); }
