@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -27,6 +28,8 @@ if sys.dont_write_bytecode:  # else every program that a test starts compiles al
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "ingest")]
 
 os.environ["NPU_TUI_CONFIG"] = os.devnull  # nobody's own settings
+
+gc.set_threshold(200_000, 50, 100)  # looking for garbage as often as usual is a tenth of the time of all tests
 
 from reference import Reference, read  # noqa: E402 - its folder is no package
 
