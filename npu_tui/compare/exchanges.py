@@ -87,8 +87,8 @@ def _peers(trace: Trace, items: I64, waits: I64, windows: Sequence[StepWindow]) 
         chosen |= (start >= windows[k].start) & (start <= windows[k].end)
     asked = np.flatnonzero(chosen & (waits >= 0))
     try:
-        columns = trace.args.many(trace.slices.event[waits[asked]], ("src rank", "dst rank"))
+        columns = trace.args.columns(trace.slices.event[waits[asked]], ("src rank", "dst rank"))
     except InputError:
         return source, target
-    source[asked], target[asked] = (rank_numbers(values) for values in columns)
+    source[asked], target[asked] = map(rank_numbers, columns)
     return source, target

@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.arg_column import ArgColumn
+
 I64 = npt.NDArray[np.int64]
 
 
@@ -65,7 +67,7 @@ class Matches:
 class ArgReader(Protocol):
     """Reads args of events again from where the trace lies; ordinals are those of ``Slices.event``.
 
-    ``one``, ``many`` and ``scan`` raise ``InputError`` if that place is gone or is not the one that was loaded.
+    All but ``is_ready`` raise ``InputError`` if that place is gone or is not the one that was loaded.
     """
 
     @property
@@ -77,6 +79,9 @@ class ArgReader(Protocol):
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
         """The args ``keys`` of many events: a list for each key with a value per ordinal, None where it is absent."""
+
+    def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
+        """The same as columns: without an object per value where there are very many."""
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
         """Which of the events ``ordinals`` (ascending) have args that match all of ``wanted``, part by part.

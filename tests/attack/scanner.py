@@ -2,10 +2,10 @@
 
 Damaged traces of every writer (``tests/fuzz.py``) and wrong structures (``structures.py``) in turn: what the scanner
 makes of them, in one thread and in several, in ranges and chunks of any size, must be what the reader in Python makes,
-to the bit. `--cuts FIXTURE` cuts a trace of 200 kB at every byte: columns and elements must be those of the complete
-events. `--giants` tries texts of 100 MB, numbers of a million digits and args as deep. With
-`NPU_TUI_SCANNER=/path/of/a/library.so` another library is tried, such as the bounds-checked one, which ends the process
-where it would leave its memory.
+to the bit, and so must the args of all events. `--cuts FIXTURE` cuts a trace of 200 kB at every byte: columns and
+elements must be those of the complete events. `--giants` tries texts of 100 MB, numbers of a million digits and args as
+deep. With `NPU_TUI_SCANNER=/path/of/a/library.so` another library is tried, such as the bounds-checked one, which ends
+the process where it would leave its memory.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from equality import assert_same, assert_same_events  # noqa: E402
 from scanning import threads, without_scanner  # noqa: E402
 
 PIECE = 250
+KEYS = ("Task Type", "Stream Id", "connection_id", "Call stack", "src rank", "size(Byte)", "link type", "Input Dims")
 
 
 def mutant(seed: int, number: int) -> bytes:
@@ -73,8 +74,18 @@ def differences(data: bytes, path: Path, rng: random.Random) -> Iterator[str]:
             assert_same(expected, found)
             if isinstance(expected, Trace) and isinstance(found, Trace):
                 assert_same_events(expected, found, 7)
+                assert_same_args(found)
         except AssertionError as error:
             yield f"chunks of {chunk_size}, {number} threads, ranges of {range_bytes}: {str(error).splitlines()[0]}"
+
+
+def assert_same_args(trace: Trace) -> None:
+    """The args of all events as the library reads them and as Python does."""
+    events = np.arange(sum(trace.events.values()))
+    found = [column.objects for column in trace.args.columns(events, KEYS)]
+    with without_scanner():
+        # A NaN is not equal to itself, and ``True`` is equal to 1.
+        assert repr(found) == repr(trace.args.many(events, KEYS)), "args"
 
 
 def run_mutants(seed: int, numbers: range) -> tuple[Counter[str], list[str]]:

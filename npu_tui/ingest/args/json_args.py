@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.decoding.lenient import loose_value
+from npu_tui.ingest.scanner.chosen import ChosenArgs
 from npu_tui.ingest.scanner.elements import Elements
 from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.source.unpack import at_hand, plain_path
+from npu_tui.trace.arg_column import ArgColumn, column_of, joined
 from npu_tui.trace.args import Arg, Matches, always, as_number
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile, Trace
@@ -88,27 +90,24 @@ class JsonArgs:
             yield first, self._texts(at, list(range(following - first)))
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
-        """The args ``keys`` of many events; a chunk that holds several of them is decoded once, several at a time."""
+        """The args ``keys`` of many events."""
+        return [column.objects for column in self.columns(ordinals, keys)]
+
+    def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
+        """The same as columns; a chunk that holds several of the events is read once, several chunks at a time."""
         order = np.argsort(ordinals, kind="stable")
         chunk = np.searchsorted(self._chunks.first_event, ordinals[order], "right") - 1
         position = ordinals[order] - self._chunks.first_event[chunk]
         firsts = np.flatnonzero(np.diff(chunk, prepend=-1))
-        groups = list(pairwise([*firsts.tolist(), len(order)]))
+        bounds = np.append(firsts, len(order))
         numbers = chunk[firsts]
 
-        def taken(own: range) -> list[list[Any]]:
-            values: list[list[Any]] = [[] for _ in keys]
-            split = self._splitter(numbers[own.start : own.stop])
-            with ExitStack() as opened:
-                reader = _Files(self, opened)
-                for group in own:
-                    low, high = groups[group]
-                    rows = self._chosen(int(numbers[group]), position[low:high], tuple(keys), split, reader)
-                    for column, found in zip(values, zip(*rows, strict=True), strict=True):
-                        column += found
-            return values
+        def taken(own: range) -> list[ArgColumn]:
+            rows = slice(int(bounds[own.start]), int(bounds[own.stop]))
+            groups = pairwise((bounds[own.start : own.stop + 1] - rows.start).tolist())
+            return self._taken(numbers[own.start : own.stop], list(groups), position[rows], tuple(keys))
 
-        parts = _shares(len(groups))
+        parts = _shares(len(numbers))
         if len(parts) == 1:
             found = [taken(parts[0])]
         else:
@@ -116,12 +115,9 @@ class JsonArgs:
 
             with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
                 found = list(pool.map(taken, parts))
-        values = [list(chain.from_iterable(part[k] for part in found)) for k in range(len(keys))]
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        places = back.tolist()
-        # A comprehension lets other threads run in between, ``map`` would not.
-        return [[column[place] for place in places] for column in values]
+        return [joined([part[k] for part in found])[back] for k in range(len(keys))]
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
         """Which events match, block by block: bytes are searched first, then the events are decoded."""
@@ -134,28 +130,47 @@ class JsonArgs:
             places = self._in_block(first, last, ordinals, bounds, needles, wanted)
             yield Matches(places, (number + 1) / len(blocks))
 
-    def _splitter(self, chunks: I64) -> Elements | None:
-        """What splits the pieces ``chunks`` into events, None without a library or where there is nothing to split."""
-        found = library()
-        if found is None or not len(chunks):
-            return None
-        counts = np.diff(self._chunks.first_event, append=self._count)[chunks]
-        return Elements(found, int(self._chunks.length[chunks].max()), int(counts.max()))
-
-    def _chosen(
-        self, at: int, positions: I64, keys: tuple[str, ...], split: Elements | None, reader: _Files
-    ) -> Sequence[tuple[Any, ...]]:
-        """The args ``keys`` of the events at ``positions`` of chunk ``at``."""
-        following = int(self._chunks.first_event[at + 1]) if at + 1 < len(self._chunks.first_event) else self._count
-        if split is not None:
-            length = reader.read(at, at, split.view)
-            bounds = split.bounds(length, following - int(self._chunks.first_event[at]))
-            if bounds is not None:
-                view = split.view
-                found = _strict_values([view[low:high] for low, high in bounds[positions].tolist()], keys)
-                if found is not None:
-                    return found
-        return _values(self._texts(at, positions.tolist()), keys)
+    def _taken(
+        self, chunks: I64, groups: list[tuple[int, int]], positions: I64, keys: tuple[str, ...]
+    ) -> list[ArgColumn]:
+        """The args ``keys`` of the events at ``positions`` of ``chunks``, each of which has a group of them."""
+        if not len(chunks):
+            return [column_of([]) for _ in keys]
+        following = np.append(self._chunks.first_event[1:], self._count)[chunks]
+        counts = following - self._chunks.first_event[chunks]
+        compiled = library()
+        if compiled is None:
+            rows = [
+                row
+                for at, (low, high) in zip(chunks.tolist(), groups, strict=True)
+                for row in _values(self._texts(at, positions[low:high].tolist()), keys)
+            ]
+            return [column_of(values) for values in zip(*rows, strict=True)]
+        pieces = Elements(compiled, int(self._chunks.length[chunks].max()), int(counts.max()))
+        chosen = ChosenArgs(compiled, pieces, keys, positions)
+        unread: list[int] = []
+        values: list[tuple[Any, ...]] = []
+        with ExitStack() as opened:
+            files = _Files(self, opened)
+            for at, count, (low, high) in zip(chunks.tolist(), counts.tolist(), groups, strict=True):
+                if pieces.bounds(files.read(at, at, pieces.view), count) is None:
+                    left = list(range(low, high))
+                    texts = self._texts(at, positions[low:high].tolist())
+                else:
+                    left = chosen.take(low, high)
+                    texts = [chosen.text_of(row) for row in left]
+                if left:
+                    unread += left
+                    values += _values(texts, keys)
+        # The rows that were left are read one after the other and take the place of their own.
+        index = np.arange(len(positions))
+        index[unread] = len(positions) + np.arange(len(unread))
+        rest = list(zip(*values, strict=True)) or [()] * len(keys)
+        known = chosen.texts
+        return [
+            joined([ArgColumn(kind, value, known, ()), column_of(others)])[index]
+            for kind, value, others in zip(chosen.kinds, chosen.values, rest, strict=True)
+        ]
 
     def _read(self, first: int, last: int) -> bytes:
         """The bytes from chunk ``first`` to chunk ``last`` of the same file."""
@@ -177,7 +192,7 @@ class JsonArgs:
         firsts = self._chunks.first_event
         following = int(firsts[at + 1]) if at + 1 < len(firsts) else self._count
         if following - int(firsts[at]) == 1:
-            return [data.strip()]  # alone in its chunk, perhaps because no strict parser takes it
+            return [data.strip()] * len(positions)  # alone in its chunk, perhaps because no strict parser takes it
         try:
             raws = _raws(b"[%b]" % data)
             return [bytes(raws[position]) for position in positions]
@@ -287,7 +302,7 @@ def _values(texts: list[bytes], keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
     return [_tolerated(text, keys) for text in texts] if found is None else found
 
 
-def _strict_values(texts: Sequence[bytes | memoryview], keys: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
+def _strict_values(texts: Sequence[bytes], keys: tuple[str, ...]) -> list[tuple[Any, ...]] | None:
     """The args ``keys`` of every event, None if one of them is not quite the profiler's."""
     try:
         events = _decoder(keys)(b"[%b]" % b",".join(texts))

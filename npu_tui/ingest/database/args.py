@@ -15,6 +15,7 @@ from npu_tui.ingest.database.columns.whole import ROW, ROW_BITS, TABLES
 from npu_tui.ingest.database.tables.connect import UNREADABLE, opened
 from npu_tui.ingest.database.tables.rows import Tables
 from npu_tui.ingest.errors import InputError
+from npu_tui.trace.arg_column import ArgColumn, column_of
 from npu_tui.trace.args import Arg, Matches, always
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Chunks, EventFile
@@ -69,6 +70,10 @@ class DatabaseArgs:
                         for place, cells in zip(places, rows, strict=True):
                             found[number][place] = value(look, cells)
         return found
+
+    def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
+        """The same as columns."""
+        return [column_of(values) for values in self.many(ordinals, keys)]
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
         """Which rows match, batch by batch; only args of a name that is asked for are looked at."""

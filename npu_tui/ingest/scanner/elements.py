@@ -17,9 +17,9 @@ class Elements:
     def __init__(self, library: Library, most_bytes: int, most_events: int) -> None:
         """For pieces of at most so many bytes and events."""
         self._library = library
-        self._text = np.zeros(most_bytes + PADDING, np.uint8)
-        self._found = np.empty((most_events, 2), np.int64)
-        self.view = self._text.data
+        self.text = np.zeros(most_bytes + PADDING, np.uint8)
+        self.found = np.empty((most_events, 2), np.int64)
+        self.view = self.text.data
         """Where the bytes of a piece are to be written."""
 
     def bounds(self, length: int, count: int) -> I64 | None:
@@ -27,6 +27,6 @@ class Elements:
 
         The next call overwrites them. Only quotes and brackets are looked at.
         """
-        self._text[length : length + PADDING] = 0
-        room = self._text.ctypes.data, length, length + PADDING, self._found.ctypes.data, len(self._found)
-        return self._found[:count] if self._library.elements(*room) == count else None
+        self.text[length : length + PADDING] = 0
+        room = self.text.ctypes.data, length, length + PADDING, self.found.ctypes.data, len(self.found)
+        return self.found[:count] if self._library.elements(*room) == count else None

@@ -19,7 +19,7 @@ OFF = "off"
 _FOLDER = Path(__file__).parent / "library"
 _ARGUMENTS = {
     "scan": 2, "rehash": 2, "first_fit": 7, "elements": 5, "passing": 8, "table_rows": 11, "stack_marks": 7,
-    "cells": 2, "ansi": 2, "crossing": 5, "covered": 8,
+    "cells": 2, "ansi": 2, "crossing": 5, "covered": 8, "chosen": 2,
 }  # fmt: skip
 """The functions of a library, each with the number of its arguments; all are int64."""
 _HOLDING = frozenset({"cells", "ansi"})
@@ -44,6 +44,7 @@ class Library:
     ansi: Any
     crossing: Any
     covered: Any
+    chosen: Any
 
 
 def library() -> Library | None:

@@ -166,12 +166,12 @@ def test_rules_of_links_ask_for_the_transport(
     facts = facts_of(found, thresholds=Thresholds(**limits))
     planes = facts.planes
     assert planes is not None
-    kinds = [link_type if each == "HCCS" else each for each in planes.link_type]
+    kinds = [link_type if each == "HCCS" else each for each in planes.links]
     rows = [
         replace(each, traffic=[replace(row, link_type=link_type) for row in each.traffic or []])
         for each in facts.collectives
     ]
-    other = facts_of(found, thresholds=Thresholds(**limits), planes=replace(planes, link_type=kinds))
+    other = facts_of(found, thresholds=Thresholds(**limits), planes=replace(planes, links=kinds))
     monkeypatch.setattr(Facts, "collectives", rows)
     draft = check("COMM.LINK", other)
     assert isinstance(draft, Draft)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import is_group_lane
 from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.trace.arg_column import ArgColumn
 from npu_tui.trace.model import Lane, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -39,14 +39,19 @@ class PlaneArgs:
     """Args of the plane tasks ``item`` (slices in ascending order); (n,) each.
 
     ``source_rank`` and ``target_rank`` are ranks of the group, -1 where the task names none; ``size`` is in bytes, -1
-    where unknown; ``link_type`` is text such as ``HCCS`` or ``ON_CHIP``.
+    where unknown; ``link`` is the place in ``links``, texts such as ``HCCS`` or ``ON_CHIP``, empty where unknown.
     """
 
     item: I64
     source_rank: I64
     target_rank: I64
     size: I64
-    link_type: list[str]
+    link: I64
+    links: list[str]
+
+    def over(self, rule: Callable[[str], bool]) -> Bools:
+        """Which tasks use a link whose type fulfils ``rule``; (n,)."""
+        return np.array([rule(name) for name in self.links], np.bool_)[self.link]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,27 +107,24 @@ def plane_tasks(trace: Trace) -> I64:
     return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
 
-def plane_args(tasks: I64, values: Sequence[list[Any]]) -> PlaneArgs:
-    """The args of ``tasks`` of planes, of which ``values`` are those of ``PLANE_ARGS``."""
-    source, target, size, link_type = values
+def plane_args(tasks: I64, columns: Sequence[ArgColumn]) -> PlaneArgs:
+    """The args of ``tasks`` of planes, of which ``columns`` are those of ``PLANE_ARGS``."""
+    source, target, size, link = columns
+    code = link.text_codes
     return PlaneArgs(
         tasks,
         rank_numbers(source),
         rank_numbers(target),
-        _whole_numbers(size),
-        [value if isinstance(value, str) else "" for value in link_type],
+        size.numbers(0, _MOST),
+        np.where(code < 0, len(link.texts), code),
+        [*link.texts, ""],
     )
 
 
-def rank_numbers(values: list[Any]) -> I64:
-    """``values`` of an arg such as ``dst rank`` as numbers, -1 where one is no rank; (n,)."""
-    ranks = _whole_numbers(values)
+def rank_numbers(column: ArgColumn) -> I64:
+    """The values of an arg such as ``dst rank`` as numbers, -1 where one is no rank or too large to be true; (n,)."""
+    ranks = column.numbers(0, _MOST)
     return np.where(ranks == NO_RANK, -1, ranks)
-
-
-def _whole_numbers(values: list[Any]) -> I64:
-    """``values``, -1 where one is none or too large to be true."""
-    return np.array([value if type(value) is int and -1 <= value < _MOST else -1 for value in values], np.int64)
 
 
 def groups_of(trace: Trace) -> list[tuple[Lane, list[Lane]]]:
@@ -176,10 +178,9 @@ def _of_group(trace: Trace, args: PlaneArgs, items: I64, planes: list[Lane]) -> 
     """The collectives ``items`` of one group, whose tasks stand on ``planes``."""
     slices, count = trace.slices, len(items)
     begin, end = slices.start[items], slices.end[items]
-    codes = {link: code for code, link in enumerate(dict.fromkeys(args.link_type))}
-    tasks = _tasks(trace, args, begin, end, planes, np.array([codes[link] for link in args.link_type], np.int64))
+    tasks = _tasks(trace, args, begin, end, planes)
     timing = _timings(tasks, end - begin)
-    traffic = _traffic(tasks, list(codes), count)
+    traffic = _traffic(tasks, args.links, count)
     waits = tasks.taken(tasks.wait)
     arrivals = _arrivals(trace, waits, begin)
     # The longest wait of each; of equals the one for the highest rank, then the last.
@@ -208,7 +209,7 @@ def _of_group(trace: Trace, args: PlaneArgs, items: I64, planes: list[Lane]) -> 
     return found
 
 
-def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, planes: list[Lane], link: I64) -> _Tasks:
+def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, planes: list[Lane]) -> _Tasks:
     slices = trace.slices
     owners, numbers, items = [], [], []
     for number, plane in enumerate(planes):
@@ -223,7 +224,7 @@ def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, planes: list[Lan
     order = np.lexsort((item, number_of, owner))
     owner, number_of, item = owner[order], number_of[order], item[order]
     row, name = np.searchsorted(args.item, item), slices.name[item]
-    on_chip = np.array([link == ON_CHIP for link in args.link_type], np.bool_)  # such copies are no transfers
+    on_chip = args.over(lambda link: link == ON_CHIP)  # such copies are no transfers
     return _Tasks(
         owner,
         number_of,
@@ -232,7 +233,7 @@ def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, planes: list[Lan
         args.source_rank[row],
         args.target_rank[row],
         args.size[row],
-        link[row],
+        args.link[row],
         _mask(trace, lambda name: name == _WAIT)[name],
         _mask(trace, lambda name: name in _TRANSIT)[name] & ~on_chip[row],
         _mask(trace, lambda name: name.startswith(_REMOTE_MEMORY))[name],

@@ -47,13 +47,12 @@ def communication_args(trace: Trace) -> CommunicationArgs:
     tasks = plane_tasks(trace)
     lanes = [np.arange(group.first, group.last, dtype=np.int64) for group, _ in groups_of(trace)]
     items = np.sort(np.concatenate([*lanes, np.zeros(0, np.int64)]))
-    values = trace.args.many(trace.slices.event[np.concatenate((tasks, items))], (*PLANE_ARGS, *_ARGS))
-    of_planes, (algorithm, count, kind) = (
-        values[: len(PLANE_ARGS)],
-        (own[len(tasks) :] for own in values[-len(_ARGS) :]),
-    )
+    wanted = trace.slices.event[np.concatenate((tasks, items))]
+    columns = trace.args.columns(wanted, (*PLANE_ARGS, *_ARGS))
+    of_planes = [column[: len(tasks)] for column in columns[: len(PLANE_ARGS)]]
+    algorithm, count, kind = (column[len(tasks) :].objects for column in columns[len(PLANE_ARGS) :])
     return CommunicationArgs(
-        plane_args(tasks, [own[: len(tasks)] for own in of_planes]),
+        plane_args(tasks, of_planes),
         items,
         [name if isinstance(name, str) else "" for name in algorithm],
         [_size(number, data) for number, data in zip(count, kind, strict=True)],

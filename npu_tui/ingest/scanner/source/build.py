@@ -41,6 +41,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
     from npu_tui.ingest.scanner.source.ansi import ansi
     from npu_tui.ingest.scanner.source.cells import cells
     from npu_tui.ingest.scanner.source.chains import stack_marks
+    from npu_tui.ingest.scanner.source.chosen import chosen
     from npu_tui.ingest.scanner.source.covered import covered
     from npu_tui.ingest.scanner.source.crossing import crossing
     from npu_tui.ingest.scanner.source.depth import first_fit
@@ -62,6 +63,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "ansi": (ansi, 2),
         "crossing": (crossing, 5),
         "covered": (covered, 8),
+        "chosen": (chosen, 2),
     }
 
 

@@ -6,6 +6,8 @@ retransmission.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
@@ -26,6 +28,10 @@ def _transport(link_type: str) -> str | None:
     return _TRANSPORT.get(link_type.partition("_")[0].upper()) if link_type != ON_CHIP else None
 
 
+def _is_carried_by(transport: str, link_type: str) -> bool:
+    return _transport(link_type) == transport
+
+
 def link(facts: Facts) -> Draft | None:
     """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
     assert facts.planes is not None
@@ -37,10 +43,8 @@ def link(facts: Facts) -> Draft | None:
         severity: Severity = "info" if not matters else "low" if share < 0.2 else "medium"
         text = message("finding.link.unaligned", count=len(unaligned), bytes=limits.alignment_bytes, share=share)
         problems.append((severity, text, message("finding.advice.align", bytes=limits.alignment_bytes), unaligned))
-    carriers = {name: _transport(name) for name in set(facts.planes.link_type)}
     for kind, most in (("SDMA", limits.small_packet_sdma_mb), ("RDMA", limits.small_packet_rdma_mb)):
-        own = np.array([kind == way for way in map(carriers.__getitem__, facts.planes.link_type)], np.bool_)
-        own &= facts.planes.size > 0
+        own = facts.planes.over(partial(_is_carried_by, kind)) & (facts.planes.size > 0)
         small = own & (facts.planes.size < most * 1e6)
         many = own.any() and small.sum() > limits.small_packet_share * own.sum()
         if many and _matters(facts, facts.planes.item[small]):
@@ -91,9 +95,7 @@ def _unaligned(facts: Facts) -> tuple[list[int], float]:
     planes = facts.planes
     assert planes is not None
     size = facts.limits.alignment_bytes
-    moving = np.array([kind not in (ON_CHIP, "", "INVALID_TYPE") for kind in planes.link_type], np.bool_) & (
-        planes.size > 0
-    )
+    moving = planes.over(lambda name: name not in (ON_CHIP, "", "INVALID_TYPE")) & (planes.size > 0)
     odd = moving & (planes.size > size) & (planes.size % size != 0)
     if not odd.any():
         return [], 0.0

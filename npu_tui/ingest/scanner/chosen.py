@@ -1,0 +1,77 @@
+"""Some args of many events of a trace as columns, by the compiled library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.ingest.scanner.elements import Elements
+from npu_tui.ingest.scanner.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD
+from npu_tui.ingest.scanner.library import Library
+
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+_WORD_BYTES = 8
+_TEXTS = 1 << 11
+_HEAP = 1 << 18
+"""So many different texts and bytes of them; events with more are left unread."""
+
+
+class ChosenArgs:
+    """The args ``keys`` of events in ``pieces`` of the file, which lie there one after the other.
+
+    There is a row for each event; ``positions`` (n,) are those in their pieces. ``values`` and ``kinds``
+    (``CHOSEN_ABSENT`` and the others) are (keys, n).
+    """
+
+    def __init__(self, library: Library, pieces: Elements, keys: Sequence[str], positions: I64) -> None:
+        self._library = library
+        self._pieces = pieces
+        self._positions = np.ascontiguousarray(positions, np.int64)
+        names = [key.encode() for key in keys]
+        places = np.cumsum([0] + [len(name) for name in names])
+        rows = len(positions)
+        self.values = np.zeros((len(keys), rows), np.int64)
+        self.kinds = np.zeros((len(keys), rows), np.uint8)
+        self._entries, self._heap = np.zeros((_TEXTS, 3), np.int64), np.zeros(_HEAP, np.uint8)
+        self._arrays: dict[str, npt.NDArray[Any]] = {
+            "text": pieces.text,
+            "bounds": pieces.found,
+            "positions": self._positions,
+            "keys": np.array([[at, len(name)] for at, name in zip(places[:-1].tolist(), names, strict=True)], np.int64),
+            "letters": np.frombuffer(b"".join(names) + bytes(_WORD_BYTES), np.uint8),
+            "values": self.values,
+            "kinds": self.kinds,
+            "slots": np.zeros(2 * _TEXTS, np.int32),
+            "entries": self._entries,
+            "heap": self._heap,
+        }
+        self._plan = np.zeros(2 * len(CHOSEN_REGION) + len(CHOSEN_WORD), np.int64)
+        for name, word in CHOSEN_REGION.items():
+            self._plan[word : word + 2] = self._arrays[name].ctypes.data, self._arrays[name].nbytes
+        self._plan[CHOSEN_WORD["count"]], self._plan[CHOSEN_WORD["rows"]] = len(keys), rows
+        self._address = self._plan.ctypes.data
+
+    def take(self, first: int, last: int) -> list[int]:
+        """Read the rows from ``first`` to ``last`` from the piece whose bounds were found last; those left unread."""
+        self._plan[CHOSEN_WORD["asked"]], self._plan[CHOSEN_WORD["row"]] = last - first, first
+        if not self._library.chosen(self._address, self._plan.nbytes):
+            return []
+        unread: list[int] = (first + np.flatnonzero(self.kinds[0, first:last] == CHOSEN_UNREAD)).tolist()
+        return unread
+
+    def text_of(self, row: int) -> bytes:
+        """The event of a row of the piece that was read last, as it stands in the file."""
+        low, high = self._pieces.found[self._positions[row]].tolist()
+        return bytes(self._pieces.view[low:high])
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts that values of ``CHOSEN_TEXT`` are the places of."""
+        known = self._entries[: int(self._plan[CHOSEN_WORD["known"]])]
+        data = self._heap.tobytes()
+        return [data[at : at + length].decode() for _, at, length in known.tolist()]
