@@ -92,18 +92,21 @@ class LaneIndex:
 
         Climbs a binary tree over the latest ends until a left neighbour reaches far enough, then descends into it.
         """
-        found = np.full(len(begun), -1, np.int64)
-        active = np.flatnonzero(begun >= 0)
-        node = begun[active]
+        # Mostly the very first one reaches far enough.
+        near = begun >= 0
+        near &= self._end[begun] >= until
+        found = np.where(near, begun, -1)
+        active = np.flatnonzero(~near & (begun >= 0))
+        node, goal = begun[active], until[active]
         for level, ends in enumerate(self._latest_end):
-            even = node % 2 == 0
-            enough = even & (ends[node] >= until[active])
-            found[active[enough]] = self._descend(node[enough], level, until[active[enough]])
-            node = node - even  # a left child failed: everything to its left is next, as a right child
-            rest = ~enough & (node >= 0)
-            active, node = active[rest], node[rest] >> 1
             if not len(active):
                 break
+            even = node % 2 == 0
+            enough = even & (ends[node] >= goal)
+            found[active[enough]] = self._descend(node[enough], level, goal[enough])
+            node = node - even  # a left child failed: everything to its left is next, as a right child
+            rest = ~enough & (node >= 0)
+            active, node, goal = active[rest], node[rest] >> 1, goal[rest]
         first = self._first[np.maximum(lane, 0)]
         found[found < first] = -1
         return found

@@ -68,14 +68,12 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
     """The tasks of ``device``: kernels, copies, collectives, and the records of and waits for events."""
     slices = trace.slices
     hardware = _hardware_lanes(trace, device)
-    records, awaits = (
-        _named(trace, prefix)[slices.name] & hardware[slices.lane] for prefix in ("EVENT_RECORD", "EVENT_WAIT")
-    )
-    chosen = device.busy | records | awaits
+    of_name = _kinds_of_names(trace)
+    chosen = device.busy.copy()
+    for span in hardware:
+        chosen[span] |= of_name[slices.name[span]] != KERNEL
     item = np.flatnonzero(chosen)
-    kind = np.select(
-        [device.collective[item], records[item], awaits[item]], [COLLECTIVE, RECORD, AWAIT], KERNEL
-    ).astype(np.int64)
+    kind = np.where(device.collective[item], COLLECTIVE, of_name[slices.name[item]])
     stream = slices.lane[item].astype(np.int64)
     for lane, own in _streams_of_groups(trace, item, kind, hardware).items():
         stream[stream == lane] = own
@@ -117,24 +115,31 @@ def is_of_event(name: str) -> bool:
     return name.upper().replace(" ", "_").startswith(("EVENT_RECORD", "EVENT_WAIT"))
 
 
-def _named(trace: Trace, prefix: str) -> Bools:
-    return np.array([name.upper().replace(" ", "_").startswith(prefix) for name in trace.names] + [False])
+def _kinds_of_names(trace: Trace) -> I64:
+    """What a task of the hardware is by its name: the record of an event, a wait for one, else a kernel."""
+    found = np.full(len(trace.names) + 1, KERNEL)
+    words = [name.upper().replace(" ", "_") for name in trace.names]
+    for kind, prefix in ((RECORD, "EVENT_RECORD"), (AWAIT, "EVENT_WAIT")):
+        found[[code for code, word in enumerate(words) if word.startswith(prefix)]] = kind
+    return found
 
 
-def _hardware_lanes(trace: Trace, device: DeviceSlices) -> Bools:
-    own = [
-        trace.layers[lane.layer].kind == "hardware" and trace.layers[lane.layer].device == device.device
-        for lane in trace.lanes
-    ]
-    return np.array([*own, False])
+def _hardware_lanes(trace: Trace, device: DeviceSlices) -> list[slice]:
+    """The slices of each stream of ``device``."""
+    layers = [layer for layer in trace.layers if layer.kind == "hardware" and layer.device == device.device]
+    lanes = [trace.lanes[lane] for layer in layers for lane in layer.lanes]
+    return [slice(lane.first, lane.last) for lane in lanes]
 
 
-def _streams_of_groups(trace: Trace, item: I64, kind: I64, hardware: Bools) -> dict[int, int]:
+def _streams_of_groups(trace: Trace, item: I64, kind: I64, hardware: list[slice]) -> dict[int, int]:
     """The hardware lane on which the tasks of each group's collectives run, by the connections that both name."""
     slices = trace.slices
     collectives = item[kind == COLLECTIVE]
     known = collectives[slices.connection[collectives] >= 0]
-    on_device = np.flatnonzero(hardware[slices.lane] & (slices.connection >= 0))
+    ids = np.unique(slices.connection[known])
+    on_device = np.concatenate(
+        [own.start + np.flatnonzero(np.isin(slices.connection[own], ids)) for own in hardware] or [known[:0]]
+    )
     if not len(known) or not len(on_device):
         return {}
     on_device = on_device[np.lexsort((slices.start[on_device], slices.connection[on_device]))]
@@ -151,7 +156,7 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
     time, lane = np.full(len(item), -1, np.int64), np.full(len(item), -1, np.int64)
     connection = slices.connection[item]
     of_cann = [trace.lanes[each] for layer in trace.layers if layer.kind == "cann" for each in layer.lanes]
-    calls = [lane.first + np.flatnonzero(slices.connection[lane.first : lane.last] >= 0) for lane in of_cann]
+    calls = [own.first + np.flatnonzero(slices.connection[own.first : own.last] >= 0) for own in of_cann]
     calls_made = np.concatenate([*calls, np.zeros(0, np.int64)])
     if len(calls_made):
         calls_made.sort()
@@ -188,21 +193,23 @@ def _pair_events(trace: Trace, tasks: DeviceTasks) -> None:
     connection = trace.slices.connection
     made = connection[tasks.item]
     launched = np.where(made >= 0, made, tasks.start)
+    until, stream = tasks.end[awaits], tasks.stream[awaits]
     by_launch = records[np.argsort(launched[records], kind="stable")]
+    made = _last_of_others(tasks, by_launch, np.searchsorted(launched[by_launch], launched[awaits], "left") - 1, stream)
+    after = until - tasks.end[made]
+    found = np.where((made >= 0) & (after >= -_AFTER_EVENT_NS), made, -1)
     by_end = records[np.argsort(tasks.end[records], kind="stable")]
-    order, ends = launched[by_launch], tasks.end[by_end]
-    for wait in awaits.tolist():
-        at = int(np.searchsorted(order, launched[wait], "left")) - 1
-        while at >= 0 and tasks.stream[by_launch[at]] == tasks.stream[wait]:
-            at -= 1
-        found = int(by_launch[at]) if at >= 0 and tasks.end[by_launch[at]] <= tasks.end[wait] + _AFTER_EVENT_NS else -1
-        lasted = tasks.end[wait] - tasks.start[wait] > _AFTER_EVENT_NS
-        if lasted and (found < 0 or tasks.end[wait] - tasks.end[found] > _AFTER_EVENT_NS):
-            found = -1
-            at = int(np.searchsorted(ends, tasks.end[wait], "right")) - 1
-            while at >= 0 and tasks.end[wait] - tasks.end[by_end[at]] <= _AFTER_EVENT_NS:
-                if tasks.stream[by_end[at]] != tasks.stream[wait]:
-                    found = int(by_end[at])
-                    break
-                at -= 1
-        tasks.event[wait] = found
+    fired = _last_of_others(tasks, by_end, np.searchsorted(tasks.end[by_end], until, "right") - 1, stream)
+    fired[until - tasks.end[fired] > _AFTER_EVENT_NS] = -1
+    lasted = until - tasks.start[awaits] > _AFTER_EVENT_NS
+    tasks.event[awaits] = np.where(lasted & ((found < 0) | (after > _AFTER_EVENT_NS)), fired, found)
+
+
+def _last_of_others(tasks: DeviceTasks, records: I64, at: I64, stream: I64) -> I64:
+    """The last of ``records`` up to position ``at`` that is of another stream than ``stream``, -1 without one; (n,)."""
+    own = tasks.stream[records]
+    position = np.arange(len(records))
+    first = np.maximum.accumulate(np.where(np.diff(own, prepend=-1) != 0, position, 0))  # of its run of one stream
+    safe = np.maximum(at, 0)
+    at = np.where((at >= 0) & (own[safe] == stream), first[safe] - 1, at)
+    return np.where(at >= 0, records[np.maximum(at, 0)], -1)

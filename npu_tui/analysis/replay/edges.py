@@ -28,26 +28,41 @@ _PAUSE_NS = 1_000_000
 """A longer pause in front of a task whose launch is not known is no pause of its stream."""
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The edges ``edge`` that have work of a host thread, ``[low, high)`` of the one with number ``thread``; (n,)."""
+
+    edge: I64
+    low: I64
+    high: I64
+    thread: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The edges ``edge`` that belong to something, and the number of it; (n,) each."""
+
+    edge: I64
+    number: I64
+
+
 @dataclass(slots=True)
 class Edges:
     """What must come before: ``target`` is passed at the earliest ``fixed`` ns after ``source``, besides what follows.
 
-    Besides, that is the work ``[low, high)`` of host thread ``thread`` (-1: none) and the length of device task
-    ``task`` (-1: none). An edge of ``wait`` (a slice; -1: none) is what a wait of the host stands for, one of
-    ``meeting`` (-1: none) the peers of a collective; ``call`` is the slice of a wait, or the record of an event, that
-    takes ``fixed`` itself.
+    Besides, that is the ``work`` of host threads and the length of the device's ``task``. An edge of ``wait`` (a slice)
+    is what a wait of the host stands for, one of ``meeting`` the peers of a collective; ``call`` is the slice of a
+    wait, or the record of an event, that takes ``fixed`` itself. Few edges have each of these.
     """
 
     source: I64
     target: I64
     fixed: I64
-    low: I64
-    high: I64
-    thread: I64
-    task: I64
-    wait: I64
-    meeting: I64
-    call: I64
+    work: Work
+    task: Owned
+    wait: Owned
+    meeting: Owned
+    call: Owned
 
     def __len__(self) -> int:
         return len(self.source)
@@ -57,42 +72,55 @@ class Builder:
     """Collects edges as blocks of arrays."""
 
     def __init__(self) -> None:
-        self._ends: list[tuple[I64, I64]] = []
-        self._others: list[tuple[I64 | None, ...]] = []
+        self._count = 0
+        self._ends: list[tuple[I64, I64, I64]] = []
+        self._work: list[tuple[I64, I64, I64, I64]] = []
+        self._owned: dict[str, list[tuple[I64, I64]]] = {name: [] for name in ("task", "wait", "meeting", "call")}
 
     def add(
         self,
         source: I64,
         target: I64,
         fixed: I64,
-        low: I64 | None = None,
-        high: I64 | None = None,
-        thread: I64 | None = None,
+        work: tuple[I64, I64, I64] | None = None,
         task: I64 | None = None,
         wait: I64 | None = None,
         meeting: I64 | None = None,
         call: I64 | None = None,
     ) -> None:
-        """More edges; see ``Edges``."""
-        self._ends.append((source, target))
-        self._others.append((fixed, low, high, thread, task, wait, meeting, call))
+        """More edges; see ``Edges``. ``work`` is low, high and thread of each; elsewhere -1 stands for none."""
+        self._ends.append((source, target, fixed))
+        if work is not None:
+            low, high, thread = work
+            own = np.flatnonzero(high > low)
+            self._work.append((self._count + own, low[own], high[own], thread[own]))
+        for name, number in (("task", task), ("wait", wait), ("meeting", meeting), ("call", call)):
+            if number is not None:
+                own = np.flatnonzero(number >= 0)
+                self._owned[name].append((self._count + own, number[own]))
+        self._count += len(source)
 
     def ends(self) -> tuple[I64, I64]:
         """Source and target of all of them, in the order in which they came."""
-        source, target = (np.concatenate(own).astype(np.int64) for own in zip(*self._ends, strict=True))
+        source, target = (
+            np.concatenate([block[which] for block in self._ends]).astype(np.int64, copy=False) for which in (0, 1)
+        )
         return source, target
 
     def edges(self, source: I64, target: I64, place: I64, count: int) -> Edges:
         """``count`` of them from ``source`` to ``target``, each where ``place`` tells: one of ``count`` is left out."""
-        low = [0, *np.cumsum([len(own) for own, _ in self._ends]).tolist()]
-        found = []
-        for parts, missing in zip(zip(*self._others, strict=True), (0, 0, 0, -1, -1, -1, -1, -1), strict=True):
-            column = np.full(count + 1, missing, np.int64)
-            for k, own in enumerate(parts):
-                if own is not None:
-                    column[place[low[k] : low[k + 1]]] = own
-            found.append(column[:count])
-        return Edges(source, target, *found)
+
+        def placed(blocks: Sequence[tuple[I64, ...]], columns: int) -> list[I64]:
+            none = (np.zeros(0, np.int64),) * columns
+            edge, *others = (np.concatenate(own) for own in zip(none, *blocks, strict=True))
+            edge = place[edge]
+            kept = edge < count
+            return [edge, *others] if kept.all() else [edge[kept], *(each[kept] for each in others)]
+
+        fixed = np.empty(count + 1, np.int64)
+        fixed[place] = np.concatenate([each for _, _, each in self._ends])
+        owned = {name: Owned(*placed(blocks, 2)) for name, blocks in self._owned.items()}
+        return Edges(source, target, fixed[:count], Work(*placed(self._work, 4)), **owned)
 
 
 def host_edges(builder: Builder, points: HostPoints, node: I64) -> None:
@@ -105,9 +133,7 @@ def host_edges(builder: Builder, points: HostPoints, node: I64) -> None:
         node[before],
         node[follows],
         points.rest[follows],
-        low,
-        high,
-        points.thread[follows],
+        (low, high, points.thread[follows]),
         call=np.where(waits, points.item[follows], -1),
     )
     first = np.flatnonzero(points.before < 0)
@@ -119,9 +145,7 @@ def host_edges(builder: Builder, points: HostPoints, node: I64) -> None:
         node[source],
         node[released],
         points.delay[released],
-        points.source_low[released],
-        points.source_high[released],
-        np.where(points.source_high[released] > points.source_low[released], points.thread[source], -1),
+        (points.source_low[released], points.source_high[released], points.thread[source]),
         wait=np.where(points.kind[released] == WAIT_BEGIN, points.item[released], -1),
     )
 
@@ -217,9 +241,7 @@ def device_edges(
         host_node[anchor],
         start_node[known],
         latency,
-        points.time[anchor],
-        arrival,
-        thread,
+        (points.time[anchor], arrival, thread),
         call=_of_event(tasks, known),
     )
     launch_bound = np.zeros(len(tasks), np.bool_)

@@ -104,10 +104,11 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
     where = np.empty(total, np.int64)
     where[order] = np.arange(total)
     missed = len(kept) - int(np.count_nonzero(kept))
-    source, target = where[source[kept]], where[target[kept]]
+    chosen = np.flatnonzero(kept)
+    source, target = where[source[chosen]], where[target[chosen]]
     by_target = np.argsort(target, kind="stable")
-    place = np.full(len(kept), len(by_target), np.int64)
-    place[np.flatnonzero(kept)[by_target]] = np.arange(len(by_target))
+    place = np.full(len(kept), len(by_target))
+    place[chosen[by_target]] = np.arange(len(by_target))
     edges = builder.edges(source[by_target], target[by_target], place, len(by_target))
     busy = part.slices.busy[tasks.item]
     marks = np.flatnonzero(np.isin(points.item, steps) & (points.kind == MARK)) if len(steps) else np.zeros(0, np.int64)

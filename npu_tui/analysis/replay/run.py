@@ -64,22 +64,16 @@ class Replay:
         self._others = np.array([each.others for each in model.meetings], np.int64)
         self._meeting_fixed = self._arrival(frozenset())
         self._lengths_known: dict[tuple[object, ...], int] = {}
-        work = edges.high - edges.low
-        self._worked = np.flatnonzero(work > 0)
-        self._low, self._high, self._work = (each[self._worked] for each in (edges.low, edges.high, work))
-        thread = np.append(model.points.tids, -1)[edges.thread[self._worked]]
-        self._of_thread = {int(tid): np.flatnonzero(thread == tid) for tid in np.unique(thread).tolist()}
-        # Few edges are of a task, a call, a wait or a meeting: a change looks at these only.
-        self._of_task, self._of_call, self._of_wait, self._of_meeting = (
-            np.flatnonzero(each >= 0) for each in (edges.task, edges.call, edges.wait, edges.meeting)
-        )
-        self._task = edges.task[self._of_task]
+        self._work = edges.work.high - edges.work.low
+        tid_of = model.points.tids.tolist()
+        self._of_thread = {tid: np.flatnonzero(edges.work.thread == number) for number, tid in enumerate(tid_of)}
         self._by_item = np.argsort(model.tasks.item, kind="stable")
         self._items = model.tasks.item[self._by_item]
         self._cuts: dict[object, tuple[I64, I64]] = {}
         self._cutting = Lock()
-        self._lag = np.append(edges.fixed + work, (NEVER, 0))
-        self._lag[self._of_task] += model.length[self._task]
+        self._lag = np.append(edges.fixed, (NEVER, 0))
+        self._lag[edges.work.edge] += self._work
+        self._lag[edges.task.edge] += model.length[edges.task.number]
         self.recorded = self._span(model.time, model.length)
         self.base = self.run(NO_CHANGE)
         self.replayed = self._span(self.base.time, self.base.length)
@@ -154,25 +148,25 @@ class Replay:
         return found
 
     def _lags(self, change: Change, length: I64) -> I64:
-        """The lags of all edges with ``change``, and those of ``_Rows`` behind them."""
+        """The lags of all edges with ``change``, followed by those of ``_Rows``."""
         edges = self.model.edges
         lag: I64 = self._lag.copy()
         if change.host:
             edge, cut = self._cut_of(change)
             lag[edge] -= cut
         if change.tasks:
-            lag[self._of_task] += (length - self.model.length)[self._task]
-        if len(self._of_meeting):
-            met = self._of_meeting
+            lag[edges.task.edge] += (length - self.model.length)[edges.task.number]
+        if len(edges.meeting.edge):
+            met, number = edges.meeting.edge, edges.meeting.number
             fixed = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
-            arrival = fixed[edges.meeting[met]]
-            lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self._others[edges.meeting[met]])
+            arrival = fixed[number]
+            lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self._others[number])
         if change.waits:
             dropped = np.zeros(len(self.model.trace.slices), np.bool_)
             dropped[list(change.waits)] = True
-            called = self._of_call[dropped[edges.call[self._of_call]]]
+            called = edges.call.edge[dropped[edges.call.number]]
             lag[called] -= edges.fixed[called]
-            lag[self._of_wait[dropped[edges.wait[self._of_wait]]]] = NEVER
+            lag[edges.wait.edge[dropped[edges.wait.number]]] = NEVER
         return lag
 
     def _cut_of(self, change: Change) -> tuple[I64, I64]:
@@ -187,7 +181,8 @@ class Replay:
 
     def _cut(self, change: Change) -> tuple[I64, I64]:
         """The edges whose work becomes less, and by how much, ns; (m,) each."""
-        cut = np.zeros(len(self._low))
+        work = self.model.edges.work
+        cut = np.zeros(len(self._work))
         taken: dict[int, Span] = {}
         for thread, keep, span in spans_by_cut(change.host):
             before = taken.get(ANY_THREAD)
@@ -196,18 +191,18 @@ class Replay:
             if thread != ANY_THREAD and thread in taken:
                 span = difference(*span, *taken[thread])
             if thread == ANY_THREAD:
-                within = self._covered(*span, self._low, self._high)
+                within = self._covered(*span, work.low, work.high)
                 hit = np.flatnonzero(within)
                 cut[hit] += (1.0 - keep) * within[hit]
             elif thread in self._of_thread:
                 own = self._of_thread[thread]
-                cut[own] += (1.0 - keep) * self._covered(*span, self._low[own], self._high[own])
+                cut[own] += (1.0 - keep) * self._covered(*span, work.low[own], work.high[own])
             held = taken.get(thread)
             taken[thread] = (
                 span if held is None else union(np.concatenate((held[0], span[0])), np.concatenate((held[1], span[1])))
             )
         hit = np.flatnonzero(cut)
-        return self._worked[hit], np.minimum(np.rint(cut[hit]).astype(np.int64), self._work[hit])
+        return work.edge[hit], np.minimum(np.rint(cut[hit]).astype(np.int64), self._work[hit])
 
     def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
         """Last arrival of a peer at each meeting, after the end of the meeting before or the origin, NEVER without."""

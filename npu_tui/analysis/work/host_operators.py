@@ -44,21 +44,25 @@ def host_operators(trace: Trace) -> HostOperators:
     own = total.copy()
     inner = np.flatnonzero(parent >= 0)
     np.subtract.at(own, parent[inner], total[inner])
-    device_self = _launched_time(trace)[item]
+    device_self = _launched_time(trace, item)
     device_total = device_self.copy()
-    up = parent
+    launching = np.flatnonzero(device_self)
+    time, up = device_self[launching], parent[launching]
     while (inner := np.flatnonzero(up >= 0)).size:  # one pass per level of nesting
-        np.add.at(device_total, up[inner], device_self[inner])
-        up = np.where(up >= 0, parent[up], -1)
+        time, up = time[inner], up[inner]
+        np.add.at(device_total, up, time)
+        up = parent[up]
     return HostOperators(item, total, own, device_self, device_total, parent)
 
 
-def _launched_time(trace: Trace) -> I64:
-    """By slice: how long the device slices ran whose ``async_npu`` link starts at it, ns; (slices,)."""
+def _launched_time(trace: Trace, item: I64) -> I64:
+    """For each of the ascending ``item``: how long the device slices ran whose ``async_npu`` link starts at it, ns."""
     links = trace.links
     ways = trace.links_of(ASYNC_NPU)
     ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
-    target = links.target_slice[ways]
-    time = np.zeros(len(trace.slices), np.int64)
-    np.add.at(time, links.source_slice[ways], trace.slices.end[target] - trace.slices.start[target])
-    return time
+    source, target = links.source_slice[ways].astype(np.int64), links.target_slice[ways]
+    time = np.zeros(len(item) + 1, np.int64)
+    at = np.searchsorted(item, source)
+    known = np.append(item, -1)[at] == source
+    np.add.at(time, at[known], (trace.slices.end[target] - trace.slices.start[target])[known])
+    return time[:-1]

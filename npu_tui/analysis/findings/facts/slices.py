@@ -13,7 +13,7 @@ from npu_tui.analysis.overlap.warm_up import warm_up_steps
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Said
-from npu_tui.trace.model import Trace
+from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.once import once
 from npu_tui.trace.text import brief
 
@@ -32,21 +32,35 @@ class TraceSlices:
         """Ids of threads that work for another device."""
         return frozenset()
 
+    def host_calls(self, low: int, high: int) -> I64:
+        """What the host begins in ``[low, high)`` of its clock but for frames of Python and steps, by lane."""
+        slices = self.trace.slices
+        found = [np.zeros(0, np.int64)]
+        for lane in self._host_lanes:
+            first, last = lane.first + np.searchsorted(slices.start[lane.first : lane.last], (low, high))
+            own, name = slice(first, last), slices.name[first:last]
+            call = (slices.category[own] != self._frames) | self._collecting[name]
+            found.append(first + np.flatnonzero(call & ~self._steps_named[name]))
+        return np.concatenate(found)
+
     @once
-    def host_calls(self) -> tuple[I64, I64]:
-        """Start, on its clock, and length of what the host does but for frames of Python and steps; by start."""
-        trace, slices = self.trace, self.trace.slices
-        kinds = ("python", "cann", "other")
-        own = [lane.tid not in self.foreign and trace.layers[lane.layer].kind in kinds for lane in trace.lanes]
-        host = np.array([*own, False])
-        chosen = host[slices.lane]
-        if "python_function" in trace.categories:
-            collecting = np.array([name == GARBAGE_COLLECTION for name in trace.names] + [False])[slices.name]
-            chosen &= (slices.category != trace.categories.index("python_function")) | collecting
-        step = np.array([step_number(name) is not None for name in trace.names] + [False])
-        items = np.flatnonzero(chosen & ~step[slices.name])
-        items = items[np.argsort(slices.start[items], kind="stable")]
-        return slices.start[items], slices.end[items] - slices.start[items]
+    def _host_lanes(self) -> list[Lane]:
+        lanes = [lane for lane in self.trace.lanes if lane.tid not in self.foreign]
+        return [lane for lane in lanes if self.trace.layers[lane.layer].kind in ("python", "cann", "other")]
+
+    @once
+    def _frames(self) -> int:
+        """The category of frames of Python; that of none where there are none."""
+        categories = self.trace.categories
+        return categories.index("python_function") if "python_function" in categories else len(categories)
+
+    @once
+    def _collecting(self) -> Bools:
+        return np.array([name == GARBAGE_COLLECTION for name in self.trace.names] + [False])
+
+    @once
+    def _steps_named(self) -> Bools:
+        return np.array([step_number(name) is not None for name in self.trace.names] + [False])
 
     def length(self, items: I64) -> I64:
         """Durations of slices, ns."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from npu_tui.analysis.findings.facts.spans import I64, Bools
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import line_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.findings.rules.device.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, matches
+from npu_tui.analysis.findings.rules.device.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, Match, matches
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.analysis.work.host_operators import HostOperators
@@ -29,6 +31,7 @@ _MATMUL_ALL_REDUCE = "torch_npu.npu_mm_all_reduce_base (MatmulAllReduce)"
 _ADDMM = "torch.addmm(bias, input, weight.t())"
 _DOT = "elementwise multiplication and sum, or merged axes"
 _SINGLE = re.compile(r"(?:^|,)1,1$")
+_MOST_PLACES = 5
 _DIRECTLY_NS = 50_000
 """A collective that starts this soon after a matrix multiplication was waiting for its result."""
 _SERIAL_SHARE = 0.1
@@ -36,13 +39,28 @@ _SERIAL_SHARE = 0.1
 
 
 class _Found:
-    """The places of one API: where they begin and end, the device time of all and what of it would be saved, ns."""
+    """How often one API fits, the device time of all places and what of it would be saved, ns.
+
+    ``places`` are the first of them: where they begin and end, and in words.
+    """
 
     def __init__(self) -> None:
+        self.count = 0
         self.time = 0
         self.saves = 0
         self.exact = False
         self.places: list[tuple[int, int, str]] = []
+
+    def add(self, time: int, longest: int, exact: bool, whole: bool = False) -> bool:
+        """A run of ``time`` ns on the device: one operator takes about as long as the ``longest`` of it.
+
+        Where the ``whole`` run is replaced by something cheap, nothing of it stays. Whether its place is to be shown.
+        """
+        self.count += 1
+        self.time += time
+        self.saves += time - (0 if whole else longest)
+        self.exact |= exact or whole
+        return len(self.places) < _MOST_PLACES
 
 
 def affinity_api(facts: Facts) -> Draft | None:
@@ -50,14 +68,13 @@ def affinity_api(facts: Facts) -> Draft | None:
     trace, slices = facts.trace, facts.trace.slices
     items, device = _top_level(facts, facts.hosts)
     found: dict[str, _Found] = {}
+    short = [name.removeprefix(_PREFIX) for name in trace.names]
     for lane in np.unique(slices.lane[items]).tolist():
         own = np.flatnonzero(slices.lane[items] == lane)
-        words = [trace.name_of(item).removeprefix(_PREFIX) for item in items[own].tolist()]
-        for match in matches(words, ATEN, BETWEEN_ATEN):
-            members = own[match.first : match.last]
-            text = " → ".join(words[match.first : match.last])
-            _add(found, match.run.api, match.run.exact, items[members], device[members], text, match.run.whole)
-    lines = _lines(facts, [place[0] for each in found.values() for place in each.places[:5]])
+        words = [short[name] for name in slices.name[items[own]].tolist()]
+        runs = [_Run(each, each.run.api, each.run.exact) for each in matches(words, ATEN, BETWEEN_ATEN)]
+        _add(found, runs, items[own], device[own], words)
+    lines = _lines(facts, [place[0] for each in found.values() for place in each.places])
     return _draft(facts, found, "api", lines)
 
 
@@ -70,53 +87,54 @@ def _top_level(facts: Facts, hosts: HostOperators) -> tuple[I64, I64]:
     trace = facts.trace
     closed = np.array([name.startswith(_PREFIX) or bool(_BACKWARD.search(name)) for name in trace.names] + [False])
     plain = np.array([name.startswith(_PREFIX) for name in trace.names] + [False])
-    closes = closed[trace.slices.name[hosts.item]]
-    inside = np.zeros(len(hosts.item), np.bool_)
-    above = hosts.parent
-    while (known := above >= 0).any():  # one pass per level of nesting
-        inside |= known & closes[above]
-        above = np.where(known, hosts.parent[above], -1)
-    own = plain[trace.slices.name[hosts.item]] & ~inside
-    own &= facts.window.holds(trace.slices.start[hosts.item] + facts.floor)
+    name = trace.slices.name[hosts.item]
+    own = np.flatnonzero(plain[name] & facts.window.holds(trace.slices.start[hosts.item] + facts.floor))
+    own = own[~_below(hosts, hosts.parent[own], closed[name])]
     return hosts.item[own], hosts.device_total[own]
+
+
+def _below(hosts: HostOperators, at: I64, chosen: Bools) -> Bools:
+    """Whether the operation at each position ``at`` of ``hosts`` (-1: none), or one around it, is ``chosen``; (n,)."""
+    found = np.zeros(len(at), np.bool_)
+    left = np.flatnonzero(at >= 0)
+    at = at[left]
+    while len(left):  # one pass per level of nesting
+        found[left] = chosen[at]
+        at = np.where(chosen[at], -1, hosts.parent[at])
+        left, at = left[at >= 0], at[at >= 0]
+    return found
 
 
 def affinity_kernel(facts: Facts) -> Draft | None:
     """Runs of kernels on one stream that one operator does at once, and types that a cheaper one replaces."""
     slices = facts.trace.slices
     types, code = facts.kernel_types
-    linear = _in_linear(facts)
     found: dict[str, _Found] = {}
     for lane in np.unique(slices.lane[facts.kernels]).tolist():
         own = np.flatnonzero(slices.lane[facts.kernels] == lane)
         items = facts.kernels[own]
         names = [types[k] for k in code[own].tolist()]
+        runs = []
         for match in matches(names, KERNEL, BETWEEN_KERNELS):
-            members = items[match.first : match.last]
-            words = " → ".join(names[match.first : match.last])
             api, exact = match.run.api, match.run.exact
-            if match.run.linear and linear[members].any():
+            if match.run.linear and facts.kept(_in_linear)[own[match.first : match.last]].any():
                 api, exact = _ADDMM, False  # it is a linear already: only its bias is added apart
-            _add(found, api, exact, members, facts.length(members), words, match.run.whole)
+            runs.append(_Run(match, api, exact))
+        _add(found, runs, items, facts.length(items), names)
     _all_reduces(facts, found)
     _dots(facts, found)
     return _draft(facts, found, "kernel", ())
 
 
 def _in_linear(facts: Facts) -> Bools:
-    """By slice: whether an operation launched it that is a linear, or is inside one; (slices,)."""
+    """Which kernels of the window an operation launched that is a linear, or is inside one; (kernels,)."""
     trace, hosts = facts.trace, facts.hosts
     named = np.array([name in _LINEAR for name in trace.names] + [False])
-    of_host = named[trace.slices.name[hosts.item]]
-    above = hosts.parent
-    while (known := above >= 0).any():
-        of_host |= known & named[trace.slices.name[hosts.item]][above]
-        above = np.where(known, hosts.parent[above], -1)
-    by_slice = np.zeros(len(trace.slices) + 1, np.bool_)
-    by_slice[hosts.item] = of_host
-    found = np.zeros(len(trace.slices), np.bool_)
-    found[facts.kernels] = by_slice[operation_of(trace, facts.kernels)]
-    return found
+    operation = operation_of(trace, facts.kernels)
+    at = np.searchsorted(hosts.item, operation)
+    at[np.append(hosts.item, -1)[at] != operation] = -1
+    at[operation < 0] = -1
+    return _below(hosts, at, named[trace.slices.name[hosts.item]])
 
 
 def _all_reduces(facts: Facts, found: dict[str, _Found]) -> None:
@@ -133,47 +151,56 @@ def _all_reduces(facts: Facts, found: dict[str, _Found]) -> None:
     items = np.array([each.item for each in facts.collectives], np.int64)
     begins, ends = slices.start[items].astype(np.float64), slices.end[items].astype(np.float64)
     together = covered_before(*working, ends) - covered_before(*working, begins)
-    for each, hidden in zip(facts.collectives, together.tolist(), strict=True):
+    at = np.searchsorted(ended, slices.start[items], "right") - 1
+    last = by_end[np.maximum(at, 0)]
+    directly = (at >= 0) & products[last] & (slices.start[items] - end[last] <= _DIRECTLY_NS)
+    directly &= together <= _SERIAL_SHARE * (slices.end[items] - slices.start[items])
+    for k in np.flatnonzero(directly).tolist():
+        each = facts.collectives[k]
         if collective_type(facts.trace.name_of(each.item)) != _ALL_REDUCE:
             continue
-        start = int(slices.start[each.item])
-        at = int(np.searchsorted(ended, start, "right")) - 1
-        if at < 0 or not products[by_end[at]] or start - int(end[by_end[at]]) > _DIRECTLY_NS:
-            continue
-        if hidden > _SERIAL_SHARE * each.elapsed:
-            continue
-        kernel = int(facts.kernels[by_end[at]])
+        kernel = int(facts.kernels[last[k]])
         transfer = each.elapsed if each.timing is None else each.timing.transit
         length = int(slices.end[kernel] - slices.start[kernel])
         row = found.setdefault(_MATMUL_ALL_REDUCE, _Found())
-        row.time += length
-        row.saves += min(length, transfer)
-        row.exact = True
-        row.places.append((kernel, each.item, f"{types[int(code[by_end[at]])]} → {_ALL_REDUCE.rstrip('_')}"))
+        if row.add(length, max(length - transfer, 0), exact=True):
+            words = f"{types[int(code[last[k]])]} → {_ALL_REDUCE.rstrip('_')}"
+            row.places.append((kernel, each.item, words))
 
 
 def _dots(facts: Facts, found: dict[str, _Found]) -> None:
     """Batched multiplications whose results are single numbers: the cube computes a block for each."""
-    table = facts.kernel_table
+    table, slices = facts.kernel_table, facts.trace.slices
     batched = table.type.where(lambda kind: kind.startswith("BatchMatMul"))
     single = table.outputs.where(lambda shapes: _SINGLE.search(shapes) is not None)
     for item in table.item[batched & single & (table.item >= 0)].tolist():
-        length = facts.length(np.array([item]))
-        _add(found, _DOT, False, np.array([item]), length, "BatchMatMul […,1,1]")
+        length = int(slices.end[item] - slices.start[item])
+        row = found.setdefault(_DOT, _Found())
+        if row.add(length, length, exact=False):
+            row.places.append((item, item, "BatchMatMul […,1,1]"))
 
 
-def _add(
-    found: dict[str, _Found], api: str, exact: bool, items: I64, time: I64, words: str, whole: bool = False
-) -> None:
-    """A run of ``items``, each ``time`` ns on the device: one operator takes about as long as the longest of them.
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A match with the API that fits it, ``exact`` where that does the same."""
 
-    Where the ``whole`` run is replaced by something cheap, nothing of it stays.
-    """
-    row = found.setdefault(api, _Found())
-    row.time += int(time.sum())
-    row.saves += int(time.sum() - (0 if whole else time.max(initial=0)))
-    row.exact |= exact or whole
-    row.places.append((int(items[0]), int(items[-1]), words))
+    match: Match
+    api: str
+    exact: bool
+
+
+def _add(found: dict[str, _Found], runs: Sequence[_Run], items: I64, time: I64, words: Sequence[str]) -> None:
+    """Disjoint ``runs`` of ``items``, which take ``time`` ns on the device each and are called ``words``."""
+    if not runs:
+        return
+    bounds = np.array([(each.match.first, each.match.last) for each in runs])
+    time = np.append(time, 0)  # the last run may end with the items
+    total, longest = (every.reduceat(time, bounds.ravel())[::2].tolist() for every in (np.add, np.maximum))
+    for each, own, most in zip(runs, total, longest, strict=True):
+        row = found.setdefault(each.api, _Found())
+        if row.add(own, most, each.exact, each.match.run.whole):
+            first, last = each.match.first, each.match.last
+            row.places.append((int(items[first]), int(items[last - 1]), " → ".join(words[first:last])))
 
 
 def _lines(facts: Facts, items: list[int]) -> tuple[CodeLine, ...]:
@@ -196,7 +223,7 @@ def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeL
         message(
             "finding.affinity.run",
             api=api,
-            count=len(row.places),
+            count=row.count,
             words=brief(row.places[0][2], 80),
             time=row.time,
         )

@@ -100,15 +100,13 @@ def _unaligned(facts: Facts) -> tuple[list[int], float]:
     if not odd.any():
         return [], 0.0
     starts = np.sort(facts.trace.slices.start[planes.item[odd]])
-    found, time, total = [], 0, 0
-    for each in facts.collectives:
-        begin, end = int(facts.trace.slices.start[each.item]), int(facts.trace.slices.end[each.item])
-        moved = sum(row.transfer for row in each.traffic or [])
-        total += moved
-        if np.searchsorted(starts, end) > np.searchsorted(starts, begin):
-            found.append(each.item)
-            time += moved
-    return found, time / total if total else 0.0
+    items = np.array([each.item for each in facts.collectives], np.int64)
+    moved = np.array([sum([row.transfer for row in each.traffic or []]) for each in facts.collectives], np.int64)
+    begin, end = facts.trace.slices.start[items], facts.trace.slices.end[items]
+    inside = np.searchsorted(starts, end) > np.searchsorted(starts, begin)
+    total = int(moved.sum())
+    found: list[int] = items[inside].tolist()
+    return found, int(moved[inside].sum()) / total if total else 0.0
 
 
 def _contended(facts: Facts) -> list[int]:

@@ -125,12 +125,11 @@ def _silent(facts: Facts, start: int, end: int) -> bool:
     """
     low, high = start - facts.floor, end - facts.floor
     length, margin = high - low, (high - low) // 20
-    begins, lasts = facts.host_calls
-    at = np.searchsorted(begins, (low - _AS_LONG * length, low + margin, high - margin)).tolist()
-    if at[1] != at[2]:
+    if len(facts.host_calls(low + margin, high - margin)):
         return False
-    begins, lasts = begins[at[0] : at[1]], lasts[at[0] : at[1]]
-    return not bool(((begins + lasts > low + length // 2) & (lasts < _AS_LONG * length)).any())
+    before = facts.host_calls(low - _AS_LONG * length, low + margin)
+    late = facts.trace.slices.end[before] > low + length // 2
+    return not bool((late & (facts.length(before) < _AS_LONG * length)).any())
 
 
 RULES = (
