@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -13,10 +14,15 @@ from npu_tui.commands.tree import COMMANDS, EXPLORE, command_first, meant
 from npu_tui.strings import language, say, speak, speaking
 from npu_tui.trace.text import printable
 
+_YOUNG = 50_000
+"""So many objects more make the garbage collector run: a report has many rows, and none holds a cycle."""
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run ``npu-tui`` with ``argv`` (the process's own if None); returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        gc.set_threshold(_YOUNG)
     # NumPy starts a thread per core for matrices, of which there are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words, chosen = choose_language(words)

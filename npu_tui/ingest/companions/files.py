@@ -83,10 +83,11 @@ class Companions:
     def info_state(self) -> Document:
         """``profiler_info_<rank>.json`` one directory up, with what became of it."""
         try:
-            names = sorted(self.folder.resolve().parent.iterdir())
+            above = self.folder.resolve().parent.iterdir()
+            found = min((file for file in above if _INFO.fullmatch(file.name)), default=None)
         except OSError:
             return Document("missing")
-        return next((read_document(file) for file in names if _INFO.fullmatch(file.name)), Document("missing"))
+        return Document("missing") if found is None else read_document(found)
 
     @property
     def profiler_info(self) -> dict[str, Any]:
@@ -110,7 +111,7 @@ class Companions:
         found = set()
         try:
             for profile in self.folder.resolve().parent.parent.iterdir():
-                if profile.is_dir() and profile.name.endswith(_PROFILES):
+                if profile.name.endswith(_PROFILES) and profile.is_dir():
                     matches = (_INFO.fullmatch(file.name) for file in profile.iterdir())
                     found |= {int(match[1]) for match in matches if match is not None and match[1] is not None}
         except OSError:

@@ -332,7 +332,8 @@ def _export(path: Path) -> str:
 def _rank_of(file: Path) -> int | None:
     """The rank named by the first ``profiler_info_<rank>.json`` two directories up, as torch_npu lays profiles out."""
     try:
-        infos = sorted(file.resolve().parent.parent.iterdir())
+        above = file.resolve().parent.parent.iterdir()
+        found = sorted((each.name, int(match[1])) for each in above if (match := _INFO.fullmatch(each.name)))
     except OSError:
         return None
-    return next((int(match[1]) for info in infos if (match := _INFO.fullmatch(info.name))), None)
+    return found[0][1] if found else None
