@@ -93,11 +93,12 @@ class LaneIndex:
         Climbs a binary tree over the latest ends until a left neighbour reaches far enough, then descends into it.
         """
         # Mostly the very first one reaches far enough.
-        near = begun >= 0
-        near &= self._end[begun] >= until
-        found = np.where(near, begun, -1)
-        active = np.flatnonzero(~near & (begun >= 0))
+        found = np.full(len(begun), -1, np.int64)
+        active = np.flatnonzero(begun >= 0)
         node, goal = begun[active], until[active]
+        near = self._end[node] >= goal
+        found[active[near]] = node[near]
+        active, node, goal = active[~near], node[~near], goal[~near]
         for level, ends in enumerate(self._latest_end):
             if not len(active):
                 break
