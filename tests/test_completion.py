@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from npu_tui.commands.completion import completed
 from npu_tui.commands.tree import COMMANDS
 from npu_tui.manual.pages import TOPICS
 from npu_tui.report.explain import finding_ids
+from npu_tui.strings import say
 from npu_tui.tables.schema import TABLES
 
 
@@ -63,26 +65,53 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("line", "wanted"),
-    [("npu-tui rep", {"report"}), ("npu-tui r", {"report", "ranks", "r.json"}), ("npu-tui help ag", {"agents"})],
-)
-def test_bash(line: str, wanted: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Holds the program and one file."""
     program = tmp_path / "npu-tui"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m npu_tui "$@"\n')
     program.chmod(0o755)
     (tmp_path / "r.json").touch()
-    asked = [str(program), *line.split(" ")[1:]]
-    code = f"""compopt() {{ :; }}
-{script("bash", capsys)}
-COMP_WORDS=({" ".join(asked)}) COMP_CWORD={len(asked) - 1}
-_npu_tui; printf '%s\\n' "${{COMPREPLY[@]}}" """
-    done = subprocess.run(["bash", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == wanted
+    return tmp_path
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_scripts_are_valid(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def told(shell: str, code: str, folder: Path) -> list[str]:
+    """The lines that the shell prints when it runs ``code``."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    subprocess.run([shell, "-n"], input=script(shell, capsys), text=True, check=True)
+    place = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)}
+    plain = {"bash": "--norc", "zsh": "-f", "fish": "--no-config"}[shell]
+    done = subprocess.run([shell, plain, "-c", code], cwd=folder, env=place, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("npu-tui r", {"report", "ranks", "r.json"}),
+        ("npu-tui help ag", {"agents"}),
+        ("npu-tui --theme = d", {"dark"}),
+        ("npu-tui report --format =", {"text", "markdown", "html", "json"}),
+    ],
+)
+def test_bash(line: str, wanted: set[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Readline breaks words at ``=`` too, and takes what stands behind it for the one to complete."""
+    code = f"""compopt() {{ :; }}
+{script("bash", capsys)}
+COMP_WORDS=({line}) COMP_CWORD={line.count(" ")}
+_npu_tui; printf '%s\\n' "${{COMPREPLY[@]}}" """
+    assert set(told("bash", code, folder)) == wanted
+
+
+def test_zsh(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What has no description stands without the colon that would announce one."""
+    code = f"""compdef() {{ }}; _describe() {{ print -l -- "${{(@P)2}}" }}; _files() {{ print files }}
+{script("zsh", capsys)}
+words=(npu-tui rep) CURRENT=2; _npu_tui; words=(npu-tui demo heal) CURRENT=3; _npu_tui"""
+    assert told("zsh", code, folder) == [f"report:{say('tree.report')}", "files", "healthy"]
+
+
+def test_fish(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = f"{script('fish', capsys)}\ncomplete -C 'npu-tui r'; complete -C 'npu-tui demo heal'"
+    assert {"r.json", f"report\t{say('tree.report')}", "healthy"} <= set(told("fish", code, folder))

@@ -23,8 +23,19 @@ _LISTS = frozenset(("IDS", "WHAT"))
 
 _BASH = """\
 _npu_tui() {
-    local program=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} line
+    local program=${COMP_WORDS[0]} current= before= line k
+    local -a words=()
     COMPREPLY=()
+    for ((k = 1; k <= COMP_CWORD; k++)); do
+        # Readline takes --theme=dark for three words; what is completed is the last one.
+        if [[ -n $current && (${COMP_WORDS[k]} == [=:]* || $current == *[=:]) ]]; then
+            before=$current current+=${COMP_WORDS[k]}
+        else
+            (( k > 1 )) && words+=("$current")
+            before= current=${COMP_WORDS[k]}
+        fi
+        [[ $current == *[=:] ]] && before=$current
+    done
     while IFS= read -r line; do
         if [[ $line == :files && ${#COMPREPLY[@]} == 0 ]]; then
             compopt -o default
@@ -34,7 +45,8 @@ _npu_tui() {
         else
             COMPREPLY+=("${line%%$'\\t'*}")
         fi
-    done < <("$program" completion -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    done < <("$program" completion -- "${words[@]}" "$current" 2>/dev/null)
+    COMPREPLY=("${COMPREPLY[@]#"$before"}")
 }
 complete -F _npu_tui npu-tui
 """
@@ -42,17 +54,18 @@ complete -F _npu_tui npu-tui
 _ZSH = """\
 #compdef npu-tui
 _npu_tui() {
-    local line files=
+    local line files= none=1
     local -a found
     for line in "${(@f)$("${words[1]}" completion -- "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
         if [[ $line == :files ]]; then
             files=1
         elif [[ -n $line ]]; then
-            found+=("${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}")
+            found+=("${${${line%%$'\\t'*}//:/\\\\:}}${${line#*$'\\t'}:+:${line#*$'\\t'}}")
         fi
     done
-    (( $#found )) && _describe npu-tui found
-    [[ -n $files ]] && _files
+    (( $#found )) && _describe npu-tui found -M 'm:{a-z}={A-Z}' && none=0
+    [[ -n $files ]] && _files && none=0
+    return none
 }
 if [[ $funcstack[1] == _npu_tui ]]; then _npu_tui "$@"; else compdef _npu_tui npu-tui; fi
 """

@@ -97,4 +97,5 @@ class _Help(argparse.HelpFormatter):
         return text[1:-1] if needed else text
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n".join(indent + line for line in wrapped(" ".join(text.split()), width - len(indent)))
+        lines = [wrapped(" ".join(line.split()), width - len(indent)) for line in text.splitlines()]
+        return "\n".join(indent + line for each in lines for line in each)

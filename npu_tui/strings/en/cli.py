@@ -20,7 +20,13 @@ TEXTS: dict[str, str] = {
     "cli.no_field_meant": "; did you mean {nearest}?",
     "cli.shell": "which shell: {names}",
     "cli.completion": "print the script that makes a shell complete commands, options, paths, findings and tables",
-    "cli.completion_epilog": "bash: npu-tui completion bash > ~/.local/share/bash-completion/completions/npu-tui. zsh: npu-tui completion zsh > a directory of $fpath, as _npu-tui. fish: npu-tui completion fish > ~/.config/fish/completions/npu-tui.fish.",
+    "cli.completion_epilog": (
+        "bash with bash-completion: npu-tui completion bash > ~/.local/share/bash-completion/completions/npu-tui\n"
+        "bash without it: source <(npu-tui completion bash) in ~/.bashrc\n"
+        "zsh: npu-tui completion zsh > ~/.zfunc/_npu-tui, and in ~/.zshrc fpath=(~/.zfunc $fpath) before compinit\n"
+        "fish: npu-tui completion fish > ~/.config/fish/completions/npu-tui.fish\n"
+        "A folder that is not there yet: mkdir -p makes it. Then open a new shell."
+    ),
     "cli.no_command": "{word}: no such file, and no such command",
     "cli.meant": "; did you mean npu-tui {nearest}?",
     "cli.no_stdout": "standard output is closed; give it a place to go",

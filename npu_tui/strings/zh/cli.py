@@ -19,7 +19,13 @@ TEXTS: dict[str, str] = {
     "cli.no_field_meant": "；是否指 {nearest}？",
     "cli.shell": "哪种 shell：{names}",
     "cli.completion": "打印补全脚本，使 shell 可以补全命令、选项、路径、诊断和表名",
-    "cli.completion_epilog": "bash：npu-tui completion bash > ~/.local/share/bash-completion/completions/npu-tui。zsh：npu-tui completion zsh > $fpath 中的某个目录，文件名 _npu-tui。fish：npu-tui completion fish > ~/.config/fish/completions/npu-tui.fish。",
+    "cli.completion_epilog": (
+        "bash（装有 bash-completion）：npu-tui completion bash > ~/.local/share/bash-completion/completions/npu-tui\n"
+        "bash（没有 bash-completion）：在 ~/.bashrc 中加入 source <(npu-tui completion bash)\n"
+        "zsh：npu-tui completion zsh > ~/.zfunc/_npu-tui，并在 ~/.zshrc 的 compinit 之前加入 fpath=(~/.zfunc $fpath)\n"
+        "fish：npu-tui completion fish > ~/.config/fish/completions/npu-tui.fish\n"
+        "目录不存在时先用 mkdir -p 创建，然后打开新的 shell。"
+    ),
     "cli.no_command": "{word}：没有这个文件，也没有这个命令",
     "cli.meant": "；是否想用 npu-tui {nearest}？",
     "cli.no_stdout": "标准输出已关闭；请指定输出位置",
