@@ -8,6 +8,8 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+_EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
 
 def union(start: I64, end: I64) -> tuple[I64, I64]:
     """The union of the intervals ``[start, end)`` as disjoint ones in ascending order; intervals that touch merge."""
@@ -39,15 +41,8 @@ def clipped(start: I64, end: I64, low: int, high: int) -> tuple[I64, I64]:
 
 def difference(start: I64, end: I64, cut_start: I64, cut_end: I64) -> tuple[I64, I64]:
     """What of the union of ``[start, end)`` lies outside that of ``[cut_start, cut_end)``, disjoint and ascending."""
-    start, end = union(start, end)
     cut_start, cut_end = union(cut_start, cut_end)
-    time = np.concatenate((start, end, cut_start, cut_end))
-    order = np.argsort(time, kind="stable")
-    inside = np.cumsum(np.repeat([1, -1, 0, 0], [len(start), len(end), len(cut_start), len(cut_end)])[order])
-    cut = np.cumsum(np.repeat([0, 0, 1, -1], [len(start), len(end), len(cut_start), len(cut_end)])[order])
-    time = time[order]
-    left = np.flatnonzero((inside[:-1] > 0) & (cut[:-1] == 0))
-    return union(time[left], time[left + 1])
+    return _shared(*union(start, end), np.append(_EARLIEST, cut_end), np.append(cut_start, _LATEST))
 
 
 def covered_before(start: I64, end: I64, time: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -80,4 +75,13 @@ def touches(start: I64, end: I64, low: npt.NDArray[np.float64], high: npt.NDArra
 
 def intersection(start: I64, end: I64, other_start: I64, other_end: I64) -> tuple[I64, I64]:
     """What the unions of ``[start, end)`` and ``[other_start, other_end)`` share, disjoint and ascending."""
-    return difference(start, end, *difference(start, end, other_start, other_end))
+    return _shared(*union(start, end), *union(other_start, other_end))
+
+
+def _shared(start: I64, end: I64, other_start: I64, other_end: I64) -> tuple[I64, I64]:
+    """What two lists of intervals, each disjoint and ascending, share: every pair of them that meets has a part."""
+    first = np.searchsorted(other_end, start, "right")
+    count = np.searchsorted(other_start, end, "left") - first
+    own = np.repeat(np.arange(len(start)), count)
+    other = np.arange(len(own)) + np.repeat(first - (np.cumsum(count) - count), count)
+    return np.maximum(start[own], other_start[other]), np.minimum(end[own], other_end[other])

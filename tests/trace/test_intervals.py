@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.trace.intervals import clipped, covered, union
+from npu_tui.trace.intervals import clipped, covered, difference, intersection, union
 
 pairs = st.lists(st.tuples(st.integers(-20, 40), st.integers(0, 15)), max_size=12)
 
@@ -41,3 +41,22 @@ def test_clipped_keeps_the_instants_within(intervals: list[tuple[int, int]], low
     first, last = clipped(start, end, low, low + length)
     kept = [set(range(a, b)) & set(range(low, low + length)) for a, b in zip(start, end, strict=True)]
     assert [set(range(a, b)) for a, b in zip(first, last, strict=True)] == kept
+
+
+def instants(start: np.ndarray, end: np.ndarray) -> set[int]:
+    return {at for low, high in zip(start.tolist(), end.tolist(), strict=True) for at in range(low, high)}
+
+
+@given(pairs, pairs)
+def test_difference_and_intersection_hold_the_instants_they_name(
+    intervals: list[tuple[int, int]], others: list[tuple[int, int]]
+):
+    first, second = arrays(intervals), arrays(others)
+    for found, expected in (
+        (difference(*first, *second), instants(*first) - instants(*second)),
+        (intersection(*first, *second), instants(*first) & instants(*second)),
+    ):
+        start, end = found
+        assert instants(start, end) == expected
+        assert (end > start).all()
+        assert (start[1:] > end[:-1]).all()

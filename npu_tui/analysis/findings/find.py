@@ -98,7 +98,7 @@ class _Judged:
 
 def _of_device(facts: Facts, threads: int) -> _Judged:
     candidates, skipped = _candidates(facts, threads)
-    findings, leading = climb(candidates, facts)
+    findings, leading = climb(candidates, facts, threads)
     drafts = {each.rule.id: each.draft.verdict for each in candidates}
     lines = {
         each.id: drafts[each.id] or message("finding.verdict.line", what=_class_name(each), title=each.title)

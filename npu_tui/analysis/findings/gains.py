@@ -6,6 +6,8 @@ otherwise the intervals of the device that they name are put together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -40,6 +42,10 @@ class Scale(Protocol):
         """What ``drafts`` remove together."""
         ...
 
+    def each(self, rows: Sequence[Sequence[Draft]]) -> list[int]:
+        """What each of ``rows`` removes together."""
+        ...
+
 
 class Intervals:
     """Weighs drafts by the time of the device they name."""
@@ -49,15 +55,21 @@ class Intervals:
         spans = [each.removes for each in drafts if each.removes is not None]
         return length_of(together(*spans)) if spans else 0
 
+    def each(self, rows: Sequence[Sequence[Draft]]) -> list[int]:
+        """The length of each of ``rows``."""
+        return [self.removed(*row) for row in rows]
+
 
 class Replays:
     """Weighs drafts by running the job again without them; a draft that tells no change is one of late launches."""
 
-    def __init__(self, facts: Facts, replay: Replay) -> None:
-        """Of the device of ``facts``."""
+    def __init__(self, facts: Facts, replay: Replay, threads: int = 1) -> None:
+        """Of the device of ``facts``; so many ``threads`` run it."""
         self._facts = facts
         self._replay = replay
+        self._threads = threads
         self._known: dict[frozenset[int], int] = {}
+        self._changes: dict[int, Change] = {}
         self._kept: list[Draft] = []
 
     def removed(self, *drafts: Draft) -> int:
@@ -71,8 +83,20 @@ class Replays:
             self._known[key] = max(self._replay.gain(change), 0)
         return self._known[key]
 
+    def each(self, rows: Sequence[Sequence[Draft]]) -> list[int]:
+        """By how much the run is shorter without each of ``rows``."""
+        if self._threads > 1 and len(rows) > 1:
+            with ThreadPoolExecutor(self._threads) as pool:
+                return list(pool.map(lambda row: self.removed(*row), rows))
+        return [self.removed(*row) for row in rows]
+
     def change_of(self, draft: Draft) -> Change:
         """What is changed in the run."""
+        if id(draft) not in self._changes:
+            self._changes[id(draft)] = self._change(draft)
+        return self._changes[id(draft)]
+
+    def _change(self, draft: Draft) -> Change:
         if draft.change is not None:
             return draft.change
         if draft.removes is None or not len(draft.removes[0]):
@@ -82,6 +106,6 @@ class Replays:
         return without_work(self._facts, together(draft.removes, both(self._facts.late_behind_collectives, within)))
 
 
-def scale_of(facts: Facts) -> Scale:
+def scale_of(facts: Facts, threads: int = 1) -> Scale:
     """The replay of the run where it is close to what was recorded, else the intervals of the device."""
-    return Intervals() if facts.replay is None else Replays(facts, facts.replay)
+    return Intervals() if facts.replay is None else Replays(facts, facts.replay, threads)

@@ -85,9 +85,9 @@ class Rung:
         return self.alone is not None and self.gain is not None and self.alone < _PART_BELOW * self.gain
 
 
-def climb(candidates: list[Candidate], facts: Facts) -> tuple[list[Finding], int]:
+def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[list[Finding], int]:
     """The findings of ``candidates`` in the order of work, and how many of them shorten the step or weigh as much."""
-    scale = scale_of(facts)
+    scale = scale_of(facts, threads)
     least = max(round(_NOTHING * facts.step_ns), 1) * facts.count
     rungs = _ladder([each for each in candidates if _counts(each, facts)], scale, least)
     seen = {id(rung.candidate) for rung in rungs}
@@ -165,12 +165,12 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
     rungs: list[Rung] = []
     most = dict.fromkeys(map(id, candidates), 0)
     parts: list[tuple[Candidate, Candidate]] = []
-    alone = {id(each): _at_most(each, scale.removed(each.draft)) for each in candidates}
+    alone = _gains_of(candidates, [], scale)
     total = 0
     explaining: list[Candidate] = []
     while left:
         above = [each.draft for each in taken]
-        rest = {id(each): _at_most(each, scale.removed(*above, each.draft) - total) for each in left}
+        rest = _gains_of(left, above, scale, total)
         held = [each for each in left if rest[id(each)] < _PART_BELOW * most[id(each)]]
         parts += [(each, taken[-1]) for each in held]
         for each in left:
@@ -196,6 +196,12 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
     return rungs
 
 
+def _gains_of(candidates: list[Candidate], above: list[Draft], scale: Scale, total: int = 0) -> dict[int, int]:
+    """What each removes, by its id, once those ``above`` have removed ``total``."""
+    gains = scale.each([(*above, each.draft) for each in candidates])
+    return {id(each): _at_most(each, gain - total) for each, gain in zip(candidates, gains, strict=True)}
+
+
 def _at_most(candidate: Candidate, gain: int) -> int:
     """``gain`` without what is the merit of others."""
     return gain if candidate.draft.most is None else min(gain, candidate.draft.most)
@@ -209,11 +215,12 @@ def _nearer(
     while True:
         whole = rest[id(best)]
         covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
+        nearer = [each for each in fresh if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach]]
+        with_best = scale.each([(*above, each.draft, best.draft) for each in nearer])
         nearer = [
             each
-            for each in fresh
-            if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach]
-            and rest[id(each)] + whole + total - scale.removed(*above, each.draft, best.draft) >= covers * whole
+            for each, gain in zip(nearer, with_best, strict=True)
+            if rest[id(each)] + whole + total - gain >= covers * whole
         ]
         if not nearer:
             return best

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +60,11 @@ class Replay:
         self._covered = covered or covered_within
         edges = model.edges
         self._rows = _rows(edges, len(model))
-        busy = np.isin(model.tasks.kind, (KERNEL, COLLECTIVE))
-        self._busy = np.flatnonzero(busy)
+        kind = model.tasks.kind
+        self._kernels = np.flatnonzero(kind == KERNEL)
+        busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
+        self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
+        self._marked_rows = _Marks(*(self._rows.node[each] for each in self._marks))
         self._others = np.array([each.others for each in model.meetings], np.int64)
         self._meeting_fixed = self._arrival(frozenset())
         self._lengths_known: dict[tuple[object, ...], int] = {}
@@ -74,9 +78,9 @@ class Replay:
         self._lag = np.append(edges.fixed, (NEVER, 0))
         self._lag[edges.work.edge] += self._work
         self._lag[edges.task.edge] += model.length[edges.task.number]
-        self.recorded = self._span(model.time, model.length)
+        self.recorded = self._span(model.time, self._marks, model.length)
         self.base = self.run(NO_CHANGE)
-        self.replayed = self._span(self.base.time, self.base.length)
+        self.replayed = self._span(self.base.time, self._marks, self.base.length)
 
     @property
     def error(self) -> float:
@@ -96,7 +100,7 @@ class Replay:
     def run(self, change: Change) -> Run:
         """The run with ``change``."""
         length = self._lengths(change)
-        return Run(self.model, self._times(self._lags(change, length)), length)
+        return Run(self.model, self._passed(change, length)[self._rows.node], length)
 
     @property
     def steps(self) -> int:
@@ -113,20 +117,19 @@ class Replay:
             return self.replayed
         key = change.key
         if key not in self._lengths_known:
-            run = self.run(change)
-            self._lengths_known[key] = self._span(run.time, run.length)
+            length = self._lengths(change)
+            self._lengths_known[key] = self._span(self._passed(change, length), self._marked_rows, length)
         return self._lengths_known[key]
 
-    def _span(self, time: I64, length: I64) -> int:
+    def _span(self, time: I64, marks: _Marks, length: I64) -> int:
         """From the first step (without steps: the first task) to the end of the last step and task."""
-        model, own = self.model, self._busy
-        kernel = model.tasks.kind[own] == KERNEL
-        ends = time[model.end_node[own]] + np.where(kernel, length[own], 0)
-        last = int(ends.max()) if len(own) else 0
-        if len(model.steps):
-            marks = time[model.steps]
-            return max(last, int(marks.max())) - int(marks.min())
-        return last - int(time[model.start_node[own]].min()) if len(own) else 0
+        ends = time[marks.ends]
+        ends[: len(self._kernels)] += length[self._kernels]
+        last = int(ends.max()) if len(ends) else 0
+        if len(marks.steps):
+            steps = time[marks.steps]
+            return max(last, int(steps.max())) - int(steps.min())
+        return last - int(time[marks.starts].min()) if len(ends) else 0
 
     def _lengths(self, change: Change) -> I64:
         model = self.model
@@ -170,19 +173,23 @@ class Replay:
         return lag
 
     def _cut_of(self, change: Change) -> tuple[I64, I64]:
-        """``_cut``, for the last changes computed once: several are tried with the same host."""
+        """``_cut``, for the last changes kept: several are tried with the same host."""
         key = change.key[0]
         with self._cutting:
-            if key not in self._cuts:
+            known = self._cuts.get(key)
+        if known is None:
+            known = self._cut(change)
+            with self._cutting:
                 if len(self._cuts) >= _KEPT_CUTS:
                     del self._cuts[next(iter(self._cuts))]
-                self._cuts[key] = self._cut(change)
-            return self._cuts[key]
+                self._cuts[key] = known
+        return known
 
     def _cut(self, change: Change) -> tuple[I64, I64]:
         """The edges whose work becomes less, and by how much, ns; (m,) each."""
         work = self.model.edges.work
         cut = np.zeros(len(self._work))
+        cut_at: list[I64] = []
         taken: dict[int, Span] = {}
         for thread, keep, span in spans_by_cut(change.host):
             before = taken.get(ANY_THREAD)
@@ -194,14 +201,16 @@ class Replay:
                 within = self._covered(*span, work.low, work.high)
                 hit = np.flatnonzero(within)
                 cut[hit] += (1.0 - keep) * within[hit]
+                cut_at.append(hit)
             elif thread in self._of_thread:
                 own = self._of_thread[thread]
                 cut[own] += (1.0 - keep) * self._covered(*span, work.low[own], work.high[own])
+                cut_at.append(own)
             held = taken.get(thread)
             taken[thread] = (
                 span if held is None else union(np.concatenate((held[0], span[0])), np.concatenate((held[1], span[1])))
             )
-        hit = np.flatnonzero(cut)
+        hit = cut_at[0] if len(cut_at) == 1 else np.flatnonzero(cut)
         return work.edge[hit], np.minimum(np.rint(cut[hit]).astype(np.int64), self._work[hit])
 
     def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
@@ -217,10 +226,10 @@ class Replay:
                 found[number] = start + wait - (start if each.following else origin)
         return found
 
-    def _times(self, lag: I64) -> I64:
-        rows = self._rows
-        found: I64 = self._passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)[rows.node]
-        return found
+    def _passed(self, change: Change, length: I64) -> I64:
+        """When each row is passed with ``change``, ns."""
+        rows, lag = self._rows, self._lags(change, length)
+        return self._passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)
 
 
 def _passing(source: I64, edge: I64, other_source: I64, other_edge: I64, lag: I64) -> I64:
@@ -235,6 +244,14 @@ def _passing(source: I64, edge: I64, other_source: I64, other_edge: I64, lag: I6
         one, two = time[own] + first, time[other] + second
         passed(one if one > two else two)
     return np.array(time, np.int64)
+
+
+class _Marks(NamedTuple):
+    """Where the ends and starts of kernels, then of collectives, and the bounds of the steps stand."""
+
+    ends: I64
+    starts: I64
+    steps: I64
 
 
 @dataclass(frozen=True, slots=True)
