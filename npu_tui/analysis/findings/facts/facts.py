@@ -119,6 +119,8 @@ class Facts(TraceSlices):
 
     def has(self, needed: Input) -> bool:
         """Whether the profile has the input ``needed``."""
+        if needed == "planes":  # they are read from the file: only those who need them wait
+            return bool(len(self.planes.item))
         return self._inputs[needed]
 
     @once
@@ -131,7 +133,6 @@ class Facts(TraceSlices):
             "overlap": self.part.lanes is not None and self.sums.total > 0,
             "cann": "cann" in kinds,
             "python": "python" in kinds,
-            "planes": bool(len(self.planes.item)),
             "steps": bool(self.steps),
             "frequency": any(each.name == "AI Core Freq" for each in series),
             "kernel_details": bool(self.kernel_table.details),
