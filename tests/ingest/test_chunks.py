@@ -193,6 +193,18 @@ def test_a_long_event_behind_damage_is_not_lost_for_a_short_one() -> None:
         assert reader.malformed == 2
 
 
+def test_a_long_event_is_found_behind_damage_that_looks_like_a_long_one() -> None:
+    long = json.dumps({"ph": "M", "name": "process_name", "args": {"name": "n" * 5_000}})
+    texts = ['{"ph": "M"}', long, *['{"ph": "C"}'] * 8_000, long, '{"ph": "X"}', long]
+    damaged = '{"ph": "C", "name": ", {"ph": "M", "tid": ' + "9" * 2_700
+    document = render([*texts[:1], damaged, *texts[1:]])
+    for chunk_size in (7_919, 1 << 16, 1 << 20):
+        chunks, reader = chunks_of(document.data, chunk_size)
+        found = [event.decode() for chunk in chunks for event in chunk.events]
+        assert found == texts, chunk_size
+        assert reader.malformed == 1
+
+
 def test_a_quote_too_many_between_events_does_not_end_the_array() -> None:
     """With the quotes the wrong way round, brackets in names are taken for those of the file."""
     texts = [f'{{"ph": "X", "name": "n{i}]}}", "dur": {i}}}' for i in range(40)]

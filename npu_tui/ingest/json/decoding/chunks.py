@@ -209,9 +209,12 @@ class ChunkReader(Generic[T]):
 
     def _resumed(self, at: int, end: int) -> bool:
         """Whether a whole event begins after the damaged element at ``at``; all before it is given up."""
-        begin = None
-        for window in _WINDOWS:  # a long event may stand before the first short one
-            found = self._event_from(at, end if begin is None else begin, window)
+        short, long = _WINDOWS
+        begin = self._event_from(at, end, short, len(self._block))
+        if begin is None:
+            begin = self._event_from(at, end, long, len(self._block))
+        else:  # a long event may stand before the first short one
+            found = self._event_from(at, begin, long, begin)
             begin = begin if found is None else found
         if begin is None:
             return False
@@ -220,11 +223,11 @@ class ChunkReader(Generic[T]):
         self._shorten()
         return True
 
-    def _event_from(self, at: int, end: int, window: int) -> int | None:
-        """Where the first whole event of at most ``window`` bytes begins in ``[at, end)``."""
+    def _event_from(self, at: int, end: int, window: int, last: int) -> int | None:
+        """Where the first whole event of at most ``window`` bytes that ends by ``last`` begins in ``[at, end)``."""
         budget = _TRIED * (end - at)
         for match in _BEGINNING.finditer(self._block, at, end):
-            begin, stop = match.start(), min(match.start() + window, len(self._block))
+            begin, stop = match.start(), min(match.start() + window, last)
             if self._block[max(at, begin - _GAP) : begin].rstrip()[-1:] not in (b",", b"]", b"}"):
                 continue
             spans, _ = object_spans(self._block, begin, stop, most=1)
