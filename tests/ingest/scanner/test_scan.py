@@ -21,6 +21,7 @@ from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.scanner.reading import read_scanned
 from npu_tui.ingest.scanner.scanner import Scanner
 from npu_tui.trace import depth
+from npu_tui.trace.message import message
 from npu_tui.trace.model import Trace
 
 pytestmark = pytest.mark.skipif(library() is None, reason="there is no compiled scanner for this machine")
@@ -47,6 +48,19 @@ def test_fixtures_are_the_same(path: Path) -> None:
     assert_same_events(expected, found, 11)
     with threads(3):
         assert_same(expected, load(path, range_bytes=9_000, chunk_size=2_000))
+
+
+@pytest.mark.parametrize(("told", "without"), [("0", 0), ("-0", 0), ("-0.0", 0), ('"-0"', 0), ("null", 1), ('""', 1)])
+def test_a_duration_of_nothing_is_a_duration(told: str, without: int, tmp_path: Path) -> None:
+    """However the events around it are read."""
+    event = '{"ph": "X", "name": "a", "pid": 1, "tid": %s, "ts": "17.000", "dur": %s}'
+    for thread in ("2", '"a name"'):
+        path = tmp_path / "trace_view.json"
+        path.write_text("[" + ", ".join([event % ("3", "1.5"), event % (thread, told)]) + "]")
+        counts = [message("odd.no_duration", count=1)] * without
+        for trace in (load(path), python_only(path)):
+            assert trace.health.warnings == counts
+            assert sorted(trace.slices.end - trace.slices.start) == [0, 1500]
 
 
 def test_real_traces_are_the_same(real) -> None:

@@ -90,7 +90,7 @@ class Columns:
         """What the range held; the next one begins."""
         marks = b"".join(self._marks)
         duration = np.frombuffer(self._x_duration, np.float64)
-        if without := int(np.count_nonzero(np.signbit(duration) & (duration == NO_DURATION))):
+        if without := int(np.count_nonzero(duration == NO_DURATION)):
             self._skipped["odd.no_duration"] += without
         self._phases.update({phase: found for phase in _COMMON if (found := marks.count(phase.encode()))})
         samples, series, value = self._samples.take()

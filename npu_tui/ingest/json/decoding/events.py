@@ -17,8 +17,8 @@ NO_PROCESS = -1
 NO_THREAD = -1
 """Stands for a thread that is named by what can name none."""
 
-NO_DURATION = -0.0
-"""Stands for the duration of an event that tells none, and is a zero all the same."""
+NO_DURATION = -5e-324
+"""Stands for the duration of an event that tells none: less than nothing, and no nanosecond."""
 
 _Int64: TypeAlias = Annotated[int, msgspec.Meta(gt=-BOUND, lt=BOUND)]
 
