@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.device import DeviceSlices
+from npu_tui.trace.before import one_before
 from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
@@ -86,15 +87,12 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
         stream,
         slices.start[item],
         slices.end[item],
-        np.full(len(item), -1, np.int64),
+        one_before(stream),
         np.full(len(item), -1, np.int64),
         launched,
         source_lane,
         slices.connection[item].astype(np.int64),
     )
-    by_stream = np.lexsort((np.arange(len(item)), stream))
-    same = np.flatnonzero(stream[by_stream[1:]] == stream[by_stream[:-1]])
-    tasks.previous[by_stream[same + 1]] = by_stream[same]
     _pair_events(trace, tasks)
     return tasks
 

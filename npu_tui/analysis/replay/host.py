@@ -10,6 +10,7 @@ import numpy.typing as npt
 from npu_tui.analysis.launches.origin import enqueue_of, queue_slices
 from npu_tui.analysis.named import named_on
 from npu_tui.analysis.replay.silence import Silence
+from npu_tui.trace.before import one_before
 from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
@@ -187,10 +188,7 @@ def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: Sil
         return
     thread = points.thread[front]
     # The last point of the own thread before each, by position among the front ones.
-    previous = np.full(len(front), -1, np.int64)
-    by_thread = np.lexsort((np.arange(len(front)), thread))
-    same = np.flatnonzero(thread[by_thread[1:]] == thread[by_thread[:-1]])
-    previous[by_thread[same + 1]] = by_thread[same]
+    previous = one_before(thread)
     position = np.arange(len(front))
     # The last point that was passed before this one's own beginning: a wait that spans others does not follow them.
     latest = np.minimum(np.searchsorted(points.time[front], begin[front], "right") - 1, position - 1)

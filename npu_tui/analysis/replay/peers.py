@@ -6,23 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from npu_tui.analysis.replay.arrivals import UNKNOWN, Arrivals, arrivals_of, late_arrivals, late_ranks
 from npu_tui.analysis.replay.device import COLLECTIVE, DeviceTasks
 from npu_tui.analysis.replay.pipeline import pipeline_fills
 from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.analysis.work.operators import collective_type
+from npu_tui.trace.before import one_before
 from npu_tui.trace.model import Trace
 
-UNKNOWN = -1
-"""The rank of a peer that is not known."""
-TOGETHER_NS = 300_000
-"""Ranks that come within this time of each other come together: they run the same code and move as one."""
-_NOTABLE = 0.05
-"""An arrival within this share of a collective is part of it: this rank itself had to get ready."""
-_HARDLY = 0.1
+I64 = npt.NDArray[np.int64]
+
 _LONGER = 3.0
-_FILLS = 0.9
-"""A first receive of which this share is the filling of the pipeline is not late."""
 _SIBLINGS = 3
 _LEAST_NS = 1_000_000
 _AS_LATE = 0.5
@@ -62,93 +58,66 @@ def meetings(
     trace: Trace, collectives: Sequence[Collective], tasks: DeviceTasks, steps: int = 0
 ) -> tuple[Meeting, ...]:
     """The meetings of the device's ``tasks`` by start; ``steps`` is how many steps the run has."""
-    known = {each.item: each for each in collectives}
     guessed = unknown_waits(trace, collectives, {each.item: each.size for each in collectives if each.size is not None})
-    chosen = np.flatnonzero(tasks.kind == COLLECTIVE).tolist()
     fills = pipeline_fills(trace, collectives, steps)
-    arrivals: list[list[tuple[int, int]]] = []
-    for task in chosen:
-        item, elapsed = int(tasks.item[task]), int(tasks.end[task] - tasks.start[task])
-        each = known.get(item)
-        seen = each.arrivals if each is not None else None
-        own = late_arrivals(seen, elapsed, fills.get(item, 0)) if seen is not None else []
-        arrivals.append([(UNKNOWN, guessed[item])] if item in guessed else own)
+    chosen = np.flatnonzero(tasks.kind == COLLECTIVE)
+    items = tasks.item[chosen].tolist()
+    known = {each.item: each for each in collectives}
+    rows = [known[item].arrivals if item in known else None for item in items]
+    seen, elapsed = arrivals_of(rows), tasks.end[chosen] - tasks.start[chosen]
+    fill = np.array([fills.get(item, 0) for item in items], np.int64)
+    arrivals = _with_guessed(late_arrivals(seen, elapsed, fill), items, guessed)
     late = late_ranks(arrivals)
-    follow = _following(trace, chosen, tasks, known, late)
-    previous: dict[int, int] = {}
-    found: list[Meeting] = []
-    for task, own in zip(chosen, arrivals, strict=True):
-        elapsed = int(tasks.end[task] - tasks.start[task])
-        lane = int(trace.slices.lane[tasks.item[task]])
-        item = int(tasks.item[task])
-        others = max((after for rank, after in own if rank not in late), default=0)
-        last = max((after for _, after in own), default=0)
-        behind = tuple((rank, after) for rank, after in own if rank in late)
-        others = max(others, fills.get(item, 0) if behind else 0)
-        seen = known[item].arrivals if item in known else None
-        peers = frozenset(rank for rank, _ in seen or [])
-        follows = bool(behind) and max(behind, key=lambda row: row[1])[0] in follow
-        found.append(Meeting(task, item, previous.get(lane, -1), behind, others, elapsed - last, peers, follows))
-        previous[lane] = len(found) - 1
-    return tuple(found)
+    previous = one_before(trace.slices.lane[tasks.item[chosen]])
+    before = tasks.start[chosen] - tasks.end[chosen[np.maximum(previous, 0)]]
+    follow = _following(seen.taken(previous[seen.owner] >= 0), before, late)
+    is_late = arrivals.of(late)
+    behind: list[list[tuple[int, int]]] = [[] for _ in items]
+    own = arrivals.taken(is_late)
+    for owner, rank, after in zip(own.owner.tolist(), own.rank.tolist(), own.after.tolist(), strict=True):
+        behind[owner].append((rank, after))
+    others = arrivals.taken(~is_late).latest()
+    columns = chosen, previous, others, fill, elapsed - arrivals.latest()
+    return tuple(
+        Meeting(
+            task,
+            item,
+            before_it,
+            tuple(waited),
+            max(other, filling) if waited else other,
+            transfer,
+            frozenset([rank for rank, _ in row or ()]),
+            bool(waited) and max(waited, key=lambda one: one[1])[0] in follow,
+        )
+        for item, row, waited, task, before_it, other, filling, transfer in zip(
+            items, rows, behind, *(each.tolist() for each in columns), strict=True
+        )
+    )
 
 
-def _following(
-    trace: Trace, chosen: Sequence[int], tasks: DeviceTasks, known: Mapping[int, Collective], late: frozenset[int]
-) -> set[int]:
-    """Those of the ``late`` ranks that come as late to every collective, whatever this rank had to do before it."""
-    rows: dict[int, tuple[list[int], list[int]]] = {rank: ([], []) for rank in late if rank != UNKNOWN}
-    left: dict[int, int] = {}
-    for task in chosen:
-        item = int(tasks.item[task])
-        lane = int(trace.slices.lane[item])
-        if lane in left and item in known:
-            for rank, after in known[item].arrivals or []:
-                if rank in rows:
-                    rows[rank][0].append(after)
-                    rows[rank][1].append(int(tasks.start[task]) - left[lane])
-        left[lane] = int(tasks.end[task])
+def _with_guessed(arrivals: Arrivals, items: Sequence[int], guessed: Mapping[int, int]) -> Arrivals:
+    """``arrivals``, for the slices that are ``guessed`` to have waited one of an unknown rank instead."""
+    own = np.array([k for k, item in enumerate(items) if item in guessed], np.int64)
+    if not len(own):
+        return arrivals
+    kept = arrivals.taken(~np.isin(arrivals.owner, own))
+    owner = np.concatenate((kept.owner, own))
+    rank = np.concatenate((kept.rank, np.full(len(own), UNKNOWN)))
+    after = np.concatenate((kept.after, np.array([guessed[items[k]] for k in own.tolist()], np.int64)))
+    return Arrivals(arrivals.count, owner, rank, after).taken(np.argsort(owner, kind="stable"))
+
+
+def _following(arrivals: Arrivals, before: I64, late: frozenset[int]) -> set[int]:
+    """Those of the ``late`` ranks that come as late to every collective, whatever this rank had to do ``before`` it."""
     found = set()
-    for rank, (lateness, before) in rows.items():
-        if len(lateness) < _SIBLINGS or min(lateness) < _AS_LATE * float(np.median(lateness)):
+    for rank in late - {UNKNOWN}:
+        own = arrivals.taken(arrivals.rank == rank)
+        lateness = own.after
+        if len(lateness) < _SIBLINGS or lateness.min() < _AS_LATE * float(np.median(lateness)):
             continue
-        if float(np.std(lateness)) < _STEADY * float(np.std(before)):
+        if float(np.std(lateness)) < _STEADY * float(np.std(before[own.owner])):
             found.add(rank)
     return found
-
-
-def late_arrivals(arrivals: Sequence[tuple[int, int]], elapsed: int, fill: int = 0) -> list[tuple[int, int]]:
-    """Those of ``arrivals`` that a collective of ``elapsed`` ns waited for, beyond the ``fill`` of a pipeline."""
-    return [(rank, min(after, elapsed)) for rank, after in arrivals if after > max(_NOTABLE * elapsed, fill / _FILLS)]
-
-
-def late_ranks(arrivals: Sequence[Sequence[tuple[int, int]]]) -> frozenset[int]:
-    """The fewest ranks without which hardly anything is left of the waiting, and all who are as late as they are.
-
-    ``arrivals`` are those of every collective as (rank, ns after this rank).
-    """
-    late: set[int] = set()
-    waited = sum(max((after for _, after in own), default=0) for own in arrivals)
-    left = waited
-    while left > _HARDLY * waited:
-        behind: dict[int, int] = {}
-        left = 0
-        for own in arrivals:
-            after, rank = max(((after, rank) for rank, after in own if rank not in late), default=(0, UNKNOWN))
-            left += after
-            if after > TOGETHER_NS:
-                behind[rank] = behind.get(rank, 0) + after
-        if not behind or left <= _HARDLY * waited:
-            break
-        late.add(max(behind, key=lambda rank: (behind[rank], -rank)))
-    if late:
-        longest = max(after for own in arrivals for rank, after in own if rank in late)
-        for own in arrivals:
-            # Of many that take turns each one's share is small.
-            rank, after = max(own, key=lambda row: row[1], default=(UNKNOWN, 0))
-            if after > TOGETHER_NS and after >= _AS_LATE * longest:
-                late.add(rank)
-    return frozenset(late)
 
 
 def unknown_waits(trace: Trace, collectives: Sequence[Collective], sizes: Mapping[int, int]) -> dict[int, int]:

@@ -65,6 +65,7 @@ class Replay:
         busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
         self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
         self._marked_rows = _Marks(*(self._rows.node[each] for each in self._marks))
+        self._waiting = [(number, each) for number, each in enumerate(model.meetings) if each.late]
         self._others = np.array([each.others for each in model.meetings], np.int64)
         self._meeting_fixed = self._arrival(frozenset())
         self._lengths_known: dict[tuple[object, ...], int] = {}
@@ -217,7 +218,7 @@ class Replay:
         """Last arrival of a peer at each meeting, after the end of the meeting before or the origin, NEVER without."""
         model = self.model
         found = np.full(len(model.meetings), NEVER)
-        for number, each in enumerate(model.meetings):
+        for number, each in self._waiting:
             wait = each.wait(in_time if not at or each.item in at else frozenset())
             if wait > 0:
                 start = int(model.time[model.start_node[each.task]])

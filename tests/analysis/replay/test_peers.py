@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.analysis.replay.peers import late_ranks, unknown_waits
+from npu_tui.analysis.replay.arrivals import Arrivals, arrivals_of, late_ranks
+from npu_tui.analysis.replay.peers import unknown_waits
 from npu_tui.analysis.work.collectives.communication import Collective
 
 MS = 1_000_000
 
 
-def arrivals(*late: tuple[int, int]) -> list[list[tuple[int, int]]]:
+def arrivals(*late: tuple[int, int]) -> Arrivals:
     """A collective of eight ranks for each (rank, ns after this one); the others come 50 us after this one."""
-    return [[(rank, after if rank == own else 50_000) for rank in range(1, 8)] for own, after in late]
+    return arrivals_of([[(rank, after if rank == own else 50_000) for rank in range(1, 8)] for own, after in late])
 
 
 def test_all_who_take_turns_are_late() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of
-from npu_tui.analysis.replay.peers import late_arrivals, late_ranks, unknown_waits
+from npu_tui.analysis.replay.arrivals import arrivals_of, late_arrivals, late_ranks
+from npu_tui.analysis.replay.peers import unknown_waits
 from npu_tui.analysis.replay.pipeline import pipeline_fills
 from npu_tui.analysis.work.collectives.communication import Collective
 
@@ -50,32 +51,29 @@ def _late(facts: Facts) -> Late | None:
     slices = facts.trace.slices
     known = [each for each in facts.collectives if each.arrivals is not None]
     filling = fills(facts)
-    arrivals = [late_arrivals(each.arrivals or [], each.elapsed, filling.get(each.item, 0)) for each in known]
+    seen = arrivals_of([each.arrivals for each in known])
+    fill = np.array([filling.get(each.item, 0) for each in known], np.int64)
+    arrivals = late_arrivals(seen, np.array([each.elapsed for each in known], np.int64), fill)
     ranks = late_ranks(arrivals)
-    cases: list[Case] = []
-    low, high = [], []
-    for each, own in zip(known, arrivals, strict=True):
-        after, rank = max(((after, rank) for rank, after in own), default=(0, -1))
-        others = max((other for number, other in each.arrivals or [] if number not in ranks), default=0)
-        others = max(others, filling.get(each.item, 0))
-        if rank not in ranks or after <= max(others, 0):
-            continue
-        begin = int(slices.start[each.item])
-        cases.append(Case(each, rank, after - max(others, 0)))
-        low.append(begin + max(others, 0))
-        high.append(begin + after)
-    if not cases:
+    others = np.maximum(seen.taken(~seen.of(ranks)).latest(), fill)
+    last = arrivals.last()
+    last = last.taken(last.of(ranks) & (last.after > others[last.owner]))
+    if not len(last.rank):
         return None
+    begin = slices.start[[known[k].item for k in last.owner.tolist()]]
+    low, high = begin + others[last.owner], begin + last.after
+    rows = last.owner.tolist(), last.rank.tolist(), (high - low).tolist()
+    cases = [Case(known[owner], rank, excess) for owner, rank, excess in zip(*rows, strict=True)]
     waited: dict[int, int] = {}
     for case in cases:
         waited[case.rank] = waited.get(case.rank, 0) + case.excess
-    lateness = {rank: sum(after for own in arrivals for number, after in own if number == rank) for rank in ranks}
+    lateness = {rank: int(arrivals.after[arrivals.rank == rank].sum()) for rank in ranks}
     order = tuple(sorted(ranks, key=lambda rank: (-waited.get(rank, 0), -lateness[rank], rank)))
     total = sum(waited.values())
     return Late(
         order,
         tuple(cases),
-        both((np.array(low, np.int64), np.array(high, np.int64)), facts.exposed),
+        both((low, high), facts.exposed),
         len(order) >= SEVERAL and waited.get(order[0], 0) < _IN_MOST * total,
         sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST * total,
     )

@@ -14,8 +14,8 @@ from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, largest, 
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, runs_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
+from npu_tui.analysis.replay.arrivals import UNKNOWN
 from npu_tui.analysis.replay.change import Change, TaskCut
-from npu_tui.analysis.replay.peers import UNKNOWN
 from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.analysis.work.operators import collective_type
 from npu_tui.trace.message import Message, Said, message
