@@ -145,10 +145,16 @@ class ProfilePart:
     @once
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``planes`` does."""
+        from concurrent.futures import ThreadPoolExecutor  # few traces are worth it
+
         from npu_tui.analysis.findings.find import find  # no rule is needed for the first picture
 
         with reused_memory():
-            return find(self._judged, self.profile.threads if len(self.trace.slices) >= _LARGE else 1)
+            if self.profile.threads < 2 or len(self.trace.slices) < _LARGE:
+                return find(self._judged)
+            with ThreadPoolExecutor(1) as reader:
+                reader.submit(lambda: self.collectives)  # the model needs them once the launches are known
+                return find(self._judged, self.profile.threads)
 
     @once
     def titles(self) -> tuple[dict[str, Message], set[str]]:

@@ -117,7 +117,9 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[t
     if threads > 1:
         from concurrent.futures import ThreadPoolExecutor  # few traces are worth it
 
-        with ThreadPoolExecutor(threads) as pool:
+        # The model takes longest: it is begun first, and who waits for it leaves the machine to others.
+        with ThreadPoolExecutor(2 * threads) as pool:
+            pool.submit(lambda: facts.replay)
             answers = list(pool.map(asked, RULES))
     else:
         answers = [asked(rule) for rule in RULES]

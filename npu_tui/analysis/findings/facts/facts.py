@@ -7,27 +7,22 @@ from typing import TypeVar
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts.beside import Beside, Input, Shared
+from npu_tui.analysis.findings.facts.beside import Input
 from npu_tui.analysis.findings.facts.own_host import foreign_threads
-from npu_tui.analysis.findings.facts.slices import TraceSlices
 from npu_tui.analysis.findings.facts.spans import I64, NOTHING, Bools, Span, both
+from npu_tui.analysis.findings.facts.within import WithinWindow
 from npu_tui.analysis.launches.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
 from npu_tui.analysis.launches.drains import Drain, drains
 from npu_tui.analysis.overlap.rhythm import Rhythm, rhythm
 from npu_tui.analysis.overlap.stage import dequeue_idle_ratio
-from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.overlap.sums import Overlap
-from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.change import NO_CHANGE, Change
 from npu_tui.analysis.replay.device import KERNEL, DeviceTasks
 from npu_tui.analysis.replay.run import Replay
-from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.analysis.work.collectives.communication import Collective, PlaneArgs
+from npu_tui.analysis.window import EVERYTHING
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
-from npu_tui.analysis.work.copies import Copies
-from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.analysis.work.joined.peaks import peak_of
@@ -35,7 +30,7 @@ from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
-from npu_tui.trace.once import Known, once
+from npu_tui.trace.once import once
 
 T = TypeVar("T")
 
@@ -43,108 +38,22 @@ _APART_NS = 200_000
 """A launch that needs no waiting is never longer on its way."""
 
 
-class Facts(TraceSlices):
-    """One device of a trace within a window, ns.
-
-    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time. First steps that take
-    far longer than the others are ``warm_up`` and no part of the window of the whole trace.
-    """
-
-    def __init__(self, part: DevicePart, shared: Shared) -> None:
-        super().__init__(shared.trace)
-        self.part = part
-        self._shared = shared
-        self.limits = shared.thresholds
-        self.whole_steps = shared.step is not None or shared.window == EVERYTHING
-        whole = shared.window == EVERYTHING and shared.step is None
-        self.warm_up = self.warming_up(shared.steps) if whole else ()
-        self.window = shared.window
-        if self.warm_up and (last := self.warm_up[-1].window) is not None:
-            self.window = Window(last.end, EVERYTHING.end, whole=True)
-        self._kept = Known()
+class Facts(WithinWindow):
+    """One device of a trace within a window, ns."""
 
     def kept(self, told: Callable[[Facts], T]) -> T:
         """``told(self)``, for several rules computed once."""
         return self._kept.value(told, lambda: told(self))
 
-    @once
-    def _since(self) -> int:
-        """The end of the step before the chosen one, ns; before all without one."""
-        ends = [each.window.end for each in self._shared.steps if each.window is not None]
-        return max((end for end in ends if end <= self.window.start), default=EVERYTHING.start)
-
-    # What the devices share.
-
-    @property
-    def beside(self) -> Beside:
-        """Settings, environment and tables beside the trace."""
-        return self._shared.beside
-
-    @property
-    def planes(self) -> PlaneArgs:
-        """Args of the tasks of all collectives."""
-        return self._shared.planes
-
-    @property
-    def copies(self) -> Copies:
-        """What copies between host and device say of themselves. Raises ``InputError`` if the file is gone."""
-        return self._shared.copies
-
-    @property
-    def hosts(self) -> HostOperators:
-        """The operations of the framework, of the whole trace."""
-        return self._shared.hosts
-
-    @once
-    def steps(self) -> list[Step]:
-        """The steps that have a number and touch the window on the device."""
-        step, window = self._shared.step, self.window
-        numbered = [each for each in self._shared.steps if each.number is not None and each.window is not None]
-        return [
-            each
-            for each in numbered
-            if step in (None, each.number) and each.window.end > window.start and each.window.start < window.end  # type: ignore[union-attr]
-        ]
-
-    @once
-    def collectives(self) -> list[Collective]:
-        """The collectives of this device that start in the window."""
-        if self.part.slices is None:
-            return []
-        own = np.array([each.item for each in self._shared.collectives], np.int64)
-        held = self.part.slices.collective[own] & self.window.holds(self.trace.slices.start[own])
-        return [each for each, inside in zip(self._shared.collectives, held.tolist(), strict=True) if inside]
-
     # What the profile has.
 
     def has(self, needed: Input) -> bool:
-        """Whether the profile has the input ``needed``."""
-        if needed == "planes":  # they are read from the file: only those who need them wait
-            return bool(len(self.planes.item))
-        return self._inputs[needed]
+        """Whether the profile has the input ``needed``; of those of collectives it raises what ``planes`` does."""
+        return self._kept.value(needed, lambda: _HAS[needed](self))
 
-    @once
-    def _inputs(self) -> dict[Input, bool]:
-        kinds = {layer.kind for layer in self.trace.layers if layer.lanes}
-        series = self.trace.counters.series
-        return {
-            "device": self.part.slices is not None and bool(self.part.slices.busy.any()),
-            "links": self.launches is not None and self.part.split is not None,
-            "overlap": self.part.lanes is not None and self.sums.total > 0,
-            "cann": "cann" in kinds,
-            "python": "python" in kinds,
-            "steps": bool(self.steps),
-            "frequency": any(each.name == "AI Core Freq" for each in series),
-            "kernel_details": bool(self.kernel_table.details),
-            "pmu": bool(np.isfinite(self.kernel_table.ratios["mte2"]).any()),
-            "metadata": self.beside.environment is not None,
-            "memory": self.memory.curve("reserved") is not None,
-            "shapes": bool(np.isfinite(self.kernel_table.bytes).any()),
-            "peak": self.peak_tflops > 0 and bool(np.isfinite(self.kernel_table.bytes).any()),
-            "l2_cache": bool(np.isfinite(self.kernel_table.hit_rate).any()),
-            "transfers": bool(self.transfers),
-            "preprocess": bool(self.preprocessing),
-        }
+    def has_layer(self, kind: LayerKind) -> bool:
+        """Whether the trace has events on a layer of ``kind``."""
+        return any(layer.kind == kind and layer.lanes for layer in self.trace.layers)
 
     # Lengths.
 
@@ -466,3 +375,25 @@ class Facts(TraceSlices):
     def on_device(self, span: Span) -> Span:
         """A span of the host on the clock of the device."""
         return span[0] + self.floor, span[1] + self.floor
+
+
+_HAS: dict[Input, Callable[[Facts], bool]] = {
+    "device": lambda facts: facts.part.slices is not None and bool(facts.part.slices.busy.any()),
+    "links": lambda facts: facts.launches is not None and facts.part.split is not None,
+    "overlap": lambda facts: facts.part.lanes is not None and facts.sums.total > 0,
+    "cann": lambda facts: facts.has_layer("cann"),
+    "python": lambda facts: facts.has_layer("python"),
+    "planes": lambda facts: bool(len(facts.planes.item)),
+    "steps": lambda facts: bool(facts.steps),
+    "frequency": lambda facts: any(each.name == "AI Core Freq" for each in facts.trace.counters.series),
+    "kernel_details": lambda facts: bool(facts.kernel_table.details),
+    "pmu": lambda facts: bool(np.isfinite(facts.kernel_table.ratios["mte2"]).any()),
+    "metadata": lambda facts: facts.beside.environment is not None,
+    "memory": lambda facts: facts.memory.curve("reserved") is not None,
+    "shapes": lambda facts: bool(np.isfinite(facts.kernel_table.bytes).any()),
+    "peak": lambda facts: facts.peak_tflops > 0 and facts.has("shapes"),
+    "l2_cache": lambda facts: bool(np.isfinite(facts.kernel_table.hit_rate).any()),
+    "transfers": lambda facts: bool(facts.transfers),
+    "preprocess": lambda facts: bool(facts.preprocessing),
+}
+"""How each input is told; none is looked for before a rule needs it."""
