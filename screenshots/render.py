@@ -61,8 +61,10 @@ def main() -> None:
                 file.write_text(picture([profile], columns, rows, keys.split(), terminal), encoding="utf-8")
             print(file.name)
     opening = Opening(Path("fixtures") / "dispatch_bound", cached=False)
-    (HERE / "walk.svg").write_text(walk(Profile(opening.trace(), opening.source)), encoding="utf-8")
-    print("walk.svg")
+    for language, name in (("en", "walk.svg"), ("zh", "walk.zh.svg")):
+        with speaking(language):
+            (HERE / name).write_text(walk(Profile(opening.trace(), opening.source)), encoding="utf-8")
+        print(name)
 
 
 if __name__ == "__main__":

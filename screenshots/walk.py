@@ -7,26 +7,33 @@ from html import escape
 
 from npu_tui.profile.profile import Profile
 from npu_tui.report.pages.svg import CELL_HEIGHT, CELL_WIDTH, CLOSED, Piece, opened, row_shapes
+from npu_tui.strings import language
 from npu_tui.tui.picture import frames
 
 COLUMNS, ROWS = 110, 32
 SECONDS = 12
-STEPS: tuple[tuple[tuple[str, ...], str], ...] = (
-    ((), "npu-tui demo: where the time goes, and why"),
-    (("e",), "e  the next finding, with its evidence"),
-    (("x", "x"), "x  the next launch that the device waited for"),
-    (("c",), "c  its chain: Python op, queue, launch, kernel"),
-    (("2",), "2  the code lines that lose the time"),
-    (("2", "enter"), "Enter  to the place on the timeline"),
+STEPS: tuple[tuple[tuple[str, ...], dict[str, str]], ...] = (
+    ((), {"en": "npu-tui demo: where the time goes, and why", "zh": "npu-tui demo：时间去了哪里，为什么"}),
+    (("e",), {"en": "e  the next finding, with its evidence", "zh": "e  下一条诊断及其证据"}),
+    (("x", "x"), {"en": "x  the next launch that the device waited for", "zh": "x  下一个饥饿下发：设备在等待它"}),
+    (
+        ("c",),
+        {
+            "en": "c  its chain: Python op, queue, launch, kernel",
+            "zh": "c  它的下发链：Python 算子、队列、下发、kernel",
+        },
+    ),
+    (("2",), {"en": "2  the code lines that lose the time", "zh": "2  损失时间的代码行"}),
+    (("2", "enter"), {"en": "Enter  to the place on the timeline", "zh": "Enter  跳到时间线上的位置"}),
 )
-"""The keys of each step, and what is said below the screen then."""
+"""The keys of each step, and what is said below the screen then, by language."""
 
 _CAPTION = 30
 _GROUND, _INK = "#0c0d12", "#f2d974"
 
 
 def walk(profile: Profile) -> str:
-    """The SVG of the walk."""
+    """The SVG of the walk, in the language spoken."""
     screens = frames([profile], COLUMNS, ROWS, [list(keys) for keys, _ in STEPS[1:]])
     width, height = COLUMNS * CELL_WIDTH, ROWS * CELL_HEIGHT + _CAPTION
     spans: set[tuple[int, int]] = set()
@@ -37,9 +44,11 @@ def walk(profile: Profile) -> str:
             parts.append(f'<g class="{_name(first, last)}">{"".join(row_shapes(row, y * CELL_HEIGHT))}</g>')
     top = ROWS * CELL_HEIGHT
     parts.append(f'<rect x="0" y="{top}" width="{width}" height="{_CAPTION}" fill="{_GROUND}"/>')
-    for at, (_, words) in enumerate(STEPS):
+    for at, (_, said) in enumerate(STEPS):
         spans.add((at, at))
-        text = f'<text x="{CELL_WIDTH}" y="{top + 20}" fill="{_INK}" font-weight="bold">{escape(words)}</text>'
+        text = (
+            f'<text x="{CELL_WIDTH}" y="{top + 20}" fill="{_INK}" font-weight="bold">{escape(said[language()])}</text>'
+        )
         parts.append(f'<g class="{_name(at, at)}">{text}</g>')
     return "\n".join([opened(width, height, "npu-tui demo", _rules(spans)), *parts, CLOSED])
 
