@@ -17,6 +17,7 @@ from npu_tui.tui.heights import verdict_lines, verdict_rows
 from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.tui.widgets.verdict import Verdict
+from npu_tui.view.scene import Selected
 from npu_tui.view.walk.start import Start
 
 
@@ -87,6 +88,29 @@ async def test_e_goes_to_the_evidence_of_one_finding_after_the_other(session):
             assert f"{number} of {len(listed)}: {words(finding.title)}"[:90] in driver.text()
         await driver.press("E")
         assert driver.state.range == (listed[1].evidence[0].start, listed[1].evidence[0].end)
+
+
+async def test_a_walk_out_of_the_evidence_leaves_its_range(session):
+    """What the tabs list is then the whole trace again; a range that the user marked stays."""
+    async with opened(session) as driver:
+        starved = session.profiles[0].starved
+        await driver.press("e", "x")
+        assert driver.state.range is not None
+        assert driver.state.range[0] <= driver.state.cursor <= driver.state.range[1]
+        outside = next(
+            number
+            for number, each in enumerate(worth(driver), 1)
+            if not each.evidence[0].start <= starved[-1].start <= each.evidence[0].end
+        )
+        driver.explorer.deselect()
+        await driver.press(*"e" * (outside - 1))
+        assert driver.state.range is not None
+        driver.explorer.select(Selected(0, starved[-2].item))
+        await driver.press("x")
+        assert driver.state.range is None
+        driver.explorer.set_range(0, 10)
+        await driver.press("X")
+        assert driver.state.range == (0, 10)
 
 
 async def test_enter_walks_along_the_evidence(session):

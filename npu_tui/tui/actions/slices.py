@@ -54,10 +54,14 @@ class SliceActions(Base):
         if at is None:
             at = 0 if direction > 0 else len(launches) - 1  # round the end
         launch = launches[at]
-        self._explorer.select(Selected(index, launch.item))
+        self._go(Selected(index, launch.item))
         name = printable(self._trace(index).name_of(launch.item))
         key, lost = keys_label(BY_ID["range_gap"]), duration_text(launch.lost, 3)
         return say("starved.of", n=at + 1, count=len(launches), name=name, lost=lost, key=key)
+
+    def _go(self, place: Selected) -> None:
+        self._explorer.select(place)
+        self._contents.leave_stretch()
 
     def same_next(self) -> str:
         return self._same(1)
@@ -76,7 +80,7 @@ class SliceActions(Base):
         if not 0 <= at < len(found.items):
             return say("same.last", name=name, count=f"{len(found.items):,}")
         item = int(found.items[at])
-        self._explorer.select(Selected(selected.trace, item))
+        self._go(Selected(selected.trace, item))
         found = namesakes(trace, item)
         return say(
             "same.of",
@@ -109,7 +113,7 @@ class SliceActions(Base):
         if at is None:
             return say("bubble.last" if direction > 0 else "bubble.first")
         item = int(items[at])
-        self._explorer.select(Selected(index, item))
+        self._go(Selected(index, item))
         length = duration_text(int(trace.slices.end[item] - trace.slices.start[item]))
         return say("bubble.of", n=f"{at + 1:,}", count=f"{len(items):,}", length=length)
 

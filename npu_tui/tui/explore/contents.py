@@ -81,6 +81,8 @@ class Contents:
         self._filled: tuple[object, ...] | None = None
         self.computing: tuple[object, ...] | None = None
         self._visited: tuple[Row, int] | None = None
+        self._marked: tuple[int, int] | None = None
+        """The range that going to a row marked last."""
         self._finding: tuple[Text | str, ...] = ()
         self.owed: Owed | None = None
 
@@ -217,8 +219,18 @@ class Contents:
         self._explorer.show(low, high, _MARGIN if self._session.picture is None else _CONTEXT)
         if place.marked:
             self._explorer.set_range(start, end)
+            self._marked = self._explorer.state.range
         else:
             self._explorer.go_to(start)
+
+    def leave_stretch(self) -> None:
+        """Drop the range that going to a row marked, once the cursor is outside of it; the user's own ones stay."""
+        state = self._explorer.state
+        if state.range is None or state.range != self._marked:
+            return
+        start, end = state.range
+        if not start <= state.cursor <= end:
+            state.range = None
 
     def _times(self, place: Stretch) -> tuple[int, int]:
         """Start and end of a stretch on the scene's clock."""

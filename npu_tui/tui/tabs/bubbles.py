@@ -11,7 +11,7 @@ from npu_tui.analysis.work.meanwhile import meanwhile
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text, exact_text, share_text
-from npu_tui.tui.tabs.table.scope import scope_note
+from npu_tui.tui.tabs.table.scope import nothing, scope_note
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Stretch, Table, known_columns
 from npu_tui.tui.tabs.why import host_threads, verdict
 from npu_tui.view.roles import Role
@@ -26,7 +26,7 @@ def bubbles(now: Context) -> Content:
     found = [each.within(now.part.window) for each in now.profile.idles]
     count = sum(map(len, found))
     if not count:
-        return say("idle.none")
+        return nothing(now, say("idle.none"))
     places = sorted(
         ((int(each.length[at]), k, at) for k, each in enumerate(found) for at in _longest(each)), reverse=True
     )
