@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.trace.intervals import clipped, covered, difference, intersection, union
+from npu_tui.trace.intervals import clipped, covered, covered_before, difference, intersection, touches, union
 
 pairs = st.lists(st.tuples(st.integers(-20, 40), st.integers(0, 15)), max_size=12)
 
@@ -17,6 +17,11 @@ def arrays(intervals: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 def test_touching_intervals_merge_and_empty_ones_vanish():
     start, end = union(np.array([5, 0, 3, 9]), np.array([7, 3, 5, 9]))
     assert (start.tolist(), end.tolist()) == ([0], [7])
+
+
+def test_touching_intervals_merge_in_order_too():
+    start, end = union(np.array([0, 5]), np.array([5, 9]))
+    assert (start.tolist(), end.tolist()) == ([0], [9])
 
 
 def test_clipped_leaves_nothing_outside():
@@ -60,3 +65,19 @@ def test_difference_and_intersection_hold_the_instants_they_name(
         assert instants(start, end) == expected
         assert (end > start).all()
         assert (start[1:] > end[:-1]).all()
+
+
+@given(pairs, st.lists(st.integers(-25, 60), max_size=5))
+def test_covered_before_counts_the_instants(intervals: list[tuple[int, int]], times: list[int]):
+    before = covered_before(*arrays(intervals), np.array(times, np.float64))
+    assert before.tolist() == [sum(at < time for at in instants(*arrays(intervals))) for time in times]
+
+
+@given(pairs, pairs)
+def test_what_touches_shares_an_instant(intervals: list[tuple[int, int]], asked: list[tuple[int, int]]):
+    """Nothing is asked for an empty stretch."""
+    asked = [each for each in asked if each[1]]
+    low, high = arrays(asked)
+    lasting = [each for each in intervals if each[1]]
+    shared = touches(*arrays(lasting), low.astype(np.float64), high.astype(np.float64))
+    assert shared.tolist() == [bool(instants(*arrays(lasting)) & instants(*arrays([each]))) for each in asked]
