@@ -49,13 +49,15 @@ def _hits(tables: Tables) -> F64:
 
 
 def _waits(trace: Trace, devices: list[DeviceSlices], items: I64) -> I64:
-    """What each of ``items`` waited on its device, ns; (n,)."""
+    """What each of the ascending ``items``, all compute slices, waited on its device, ns; (n,)."""
     slices = trace.slices
-    found = np.zeros(len(slices), np.int64)
+    found = np.zeros(len(items), np.int64)
     for device in devices:
         own, others = np.flatnonzero(device.compute), np.flatnonzero(device.collective)
-        found[own] = waits(slices.start[own], slices.end[own], slices.start[others], slices.end[others])
-    return found[items]
+        found[np.searchsorted(items, own)] = waits(
+            slices.start[own], slices.end[own], slices.start[others], slices.end[others]
+        )
+    return found
 
 
 class _Cells:

@@ -101,15 +101,19 @@ def _device_spans(trace: Trace, items: I64) -> list[tuple[int, int] | None]:
     np.maximum.at(last, own, slices.end[target])
     in_time = np.argsort(made_at, kind="stable")
     made_at, made = made_at[in_time], made[in_time]
-    spans: list[tuple[int, int] | None] = []
-    for item in items.tolist():
-        low = int(np.searchsorted(made_at, slices.start[item], "left"))
-        high = int(np.searchsorted(made_at, slices.end[item], "right"))
-        if low == high:
-            spans.append(None)
-            continue
-        earliest, latest = np.searchsorted(launches, (made[low:high].min(), made[low:high].max())).tolist()
-        spans.append((int(first[earliest]), max(int(last[latest]), int(slices.end[item]))))
+    low = np.searchsorted(made_at, slices.start[items], "left")
+    high = np.searchsorted(made_at, slices.end[items], "right")
+    spans: list[tuple[int, int] | None] = [None] * len(items)
+    some = np.flatnonzero(low < high)
+    if len(some):
+        bounds = np.column_stack((low[some], high[some])).ravel()
+        made = np.append(made, 0)  # the last step may end with the last launch
+        earliest, latest = (
+            np.searchsorted(launches, each.reduceat(made, bounds)[::2]) for each in (np.minimum, np.maximum)
+        )
+        begin, end = first[earliest].tolist(), np.maximum(last[latest], slices.end[items[some]]).tolist()
+        for k, span in zip(some.tolist(), zip(begin, end, strict=True), strict=True):
+            spans[k] = span
     return spans
 
 

@@ -100,16 +100,18 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
     device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_numbers(trace)[1])
     meeting_edges(builder, met, tasks, start_node, end_node)
     source, target = builder.ends()
-    kept, order = _sorted(source, target, time, _levels(total, start_node, end_node))
+    wrong, order = _sorted(source, target, time, _levels(total, start_node, end_node))
     where = np.empty(total, np.int64)
     where[order] = np.arange(total)
-    missed = len(kept) - int(np.count_nonzero(kept))
-    chosen = np.flatnonzero(kept)
-    source, target = where[source[chosen]], where[target[chosen]]
+    source, target = where[source], where[target]
+    count = len(source) - len(wrong)
+    target[wrong] = total  # behind all others
     by_target = np.argsort(target, kind="stable")
-    place = np.full(len(kept), len(by_target))
-    place[chosen[by_target]] = np.arange(len(by_target))
-    edges = builder.edges(source[by_target], target[by_target], place, len(by_target))
+    place = np.empty(len(target), np.int64)
+    place[by_target] = np.arange(len(target))
+    place[wrong] = count
+    by_target = by_target[:count]
+    edges = builder.edges(source[by_target], target[by_target], place, count)
     busy = part.slices.busy[tasks.item]
     marks = np.flatnonzero(np.isin(points.item, steps) & (points.kind == MARK)) if len(steps) else np.zeros(0, np.int64)
     return Model(
@@ -125,7 +127,7 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
         where[end_node],
         length,
         where[host_node[marks]],
-        missed,
+        len(wrong),
         float(np.mean(known[busy])) if busy.any() else 0.0,
     )
 
@@ -143,8 +145,8 @@ def _levels(total: int, start_node: I64, end_node: I64) -> I64:
     return level
 
 
-def _sorted(source: I64, target: I64, time: I64, level: I64) -> tuple[Bools, I64]:
-    """Which edges contradict no other, and an order of the nodes in which all of these lead onwards."""
+def _sorted(source: I64, target: I64, time: I64, level: I64) -> tuple[I64, I64]:
+    """Which edges contradict others, and an order of the nodes in which all but these lead onwards."""
     key = time * _LEVELS + level
     key[0] = np.iinfo(np.int64).min // 2
     for _ in range(_ROUNDS):
@@ -152,5 +154,6 @@ def _sorted(source: I64, target: I64, time: I64, level: I64) -> tuple[Bools, I64
         if not len(wrong):
             break
         np.maximum.at(key, target[wrong], key[source[wrong]] + 1)
-    kept: Bools = key[target] > key[source]
-    return kept, np.argsort(key, kind="stable")
+    else:
+        wrong = np.flatnonzero(key[target] <= key[source])
+    return wrong, np.argsort(key, kind="stable")

@@ -15,6 +15,7 @@ from npu_tui.analysis.launches.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
 from npu_tui.analysis.launches.drains import Drain, drains
+from npu_tui.analysis.named import named_in
 from npu_tui.analysis.overlap.rhythm import Rhythm, rhythm
 from npu_tui.analysis.overlap.stage import dequeue_idle_ratio
 from npu_tui.analysis.overlap.sums import Overlap
@@ -345,16 +346,9 @@ class Facts(WithinWindow):
 
     def named(self, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
         """The slices on layers of ``kinds`` whose name fulfils ``rule`` and that start in the window, by start."""
-        wanted = [code for code, name in enumerate(self.trace.names) if rule(name)]
-        if not wanted:
-            return np.zeros(0, np.int64)
-        of_name = np.zeros(len(self.trace.names) + 1, np.bool_)
-        of_name[wanted] = True
         slices = self.trace.slices
-        own = [lane for lane in self.trace.lanes if self.trace.layers[lane.layer].kind in kinds]
-        own = [lane for lane in own if lane.tid not in self.foreign]
-        found = [lane.first + np.flatnonzero(of_name[slices.name[lane.first : lane.last]]) for lane in own]
-        items = np.sort(np.concatenate([*found, np.zeros(0, np.int64)]))
+        lanes = [lane for lane in self.trace.lanes if self.trace.layers[lane.layer].kind in kinds]
+        items = named_in(self.trace, (lane for lane in lanes if lane.tid not in self.foreign), rule)
         items = items[self.window.holds(slices.start[items] + self.floor) | self._in_step(items)]
         return items[np.argsort(slices.start[items], kind="stable")]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts.spans import I64, Bools, Span
+from npu_tui.analysis.findings.facts.spans import I64, Bools, Span, first_of_largest
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.overlap.warm_up import warm_up_steps
@@ -97,6 +97,6 @@ class TraceSlices:
 
     def longest(self, items: I64, note: Callable[[int], Said], most: int = 10) -> tuple[Evidence, ...]:
         """The longest of ``items`` as evidence, in order of time; ``note`` gives the words for a slice."""
-        chosen = np.sort(items[np.argsort(-self.length(items), kind="stable")[:most]])
+        chosen = np.sort(items[first_of_largest(self.length(items), most)])
         chosen = chosen[np.argsort(self.trace.slices.start[chosen], kind="stable")]
         return tuple(self.place(item, note(item)) for item in chosen.tolist())

@@ -38,8 +38,16 @@ def together(*spans: Span) -> Span:
     return union(np.concatenate([each[0] for each in spans]), np.concatenate([each[1] for each in spans]))
 
 
+def first_of_largest(values: I64, most: int) -> I64:
+    """The positions of the ``most`` largest of ``values``, largest first; of equals the earlier one."""
+    if len(values) > most > 0:
+        own = np.flatnonzero(values >= np.partition(values, len(values) - most)[len(values) - most])
+        return own[np.argsort(-values[own], kind="stable")[:most]]
+    return np.argsort(-values, kind="stable")[:most]
+
+
 def largest(span: Span, most: int = 10) -> list[tuple[int, int]]:
     """The longest intervals of a disjoint ``span``, in order of time."""
     start, end = span
-    chosen = np.sort(np.argsort(start - end, kind="stable")[:most])
+    chosen = np.sort(first_of_largest(end - start, most))
     return list(zip(start[chosen].tolist(), end[chosen].tolist(), strict=True))

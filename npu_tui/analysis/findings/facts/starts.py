@@ -12,15 +12,11 @@ from npu_tui.trace.by_slice import BySlice
 def before_first_kernels(facts: Facts) -> Span:
     """From the start of each step to the first compute slice or collective after it, where the device is idle."""
     start = facts.working[0]
-    low, high = [], []
-    for step in facts.steps:
-        begin = int(facts.trace.slices.start[step.item]) + facts.clocks_apart
-        at = int(np.searchsorted(start, begin))
-        if at < len(start):
-            low.append(begin)
-            high.append(int(start[at]))
-    gaps = (np.array(low, np.int64), np.array(high, np.int64))
-    return without(gaps, facts.working)
+    items = np.array([step.item for step in facts.steps], np.int64)
+    begin = facts.trace.slices.start[items] + facts.clocks_apart
+    at = np.searchsorted(start, begin)
+    there = at < len(start)
+    return without((begin[there], start[at[there]]), facts.working)
 
 
 def before_late_copies(facts: Facts) -> Span:
