@@ -100,9 +100,9 @@ class Driver:
         return self.state.viewport.start, self.state.viewport.end
 
     async def press(self, *keys: str) -> None:
-        """Send what a terminal sends for ``keys``: names of ``LEGACY``, or characters."""
+        """Send what a terminal sends for ``keys``: names of ``LEGACY``, characters, or a text that is typed fast."""
         for key in keys:
-            await self.send(LEGACY.get(key, key))
+            await self.send(LEGACY.get(key, key), at_once=key not in LEGACY)
 
     async def send(self, data: str, at_once: bool = False) -> None:
         """Send bytes of a terminal; ``at_once`` they arrive faster than they are handled."""

@@ -51,6 +51,8 @@ class Terminal:
         self.screen = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self.screen)
         self.output = b""
+        self._rows: list[str] | None = None
+        self._modes: tuple[int, set[str]] = (0, set())
         self._answers = answers
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
@@ -62,6 +64,7 @@ class Terminal:
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.screen.resize(rows, columns)
+        self._rows = None
 
     def send(self, data: str) -> None:
         os.write(self.fd, data.encode())
@@ -76,12 +79,15 @@ class Terminal:
                 return
             self.output += data
             self._stream.feed(data)
+            self._rows = None
             if self._answers is not None and (reply := self._answers(data)):
                 os.write(self.fd, reply)
 
     def rows(self) -> list[str]:
         self.read()
-        return [row.rstrip() for row in self.screen.display]
+        if self._rows is None:  # asked again and again while nothing is written
+            self._rows = [row.rstrip() for row in self.screen.display]
+        return self._rows
 
     def until(self, found: Callable[[], object], what: str) -> None:
         """Read until ``found`` answers with something."""
@@ -107,7 +113,10 @@ class Terminal:
 
     def modes(self) -> set[str]:
         """The modes that the program has set and not reset."""
-        return modes_left(self.output)
+        length, modes = self._modes
+        if length != len(self.output):
+            self._modes = length, modes = len(self.output), modes_left(self.output)
+        return modes
 
     def close(self) -> None:
         if self._code is None and not self._ended():

@@ -45,7 +45,7 @@ async def test_what_is_typed_finds_keys_and_escape_takes_it_back(session):
     async with opened(session, (60, 15)) as driver:
         await driver.press("?")
         every = shown(driver)
-        await driver.press(*"csv")
+        await driver.press("csv")
         assert [line for line in shown(driver) if ":copy_csv" in line]
         assert not [line for line in shown(driver) if "zoom" in line]
         await driver.press("escape")
@@ -54,7 +54,7 @@ async def test_what_is_typed_finds_keys_and_escape_takes_it_back(session):
         found = shown(driver)
         assert "Measure" in found[1]
         assert found[2].startswith("V ")
-        await driver.press("backspace", *"zqxj")
+        await driver.press("backspace", "zqxj")
         assert "No key and no command has zqxj in it." in driver.text()
         await driver.press("escape", "escape")
         assert isinstance(driver.app.screen, MainScreen)
@@ -82,13 +82,13 @@ async def test_nothing_of_the_help_is_cut_off(session, size):
 async def test_the_user_s_own_keys_are_told(session):
     use_keys({"starved_next": ("f5",)})
     async with opened(session, (100, 40)) as driver:
-        await driver.press("?", *"next starved")
+        await driver.press("?", "next starved")
         assert any(line.startswith("F5") and "next starved launch" in line for line in shown(driver))
 
 
 async def test_what_can_do_nothing_says_why(session):
     async with opened(session) as driver:
-        await driver.press("?", *"next hit")
+        await driver.press("?", "next hit")
         assert "no hits yet: / searches" in driver.text()
         assert isinstance(driver.app.screen, HelpSheet)
         await driver.press("?")
@@ -102,7 +102,7 @@ async def test_keys_faster_than_the_sheet_do_no_harm(session):
         if isinstance(driver.app.screen, HelpSheet):
             await driver.press("escape")
         assert isinstance(driver.app.screen, MainScreen)
-        await driver.press("?", *"copy")
+        await driver.press("?", "copy")
         assert "with copy" in driver.text()
 
 

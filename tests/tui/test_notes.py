@@ -49,7 +49,7 @@ VIEWS = {
     "zoomed": ["x", "W", "w", "d"],
     "range": ["x", "m", "z", "s"],
     "range by keyboard": ["v", "D", "v"],
-    "searched": ["/", *"Gelu", "enter", "n"],
+    "searched": ["/", "Gelu", "enter", "n"],
     "chain": ["x", "c", "t"],
     "folded": ["j", "space", "G", "space"],
     "pinned": ["x", "p", "G", "p", "g", "g"],
@@ -157,7 +157,7 @@ async def test_k_flags_the_cursor_the_selection_and_the_range_as_insight_does(se
         launch = next(flag for flag in driver.main.notes.flags.all if flag.name == driver.selected)
         assert launch.end > launch.start
         driver.explorer.set_range(3_000_000, 4_000_000)
-        await driver.press("K", *"slow", "enter")
+        await driver.press("K", "slow", "enter")
         assert Flag(3_000_000, 4_000_000, "slow") in driver.main.notes.flags.all
         assert "⚑" in driver.text()
     text = notes.read_text()
@@ -169,7 +169,7 @@ async def test_k_flags_the_cursor_the_selection_and_the_range_as_insight_does(se
 
 async def test_k_on_a_flag_renames_it_and_an_empty_name_deletes_it(session, tmp_path):
     async with opened(session, app=NpuTui(session=session, notes=tmp_path / "f")) as driver:
-        await driver.press("K", "enter", "K", *"here", "enter")
+        await driver.press("K", "enter", "K", "here", "enter")
         assert [flag.name for flag in driver.main.notes.flags.all] == ["here"]
         await driver.press("K", "backspace", "enter")
         assert driver.main.notes.flags.all == []
@@ -192,7 +192,7 @@ async def test_the_list_of_flags_jumps_renames_and_deletes(session, tmp_path):
         await driver.run("flags")
         await driver.press("d", "r", "end", *"!", "enter")
         assert [flag.name for flag in driver.main.notes.flags.all] == ["flag-2!", "flag-3"]
-        await driver.press(":", *"flag-3", "enter")
+        await driver.press(":", "flag-3", "enter")
         assert driver.state.cursor == 7_000_000
 
 

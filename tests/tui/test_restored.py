@@ -65,6 +65,7 @@ def restored(terminal: Terminal) -> None:
 @pytest.mark.parametrize(("data", "code"), [(":q\r", 0), ("\x11", 0), ("\x03", 130)], ids=[":q", "Ctrl+Q", "Ctrl+C"])
 def test_keys_that_leave(opened, data, code):
     terminal = opened([*PROGRAM, PROFILE])
+    assert terminal.output.count(b"\x1b[?1049h") == 1, "the application draws over the first picture"
     terminal.send(data)
     assert terminal.exit_code() == code
     restored(terminal)
@@ -141,14 +142,6 @@ def test_keys_while_the_first_picture_stands_do_not_show():
         terminal.close()
 
 
-def test_the_application_draws_over_the_first_picture(opened):
-    terminal = opened([*PROGRAM, PROFILE])
-    assert terminal.output.count(b"\x1b[?1049h") == 1
-    terminal.send("\x11")
-    assert terminal.exit_code() == 0
-    restored(terminal)
-
-
 def test_without_threads_one_line_says_so():
     code = (
         "import threading\n"
@@ -178,16 +171,21 @@ def test_a_paste_whose_end_never_comes(opened):
     restored(terminal)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"\xc4\xe3\xba\xc3", b"\x1b[M\x20\xff\x21", b"\x1b[1;2R" * 5, b"\x1b[48;9999;9999;9;9t", b"\x1b[99999999999u"],
-    ids=["GBK", "mouse", "reports", "size", "key"],
-)
-def test_stray_bytes_end_nothing(opened, data):
+STRAY = {
+    "GBK": b"\xc4\xe3\xba\xc3",
+    "mouse": b"\x1b[M\x20\xff\x21",
+    "reports": b"\x1b[1;2R" * 5,
+    "size": b"\x1b[48;9999;9999;9;9t",
+    "key": b"\x1b[99999999999u",
+}
+
+
+def test_stray_bytes_end_nothing(opened):
     terminal = opened([*PROGRAM, PROFILE])
-    for _ in range(3):
-        os.write(terminal.fd, data)
-        terminal.send("w")
+    for data in STRAY.values():
+        for _ in range(3):
+            os.write(terminal.fd, data)
+            terminal.send("w")
     terminal.send(":q\r")
     assert terminal.exit_code() == 0
     restored(terminal)

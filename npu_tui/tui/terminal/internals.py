@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
@@ -140,6 +141,7 @@ class SteadyDriver(LinuxDriver):
         """Take the terminal over."""
         self._has_screen = Guard.picture is not None and Guard.picture()
         Guard.taken, Guard.picture = True, None
+        self._loop = asyncio.get_running_loop()
         super().start_application_mode()  # type: ignore[no-untyped-call]
 
     def write(self, data: str) -> None:
@@ -155,13 +157,21 @@ class SteadyDriver(LinuxDriver):
         Guard.taken = Guard.pictured = False
 
     def _sigcont_application(self, *_: object) -> None:
-        if self._auto_restart and Guard.taken and not self._must_signal_resume:  # stopped by SIGSTOP, as it stood
-            if os.isatty(self.fileno) and os.tcgetpgrp(self.fileno) != os.getpgrp():
-                os.kill(os.getpid(), signal.SIGSTOP)  # in the background it may not write
-                return
-            self.suspend_application_mode()
-            self._must_signal_resume = True
-        super()._sigcont_application()
+        if self._must_signal_resume:
+            super()._sigcont_application()
+        elif self._auto_restart and Guard.taken:  # stopped by SIGSTOP as it stood, maybe within a write
+            self._loop.call_soon_threadsafe(self._take_again)
+
+    def _take_again(self) -> None:
+        """Give back what whoever stopped the program has reset already, and take it anew."""
+        if not Guard.taken:
+            return
+        if os.isatty(self.fileno) and os.tcgetpgrp(self.fileno) != os.getpgrp():
+            os.kill(os.getpid(), signal.SIGSTOP)  # in the background it may not write
+            return
+        self.suspend_application_mode()
+        self.resume_application_mode()
+        self._for.post_message(self.SignalResume())
 
     def _get_terminal_size(self) -> tuple[int, int]:
         for number in (self.fileno, 2, 1):

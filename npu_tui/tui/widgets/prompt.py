@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.geometry import Region
 from textual.message import Message
 from textual.widgets import Input, Label
 
@@ -47,6 +48,11 @@ class Field(Input):
             event.prevent_default()
             event.stop()
             act()
+
+    def on_resize(self) -> None:
+        """Keep the cursor in sight: the answer may take its room after the last key."""
+        here = cell_len(self.value[: self.cursor_position])
+        self.scroll_to_region(Region(here, 0, 1, 1), animate=False, force=True)
 
 
 class Prompt(Horizontal):
