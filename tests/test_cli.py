@@ -90,6 +90,13 @@ def test_a_list_of_several_profiles_without_a_path(tmp_path):
     assert "heat" not in done.stdout
 
 
+def test_a_list_of_several_runs_of_one_rank(tmp_path, capsys):
+    shutil.copytree(HEALTHY, tmp_path / "a_ascend_pt")
+    shutil.copytree(HEALTHY.parent / "dispatch_bound", tmp_path / "b_ascend_pt")
+    assert main([str(tmp_path)]) == 0
+    assert {line.split("/")[-1] for line in capsys.readouterr().out.splitlines()[3:]} == {"a_ascend_pt", "b_ascend_pt"}
+
+
 def test_the_report_of_the_demo(capsys):
     assert main(["demo"]) == 0
     assert "96 of 129 launches starved" in capsys.readouterr().out

@@ -77,8 +77,8 @@ def explore(
 ) -> int:
     """The explorer on ``paths``, one below the other, or their reports where stdout is no terminal.
 
-    ``options`` say how to draw and where. With ``compare`` the second of two is held against the first. If a profile is
-    to be ``chosen`` and there are several at the path, they are listed.
+    ``options`` say how to draw and where. With ``compare`` the second of two is held against the first. Where several
+    lie at the one path, they are listed if a profile is to be ``chosen`` or if they are no ranks of one job.
     """
     if sys.stdout.isatty():
         gc.disable()  # until the trace is there: a collection during imports walks what stays
@@ -96,7 +96,7 @@ def explore(
         for path, opening in zip(paths, openings, strict=True):
             if not is_job(opening):
                 write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
-            elif chosen and is_listed(opening):
+            elif is_listed(opening, chosen):
                 write_list(path)
             else:
                 write_job(path)
@@ -106,7 +106,7 @@ def explore(
 
     with Guard() as guard:
         job = len(openings) == 1 and compare is None and is_job(openings[0])
-        chosen = chosen and job and is_listed(openings[0])
+        chosen = job and is_listed(openings[0], chosen)
         if not job:
             openings[0].start()  # before anything else is imported, which takes as long as they need
         try:
@@ -212,11 +212,12 @@ def is_job(opening: Opening) -> bool:
     return False
 
 
-def is_listed(opening: Opening) -> bool:
-    """Whether several profiles lie where ``opening`` looks, of which one can be chosen."""
+def is_listed(opening: Opening, chosen: bool) -> bool:
+    """Whether several profiles lie where ``opening`` looks, one of which is to be ``chosen`` or that are no job."""
     from npu_tui.job.summaries import summaries_in
+    from npu_tui.nearby.profiles import are_runs
 
-    return is_job(opening) and not summaries_in(opening.path)
+    return is_job(opening) and not summaries_in(opening.path) and (chosen or are_runs(opening.path))
 
 
 def on_terminal() -> bool:

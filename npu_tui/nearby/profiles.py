@@ -51,6 +51,18 @@ def nearby(folder: Path) -> list[Nearby]:
     return in_order(profile_of(source, folder) for source in sources_below(folder))
 
 
+def are_runs(folder: Path) -> bool:
+    """Whether two profiles or more of one rank lie below ``folder`` and none of another: no job, but one run each."""
+    first, count = None, 0
+    for source in sources_below(folder):
+        if source.rank is None:
+            continue
+        if count and source.rank != first:
+            return False
+        first, count = source.rank, count + 1
+    return count > 1
+
+
 def profile_of(source: Source, folder: Path) -> Nearby:
     """What is told of the profile ``source`` without reading its trace."""
     path = home_of(source)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.nearby.profiles import in_order, matching, nearby
+from npu_tui.nearby.profiles import are_runs, in_order, matching, nearby
 from npu_tui.nearby.verdicts import verdicts
 from npu_tui.strings import words
 
@@ -50,6 +50,14 @@ def test_two_runs_of_a_rank_are_no_job(folder):
     found = [each for each in nearby(folder) if each.path.parent == folder / "run"]
     assert not any(each.is_job for each in nearby(folder))
     assert [each.name for each in found] == ["run/again_1", "run/rank0", "run/rank1"]
+
+
+def test_profiles_of_one_rank_alone_are_runs(folder):
+    assert not are_runs(folder)
+    shutil.rmtree(folder / "run" / "rank1_ascend_pt")
+    assert are_runs(folder)  # rank 0 of MindSpore too
+    assert not are_runs(folder / "run")
+    assert not are_runs(folder / "bare")
 
 
 def test_a_folder_that_may_not_be_read_hides_no_other(folder):

@@ -44,6 +44,7 @@ def test_union_covers_the_same_instants(intervals: list[tuple[int, int]]):
 def test_clipped_keeps_the_instants_within(intervals: list[tuple[int, int]], low: int, length: int):
     start, end = arrays(intervals)
     first, last = clipped(start, end, low, low + length)
+    assert ((low <= first) & (first <= last) & (last <= low + length)).all()
     kept = [set(range(a, b)) & set(range(low, low + length)) for a, b in zip(start, end, strict=True)]
     assert [set(range(a, b)) for a, b in zip(first, last, strict=True)] == kept
 

@@ -45,7 +45,8 @@ TEXTS: dict[str, str] = {
     "cli.trace": "trace_view.json or a *_ascend_pt directory, - for a pipe",
     "cli.bad_output": "-o needs the name of an .svg file",
     "cli.paths": "trace_view.json or a *_ascend_pt directory, - for a pipe; several stand one below the other on one "
-    "clock; without it, the current directory, or a list to choose from where several lie below it",
+    "clock; without it, the current directory; several profiles below that, or several runs of one rank below a PATH, "
+    "are listed to choose from",
     "cli.traces": "trace_view.json or a *_ascend_pt directory, - for a pipe; several stand one below the other on one clock",
     "cli.path": "trace_view.json or a *_ascend_pt directory, - for a pipe; without it, the current directory",
     "cli.demo": "open a bundled example",

@@ -43,7 +43,7 @@ TEXTS: dict[str, str] = {
     "cli.no_step": "没有下发过任务的 ProfilerStep#{step}",
     "cli.trace": "trace_view.json 或 *_ascend_pt 目录，- 表示管道",
     "cli.bad_output": "-o 需要一个 .svg 文件名",
-    "cli.paths": "trace_view.json 或 *_ascend_pt 目录，- 表示管道；给出多个时在同一时钟上依次排列；不给则为当前目录，其下有多个时列出供选择",
+    "cli.paths": "trace_view.json 或 *_ascend_pt 目录，- 表示管道；给出多个时在同一时钟上依次排列；不给则为当前目录，其下有多个 profile 时列出供选择；PATH 下是同一张卡的多次采集时也列出",
     "cli.traces": "trace_view.json 或 *_ascend_pt 目录，- 表示管道；给出多个时在同一时钟上依次排列",
     "cli.path": "trace_view.json 或 *_ascend_pt 目录，- 表示管道；不给则为当前目录",
     "cli.demo": "打开自带的示例",
