@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -86,13 +87,25 @@ def meetings(
             tuple(waited),
             max(other, filling) if waited else other,
             transfer,
-            frozenset([rank for rank, _ in row or ()]),
+            peers,
             bool(waited) and max(waited, key=lambda one: one[1])[0] in follow,
         )
-        for item, row, waited, task, before_it, other, filling, transfer in zip(
-            items, rows, behind, *(each.tolist() for each in columns), strict=True
+        for item, peers, waited, task, before_it, other, filling, transfer in zip(
+            items, _peers(seen), behind, *(each.tolist() for each in columns), strict=True
         )
     )
+
+
+def _peers(seen: Arrivals) -> list[frozenset[int]]:
+    """The ranks that come to each collective; those of a group are the same again and again."""
+    known: dict[bytes, frozenset[int]] = {}
+    bounds = np.searchsorted(seen.owner, np.arange(seen.count + 1)).tolist()
+    rows = [seen.rank[low:high] for low, high in pairwise(bounds)]
+    keys = [row.tobytes() for row in rows]
+    for key, row in zip(keys, rows, strict=True):
+        if key not in known:
+            known[key] = frozenset(row.tolist())
+    return [known[key] for key in keys]
 
 
 def _with_guessed(arrivals: Arrivals, items: Sequence[int], guessed: Mapping[int, int]) -> Arrivals:

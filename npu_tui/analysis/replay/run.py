@@ -273,15 +273,15 @@ class _Rows:
 
 def _rows(edges: Edges, count: int) -> _Rows:
     """The rows of ``edges``, which are sorted by target, between ``count`` nodes."""
-    first = np.searchsorted(edges.target, np.arange(count + 1), "left")
-    row = np.cumsum(np.maximum(np.diff(first) - 1, 1)) - 1
-    begin = np.concatenate(([0], row[:-1] + 1))
+    edges_to = np.bincount(edges.target, minlength=count)
+    rows_of = np.maximum(edges_to - 1, 1)
+    row = np.cumsum(rows_of) - 1
     total = int(row[-1]) + 1
     nothing, no_time = len(edges), len(edges) + 1
     sources, numbers = np.zeros((2, total), np.int64), np.full((2, total), nothing)
     # Of several edges the first two share a row; each further one follows that row.
-    rank = np.arange(len(edges)) - first[edges.target]
-    at = begin[edges.target] + np.maximum(rank - 1, 0)
+    rank = np.arange(len(edges)) - np.repeat(np.cumsum(edges_to) - edges_to, edges_to)
+    at = np.repeat(row - rows_of + 1, edges_to) + np.maximum(rank - 1, 0)
     slot = (rank > 0).astype(np.int64)
     sources[slot, at], numbers[slot, at] = row[edges.source], np.arange(len(edges))
     further = at[rank > 1]

@@ -32,15 +32,29 @@ class TraceSlices:
         """Ids of threads that work for another device."""
         return frozenset()
 
-    def host_calls(self, low: int, high: int) -> I64:
-        """What the host begins in ``[low, high)`` of its clock but for frames of Python and steps, by lane."""
+    def host_calls(self, low: int, high: int, after: int) -> I64:
+        """What the host begins in ``[low, high)`` of its clock and ends later than ``after``, by lane.
+
+        Frames of Python and steps are no such calls.
+        """
+        slices, items = self.trace.slices, self._begun(self._host_lanes, low, high, after)
+        name = slices.name[items]
+        call = (slices.category[items] != self._frames) | self._collecting[name]
+        found: I64 = items[call & ~self._steps_named[name]]
+        return found
+
+    def frames(self, low: int, high: int, after: int) -> I64:
+        """The frames of Python that begin in ``[low, high)`` of the host's clock and end later than ``after``."""
+        items = self._begun(self.trace.lanes, low, high, after)
+        found: I64 = items[self.trace.slices.category[items] == self._frames]
+        return found
+
+    def _begun(self, lanes: Sequence[Lane], low: int, high: int, after: int) -> I64:
         slices = self.trace.slices
         found = [np.zeros(0, np.int64)]
-        for lane in self._host_lanes:
+        for lane in lanes:
             first, last = lane.first + np.searchsorted(slices.start[lane.first : lane.last], (low, high))
-            own, name = slice(first, last), slices.name[first:last]
-            call = (slices.category[own] != self._frames) | self._collecting[name]
-            found.append(first + np.flatnonzero(call & ~self._steps_named[name]))
+            found.append(first + np.flatnonzero(slices.end[first:last] > after))
         return np.concatenate(found)
 
     @once

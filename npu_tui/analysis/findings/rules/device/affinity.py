@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -180,8 +180,7 @@ def _dots(facts: Facts, found: dict[str, _Found]) -> None:
             row.places.append((item, item, "BatchMatMul […,1,1]"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """A match with the API that fits it, ``exact`` where that does the same."""
 
     match: Match

@@ -6,7 +6,7 @@ retransmission.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -24,6 +24,7 @@ _TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "RO
 """What moves the data over each type of link; traces name the link, the rules the transport."""
 
 
+@lru_cache(64)
 def _transport(link_type: str) -> str | None:
     return _TRANSPORT.get(link_type.partition("_")[0].upper()) if link_type != ON_CHIP else None
 

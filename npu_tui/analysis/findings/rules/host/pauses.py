@@ -100,20 +100,14 @@ def at_the_end(facts: Facts) -> Span:
 
 def _frames(facts: Facts, spans: list[tuple[int, int]]) -> list[str]:
     """The innermost frame of Python around the middle of each of ``spans`` of the device's time, empty without one."""
-    trace, slices = facts.trace, facts.trace.slices
-    if "python_function" not in trace.categories:
-        return [""] * len(spans)
-    shortest = min(end - start for start, end in spans) // 2
-    items = np.flatnonzero(slices.category == trace.categories.index("python_function"))
-    items = items[facts.length(items) >= shortest]
     found = []
     for start, end in spans:
         low, high = start - facts.floor, end - facts.floor
-        margin = (high - low) // 10
-        around = items[(slices.start[items] <= low + margin) & (slices.end[items] >= high - margin)]
+        margin, most = (high - low) // 10, _AS_LONG * (high - low)
+        around = facts.frames(high - margin - most, low + margin + 1, after=high - margin - 1)
         # A frame far longer than the pause is the program itself.
-        around = around[facts.length(around) <= _AS_LONG * (high - low)]
-        found.append(trace.name_of(int(around[np.argmin(facts.length(around))])) if len(around) else "")
+        around = around[facts.length(around) <= most]
+        found.append(facts.trace.name_of(int(around[np.argmin(facts.length(around))])) if len(around) else "")
     return found
 
 
@@ -125,11 +119,10 @@ def _silent(facts: Facts, start: int, end: int) -> bool:
     """
     low, high = start - facts.floor, end - facts.floor
     length, margin = high - low, (high - low) // 20
-    if len(facts.host_calls(low + margin, high - margin)):
+    if len(facts.host_calls(low + margin, high - margin, after=low - 1)):
         return False
-    before = facts.host_calls(low - _AS_LONG * length, low + margin)
-    late = facts.trace.slices.end[before] > low + length // 2
-    return not bool((late & (facts.length(before) < _AS_LONG * length)).any())
+    around = facts.host_calls(low - _AS_LONG * length, low + margin, after=low + length // 2)
+    return not bool((facts.length(around) < _AS_LONG * length).any())
 
 
 RULES = (
