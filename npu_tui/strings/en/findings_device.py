@@ -83,7 +83,7 @@ TEXTS: dict[str, str] = {
         "{idle:time}."
     ),
     "finding.long.not_bandwidth": "Bandwidth is not the problem: the transfer takes a tenth of the time or less.",
-    "finding.long.peer": "Its longest wait is {wait:time}, for rank {rank}.",
+    "finding.long.peer": "Its longest wait is {wait:time}, for rank {rank}. What it saves counts every collective that waits for late ranks.",
     "finding.long.place": "{time:time}",
     "finding.link.title": "{first}",
     "finding.link.titles": "{count:thing slows|things slow} the hardware links down",

@@ -61,7 +61,7 @@ TEXTS: dict[str, str] = {
         "在其主 Plane 上：等待 {wait:time}，传输 {transit:time}（全部 Plane {speed}），空闲 {idle:time}。"
     ),
     "finding.long.not_bandwidth": "带宽不是问题：传输只占十分之一或更少。",
-    "finding.long.peer": "最长的等待为 {wait:time}，等的是 rank {rank}。",
+    "finding.long.peer": "最长的等待为 {wait:time}，等的是 rank {rank}。可节省的时间包括所有等待迟到卡的集合通信。",
     "finding.long.place": "{time:time}",
     "finding.link.title": "{first}",
     "finding.link.titles": "{count:count} 个因素拖慢通信链路",

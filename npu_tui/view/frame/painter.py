@@ -1,72 +1,30 @@
-"""One frame: minimap, ruler, link strip, lost time, gutter and lanes as a grid of cells."""
+"""One frame: gutter and lanes, and the rows above them, as a grid of cells."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 
-from npu_tui.strings import knows, say
-from npu_tui.trace.text import cell_count, drawable
-from npu_tui.trace.units import duration_text
 from npu_tui.view.cells.bars import Look, Painted, draw_bars
 from npu_tui.view.cells.compiled import Compiled
 from npu_tui.view.cells.grid import Attr, Grid, joined_rows
-from npu_tui.view.cells.labels import points
 from npu_tui.view.cells.lines import draw_lines, joined
 from npu_tui.view.cells.palette import Ink, layer_ink
-from npu_tui.view.cells.raster import I32, Bools, Cells, rasterise
+from npu_tui.view.cells.raster import Bools, Cells, rasterise
 from npu_tui.view.frame.caches import SceneCache, valid_selection
 from npu_tui.view.frame.charts import chart_value, draw_chart
 from npu_tui.view.frame.counters import curve_levels, draw_curve, quantity_text, unit_of
-from npu_tui.view.frame.findings import draw_findings
+from npu_tui.view.frame.drawn import Frame, lanes_top
 from npu_tui.view.frame.gutter import gutter_row, gutter_width, offset_text, share_text
 from npu_tui.view.frame.links import LaneArea, selection_lines, view_lines
-from npu_tui.view.frame.losses import draw_losses
-from npu_tui.view.frame.paired import PairRows, column_widths, draw_marks, draw_pair_rows
-from npu_tui.view.frame.ruler import anchor_text, draw_ruler, find_ticks, range_columns
-from npu_tui.view.frame.strip import StripCount, draw_strip
-from npu_tui.view.pair import BASE
+from npu_tui.view.frame.paired import column_widths, draw_marks
+from npu_tui.view.frame.ruler import find_ticks, range_columns
+from npu_tui.view.frame.top import TopRows
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
-from npu_tui.view.viewport import Viewport
 
 __all__ = ["Frame", "Painter", "compose", "gutter_width", "lanes_top"]
 
-_MINIMAP, _RULER, _STRIP, _LOSSES = range(4)
-_LOSSES_FROM = 26
-"""From this height on lost time has a row of its own; below it takes the minimap's place while all is in view."""
 _QUIET = 0.7
 _GRID_LINE, _RULE = ord("┊"), ord("─")
-_ROOMY = 16
-
-
-TopRow = Literal["minimap", "findings", "losses"]
-
-
-@dataclass(slots=True)
-class Frame:
-    """A drawn frame.
-
-    ``gutter`` columns stand left of the lanes, ``lanes_top`` is the first row of the lanes, ``lane_rows`` the outline
-    index of every row from there on (-1 where none is), ``utilisation`` the busy share 0..1 of the lane of each of
-    these rows in view (None for rows that do not open a lane), ``items`` (rows, columns) the slice under each cell of
-    the lanes (-1: none), ``top`` what stands in the first row.
-    """
-
-    grid: Grid
-    gutter: int
-    lanes_top: int
-    lane_rows: list[int]
-    utilisation: list[float | None]
-    viewport: Viewport
-    items: I32
-    top: TopRow = "minimap"
-
-
-def lanes_top(height: int) -> int:
-    """Rows above the lanes in a frame of ``height`` rows: minimap, ruler, link strip, and lost time where it fits."""
-    return 4 if height >= _LOSSES_FROM else 3
 
 
 def compose(scene: Scene, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
@@ -119,7 +77,6 @@ class _Drawing:
         focus_y = self._line(state.focus)
         self.focus_y = focus_y if 0 <= focus_y < len(self.rows) else None
         self.ticks = find_ticks(self.view)
-        self.findings = False
 
     def draw(self, compiled: Compiled | None) -> None:
         self._ground()
@@ -137,7 +94,7 @@ class _Drawing:
         if any(labels.wide for labels in self.cache.labels):
             self.lanes.mend(self.cursor)
         self._gutter(cells)
-        self._top()
+        TopRows(self.scene, self.cache, self.state, self.frame, self.trace, self.ticks, self.cursor).draw()
 
     def _ground(self) -> None:
         """Backgrounds first: every part of a cell that no bar fills shows them."""
@@ -308,114 +265,3 @@ class _Drawing:
         if row.kind == "slices" and self.scene.traces[row.trace].lanes[row.lane].rows > 1:
             busy = self.cache.cover(row.trace, row.lane).busy(low, high)
         return busy / (high - low)
-
-    def _top(self) -> None:
-        grid, gutter, view = self.frame.grid, self.frame.gutter, self.view
-        minimap, ruler, strip = (grid.part(y, gutter, 1, view.width) for y in (_MINIMAP, _RULER, _STRIP))
-        minimap.bg[:] = strip.bg[:] = Ink.BAND
-        lost = None
-        if self.scene.pair is not None:
-            left, lost_row = grid.part(0, 0, self.frame.lanes_top, gutter), None
-            if self.frame.lanes_top > _LOSSES:
-                lost_row = grid.part(_LOSSES, gutter, 1, view.width)
-                lost_row.bg[:] = Ink.BAND
-            draw_pair_rows(
-                self.scene.pair,
-                PairRows(strip, lost_row, left),
-                self.local[BASE],
-                self.scene.to_trace(BASE, self.state.cursor),
-            )
-            count = StripCount(0, 0, 0)
-            self._pair_top(minimap)
-        elif self.trace < len(self.scene.traces):
-            lost = self._overview(minimap)
-            count = StripCount(0, 0, 0)
-            if self.scene.measured:
-                links = self.cache.links(self.trace, self.state.link_category)
-                count = draw_strip(strip, links, self.local[self.trace])
-        else:
-            count = StripCount(0, 0, 0)
-        draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
-        if self.cursor is not None:
-            strip.bg[0, self.cursor] = Ink.CURSOR
-        if self.scene.pair is None:
-            self._heading(count, lost)
-
-    def _pair_top(self, minimap: Grid) -> None:
-        """The places of the changes, or the minimap; names left of both."""
-        view, hits = self.local[self.trace], self.scene.to_trace(self.trace, self.state.hits)
-        marks = [each for each in self.scene.findings[self.trace] if each.start < view.end and each.end > view.start]
-        if marks:
-            self.frame.top = "findings"
-            draw_findings(minimap, marks, view, hits)
-        else:
-            self.cache.minimap(self.trace, view.width).draw(minimap, view, hits)
-        left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
-        left.write(_MINIMAP, 1, points(say("frame.changes" if marks else "frame.whole")), Ink.BRIGHT)
-        left.write(_RULER, 1, points(self._anchor()), Ink.DIM)
-
-    def _anchor(self) -> str:
-        """The time that the ruler's numbers are added to, else the length of the view."""
-        if self.ticks.anchor is not None and self.ticks.times.size:
-            return anchor_text(self.ticks.anchor)
-        return say("frame.view", span=duration_text(self.view.end - self.view.start, gap=""))
-
-    def _overview(self, minimap: Grid) -> tuple[int, int, bool] | None:
-        """Lost time in its row, and minimap or findings; where all is in view lost time may take the minimap's place.
-
-        Returns the row of lost time, its sum in view, and whether a launch starved; None where it has no row.
-        """
-        # The columns' grid may begin or end a little inside of what was fitted.
-        column = self.view.span // self.view.width + 1
-        whole = self.cache.holds_step(self.trace, self.view.start - column, self.view.end + column)
-        index = self.cache.losses(self.trace)
-        found = self.scene.findings[self.trace]
-        view, hits = self.local[self.trace], self.scene.to_trace(self.trace, self.state.hits)
-        marks = [mark for mark in found if mark.start < view.end and mark.end > view.start]
-        y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
-        self.findings = bool(whole and marks and y != _MINIMAP)
-        self.frame.top = "findings" if self.findings else "losses" if y == _MINIMAP else "minimap"
-        if self.findings:
-            draw_findings(minimap, marks, view, hits)
-        elif y != _MINIMAP:
-            self.cache.minimap(self.trace, view.width).draw(minimap, view, hits)
-        if y is None:
-            return None
-        row = self.frame.grid.part(y, self.frame.gutter, 1, self.view.width)
-        row.bg[:] = Ink.BAND
-        lost, starved = draw_losses(row, index, view)
-        if self.cursor is not None:
-            row.bg[0, self.cursor] = Ink.CURSOR
-        return y, lost, starved
-
-    def _heading(self, count: StripCount, lost: tuple[int, int, bool] | None) -> None:
-        """The gutter's cells beside the top rows: rank and duration, length of the view, links, lost time."""
-        left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
-        rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
-        whole = duration_text(self.scene.lengths[self.trace] if self.scene.traces else 0, gap="")
-        title = f"{say('header.rank', rank=rank)} · {whole}" if rank is not None else whole
-        if self.findings:
-            title = say("frame.findings")
-        if lost is None or lost[0] != _MINIMAP:
-            left.write(_MINIMAP, 1, points(title if cell_count(title) < left.width else whole), Ink.BRIGHT)
-        if lost is not None:
-            x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
-            ink = Ink.ALERT if lost[2] else Ink.TEXT
-            if self.scene.measured:
-                left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
-        left.write(_RULER, 1, points(self._anchor()), Ink.DIM)
-        category = _category(self.state.link_category)
-        words = say("frame.links", category=category) if left.width > _ROOMY else category
-        x = left.write(_STRIP, 1, points(words), Ink.DIM)
-        numbers = [(f" {count.links}", Ink.TEXT)] if self.scene.measured else []
-        numbers += [(f" ┃{count.near}", Ink.NEAR)] if count.near else []
-        numbers += [(f" !{count.starved}", Ink.ALERT)] if count.starved else []
-        for text, ink in numbers:
-            if x + len(text) < left.width:
-                x = left.write(_STRIP, x, points(text), ink)
-
-
-def _category(name: str) -> str:
-    """The short name of a link category, its own where there is none."""
-    key = f"category.{name}"
-    return say(key) if knows(key) else drawable(name)

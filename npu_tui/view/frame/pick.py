@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from npu_tui.view.frame.findings import mark_at
-from npu_tui.view.frame.painter import Frame
+from npu_tui.view.frame.drawn import Frame
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState
 
 Part = Literal["minimap", "findings", "losses", "ruler", "strip", "gutter", "lanes", "outside"]
