@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from npu_tui.view.frame.findings import mark_at
 from npu_tui.view.frame.drawn import Frame
+from npu_tui.view.frame.findings import mark_at
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState
 
 Part = Literal["minimap", "findings", "losses", "ruler", "strip", "gutter", "lanes", "outside"]
