@@ -6,6 +6,7 @@ import gzip
 import random
 import threading
 import time
+from functools import cache
 
 import pytest
 from equality import assert_same, assert_same_events
@@ -32,7 +33,11 @@ def event(k: int) -> str:
 
 
 PLAIN = ("[" + ",\n".join(event(k) for k in range(5_000)) + "]").encode()
-PACKED = gzip.compress(PLAIN, 5)
+
+
+@cache
+def packed() -> bytes:
+    return gzip.compress(PLAIN, 5)
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +76,7 @@ def slowly(monkeypatch, seconds):
 def test_the_trace_is_the_same(tmp_path, monkeypatch, seconds):
     used = slowly(monkeypatch, seconds)
     path = tmp_path / "trace_view.json.gz"
-    path.write_bytes(PACKED)
+    path.write_bytes(packed())
     (tmp_path / "plain").mkdir()
     plain = tmp_path / "plain" / "trace_view.json"
     plain.write_bytes(PLAIN)
@@ -82,18 +87,18 @@ def test_the_trace_is_the_same(tmp_path, monkeypatch, seconds):
 
 
 CASES = {
-    "an event longer than what is there": gzip.compress(
+    "an event longer than what is there": lambda: gzip.compress(
         b'[{"ph": "X", "name": "a", "ts": 1, "dur": 1, "args": {"s": "' + b"y" * 600_000 + b'"}}, ' + PLAIN[1:]
     ),
-    "cut": PACKED[: len(PACKED) * 2 // 3],
-    "damaged": PACKED[: len(PACKED) // 2] + b"\0\1\2" + PACKED[len(PACKED) // 2 + 3 :],
-    "two members": gzip.compress(PLAIN[:300_000], 1) + gzip.compress(PLAIN[300_000:], 1),
-    "the second member told": gzip.compress(PLAIN[:-60_000], 1) + gzip.compress(PLAIN[-60_000:], 1),
-    "nothing but blanks": gzip.compress(b" " * 600_000),
-    "no array": gzip.compress(b"{} " * 20_000),
-    "text behind": gzip.compress(PLAIN + b" and more" * 10_000),
-    "cut inside": gzip.compress(PLAIN[:-9_001]),
-    "brackets in between": gzip.compress(PLAIN[:300_000] + b"}}]}]" * 9 + PLAIN[300_000:]),
+    "cut": lambda: packed()[: len(packed()) * 2 // 3],
+    "damaged": lambda: packed()[: len(packed()) // 2] + b"\0\1\2" + packed()[len(packed()) // 2 + 3 :],
+    "two members": lambda: gzip.compress(PLAIN[:300_000], 1) + gzip.compress(PLAIN[300_000:], 1),
+    "the second member told": lambda: gzip.compress(PLAIN[:-60_000], 1) + gzip.compress(PLAIN[-60_000:], 1),
+    "nothing but blanks": lambda: gzip.compress(b" " * 600_000),
+    "no array": lambda: gzip.compress(b"{} " * 20_000),
+    "text behind": lambda: gzip.compress(PLAIN + b" and more" * 10_000),
+    "cut inside": lambda: gzip.compress(PLAIN[:-9_001]),
+    "brackets in between": lambda: gzip.compress(PLAIN[:300_000] + b"}}]}]" * 9 + PLAIN[300_000:]),
 }
 
 
@@ -101,7 +106,7 @@ CASES = {
 def test_whatever_it_holds_it_is_what_it_was(case, tmp_path, monkeypatch):
     slowly(monkeypatch, 0.002)
     path = tmp_path / "trace_view.json.gz"
-    path.write_bytes(CASES[case])
+    path.write_bytes(CASES[case]())
     found = loaded(path)
     monkeypatch.setattr(loading, "growing", lambda file: None)
     expected = loaded(path)
@@ -112,7 +117,7 @@ def test_whatever_it_holds_it_is_what_it_was(case, tmp_path, monkeypatch):
 def test_who_cancels_does_not_wait_for_the_rest(tmp_path, monkeypatch):
     slowly(monkeypatch, 0.05)
     path = tmp_path / "trace_view.json.gz"
-    path.write_bytes(gzip.compress(PLAIN, 0) if len(PACKED) < 1 << 20 else PACKED)
+    path.write_bytes(gzip.compress(PLAIN, 0) if len(packed()) < 1 << 20 else packed())
     with pytest.raises(Cancelled):
         loaded(path, progress=lambda *_: False)
     assert not [each for each in threading.enumerate() if each.name == "unpacking" and each.is_alive()]

@@ -111,7 +111,8 @@ class Driver:
             self.app._driver.send_message(event)
             if not at_once:
                 await self.idle()
-        await self.idle()
+        if at_once:
+            await self.idle()
 
     async def run(self, *commands: str) -> None:
         """Run commands of the registry without their keys."""

@@ -16,7 +16,6 @@ WRITING = os.environ.get("NPU_TUI_GOLDEN") == "write"
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 VIEWS = {
-    "opening": (),
     "chain": ("x", "c"),
     "links": ("t",),
     "range": (":2ms\r", "v", ":5ms\r", "v", "5"),
@@ -28,7 +27,6 @@ VIEWS = {
 
 
 RANKS = {
-    "opening": (),
     "aligned": ("/417_2_1\r", ":base\r", "n", "L"),
     "other_rank": (*"jj", ">"),
 }
@@ -66,6 +64,7 @@ def compare(name: str, rows: list[str], folder: Path = FOLDER) -> None:
 @pytest.mark.parametrize("profile", ["healthy", "dispatch_bound"])
 async def test_screen(sessions, profile: str, size: tuple[int, int], view: str):
     async with opened(sessions[profile], size) as driver:
+        compare(f"{profile}_{size[0]}x{size[1]}_opening", driver.rows())
         for keys in VIEWS[view]:
             await driver.send(keys)
             await driver.settle()
@@ -81,6 +80,7 @@ async def test_two_ranks(sessions, size: tuple[int, int], view: str):
     session = sessions["two_ranks"]
     session.scene.offsets = true_offsets(session.scene.traces, session.scene.lengths)
     async with opened(session, size) as driver:
+        compare(f"two_ranks_{size[0]}x{size[1]}_opening", driver.rows())
         for keys in RANKS[view]:
             await driver.send(keys)
             await driver.settle()
@@ -105,7 +105,7 @@ def test_no_stored_screen_is_left_over():
         f"{profile}_{columns}x{rows}_{view}.txt"
         for profile, views in (("healthy", VIEWS), ("dispatch_bound", VIEWS), ("two_ranks", RANKS))
         for columns, rows in SIZES
-        for view in views
+        for view in ("opening", *views)
     }
     wanted |= {f"files_{columns}x{rows}_{view}.txt" for columns, rows in SIZES[:2] for view in FILES}
     assert {file.name for file in FOLDER.iterdir()} == wanted
