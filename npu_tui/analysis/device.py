@@ -39,7 +39,9 @@ class DeviceSlices:
     busy: Bools = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "busy", self.compute | self.collective | self.copy)
+        busy = self.compute | self.collective
+        busy |= self.copy
+        object.__setattr__(self, "busy", busy)
 
 
 def on_ai_cpu(trace: Trace, items: I64) -> Bools:

@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
 
+_AT_ONCE = 1 << 16
+"""So many are looked for at a time: what is computed of them stays in the cache."""
+
 
 class LaneIndex:
     """Finds slices by lane and time over the sorted columns of slices, all queries at once."""
@@ -85,10 +88,18 @@ class LaneIndex:
 
         ``lane`` is the lane of every slice of the index.
         """
-        return self._last_reaching(np.arange(len(lane)) - 1, lane, self._latest_end[0])
+        return self._last_reaching(np.arange(-1, len(lane) - 1), lane, self._latest_end[0])
 
     def _last_reaching(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
-        """The last slice at or before ``begun`` on its lane whose end is at least ``until``, else -1.
+        """The last slice at or before ``begun`` on its lane whose end is at least ``until``, else -1."""
+        found = np.empty(len(begun), np.int64)
+        for low in range(0, len(begun), _AT_ONCE):
+            own = slice(low, low + _AT_ONCE)
+            found[own] = self._climb(begun[own], lane[own], until[own])
+        return found
+
+    def _climb(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
+        """``_last_reaching`` of few.
 
         Climbs a binary tree over the latest ends until a left neighbour reaches far enough, then descends into it.
         """

@@ -153,21 +153,18 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
     slices, links = trace.slices, trace.links
     time, lane = np.full(len(item), -1, np.int64), np.full(len(item), -1, np.int64)
     connection = slices.connection[item]
-    of_cann = [trace.lanes[each] for layer in trace.layers if layer.kind == "cann" for each in layer.lanes]
-    calls = [own.first + np.flatnonzero(slices.connection[own.first : own.last] >= 0) for own in of_cann]
-    calls_made = np.concatenate([*calls, np.zeros(0, np.int64)])
-    if len(calls_made):
-        calls_made.sort()
-        calls_made = calls_made[np.lexsort((slices.start[calls_made], slices.connection[calls_made]))]
-        ids = slices.connection[calls_made]
-        at = np.minimum(np.searchsorted(ids, connection), len(ids) - 1)
-        hit = (connection >= 0) & (ids[at] == connection)
-        time[hit], lane[hit] = slices.start[calls_made[at[hit]]], slices.lane[calls_made[at[hit]]]
     link = trace.links_of(HOST_TO_DEVICE)
     link = link[links.target_slice[link] >= 0]
     led = BySlice(len(slices), links.target_slice[link], np.arange(len(link))).of(item)
-    own = link[led[led >= 0]]
-    time[led >= 0], lane[led >= 0] = links.source_time[own], links.source_lane[own]
+    linked = link[led[led >= 0]]
+    time[led >= 0], lane[led >= 0] = links.source_time[linked], links.source_lane[linked]
+    other = np.flatnonzero((led < 0) & (connection >= 0))
+    calls = _calls_of(trace, np.unique(connection[other]))
+    if len(calls):
+        ids = slices.connection[calls]
+        at = np.minimum(np.searchsorted(ids, connection[other]), len(ids) - 1)
+        hit = ids[at] == connection[other]
+        time[other[hit]], lane[other[hit]] = slices.start[calls[at[hit]]], slices.lane[calls[at[hit]]]
     known = np.flatnonzero((lane >= 0) & (connection >= 0))
     lost = np.flatnonzero((lane < 0) & (connection >= 0))
     if len(known) and len(lost):
@@ -177,6 +174,15 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
         near = known[np.maximum(at, 0)]
         time[lost], lane[lost] = np.where(at >= 0, time[near], -1), np.where(at >= 0, lane[near], -1)
     return time, lane
+
+
+def _calls_of(trace: Trace, connections: I64) -> I64:
+    """The calls of CANN with one of ``connections``, by connection and then by start."""
+    slices = trace.slices
+    lanes = [trace.lanes[each] for layer in trace.layers if layer.kind == "cann" for each in layer.lanes]
+    found = [own.first + np.flatnonzero(np.isin(slices.connection[own.first : own.last], connections)) for own in lanes]
+    calls: I64 = np.sort(np.concatenate([*found, np.zeros(0, np.int64)]))
+    return calls[np.lexsort((slices.start[calls], slices.connection[calls]))]
 
 
 def _pair_events(trace: Trace, tasks: DeviceTasks) -> None:

@@ -73,7 +73,8 @@ class Builder:
 
     def __init__(self) -> None:
         self._count = 0
-        self._ends: list[tuple[I64, I64, I64]] = []
+        self._ends: list[tuple[I64, I64]] = []
+        self._fixed: list[I64] = []
         self._work: list[tuple[I64, I64, I64, I64]] = []
         self._owned: dict[str, list[tuple[I64, I64]]] = {name: [] for name in ("task", "wait", "meeting", "call")}
 
@@ -89,7 +90,8 @@ class Builder:
         call: I64 | None = None,
     ) -> None:
         """More edges; see ``Edges``. ``work`` is low, high and thread of each; elsewhere -1 stands for none."""
-        self._ends.append((source, target, fixed))
+        self._ends.append((source, target))
+        self._fixed.append(fixed)
         if work is not None:
             low, high, thread = work
             own = np.flatnonzero(high > low)
@@ -101,10 +103,9 @@ class Builder:
         self._count += len(source)
 
     def ends(self) -> tuple[I64, I64]:
-        """Source and target of all of them, in the order in which they came."""
-        source, target = (
-            np.concatenate([block[which] for block in self._ends]).astype(np.int64, copy=False) for which in (0, 1)
-        )
+        """Source and target of all of them, in the order in which they came; they are given away, not kept."""
+        source, target = (np.concatenate(own).astype(np.int64, copy=False) for own in zip(*self._ends, strict=True))
+        self._ends.clear()
         return source, target
 
     def edges(self, source: I64, target: I64, place: I64, count: int) -> Edges:
@@ -118,7 +119,10 @@ class Builder:
             return [edge, *others] if kept.all() else [edge[kept], *(each[kept] for each in others)]
 
         fixed = np.empty(count + 1, np.int64)
-        fixed[place] = np.concatenate([each for _, _, each in self._ends])
+        low = 0
+        for each in self._fixed:
+            fixed[place[low : low + len(each)]] = each
+            low += len(each)
         owned = {name: Owned(*placed(blocks, 2)) for name, blocks in self._owned.items()}
         return Edges(source, target, fixed[:count], Work(*placed(self._work, 4)), **owned)
 

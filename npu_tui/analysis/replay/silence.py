@@ -31,7 +31,9 @@ class Silence:
             parts = self._parts.get(thread, [])
             begun, ended = ([times[part] for part in parts] for times in (self._slices.start, self._slices.end))
             starts = begun[0] if len(parts) == 1 else np.sort(np.concatenate([*begun, _NONE]), kind="stable")
-            self._known[thread] = starts, np.sort(np.concatenate([*ended, _NONE]))
+            ends = np.concatenate([*ended, _NONE])
+            ends.sort()
+            self._known[thread] = starts, ends
         return self._known[thread]
 
     def edges(self, thread: I64, low: I64, high: I64) -> I64:
