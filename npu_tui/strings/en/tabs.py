@@ -64,7 +64,7 @@ TEXTS: dict[str, str] = {
     "chart.deepest": "deepest",
     "chart.scale": "height: half decades from 3 µs to 3 ms; red from 10 µs of waiting",
     "details.lead": "lead",
-    "command.tab_lines": "Code lines: what lost time",
+    "command.tab_lines": "Code lines: what lost time; again: bubbles, syncs, calls, operations",
     "command.tab_operators": "Operators: compute time by type",
     "command.tab_communication": "Communication: every collective",
     "command.sort_reverse": "reverse the order; ← → choose the column",
