@@ -120,9 +120,18 @@ class Blamed:
     count: int
 
 
+def runtime_calls(facts: Facts) -> I64:
+    """The calls of the CANN runtime that are inside no other."""
+    return facts.kept(_runtime_calls)
+
+
+def _runtime_calls(facts: Facts) -> I64:
+    return facts.outermost(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
+
+
 def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
     """The outermost calls of CANN that ran the longest within ``span`` of the device, at least 2 % of it."""
-    calls = facts.outermost(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
+    calls = runtime_calls(facts)
     if not len(calls) or not len(span[0]):
         return []
     start, end = facts.trace.slices.start[calls] + facts.floor, facts.trace.slices.end[calls] + facts.floor

@@ -11,7 +11,7 @@ import numpy as np
 from npu_tui.analysis.findings.facts.blame import blamed_calls
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.fixed_pauses import fixed_pauses
-from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, largest, length_of, together, without
+from npu_tui.analysis.findings.facts.spans import I64, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, Skipped, severity_of
@@ -69,11 +69,14 @@ def _told_elsewhere(facts: Facts) -> Span:
 
 
 def _free_place(facts: Facts, start: int, end: int) -> Evidence:
-    slices, device = facts.trace.slices, facts.part.slices
-    busy = np.flatnonzero(device.busy) if device is not None else np.zeros(0, np.int64)
+    slices, busy = facts.trace.slices, facts.kept(_busy)
     busy = busy[np.abs(slices.start[busy] - end) <= _ROUNDING_NS]
     after = brief(facts.trace.name_of(int(busy[0]))) if len(busy) else message("finding.nothing")
     return Evidence(start, end, _free_lane(facts), "Free", message("finding.free.place", time=end - start, after=after))
+
+
+def _busy(facts: Facts) -> I64:
+    return np.zeros(0, np.int64) if facts.part.slices is None else np.flatnonzero(facts.part.slices.busy)
 
 
 def _free_lane(facts: Facts) -> int | None:

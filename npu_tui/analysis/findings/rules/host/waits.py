@@ -9,6 +9,7 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.blame import (
     launch_blocking,
+    runtime_calls,
     sync_calls,
     sync_operations,
     sync_site,
@@ -179,8 +180,7 @@ def _queued(facts: Facts, waits: I64) -> Change:
     """
     if queue_slices(facts.trace, "enqueue").any():
         return NO_CHANGE
-    calls = facts.outermost(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
-    calls = np.setdiff1d(calls, waits)
+    calls = np.setdiff1d(runtime_calls(facts), waits)
     launching = facts.span_of(calls)
     if not len(launching[0]):
         return NO_CHANGE
