@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
 from driving import opened
+from rich.console import Console
 from textual.containers import Vertical, VerticalScroll
 
+from npu_tui.strings import speaking
 from npu_tui.tui.keys.commands import commands_of
 from npu_tui.tui.keys.keymap import use_keys
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.sheets.help import entries
+from npu_tui.tui.sheets.help import entries, help_text
 from npu_tui.tui.sheets.help_sheet import HelpSheet
 
 
@@ -25,6 +29,16 @@ def test_every_command_is_told_once_under_its_task(focus):
     told = [entry.words for task, found in entries(focus, {}) if task != "table" for entry in found]
     for command in commands_of("lanes"):
         assert told.count(command.title) == 1, command.id
+
+
+@pytest.mark.parametrize("width", [56, 72, 108])
+def test_no_word_is_cut_off_in_chinese(width):
+    """It has no blanks to break lines at."""
+    with speaking("zh"):
+        console = Console(width=width, file=StringIO(), force_terminal=True)
+        console.print(help_text("lanes", {}, width=width))
+        drawn = console.file.getvalue()
+        assert sum(command.title.count("…") for command in commands_of("lanes")) == drawn.count("…")
 
 
 async def test_the_keys_of_the_focus_come_first(session):

@@ -57,7 +57,7 @@ TEXTS: dict[str, str] = {
     "chart.deepest": "最深",
     "chart.scale": "高度：从 3 µs 到 3 ms，每级半个数量级；等待 10 µs 以上为红色",
     "details.lead": "超前量",
-    "command.tab_lines": "代码行：哪里损失了时间；再按：空泡、同步、调用、Host 算子",
+    "command.tab_lines": "代码行：哪里损失了时间；再按：空泡、同步、调用、算子",
     "command.tab_operators": "算子：按类型统计计算时间",
     "command.tab_communication": "通信：所有集合通信",
     "command.sort_reverse": "表格逆序；← → 选择排序列",

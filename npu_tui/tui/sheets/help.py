@@ -176,6 +176,8 @@ def _matching(found: list[Entry], wanted: str) -> list[Entry]:
 
 def _column(groups: list[tuple[Task, list[Entry]]]) -> Table:
     table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(overflow="fold")  # Chinese has no blanks to break at
     for task, found in groups:
         table.add_row(Text(say(f"help.task.{task}"), style="bold underline"), "")
         for entry in found:
