@@ -67,17 +67,17 @@ def test_contracts_are_kept() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("room", ["trace", "ingest", "analysis", "view"])
-def test_the_core_needs_no_screen(room: str) -> None:
+CORE = ["trace", "ingest", "analysis", "view"]
+
+
+@pytest.mark.parametrize("room", [*CORE, "report", "tables", "tui"])
+def test_the_core_needs_no_screen_and_polars_is_imported_only_where_it_is_used(room: str) -> None:
+    """Importing polars takes longer than the first picture may."""
     loaded = modules_after(f"import {', '.join(modules_of(room))}")
     assert "npu_tui" in loaded
-    assert not loaded & {"textual", "rich"}
-
-
-@pytest.mark.parametrize("room", ["trace", "ingest", "analysis", "view", "report", "tables", "tui"])
-def test_polars_is_imported_only_where_it_is_used(room: str) -> None:
-    """Importing it takes longer than the first picture may."""
-    assert "polars" not in modules_after(f"import {', '.join(modules_of(room))}")
+    assert "polars" not in loaded
+    if room in CORE:
+        assert not loaded & {"textual", "rich"}
 
 
 def test_the_command_line_is_light() -> None:

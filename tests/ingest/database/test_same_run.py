@@ -128,13 +128,13 @@ def test_args_have_the_same_names_and_values(same_run: tuple[Path, Path]) -> Non
             name = trace.layers[lane.layer].name
             for item in range(lane.first, lane.last, 7 if name == "Python" else 3):
                 key = (name, lane.name, int(trace.slices.start[item]) + trace.start_ns, trace.name_of(item))
-                own[key] = trace.args.one(int(trace.slices.event[item]))
+                own[key] = int(trace.slices.event[item])
         by_place[trace is database] = own
     shared = by_place[True].keys() & by_place[False].keys()
     assert len(shared) > 500
     compared: Counter[str] = Counter()
     for key in shared:
-        told, expected = by_place[True][key], by_place[False][key]
+        told, expected = database.args.one(by_place[True][key]), text.args.one(by_place[False][key])
         for name, value in told.items():
             if name in expected and name not in DIFFERENT:
                 if isinstance(value, float):
