@@ -47,7 +47,7 @@ def main() -> int:
             return 2
         told = subprocess.run([*mutmut, "results"], cwd=copy, capture_output=True, text=True, check=True).stdout
         results = re.findall(r"^\s+(\S+): (.+)$", told, re.MULTILINE)
-        left = [mutant for mutant, result in results if result not in ("killed", "no tests")]
+        left = [mutant for mutant, result in results if result not in ("killed", "timeout", "no tests")]
         for mutant in left:
             print(subprocess.run([*mutmut, "show", mutant], cwd=copy, capture_output=True, text=True).stdout)
         unseen = {mutant.rpartition("__mutmut")[0] for mutant, result in results if result == "no tests"}
