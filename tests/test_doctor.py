@@ -46,6 +46,12 @@ def test_all_is_well(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert capsysbinary.readouterr().out.decode().splitlines()[-1] == "Nothing to change."
 
 
+def test_names_are_words_of_the_language(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["--lang", "zh", "doctor"]) == 0
+    names = [line.split(" ")[0] for line in capsysbinary.readouterr().out.decode().splitlines()[:-1]]
+    assert {"npu-tui", "机器", "颜色", "TMPDIR", "设置"} <= set(names)
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "name", "advice"),
     [

@@ -15,9 +15,11 @@ from npu_tui.commands.parser import Parser
 from npu_tui.commands.streams import DONE, write
 from npu_tui.commands.version import version_line
 from npu_tui.strings import ENGLISH, say, speak
-from npu_tui.trace.text import padded, printable, wrapped
+from npu_tui.trace.text import cell_count, padded, printable, wrapped
 
 _LIBRARIES = ("textual", "polars", "numpy", "msgspec", "orjson", "rich")
+_TRANSLATED = frozenset({"libraries", "machine", "colours", "locale", "answers", "copies", "settings"})
+"""Names that are words; the others are names of things."""
 _ROOM_LEAST = 1 << 30
 _ESCAPE_MOST_MS = 100
 _TMUX_SECONDS = 2.0
@@ -45,13 +47,14 @@ def run(words: list[str]) -> int:
 
         write(orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2) + b"\n")
         return DONE
-    room = max(len(each.name) for each in found) + 2
+    names = [say(f"doctor.name.{each.name}") if each.name in _TRANSLATED else each.name for each in found]
+    room = max(map(cell_count, names)) + 2
     width = max(shutil.get_terminal_size().columns - room, 30)
-    for each in found:
+    for name, each in zip(names, found, strict=True):
         lines = wrapped(printable(each.value), width)
         if each.advice:
             lines += wrapped("-> " + each.advice, width)
-        write("\n".join(padded(each.name if not k else "", room) + line for k, line in enumerate(lines)) + "\n")
+        write("\n".join(padded(name if not k else "", room) + line for k, line in enumerate(lines)) + "\n")
     count = sum(bool(each.advice) for each in found)
     write((say("doctor.sum", count=count) if count else say("doctor.none")) + "\n")
     return DONE

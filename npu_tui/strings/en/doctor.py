@@ -4,6 +4,13 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "doctor.format": "text (the default) or json",
+    "doctor.name.libraries": "libraries",
+    "doctor.name.machine": "machine",
+    "doctor.name.colours": "colours",
+    "doctor.name.locale": "locale",
+    "doctor.name.answers": "answers",
+    "doctor.name.copies": "copies",
+    "doctor.name.settings": "settings",
     "doctor.machine": "{cores:core|cores}, {size:memory} of memory",
     "doctor.colours": "where the terminal has true colour, say so: export COLORTERM=truecolor (ssh and sudo drop it)",
     "doctor.locale": "not UTF-8",
