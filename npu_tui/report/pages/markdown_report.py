@@ -28,7 +28,7 @@ def markdown_report(report: Report) -> str:
     if device is not None:
         lines += _section(device.title) + _table(device)
     lines += _findings(report.findings)
-    for table in data_tables(report):
+    for table in data_tables(report, _ROWS):
         lines += _section(table.title) + _table(table)
     lines += _section(say("table.again")) + [f"- {plain(line)}" for line in profile_again(report)]
     if report.not_checked:
@@ -103,8 +103,8 @@ def _table(table: Table) -> list[str]:
     rule = " | ".join("---:" if numeric else "---" for numeric in table.numeric)
     lines = [f"| {' | '.join(table.columns)} |", f"| {rule} |"]
     lines += [f"| {' | '.join(map(_cell, row))} |" for row in table.rows[:_ROWS]]
-    hidden = len(table.rows) - _ROWS
-    return [*lines, "", say("report.more", count=hidden)] if hidden > 0 else lines
+    hidden = table.left_out + len(table.rows) - _ROWS
+    return [*lines, "", table.more(hidden)] if hidden > 0 else lines
 
 
 def _cell(cell: Cell) -> str:

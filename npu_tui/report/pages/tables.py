@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from npu_tui.report.finding_words import class_word, line_place, overlap_title, severity_word
+from npu_tui.report.foremost import foremost, shorter_steps, step_length
 from npu_tui.report.schema import CodeLineRow, CollectiveRow, FindingRow, OperatorRow, Report, StepRow
 from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPeakRow, PairRow
 from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, speed_text, time_text
@@ -34,13 +36,18 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A titled table; ``numeric`` says of every column whether it holds numbers."""
+    """A titled table; ``numeric`` says of every column whether it holds numbers.
+
+    ``rows`` are ``left_out`` fewer than there are; ``more`` says that so many are not shown.
+    """
 
     id: str
     title: str
     columns: tuple[str, ...]
     numeric: tuple[bool, ...]
     rows: list[list[Cell]]
+    left_out: int = 0
+    more: Callable[[int], str] = lambda hidden: say("report.more", count=hidden)
 
 
 def overlap_table(report: Report) -> Table | None:
@@ -73,14 +80,21 @@ def overlap_table(report: Report) -> Table | None:
     return replace(_table("overlap", cells), title=overlap_title(overlap))
 
 
-def data_tables(report: Report) -> list[Table]:
-    """Code lines, steps, operators and collectives, those without a row left out."""
+def data_tables(report: Report, most: int) -> list[Table]:
+    """Code lines, steps, operators and collectives, those without a row left out.
+
+    A page that shows ``most`` rows of a table gets the longest steps.
+    """
     lines = [line for each in report.dispatches for line in each.code_lines]
     longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
     steps = [step for step in report.steps if step.computing_us is not None]
     tables = [
         _table("lines", _rows(_line, lines)),
-        _table("steps", _rows(_step, steps)),
+        replace(
+            _table("steps", _rows(_step, foremost(steps, most, step_length))),
+            left_out=max(len(steps) - most, 0),
+            more=partial(shorter_steps, steps),
+        ),
         _table("operators", _rows(_operator, report.operators)),
         _table("shapes", _rows(_group, report.kernel_groups if _has_shapes(report) else [])),
         _table("memory", _rows(_peak, report.memory.peaks if report.memory is not None else [])),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npu_tui.report.finding_words import line_place, overlap_title
+from npu_tui.report.foremost import foremost, shorter_steps, step_length
 from npu_tui.report.parts.findings_part import verdict_lines
 from npu_tui.report.schema import (
     CodeLineRow,
@@ -31,12 +32,12 @@ def text_report(report: Report) -> str:
     """The lines of ``report``."""
     lines = [*_head(report), "", *verdict_lines(report)]
     lines += _titled(overlap_title(report.overlap), _overlap(report.overlap))
-    lines += _section("steps", [_step(step) for step in report.steps if step.computing_us is not None])
+    lines += _section("steps", _steps([step for step in report.steps if step.computing_us is not None]))
     several = len(report.dispatches) > 1
     for found in report.dispatches:
         title = say("report.dispatch.device", device=or_unknown(found.device)) if several else say("report.dispatch")
         lines += _titled(title, _dispatch(found))
-        lines += _section("ranges", _rows("ranges.row", [_range(each) for each in found.ranges]))
+        lines += _section("ranges", _ranges(found.ranges))
         lines += _section("lines", _rows("lines.row", [_line(each) for each in found.code_lines]))
     lines += _section("operators", _rows("operators.row", [_operator(each) for each in report.operators]))
     shaped = [each for each in report.kernel_groups if each.shapes is not None]
@@ -139,6 +140,13 @@ def _overlap(overlap: OverlapPart) -> list[str]:
     ]
 
 
+def _steps(steps: list[StepRow]) -> list[str]:
+    """The longest of ``steps`` where there are many."""
+    shown = foremost(steps, _LONGEST_LIST, step_length)
+    hidden = len(steps) - len(shown)
+    return [*map(_step, shown), *([shorter_steps(steps, hidden)] if hidden else [])]
+
+
 def _step(step: StepRow) -> str:
     return say(
         "report.steps.row",
@@ -183,6 +191,14 @@ def _dispatch(found: DispatchPart) -> list[str]:
     return lines
 
 
+def _ranges(ranges: list[RangeRow]) -> list[str]:
+    """Those of ``ranges`` that lose most where there are many."""
+    shown = foremost(ranges, _LONGEST_LIST, lambda each: each.lost_us)
+    lines = [say("report.ranges.row", **_range(each)) for each in shown]
+    hidden = len(ranges) - len(shown)
+    return [*lines, say("report.ranges.more", count=hidden)] if hidden else lines
+
+
 def _range(each: RangeRow) -> dict[str, object]:
     return {
         "start": time_text(each.start_us),
@@ -222,7 +238,7 @@ def _memory(memory: MemoryPart | None) -> list[str]:
 def _group(each: KernelGroupRow) -> dict[str, object]:
     return {
         "total": time_text(each.total_us),
-        "count": each.count,
+        "count": count_text(each.count),
         "type": each.type,
         "shapes": brief(each.shapes or "", _SHAPES),
         "longest": time_text(each.max_us),
@@ -260,7 +276,7 @@ def _operator(each: OperatorRow) -> dict[str, object]:
     return {
         "total": time_text(each.total_us),
         "share": share_text(each.ratio),
-        "count": each.count,
+        "count": count_text(each.count),
         "type": each.type,
         "core": "" if each.core is None else f" ({each.core})",
     }

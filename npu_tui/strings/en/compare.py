@@ -108,7 +108,7 @@ TEXTS: dict[str, str] = {
     "compare.setting": "{key}: {base} → {new}",
     "compare.absent": "not set",
     "compare.not_judged": "Not judged",
-    "compare.more": "{count} more",
+    "compare.more": "{count:count} more",
     "compare.column.part": "part of the step",
     "compare.column.base": "base",
     "compare.column.new": "new",

@@ -21,7 +21,7 @@ TEXTS: dict[str, str] = {
     "changes.share": "share",
     "changes.what": "what changed",
     "changes.p": "p",
-    "changes.of": "change {n} of {count}: {title}",
+    "changes.of": "change {n:count} of {count:count}: {title}",
     "changes.none": "no change worth a look",
     "compared.none": "only a comparison has this: npu-tui compare BASE NEW",
     "compared.title": "COMPARE",

@@ -19,5 +19,5 @@ TEXTS: dict[str, str] = {
     "crop.backward": "{count:link|links} whose target ends before the source starts (the clocks of host and device differ)",
     "crop.unbound": "{count:link|links} without a slice at one end",
     "list.semicolon": "; ",
-    "crop.done": "{path}: {slices} of {all:slice|slices}, {links} of {all_links:link|links}, {events:event|events}, {size} MB",
+    "crop.done": "{path}: {slices} of {all:slice|slices}, {links:count} of {all_links:link|links}, {events:event|events}, {size} MB",
 }

@@ -10,7 +10,7 @@ TEXTS: dict[str, str] = {
     "finding.counted": "{name} {count:count}",
     "finding.steps.every": "It shows in every step.",
     "finding.steps.one": "It shows in step {step} only, of {first}–{last}.",
-    "finding.steps.some": "It shows in {count} of {all} steps: {steps:and}.",
+    "finding.steps.some": "It shows in {count:count} of {all:count} steps: {steps:and}.",
     "finding.verdict.warm_up": ("Step {step} is left out as warm-up: it takes {time:time}, the others {usual:time}."),
     "finding.verdict.warm_ups": (
         "Steps {first}–{last} are left out as warm-up: they take up to {time:time}, the others {usual:time}."

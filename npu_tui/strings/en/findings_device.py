@@ -122,7 +122,7 @@ TEXTS: dict[str, str] = {
     "finding.bound.place": "runs on the AI CPU",
     "finding.outlier.title": "{count:call is an outlier|calls are outliers}, {name} first: {time:time} above the median",
     "finding.outlier.detail": "Among equal calls: {kernels:and}.",
-    "finding.outlier.kernel": "{name} {count}×, up to {longest:time} where the median is {median:time}",
+    "finding.outlier.kernel": "{name} {count:count}×, up to {longest:time} where the median is {median:time}",
     "finding.outlier.place": "the median of this kernel is {median:time}",
     "finding.event.title": "Streams wait for events while the device is idle: {time:time} ({share:share})",
     "finding.event.detail": (
@@ -140,10 +140,10 @@ TEXTS: dict[str, str] = {
         "Kernels of {time:time} ({share:share}) spend nearly all their time reading memory (MTE2): {names:and}."
     ),
     "finding.affinity.title": "Could use {api}{more}",
-    "finding.affinity.more": ", and {count} more",
+    "finding.affinity.more": ", and {count:count} more",
     "finding.affinity.api": "One call can replace each of these runs of operations: {runs:and}.",
     "finding.affinity.kernel": "One operator can replace each of these runs of kernels: {runs:and}.",
-    "finding.affinity.run": "{words} {count}×, {time:time} on the device → {api}",
+    "finding.affinity.run": "{words} {count:count}×, {time:time} on the device → {api}",
     "finding.affinity.lines": "Called from {lines:and}.",
     "finding.affinity.place": "could use {api}",
     "finding.copy.title": "Copies take {time:time} of device time ({share:share})",

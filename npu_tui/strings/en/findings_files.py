@@ -35,7 +35,7 @@ TEXTS: dict[str, str] = {
         "{count:kernel converts|kernels convert} formats or layouts: {time:time} ({share:share} of the kernel time)"
     ),
     "finding.formats.detail": "Between neighbours: {groups:list}.",
-    "finding.formats.group": "{source} → {target} between {before} and {after} {count}× {time:time}",
+    "finding.formats.group": "{source} → {target} between {before} and {after} {count:count}× {time:time}",
     "finding.formats.place": "{source} → {target}",
     "finding.vectors.title": (
         "{count:vector kernel moves|vector kernels move} data below {share:share} of the best, {best:.0f} GB/s"

@@ -15,7 +15,7 @@ TEXTS: dict[str, str] = {
     "finding.free.told": "{time:time} of it is copies or fixed pauses after kernels, which other findings cover.",
     "finding.free.place": "{time:time} free until {after}",
     "finding.vertical.title": "{who} launches too late: the NPU loses {lost:time} {where}",
-    "finding.vertical.starved": "{starved} of {links:launch|launches} found the device idle.",
+    "finding.vertical.starved": "{starved:count} of {links:launch|launches} found the device idle.",
     "finding.vertical.stage.python": (
         "The dequeue thread was idle for {idle:share} of the host-late time, so the Python stage is slow, not the "
         "CANN stage."
@@ -38,15 +38,15 @@ TEXTS: dict[str, str] = {
     "finding.vertical.side": "Another {time:time} in this stretch are device-side gaps (launch on time).",
     "finding.vertical.range": "starved launches",
     "finding.vertical.range_note": (
-        "{lost:time} lost, {near} of {links:launch|launches} near-vertical, device idle {idle:share}"
+        "{lost:time} lost, {near:count} of {links:launch|launches} near-vertical, device idle {idle:share}"
     ),
     "finding.vertical.waited": "the idle device waited {lost:time} for this launch",
     "finding.vertical.verdict": (
         "DISPATCH: {who} launches too late: {lost:time} lost {where} "
-        "(device idle {idle:share}, {starved} of {links:launch|launches} starved)."
+        "(device idle {idle:share}, {starved:count} of {links:launch|launches} starved)."
     ),
     "finding.vertical.verdict_many": (
-        "DISPATCH: {who} launches too late: {lost:time} lost ({starved} of {links:launch|launches} starved)."
+        "DISPATCH: {who} launches too late: {lost:time} lost ({starved:count} of {links:launch|launches} starved)."
     ),
     "finding.caveat.profiled": "Caveat: profiled with {settings:and}, which slows the host down; confirm without.",
     "finding.stage.title.python": "The Python stage fills the task queue too slowly: {time:time}",
@@ -70,7 +70,7 @@ TEXTS: dict[str, str] = {
         "{count:pause|pauses} of 100 µs or more with no launch in flight; {filled} of them cut off a filled queue. "
         "Causes: {causes:and}."
     ),
-    "finding.interrupt.cause": "{cause} {count}× ({time:time})",
+    "finding.interrupt.cause": "{cause} {count:count}× ({time:time})",
     "finding.interrupt.place": "after {before}, until {after}",
     "finding.sync.title": "Host syncs leave the device idle: {lost:time}",
     "finding.sync.title_lines": "{lines} sync with the NPU: {lost:time} lost on {tasks:task|tasks} of {device:time}",
@@ -118,8 +118,8 @@ TEXTS: dict[str, str] = {
         "{count:count} of {all:kernel|kernels}, median {median:time}; the host launches one every {interval:time}, "
         "and the device waited {lost:time} for them. Most frequent: {types:and}."
     ),
-    "finding.small.run": "Up to {count} elementwise kernels follow each other ({types:and}): one expression could be one kernel.",
-    "finding.small.run_at": "Up to {count} elementwise kernels follow each other ({types:and}), called from {lines:and}.",
+    "finding.small.run": "Up to {count:count} elementwise kernels follow each other ({types:and}): one expression could be one kernel.",
+    "finding.small.run_at": "Up to {count:count} elementwise kernels follow each other ({types:and}), called from {lines:and}.",
     "finding.small.place": "shorter than its launch",
     "finding.optimizer.title": "Optimizer {name} is not fused: {time:time} of host time per step",
     "finding.optimizer.detail": (
@@ -153,7 +153,7 @@ TEXTS: dict[str, str] = {
         "{calls:and}; the device ran dry {drains:time|times} during them, {lost:time} in total."
     ),
     "finding.allocation.drops": "torch.npu.empty_cache() is called {count:time|times} meanwhile.",
-    "finding.allocation.call": "{name} {count}× {time:time}",
+    "finding.allocation.call": "{name} {count:count}× {time:time}",
     "finding.allocation.place": "device memory is allocated or freed",
     "finding.pressure.title": "{reserved:.1f} GB reserved, {ratio:.2f} times what is allocated",
     "finding.pressure.detail": (

@@ -25,7 +25,7 @@ TEXTS: dict[str, str] = {
     "bubbles.queue": "task queue",
     "bubbles.start": "start",
     "bubbles.note": "{count:bubble|bubbles}, {total} idle, {late} of it host late",
-    "bubbles.cut": "the longest {shown} of {count}",
+    "bubbles.cut": "the longest {shown:count} of {count:count}",
     "bubbles.walk": "{press[bubble_next]} {press[bubble_previous]} walk them",
     "bubbles.name": "Bubbles",
     "syncs.name": "Syncs",

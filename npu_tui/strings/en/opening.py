@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "loading.title_of": "loading {path}, {n} of {count}",
+    "loading.title_of": "loading {path}, {n:count} of {count:count}",
     "loading.title": "loading {path}",
     "loading.progress": "{done} of {total} MB, {events:event|events}, {rate} events/s, {left} s left",
     "loading.piped": "{done} MB read from the pipe",
@@ -18,9 +18,9 @@ TEXTS: dict[str, str] = {
     "cache.row": "{size} MB, last used {used}: {name}",
     "cache.damaged": "{name}, damaged",
     "cache.sum": "{count:copy|copies}, {size} of {most} MB in {path}",
-    "cache.sum.one": "{count} copy, {size} of {most} MB in {path}",
+    "cache.sum.one": "{count:count} copy, {size} of {most} MB in {path}",
     "cache.cleared": "removed {count:copy|copies}, {size} MB",
-    "cache.cleared.one": "removed {count} copy, {size} MB",
+    "cache.cleared.one": "removed {count:count} copy, {size} MB",
     "cache.failed": "the parsed copy could not be kept: {why}",
     "cli.source": "which form to read where a trace lies there as text and as a database (text)",
     "cli.no_cache": "neither use nor write a parsed copy of a large trace",

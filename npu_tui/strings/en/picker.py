@@ -20,9 +20,9 @@ TEXTS: dict[str, str] = {
     "picker.type": "type a part of a name, a rank or a verdict; Esc takes it back",
     "picker.keys": "{press[open_profile]} opens   {press[mark_profile]} marks   type to filter   ← → ranks of a job   {press[help]} help   {press[leave_list]} leaves",
     "picker.keys.filter": "{press[open_profile]} opens   ↑ ↓ choose   {press[mark_profile]} marks   Esc shows all",
-    "picker.keys.marked": "{count} marked: {press[open_profile]} opens   {press[mark_profile]} marks   Esc takes the marks away",
+    "picker.keys.marked": "{count:count} marked: {press[open_profile]} opens   {press[mark_profile]} marks   Esc takes the marks away",
     "picker.job_alone": "a job opens alone, with all of its ranks: press {press[open_profile]}",
-    "picker.too_many": "{count} are marked; {most} at most are opened together",
+    "picker.too_many": "{count:count} are marked; {most} at most are opened together",
     "picker.help.words": "Enter opens a profile as timeline, a job (▾) as overview of its ranks, marked profiles one below the other; "
     "Esc there leads back here. Letters that are no key begin a filter over name, rank and verdict; Backspace takes back the "
     "last one. The newest stand first; the ranks of a job follow it. Verdicts come as they are known: first those of profiles "

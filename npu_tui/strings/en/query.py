@@ -19,7 +19,7 @@ TEXTS: dict[str, str] = {
     "query.tab.none": "no row",
     "sql.prompt": "SQL: ",
     "sql.hint": "Tab completes names, ↑ brings back earlier queries; Enter alone lists the tables, a table's name its columns",
-    "sql.found": "→ {name}: {about} ({n} of {count}, ↑ ↓ Tab)",
+    "sql.found": "→ {name}: {about} ({n:count} of {count:count}, ↑ ↓ Tab)",
     "sql.table": "table",
     "sql.column": "column",
     "sql.unit": "unit",
@@ -36,7 +36,7 @@ TEXTS: dict[str, str] = {
     "query.no_column": "there is no column {name}; there are {names}",
     "query.no_column.near": "there is no column {name}; did you mean {near}?",
     "query.no_column.several": (
-        "there is no column {name}; nearest of {count}: {names}; npu-tui query PATH TABLE lists those of a table"
+        "there is no column {name}; nearest of {count:count}: {names}; npu-tui query PATH TABLE lists those of a table"
     ),
     "query.no_function": "there is no function {name}",
     "query.wrong": "the query does not work: {why}",

@@ -23,5 +23,5 @@ TEXTS: dict[str, str] = {
     "sweep.knee": "knee: {label} does {rate} samples/s, {share:share} of the most ({best}), with {step:time} a step",
     "sweep.keys": "{press[row_up]} {press[row_down]} choose, {press[open_profile]} opens it against the first, {press[leave_list]} ends",
     "sweep.ended": "that ended with code {code}",
-    "sweep.reading": "reading {at} of {count}: {path}",
+    "sweep.reading": "reading {at} of {count:count}: {path}",
 }

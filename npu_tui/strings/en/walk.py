@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "same.of": "{n} of {count} {name}: {length} (median {median}, percentile {percentile})",
-    "same.last": "no more {name}; there are {count}",
-    "bubble.of": "bubble {n} of {count}: {length}",
+    "same.of": "{n:count} of {count:count} {name}: {length} (median {median}, percentile {percentile})",
+    "same.last": "no more {name}; there are {count:count}",
+    "bubble.of": "bubble {n:count} of {count:count}: {length}",
     "bubble.none": "no bubble is known in this trace",
     "bubble.last": "no more bubbles",
     "bubble.first": "no bubble before this one",
-    "sibling.of": "{n} of {count} launched together: {name}",
+    "sibling.of": "{n:count} of {count:count} launched together: {name}",
     "sibling.none": "nothing else was launched with it",
-    "sibling.last": "no more of the {count} launched together",
-    "step.of": "{name}, {n} of {count}: {length}",
+    "sibling.last": "no more of the {count:count} launched together",
+    "step.of": "{name}, {n:count} of {count:count}: {length}",
     "step.none": "no ProfilerStep in this trace",
     "step.last": "this is the last step",
     "step.first": "this is the first step",
@@ -25,7 +25,7 @@ TEXTS: dict[str, str] = {
     "{press[align_end]} the ends",
     "align.start": "{rank} moved by {by}: the slice starts with the base in {base}; offset {offset}",
     "align.end": "{rank} moved by {by}: the slice ends with the base in {base}; offset {offset}",
-    "rank.of": "{label}, {n} of {count}",
+    "rank.of": "{label}, {n:count} of {count:count}",
     "rank.first": "this is the first rank",
     "rank.last": "this is the last rank",
 }

@@ -104,7 +104,7 @@ TEXTS: dict[str, str] = {
     "compare.setting": "{key}：{base} → {new}",
     "compare.absent": "未设置",
     "compare.not_judged": "未判断",
-    "compare.more": "另有 {count} 项",
+    "compare.more": "另有 {count:count} 项",
     "compare.column.part": "step 的部分",
     "compare.column.base": "基准",
     "compare.column.new": "新",

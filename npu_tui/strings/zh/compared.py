@@ -21,7 +21,7 @@ TEXTS: dict[str, str] = {
     "changes.share": "占比",
     "changes.what": "变化内容",
     "changes.p": "p",
-    "changes.of": "第 {n} 处变化，共 {count} 处：{title}",
+    "changes.of": "第 {n:count} 处变化，共 {count:count} 处：{title}",
     "changes.none": "没有值得关注的变化",
     "compared.none": "仅对比时可用：npu-tui compare BASE NEW",
     "compared.title": "对比",

@@ -19,5 +19,5 @@ TEXTS: dict[str, str] = {
     "crop.backward": "{count:count} 条连线的终点片段在起点片段开始前就已结束（Host 与设备时钟有偏差）",
     "crop.unbound": "{count:count} 条连线的一端没有片段",
     "list.semicolon": "；",
-    "crop.done": "{path}：{all:count} 个片段中的 {slices} 个，{all_links:count} 条连线中的 {links} 条，{events:count} 个事件，{size} MB",
+    "crop.done": "{path}：{all:count} 个片段中的 {slices} 个，{all_links:count} 条连线中的 {links:count} 条，{events:count} 个事件，{size} MB",
 }

@@ -10,7 +10,7 @@ TEXTS: dict[str, str] = {
     "finding.counted": "{name} {count:count}",
     "finding.steps.every": "每个 step 都出现。",
     "finding.steps.one": "只出现在 step {step}（{first}–{last}）。",
-    "finding.steps.some": "出现在 {all} 个 step 中的 {count} 个：{steps:and}。",
+    "finding.steps.some": "出现在 {all:count} 个 step 中的 {count:count} 个：{steps:and}。",
     "finding.verdict.warm_up": "step {step} 视为预热，不计入：耗时 {time:time}，其余 step 为 {usual:time}。",
     "finding.verdict.warm_ups": "step {first}–{last} 视为预热，不计入：最长 {time:time}，其余 step 为 {usual:time}。",
     "finding.outlook.rest": "解决第 1 条之后，再解决它可使每个 {unit} 缩短 {gain:time}。",

@@ -30,7 +30,7 @@ TEXTS: dict[str, str] = {
     "finding.mfu.place": "峰值的 {share:share}",
     "finding.formats.title": "{count:count} 个 kernel 在转换格式或布局：{time:time}（占 kernel 时间 {share:share}）",
     "finding.formats.detail": "按相邻算子：{groups:list}。",
-    "finding.formats.group": "{source} → {target}，位于 {before} 与 {after} 之间 {count} 次 {time:time}",
+    "finding.formats.group": "{source} → {target}，位于 {before} 与 {after} 之间 {count:count} 次 {time:time}",
     "finding.formats.place": "{source} → {target}",
     "finding.vectors.title": "{count:count} 个向量 kernel 的带宽低于最佳值（{best:.0f} GB/s）的 {share:share}",
     "finding.vectors.detail": "共 {time:time}（占 kernel 时间 {part:share}）：{names:and}。",

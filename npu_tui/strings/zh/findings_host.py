@@ -10,7 +10,7 @@ TEXTS: dict[str, str] = {
     "finding.free.told": "其中 {time:time} 是拷贝或 kernel 之后的固定间隔，由其他诊断说明。",
     "finding.free.place": "空闲 {time:time}，直到 {after}",
     "finding.vertical.title": "{who} 下发太慢：NPU {where}损失 {lost:time}",
-    "finding.vertical.starved": "{links:count} 次下发中有 {starved} 次到达时设备空闲。",
+    "finding.vertical.starved": "{links:count} 次下发中有 {starved:count} 次到达时设备空闲。",
     "finding.vertical.stage.python": (
         "在 Host 下发晚的时间里，Dequeue 线程有 {idle:share} 空闲，因此慢的是 Python 级（一级流水），不是 CANN 级。"
     ),
@@ -27,12 +27,12 @@ TEXTS: dict[str, str] = {
     "finding.vertical.site": "{place} 反复等待设备：为 {device:time} 的 NPU 工作损失 {lost:time}。",
     "finding.vertical.side": "这段时间另有 {time:time} 是 Device 侧间隙（下发及时）。",
     "finding.vertical.range": "饥饿下发",
-    "finding.vertical.range_note": "损失 {lost:time}，{links:count} 次下发中 {near} 次近垂直，设备空闲 {idle:share}",
+    "finding.vertical.range_note": "损失 {lost:time}，{links:count} 次下发中 {near:count} 次近垂直，设备空闲 {idle:share}",
     "finding.vertical.waited": "空闲的设备为这次下发等了 {lost:time}",
     "finding.vertical.verdict": (
-        "下发：{who} 下发太慢，{where}损失 {lost:time}（设备空闲 {idle:share}，{links:count} 次下发中 {starved} 次饥饿）。"
+        "下发：{who} 下发太慢，{where}损失 {lost:time}（设备空闲 {idle:share}，{links:count} 次下发中 {starved:count} 次饥饿）。"
     ),
-    "finding.vertical.verdict_many": "下发：{who} 下发太慢，损失 {lost:time}（{links:count} 次下发中 {starved} 次饥饿）。",
+    "finding.vertical.verdict_many": "下发：{who} 下发太慢，损失 {lost:time}（{links:count} 次下发中 {starved:count} 次饥饿）。",
     "finding.caveat.profiled": "注意：采集时开启了 {settings:and}，会拖慢 Host；请关闭后再确认。",
     "finding.stage.title.python": "Python 级填充任务队列太慢：{time:time}",
     "finding.stage.title.cann": "CANN 级处理任务队列太慢：{time:time}",
@@ -49,7 +49,7 @@ TEXTS: dict[str, str] = {
     "finding.interrupt.detail": (
         "{count:count} 次 100 µs 或更久没有在途下发；其中 {filled} 次切断了已填满的队列。原因：{causes:and}。"
     ),
-    "finding.interrupt.cause": "{cause} {count} 次（{time:time}）",
+    "finding.interrupt.cause": "{cause} {count:count} 次（{time:time}）",
     "finding.interrupt.place": "在 {before} 之后，直到 {after}",
     "finding.sync.title": "Host 同步使设备空闲：{lost:time}",
     "finding.sync.title_lines": "{lines} 与 NPU 同步：{tasks:count} 个任务（{device:time}）损失 {lost:time}",
@@ -92,8 +92,8 @@ TEXTS: dict[str, str] = {
         "{all:count} 个 kernel 中有 {count:count} 个，中位数 {median:time}；Host 平均每 {interval:time} 下发"
         "一个，设备为它们等待 {lost:time}。最多的是 {types:and}。"
     ),
-    "finding.small.run": "最多连续 {count} 个逐元素 kernel（{types:and}）：一个表达式可以合成一个 kernel。",
-    "finding.small.run_at": "最多连续 {count} 个逐元素 kernel（{types:and}），调用处：{lines:and}。",
+    "finding.small.run": "最多连续 {count:count} 个逐元素 kernel（{types:and}）：一个表达式可以合成一个 kernel。",
+    "finding.small.run_at": "最多连续 {count:count} 个逐元素 kernel（{types:and}），调用处：{lines:and}。",
     "finding.small.place": "比下发它还短",
     "finding.optimizer.title": "优化器 {name} 未融合：每个 step 占用 Host {time:time}",
     "finding.optimizer.detail": (
@@ -122,7 +122,7 @@ TEXTS: dict[str, str] = {
     "finding.allocation.title": "内存调用耗时 {time:time}；设备空闲 {lost:time}",
     "finding.allocation.detail": "{calls:and}；期间设备断流 {drains:count} 次，共 {lost:time}。",
     "finding.allocation.drops": "其间调用了 {count:count} 次 torch.npu.empty_cache()。",
-    "finding.allocation.call": "{name} {count} 次 {time:time}",
+    "finding.allocation.call": "{name} {count:count} 次 {time:time}",
     "finding.allocation.place": "申请或释放设备内存",
     "finding.pressure.title": "预留 {reserved:.1f} GB，是已分配的 {ratio:.2f} 倍",
     "finding.pressure.detail": "峰值时分配器为 {allocated:.1f} GB 的张量占用 {reserved:.1f} GB，其余是碎片。",

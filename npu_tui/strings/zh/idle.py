@@ -25,7 +25,7 @@ TEXTS: dict[str, str] = {
     "bubbles.queue": "任务队列",
     "bubbles.start": "开始",
     "bubbles.note": "{count:count} 个空泡，共空闲 {total}，其中 Host 下发晚 {late}",
-    "bubbles.cut": "最长的 {shown} 个，共 {count} 个",
+    "bubbles.cut": "最长的 {shown:count} 个，共 {count:count} 个",
     "bubbles.walk": "{press[bubble_next]} {press[bubble_previous]} 逐个查看",
     "bubbles.name": "空泡",
     "syncs.name": "同步",

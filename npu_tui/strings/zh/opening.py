@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "loading.title_of": "正在加载 {path}，第 {n} 个，共 {count} 个",
+    "loading.title_of": "正在加载 {path}，第 {n:count} 个，共 {count:count} 个",
     "loading.title": "正在加载 {path}",
     "loading.progress": "{done} / {total} MB，{events:count} 个事件，{rate} 个/秒，剩余 {left} 秒",
     "loading.piped": "已从管道读入 {done} MB",
@@ -18,9 +18,9 @@ TEXTS: dict[str, str] = {
     "cache.row": "{size} MB，最近使用 {used}：{name}",
     "cache.damaged": "{name}，已损坏",
     "cache.sum": "{count:count} 份缓存，{size} / {most} MB，位于 {path}",
-    "cache.sum.one": "{count} 份缓存，{size} / {most} MB，位于 {path}",
+    "cache.sum.one": "{count:count} 份缓存，{size} / {most} MB，位于 {path}",
     "cache.cleared": "已清除 {count:count} 份缓存，{size} MB",
-    "cache.cleared.one": "已清除 {count} 份缓存，{size} MB",
+    "cache.cleared.one": "已清除 {count:count} 份缓存，{size} MB",
     "cache.failed": "无法保存解析缓存：{why}",
     "cli.source": "同时有文本和数据库两种形式时读取哪一种（text）",
     "cli.no_cache": "既不使用也不生成大型 trace 的解析缓存",

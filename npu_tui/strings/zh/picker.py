@@ -20,9 +20,9 @@ TEXTS: dict[str, str] = {
     "picker.type": "输入名称、卡号或结论的一部分；Esc 取消",
     "picker.keys": "{press[open_profile]} 打开   {press[mark_profile]} 标记   输入文字 筛选   ← → 作业的各卡   {press[help]} 帮助   {press[leave_list]} 退出",
     "picker.keys.filter": "{press[open_profile]} 打开   ↑ ↓ 选择   {press[mark_profile]} 标记   Esc 显示全部",
-    "picker.keys.marked": "已标记 {count} 个：{press[open_profile]} 一起打开   {press[mark_profile]} 标记   Esc 取消标记",
+    "picker.keys.marked": "已标记 {count:count} 个：{press[open_profile]} 一起打开   {press[mark_profile]} 标记   Esc 取消标记",
     "picker.job_alone": "作业单独打开，包含全部卡：请按 {press[open_profile]}",
-    "picker.too_many": "已标记 {count} 个；最多一起打开 {most} 个",
+    "picker.too_many": "已标记 {count:count} 个；最多一起打开 {most} 个",
     "picker.help.words": "Enter 打开 profile 为时间线，作业（▾）为各卡总览，已标记的上下排列一起打开；在其中按 Esc 回到此列表。"
     "不是按键的字母开始按名称、卡号和结论筛选，Backspace 删除最后一个。最新的在最前；作业之后是它的各卡。"
     "结论逐步给出：先是有解析副本的 profile，再从小到大。很大的 trace 只在打开时读取。",

@@ -23,5 +23,5 @@ TEXTS: dict[str, str] = {
     "sweep.knee": "拐点：{label} 每秒 {rate} 个样本，为最高值（{best}）的 {share:share}，每个 step {step:time}",
     "sweep.keys": "{press[row_up]} {press[row_down]} 选择，{press[open_profile]} 与第一份对比打开，{press[leave_list]} 退出",
     "sweep.ended": "其退出码为 {code}",
-    "sweep.reading": "正在读取 {at}/{count}：{path}",
+    "sweep.reading": "正在读取 {at}/{count:count}：{path}",
 }

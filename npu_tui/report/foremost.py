@@ -1,0 +1,31 @@
+"""What of a long list a page shows: the rows that count most, in their own order, and how many it leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import TypeVar
+
+from npu_tui.report.schema import StepRow
+from npu_tui.report.wording import time_text
+from npu_tui.strings import say
+
+T = TypeVar("T")
+
+
+def foremost(rows: Sequence[T], most: int, weight: Callable[[T], float]) -> list[T]:
+    """The ``most`` of ``rows`` that weigh most, in the order of ``rows``; of equal ones the first."""
+    if len(rows) <= most:
+        return [*rows]
+    chosen = sorted(range(len(rows)), key=lambda i: -weight(rows[i]))[:most]
+    return [rows[i] for i in sorted(chosen)]
+
+
+def step_length(step: StepRow) -> float:
+    """How long ``step`` takes on the device, on the host where that is not known, in us."""
+    return step.stage_us if step.stage_us is not None else step.duration_us or 0.0
+
+
+def shorter_steps(steps: Sequence[StepRow], hidden: int) -> str:
+    """That so many of ``steps`` are not shown, none of which takes longer than those that are."""
+    return say("report.steps.more", count=hidden, length=time_text(median(map(step_length, steps))))
