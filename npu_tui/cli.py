@@ -8,8 +8,19 @@ import os
 import sys
 from collections.abc import Callable
 
+from npu_tui.commands.interrupt import end_at_once, give_up, is_given_up
 from npu_tui.commands.language import choose_language
-from npu_tui.commands.streams import DEBUG, DONE, INTERNAL, INTERRUPTED, UNREADABLE, USAGE, drop_output, refuse
+from npu_tui.commands.streams import (
+    DEBUG,
+    DONE,
+    INTERNAL,
+    INTERRUPTED,
+    UNREADABLE,
+    USAGE,
+    drop_output,
+    end_process,
+    refuse,
+)
 from npu_tui.commands.tree import COMMANDS, EXPLORE, command_first, meant
 from npu_tui.strings import language, say, speak, speaking
 from npu_tui.trace.text import printable
@@ -20,8 +31,10 @@ _YOUNG = 50_000
 
 def main(argv: list[str] | None = None) -> int:
     """Run ``npu-tui`` with ``argv`` (the process's own if None); returns the exit code."""
+    own = argv is None
     words = sys.argv[1:] if argv is None else argv
-    if argv is None:
+    if own:
+        end_at_once()
         gc.set_threshold(_YOUNG)
     # NumPy starts a thread per core for matrices, of which there are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -34,7 +47,12 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr = sys.__stderr__ = open(os.devnull, "w", encoding="utf-8")  # type: ignore[misc]  # noqa: SIM115
     if not command and rest and (nearest := meant(rest[0])):
         return refuse(say("cli.no_command", word=printable(rest[0])) + say("cli.meant", nearest=nearest), USAGE)
-    return guarded_main(lambda: _run(command, rest))
+    code = guarded_main(lambda: _run(command, rest, own))
+    if own:
+        end_at_once()
+        if code == INTERRUPTED:
+            end_process(code)
+    return code
 
 
 def guarded_main(run: Callable[[], int]) -> int:
@@ -53,7 +71,7 @@ def guarded_main(run: Callable[[], int]) -> int:
     except MemoryError:
         return refuse(say("cli.no_memory"))
     except Exception as error:
-        return refuse(*_refusal(error))
+        return INTERRUPTED if is_given_up() else refuse(*_refusal(error))
 
 
 def _refusal(error: Exception) -> tuple[Exception | str, int]:
@@ -74,7 +92,10 @@ def _refusal(error: Exception) -> tuple[Exception | str, int]:
     return say("app.crashed", error=f"{type(error).__name__}: {error}", variable=DEBUG), INTERNAL
 
 
-def _run(command: str, words: list[str]) -> int:
+def _run(command: str, words: list[str], own: bool) -> int:
     module, _, function = COMMANDS.get(command, EXPLORE).partition(":")
+    run = getattr(importlib.import_module(f"npu_tui.commands.{module}"), function)
+    if own:
+        give_up()
     with speaking(language()):  # JSON is English, what goes wrong with it is told in the language of the user
-        return int(getattr(importlib.import_module(f"npu_tui.commands.{module}"), function)(words))
+        return int(run(words))

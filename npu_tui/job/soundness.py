@@ -36,7 +36,7 @@ def sound(frame: pl.DataFrame, schema: Mapping[str, Any]) -> pl.Series:
 
 
 def _holds(frame: pl.DataFrame, parts: list[pl.Expr]) -> pl.Series:
-    """Whether all ``parts`` hold for each row; what is null is held to."""
+    """Whether all ``parts`` are true of each row; one that is null counts as true."""
     return frame.select(pl.all_horizontal(*(part.fill_null(value=True) for part in parts)).alias("all"))["all"]
 
 
