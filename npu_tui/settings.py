@@ -10,10 +10,11 @@ import json
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from npu_tui.settings_path import settings_named, settings_path
 from npu_tui.strings import LANGUAGES, say
@@ -36,8 +37,7 @@ class SettingsError(ValueError):
     """Settings that cannot be used; its text is one line: the file, the line where known, what is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """What a settings file may name. A table whose names are not given here is not checked and comes back as it is.
 
     ``thresholds`` maps each name to its default: a whole number wants whole numbers, a float numbers, a bool bools.
@@ -49,8 +49,7 @@ class Known:
     thresholds: Mapping[str, bool | int | float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What the file says; what it leaves out is an empty mapping or None, so that each default has one owner.
 
     ``keys`` maps a command id to its keys in place of the default ones (an empty tuple unbinds it), ``key_lines`` to
@@ -58,12 +57,12 @@ class Settings:
     """
 
     path: Path | None = None
-    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, ...]] = {}
     glyphs: str | None = None
     theme: str | None = None
     language: str | None = None
-    thresholds: Mapping[str, bool | int | float] = field(default_factory=dict)
-    key_lines: Mapping[str, int] = field(default_factory=dict)
+    thresholds: Mapping[str, bool | int | float] = {}
+    key_lines: Mapping[str, int] = {}
 
 
 def load_settings(option: str | Path | None = None, known: Known | None = None) -> Settings:

@@ -16,6 +16,8 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import structs
+
 ROOT = Path(__file__).resolve().parents[1]
 for folder in (ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "analysis" / "findings"):
     sys.path.insert(0, str(folder))
@@ -75,7 +77,7 @@ def outcome(cause: Cause, seed: int) -> Outcome:
     )
     simulated = (own.recorded - other.recorded) / steps
     if cause.gains_nothing:
-        named = None if named is None else replace(named, gain_ns=_alone(before.facts[0], named))
+        named = None if named is None else structs.replace(named, gain_ns=_alone(before.facts[0], named))
     also = tuple(each for each in others if each is not None)
     return Outcome(findings[0].id, named, also, own.recorded / steps, simulated, above, own.error)
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -67,7 +66,7 @@ COMPUTED = {
     "kind.": {"command", "time", "flag", "lane", "slice"},
     "explain.": {rule.id for rule in RULES},
     "explain.input.": {needed for rule in RULES for needed in rule.inputs},
-    "threshold.": {field.name for field in fields(Thresholds)},
+    "threshold.": set(Thresholds.__struct_fields__),
     "finding.advice.": {key for keys in ADVICE.values() for key in keys},
     "finding.needs.": {needed for rule in RULES for needed in rule.inputs},
     "finding.class.": set(get_args(FindingClass)),

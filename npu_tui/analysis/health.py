@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import MOST_DEVICES, Trace
@@ -16,8 +16,7 @@ I64 = npt.NDArray[np.int64]
 _DAY_NS = 24 * 3600 * 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class LinkHealth:
+class LinkHealth(Struct, frozen=True):
     """Links of one category: how many there are, have an end on no slice, or end before they begin."""
 
     category: str
@@ -27,8 +26,7 @@ class LinkHealth:
     negative: int
 
 
-@dataclass(frozen=True, slots=True)
-class TraceHealth:
+class TraceHealth(Struct, frozen=True):
     """Everything that ``:health`` and the reports say.
 
     ``skipped`` is (reason, count). ``crossing`` counts the slices that end after the one that was open last when they

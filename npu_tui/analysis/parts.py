@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.dispatch import Dispatch
@@ -13,8 +14,7 @@ from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.trace.model import Trace
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePart:
+class DevicePart(Struct, frozen=True):
     """One device with everything that is known of its launches and its free time."""
 
     slices: DeviceSlices | None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(Struct, frozen=True):
     """Shares are of 1, times in the unit of the name's ending.
 
     What each one gates and where its default comes from is the text ``threshold.<name>`` of ``npu_tui.strings``.

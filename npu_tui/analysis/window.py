@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.intervals import clipped
 
@@ -13,8 +12,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The time ``[start, end)`` in ns.
 
     A range cuts slices at its edges. A step owns slices ``whole`` by their start, as torch_npu's step_trace_time.csv

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.streams import DONE, write
@@ -25,8 +27,7 @@ _ESCAPE_MOST_MS = 100
 _TMUX_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """``name`` of what was looked at, the ``value`` found, and ``advice``, empty where all is well."""
 
     name: str

@@ -45,7 +45,7 @@ def read_settings() -> Settings | None:
 
 def threshold_rows() -> list[tuple[str, bool | int | float, str]]:
     """Name, default and meaning of every threshold of a finding."""
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     from npu_tui.analysis.thresholds import Thresholds
 

@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.settings_file import thresholds_of
@@ -33,22 +34,20 @@ _PATIENCE = 10
 _TAIL = 256
 
 
-@dataclass(slots=True)
-class Watched:
+class Watched(Struct):
     """A profile that is not told yet: how it looked, and since when."""
 
     look: Look
     since: float
 
 
-@dataclass(slots=True)
-class Watch:
+class Watch(Struct):
     """What has become of the profiles below ``folder``; one is complete when it has not changed for ``settle`` s."""
 
     folder: Path
     settle: float
-    known: set[Path] = field(default_factory=set)
-    waiting: dict[Path, Watched] = field(default_factory=dict)
+    known: set[Path] = set()
+    waiting: dict[Path, Watched] = {}
 
     def complete(self, now: float) -> list[Source]:
         """The profiles that have become complete by ``now``, in seconds of any clock; each once, by change."""

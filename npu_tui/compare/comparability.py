@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from npu_tui.trace.message import Message, message
 
@@ -16,8 +17,7 @@ _NOT_OF_THE_RUN = ("schedule", "start_info", "end_info", "_export_type")
 """Settings that say when was recorded, not what."""
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True):
     """What a profile says of itself; None is what it does not say."""
 
     rank: int | None
@@ -34,8 +34,7 @@ class Circumstances:
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One setting, version or environment variable that differs; None where a side does not have it."""
 
     key: str
@@ -43,8 +42,7 @@ class Setting:
     new: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparability:
+class Comparability(Struct, frozen=True):
     """What the circumstances allow; ``notes`` say why, ``not_judged`` what is left out for it."""
 
     verdict: Comparable

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.compare.comparability import Comparability, comparability
@@ -28,16 +29,14 @@ _SHORT_KERNEL_NS = 20_000
 """Kernels below are stretched by a finer profiler level; they are not judged where the levels differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerance:
+class Tolerance(Struct, frozen=True):
     """The change that is no change, as a share of the base: of the step, and of its computing time."""
 
     step: float = 0.03
     computing: float = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class PartChange:
+class PartChange(Struct, frozen=True):
     """One class of the wall time, mean ns per step; ``exact`` is the difference times both counts of steps."""
 
     part: Part

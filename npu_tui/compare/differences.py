@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.findings.model import FindingClass, Severity
 from npu_tui.compare.comparison import Comparison
@@ -49,8 +50,7 @@ IDS = (
 """All findings of a comparison."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where on one side a difference is to be seen: ``[start, end)`` in ns of that side's trace, on ``lane``."""
 
     side: SideName

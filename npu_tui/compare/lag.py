@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.compare.matching.operations import OperationMatch, Operations
 from npu_tui.compare.steps import StepWindow
@@ -14,8 +13,7 @@ from npu_tui.trace.model import Trace
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
+class Lag(Struct, frozen=True):
     """Matched times of both sides, ascending, ns: the step's start and end, and those of its main thread's operations.
 
     ``lag`` is how much later the new side is there, counted from the start of each step; it begins at 0 and ends at

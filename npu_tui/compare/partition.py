@@ -6,11 +6,11 @@ ends; before the first and after the last of these; what is left is Free, late h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.overlap.free import FreeSplit
 from npu_tui.analysis.overlap.lanes import Intervals, OverlapLanes
@@ -25,8 +25,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 """In the order of a step's work; ``exposed`` stands for ``wait`` and ``transfer`` where no wait is recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(Struct, frozen=True):
     """Disjoint intervals of one device for each part but ``prep`` and ``tail``, over the whole trace, ascending."""
 
     computing: Intervals

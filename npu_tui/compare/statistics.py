@@ -7,10 +7,10 @@ Times are int64 or float64 ns. The tests are those of Mann and Whitney (1947), W
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 F64 = npt.NDArray[np.float64]
 
@@ -24,8 +24,7 @@ _VISIBLE = 2.87
 _MAD_TO_SIGMA = 1.4826
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
+class Shift(Struct, frozen=True):
     """How far ``new`` lies above ``base``: Hodges-Lehmann estimate, its 95 % interval and the exact two-sided p."""
 
     estimate: float

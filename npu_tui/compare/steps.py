@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.compare.kineto import step_ends
@@ -21,8 +21,7 @@ _LEAST_SPREAD = 0.01
 """Share of the median that counts as spread where the steps agree better than that."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepWindow:
+class StepWindow(Struct, frozen=True):
     """The wall time of one step, ns: from its start on the host, or the end of the step before, to its end.
 
     A step ends when both its slice and its work on the device have ended, so that the windows of steps never share a
@@ -41,8 +40,7 @@ class StepWindow:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """The windows that are compared, and those that are not."""
 
     compared: list[StepWindow]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.compare.partition import Part
 from npu_tui.compare.side import Side
@@ -23,8 +23,7 @@ _EXPOSED: tuple[Part, ...] = ("wait", "transfer", "exposed")
 _OUTSIDE: tuple[Part, ...] = ("prep", "tail")
 
 
-@dataclass(frozen=True, slots=True)
-class SweepRow:
+class SweepRow(Struct, frozen=True):
     """One profile; times are ns per step, means but for ``median``. None is what it does not tell.
 
     ``judged`` holds it against the first profile; that of the first one itself is None. ``batch`` is how many samples

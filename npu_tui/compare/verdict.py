@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.compare.statistics import Shift, paired_shift, shift, visible_change
 
@@ -15,8 +15,7 @@ F64 = npt.NDArray[np.float64]
 Verdict = Literal["slower", "faster", "same", "unsure", "incomparable"]
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """How a time per step changed, ns; ``shift`` is None where there are too few samples for a rank test.
 
     ``delta`` is the difference of the means, ``visible`` the smallest change that such samples would show.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import Around, dequeue_of, enqueue_of
 from npu_tui.analysis.window import EVERYTHING, Window
@@ -17,8 +17,7 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What to keep: slices that touch ``window``, on ``lanes`` (None: all), whose name contains one of ``names``.
 
     With ``clip`` slices are cut at the edges of the window, and nothing outside of it is kept.
@@ -30,8 +29,7 @@ class Wanted:
     clip: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """Masks over the slices and the links of a trace that are kept; (slices,) and (links,)."""
 
     wanted: Wanted

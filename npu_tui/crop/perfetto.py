@@ -7,11 +7,11 @@ their lane move to threads of their own beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.crop.chosen import Chosen
 from npu_tui.crop.events import microseconds
@@ -168,8 +168,7 @@ def _category(trace: Trace, item: int) -> str:
     return trace.categories[code] if code >= 0 else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Drawable:
+class Drawable(Struct, frozen=True):
     """The links that Perfetto can draw, by their numbers in the trace, and the ``begin`` and ``end`` of each in ns.
 
     It draws arrows from slice to slice and drops one that ends before it starts. ``unbound`` links have no slice at one

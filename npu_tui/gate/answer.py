@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from npu_tui.gate.checks import Check
 from npu_tui.report.wording import share_text, time_text
@@ -13,8 +14,7 @@ from npu_tui.trace.text import padded, printable
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """All checks of one profile. ``lenient``: what could not be measured does not fail."""
 
     path: str

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from npu_tui.gate.baseline import NOISE, PLACES, TOLERANCE
 from npu_tui.gate.evidence import Evidence
@@ -22,8 +21,7 @@ Kind = Literal["limit", "baseline", "compared", "finding", "trace"]
 Status = Literal["pass", "fail", "not_measured"]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One answer. Times are µs, shares are of the device time; what does not apply or is not known is None.
 
     ``id`` is the measure or the finding. Against a baseline ``allowed_us`` is what tolerance and noise leave room for.

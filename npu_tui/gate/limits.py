@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from npu_tui.gate.measures import Measures
 from npu_tui.trace.units import parse_duration
@@ -20,8 +20,7 @@ SHARED = ("max_free", "max_host_late", "max_lost", "max_exposed_communication")
 """The options that take a share too; a step is no part of anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """The most that ``measure`` may be: ``share`` of the device time (0..1), or ``time`` in µs."""
 
     measure: str

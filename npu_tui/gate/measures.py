@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.gate.evidence import Evidence
 from npu_tui.report.schema import Report
@@ -25,8 +25,7 @@ _BY_LINKS = ("lost", "host_late")
 _BY_DEVICE = ("device", "computing", "exposed_communication", "free", "host_late", "lost")
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
+class Measures(Struct, frozen=True):
     """Times in µs by name over the whole selection (None: not measured), and what they are shares of.
 
     ``steps`` is how many steps they are spread over, at least 1; ``reasons`` says for each unknown one why it is.

@@ -7,9 +7,10 @@ import errno
 import gc
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from npu_tui.ingest.build.trace import build_trace
 from npu_tui.ingest.errors import Cancelled, InputError, WorkerError
@@ -106,8 +107,7 @@ def _silent(done: int, total: int, events: int) -> bool:
     return True
 
 
-@dataclass(slots=True)
-class _Pictured:
+class _Pictured(Struct):
     """When what was read so far was last shown: it is shown again when twice as much is there."""
 
     at: float

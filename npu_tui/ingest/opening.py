@@ -6,9 +6,10 @@ import atexit
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.copy import cache

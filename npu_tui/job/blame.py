@@ -8,6 +8,7 @@ from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.clock import Clock
 from npu_tui.job.medians import Grouped
@@ -26,8 +27,7 @@ _OF_COLLECTIVES = ("come", "middle", "last", "cost", "exposed", "transfer", "spr
 """Columns of ``Blame`` by what they have a value of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """One rank at one collective on the common clock, ns: when it came, how long it waited, when it left.
 
     ``late`` is how long it came after the median of the ranks, ``gap`` the time since its collective before (None for
@@ -46,8 +46,7 @@ class Arrival:
     at_most: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Blamed:
+class Blamed(Struct, frozen=True):
     """A collective with its arrivals in their order. ``last`` made the others wait ``cost`` ns longer than the second.
 
     None and 0 where the difference lies within what the clocks tell. ``exposed`` is what of ``cost`` the rank that
@@ -189,8 +188,7 @@ def common_times(time: I64, rank: I64, clocks: Sequence[Clock]) -> I64:
     return np.asarray(time - offset[rank] - np.rint(gained).astype(np.int64))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Outside:
+class _Outside(Struct, frozen=True, eq=False):
     """Ranks without files at collectives: the meeting, the rank, when it came, and whether it may have before; (n,)."""
 
     row: I64

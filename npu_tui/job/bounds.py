@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.course import Course
 from npu_tui.job.meetings import Meetings
@@ -21,8 +21,7 @@ _MOST_HOPS = 256
 """Bounds that a shortest path leads over at most; what still gets shorter then goes around a negative cycle."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class Pairs(Struct, frozen=True, eq=False):
     """Something began on ``source`` and cannot have ended on ``target`` before: places and times of both; (n,) each."""
 
     source: I64
@@ -31,8 +30,7 @@ class Pairs:
     ended: I64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bounds:
+class Bounds(Struct, frozen=True, eq=False):
     """All bounds of a job, ns by the clock of each rank as if it ran evenly; ``edges`` counts those of every rank.
 
     ``pairs`` as (source, target, clock[target] − clock[source] at most); of the barriers ``row``, ``rank``, ``start``

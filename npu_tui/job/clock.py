@@ -8,11 +8,11 @@ give every rank an interval that is certain; where it is wide, what ranks saw at
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.bounds import Bounds, intervals, islands, message_bounds, notify_bounds
 from npu_tui.job.course import Course, course
@@ -33,8 +33,7 @@ _LEAST_VIEWS = 3
 """Arrivals of third ranks below which they make no clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """How far the device clock of ``rank`` is ahead of the reference rank's, ns: ``offset`` at ``at``, and its drift.
 
     ``low`` and ``high`` are certain bounds (None where nothing bounds it), ``error`` is the ± of ``offset``: half the

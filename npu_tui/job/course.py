@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.ends import Events, agreement, window_offsets, windows_of
 
@@ -21,8 +20,7 @@ _ROUNDS = 3
 """How often what is left in the windows is added to the bends."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Course:
+class Course(Struct, frozen=True, eq=False):
     """What each clock gains, ns: ``drift`` (ranks,) times the time, and ``bend`` (ranks, knots) between ``knots``.
 
     ``knots`` (knots,) are times since the zero of every rank, ns, ascending; before the first and after the last one a

@@ -7,10 +7,9 @@ through others comes to it step by step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.medians import Grouped
 
@@ -45,8 +44,7 @@ _CERTAINTY = 3.0
 """The ± in medians of what is left between the sights of a rank and the common ones: two deviations of normal noise."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Events:
+class Events(Struct, frozen=True, eq=False):
     """Who saw which event when: ``row`` is the event, ``rank`` a place among the ranks, ``time`` ns; (n,) each.
 
     Events of one ``group`` are seen by the same ranks in the same way, and so equally well.
@@ -66,8 +64,7 @@ class Events:
         return Events(self.row, self.rank, self.time - drift[self.rank] * self.time, self.group)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Agreement:
+class Agreement(Struct, frozen=True, eq=False):
     """Clocks of all ranks, ns (ranks,): ``offset`` with its ± ``error``, and which the events tie to the references.
 
     ``sights`` counts what each rests on.

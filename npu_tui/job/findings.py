@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.job.job import Job
 from npu_tui.job.meetings import Unpaired
@@ -27,8 +27,7 @@ _HIGH, _MEDIUM, _LOW = 0.10, 0.03, 0.01
 _DRIFT = 1e-5
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """Where it shows: a rank, and the time on its own device clock, ns since 1970."""
 
     rank: int
@@ -36,8 +35,7 @@ class Evidence:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobFinding:
+class JobFinding(Struct, frozen=True):
     """One thing that is wrong; ``gain`` is what the job would save, ns, None where nothing is replayed."""
 
     id: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from npu_tui.analysis.launches.code_lines import losing_launches
 from npu_tui.analysis.work.collectives.communication import NO_RANK, plane_tasks

@@ -6,12 +6,12 @@ A cell holds the worst of what lies in it. Ranks without anything worth a shade 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.job import Job
 
@@ -36,8 +36,7 @@ _SUMMED: tuple[Metric, ...] = ("own", "cost", "waits")
 """Metrics whose values in a step are added up; of the others the greatest counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A step, a collective or a stretch of time: ``label`` names it, ``collectives`` are numbers in ``Job.blamed``."""
 
     label: str
@@ -45,8 +44,7 @@ class Column:
     collectives: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Heat:
+class Heat(Struct, frozen=True):
     """``values`` (ranks, columns) of ``metric`` in ns over ``axis``, NaN where a rank took no part or nothing tells.
 
     ``step`` is the mean length of a step in ns, the measure of what is much.
@@ -66,8 +64,7 @@ class Heat:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class HeatRow:
+class HeatRow(Struct, frozen=True):
     """One rank, or several that are ``alike``; ``values`` are shares of a step, the worst of its ranks."""
 
     ranks: tuple[int, ...]

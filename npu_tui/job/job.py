@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.job.blame import Blame, blame, excess
 from npu_tui.job.clock import Clock, clocks
@@ -32,8 +33,7 @@ _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
 """Kinds of parallel groups in the order in which a group is called after them; their names stand in the metadata."""
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """Ranks whose host booted at the same time; ``boot`` is None where a profile does not tell."""
 
     id: str
@@ -41,8 +41,7 @@ class Host:
     boot: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """A group of ranks; ``kind`` is None where nothing names it."""
 
     name: str
@@ -50,8 +49,7 @@ class Group:
     ranks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Only:
+class Only(Struct, frozen=True):
     """What of a job is looked at; None is all."""
 
     group: str | None = None

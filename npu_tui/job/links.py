@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.job.medians import Grouped
 from npu_tui.job.model import LinkUse, RankProfile
@@ -40,8 +41,7 @@ _SCALE = 1.4826
 """From the median of absolute deviations to a standard deviation of normal values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """One link: ``speed`` and what its ports and kind let expect, GB/s; ``score`` in robust standard deviations."""
 
     source: int

@@ -8,6 +8,7 @@ from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.model import NO_ORDINAL, NO_PAIR, Call, is_barrier, is_message, is_pair, is_receive, is_send
 from npu_tui.job.table import CallTable
@@ -16,8 +17,7 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Meeting:
+class Meeting(Struct, frozen=True):
     """One collective: the call of every rank on disk that took part; ``ordinal`` counts its type in group and step."""
 
     group: str
@@ -27,8 +27,7 @@ class Meeting:
     calls: Mapping[int, Call]
 
 
-@dataclass(frozen=True, slots=True)
-class Unpaired:
+class Unpaired(Struct, frozen=True):
     """Calls of one type, group and step that the ranks did not make equally often.
 
     ``paired`` of them could be put together by the ordinals of the profiler, the others are left out.
@@ -169,8 +168,7 @@ def _in_large_group(table: CallTable) -> Bools:
     return np.asarray(np.bincount(both, minlength=len(codes))[group] > 2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Members:
+class _Members(Struct, frozen=True):
     """Of every kind: how many ranks made such calls, the least and the most of them a rank, (kinds,) each."""
 
     ranks: I64

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.message import Message
 
@@ -56,8 +57,7 @@ def pair_of(place: int, other: int) -> int:
     return low * _PLACES + high if low >= 0 and high < _PLACES else NO_PAIR
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A collective as one rank recorded it: ``start`` and ``end`` in ns since 1970, by the clock of its device.
 
     ``ordinal`` is that of the profiler within the group, None where the name has none; ``group`` tells groups of a job
@@ -136,8 +136,7 @@ class Calls(Sequence[Call]):
         return Call(kind[0], kind[1], self.name[at], kind[2], known, *times, int(self.pair[at]))
 
 
-@dataclass(frozen=True, slots=True)
-class Notify:
+class Notify(Struct, frozen=True):
     """A record for, or a wait for, ``peer`` inside the call ``name``; times as those of ``Call``.
 
     The k-th wait with ``key`` on one rank ends after the k-th record with it starts on the other. ``peer`` is a rank of
@@ -153,8 +152,7 @@ class Notify:
     place: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What a rank saw of a peer in the call ``name``: it was there ``after`` ns after this rank's start, or before.
 
     ``peer`` and ``place`` are as in ``Notify``.
@@ -167,8 +165,7 @@ class Seen:
     place: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class StepTime:
+class StepTime(Struct, frozen=True):
     """One step of a rank by step_trace_time, ns; None is what the file does not tell."""
 
     step: str
@@ -178,8 +175,7 @@ class StepTime:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class LinkUse:
+class LinkUse(Struct, frozen=True):
     """From one rank of ``group`` to another in one operation: GB/s over ``size_mb``, by ``transport``.
 
     ``source`` and ``target`` are places within the group, ranks of the job where ``group`` is empty.
@@ -194,8 +190,7 @@ class LinkUse:
     group: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class Work(Struct, frozen=True, eq=False):
     """What the trace shows of the work before each call of ``Calls``, since the call before; (n,) each.
 
     ``kernels`` began there and took ``computing`` ns together; the idle device waited ``lost`` ns for launches.
@@ -206,8 +201,7 @@ class Work:
     lost: I64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Busy:
+class Busy(Struct, frozen=True, eq=False):
     """When the device computed inside its collectives: spans in ns since 1970 by its own clock, in order; (n,) each."""
 
     start: I64
@@ -221,16 +215,14 @@ class Busy:
         return np.asarray(done[last] - np.where(last > 0, np.maximum(ends[last] - time, 0), 0))
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """A finding of one rank by itself: its ``id`` and what its step would lose, ns."""
 
     id: str
     gain: int
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line of user code, and how long the device waited for its launches, ns."""
 
     file: str
@@ -238,8 +230,7 @@ class Line:
     lost: int
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """How the job is divided: sizes of tensor, pipeline and data parallel groups; ``world`` ranks."""
 
     tensor: int
@@ -256,8 +247,7 @@ class Layout:
         return self.stage(rank), rank % max(self.tensor, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class RankProfile:
+class RankProfile(Struct, frozen=True):
     """One rank: where it lies and what it recorded.
 
     ``boot`` is the wall clock of its host at boot in ns, ``counter`` what its cycle counter is ahead of the monotonic
@@ -272,7 +262,7 @@ class RankProfile:
     host_name: str = ""
     level: int | None = None
     layout: Layout | None = None
-    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[int, ...]] = {}
     calls: Sequence[Call] = ()
     notifies: Sequence[Notify] = ()
     seen: Sequence[Seen] = ()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.job.model import Calls, RankProfile
 from npu_tui.job.names import Codes, Names
@@ -43,8 +44,7 @@ def members(own: Mapping[int, RankProfile], places: Mapping[int, set[int]], most
     return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Told:
+class _Told(Struct, frozen=True, eq=False):
     """What ``profile`` tells by places; codes of the group of each, (n,)."""
 
     profile: RankProfile
@@ -99,8 +99,7 @@ def _by_places(ranks: Sequence[RankProfile], groups: dict[str, int]) -> list[_To
     return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Known:
+class _Known(Struct, frozen=True, eq=False):
     """The ranks of every group: ``rank[first[group] + place]`` where they are ``known``; (groups,) each.
 
     Else the places are ranks where they are the ``same``.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.blame import Blame
 
@@ -15,8 +15,7 @@ I64 = npt.NDArray[np.int64]
 _EARLY = np.iinfo(np.int64).min // 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Levels:
+class Levels(Struct, frozen=True, eq=False):
     """The arrivals of ``blame`` by levels: no rank meets twice within one, so a level is replayed at once.
 
     ``order`` (n,) are the arrivals, those of level k at ``first[k]:first[k + 1]``.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.model import RankProfile
 from npu_tui.job.sums import ByStep
@@ -38,8 +38,7 @@ _MOST_OF_ALL = 0.5
 """Ranks that must be slow in different steps to take turns, and what one of them may have of the excess of all."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlowStage:
+class SlowStage(Struct, frozen=True):
     """A stage of the pipeline that computes longer than the others; times in ns over all steps.
 
     ``even`` is what it would lose if all stages computed equally long.

@@ -9,10 +9,11 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from npu_tui import __version__
 from npu_tui.ingest.errors import InputError
@@ -33,8 +34,7 @@ _RETRIES = 3
 State = Literal["new", "there", "broken"]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What became of one rank; ``why`` it is broken, ``bytes`` of its summary."""
 
     opened: str

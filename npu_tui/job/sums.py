@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.blame import Blame
 from npu_tui.job.replay import Levels
@@ -22,8 +22,7 @@ _WORTH_REPLAYING = 0.001
 """A rank whose work is above its peers' by less than this share of the job gains no more than that."""
 
 
-@dataclass(slots=True)
-class RankSum:
+class RankSum(Struct):
     """One rank over all collectives, ns. ``gain``: what the job would save if this rank worked as fast as its peers.
 
     ``inherited`` is the lateness that others caused; ``gain`` is None where many others would save more. ``exposed`` is
@@ -40,8 +39,7 @@ class RankSum:
     exposed: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ByStep:
+class ByStep(Struct, frozen=True, eq=False):
     """Own excess and greatest lateness of every rank in every step, ns; (ranks with files, steps) each.
 
     ``there`` says where a rank took part; ``steps`` names the columns.

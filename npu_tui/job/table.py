@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.model import Call, Calls, RankProfile
 
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CallTable:
+class CallTable(Struct, frozen=True, eq=False):
     """Every call, by rank and start; (n,) each but ``kinds``, which ``kind`` indexes, and ``first`` (ranks + 1,).
 
     ``rank`` is the place of the rank among ``ranks``, whose calls stand from ``first[place]`` on. Times are ns since

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.job.blame import Blamed
 from npu_tui.job.job import Job
@@ -20,8 +20,7 @@ _APART = 0.05
 _HOST = ("python", "cann")
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(Struct, frozen=True):
     """The collective that a rank waited in: the ``rank`` that came last, how long after the second, ns."""
 
     rank: int

@@ -8,6 +8,7 @@ from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.job.meetings import Meetings
 from npu_tui.job.model import Notify, Seen
@@ -112,8 +113,7 @@ def _column(values: Iterable[int]) -> I64:
     return np.fromiter(values, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Views:
+class Views(Struct, frozen=True, eq=False):
     """What ranks saw of their peers in the meetings ``met``, (n,) each: by rank and order of the sightings.
 
     ``entry`` indexes ``met.call``, -1 for none: the last of several calls of one name; ``peer`` is a rank of the job.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from npu_tui.job.blame import Arrival, Blamed
 from npu_tui.job.clock import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """One rank of the collective, ns after ``Waterfall.start``: it worked from ``begin`` to ``come``, of that ``own``
     more than its peers, waited until the last one came, and left at ``end``.
 
@@ -29,8 +29,7 @@ class Bar:
     at_most: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Waterfall:
+class Waterfall(Struct, frozen=True):
     """The bars of a collective, the last to come first; ``come`` is when that was. Times are ns from ``start`` on.
 
     ``start`` is on the common clock, ns since 1970.

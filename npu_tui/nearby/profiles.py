@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from npu_tui.ingest.companions.files import Companions
 from npu_tui.ingest.source.find import Source
@@ -22,8 +23,7 @@ _NAMED = re.compile(r"(?P<worker>.*?)(?:_(?P<time>\d{14,17}))?_ascend_(?:pt|ms)"
 _MSPROF = re.compile(r"PROF_\d+_(?P<time>\d{14,17})_.*")
 
 
-@dataclass(frozen=True, slots=True)
-class Nearby:
+class Nearby(Struct, frozen=True):
     """A profile, or with ``ranks`` the job that several make up.
 
     ``path`` opens it. ``name`` is where it lies below the folder, its profile's name shortened to the worker. ``time``

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import Cancelled, InputError
@@ -19,8 +20,7 @@ MOST = 2 << 30
 """Bytes of all of them together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What the profile or job at ``path`` says first; ``grave`` where it is a large share of the run.
 
     ``failed`` where it cannot be read, and ``text`` says why.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from npu_tui.ingest.companions.documents import Document
 from npu_tui.ingest.companions.files import Companions
@@ -19,8 +19,7 @@ FILES = (
 """What may lie beside a trace; ``summary.tells.<file>`` says what it tells, ``summary.makes.<file>`` what makes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(Struct, frozen=True):
     """The file ``name``: how far it could be read, its ``rows`` (None for settings), and what is wrong with it."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.work.joined.joins import rows_of_tasks

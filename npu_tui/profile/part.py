@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.findings.facts.beside import Beside
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Kernels:
+class Kernels(Struct, frozen=True):
     """Compute slices ``item`` of all devices, ascending, with the ``type`` (an index into ``types``) of each; (n,).
 
     ``core`` is the Accelerator Core that kernel_details.csv names (None for a kernel without a row), None without that

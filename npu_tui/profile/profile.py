@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.source.find import Source
@@ -51,8 +51,7 @@ _KEPT_PARTS = 8
 """Ranges that a user marks come and go; the last ones stay measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class StarvedLaunch:
+class StarvedLaunch(Struct, frozen=True):
     """A launch that an idle device waited for: its slice on the device, when that started, what waiting cost, ns."""
 
     item: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.window import EVERYTHING, Window
@@ -12,8 +13,7 @@ from npu_tui.trace.units import parse_duration
 _BETWEEN = ".."
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """A window and, where it is that of one step, its number.
 
     A range cuts overlap and Free at its edges; launches, kernels and collectives belong to it if they start inside.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.ingest.companions.schemas import STEPS
 from npu_tui.profile.tables import Tables
 
 
-@dataclass(frozen=True, slots=True)
-class StepRow:
+class StepRow(Struct, frozen=True):
     """A row of the table, times in ns: ``number`` is None without steps, others where they are absent."""
 
     number: int | None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from npu_tui.tables.schema import TABLES, Column
 
@@ -18,8 +19,7 @@ _NO_ALIAS = ("where", "join", "on", "order", "group", "limit", "left", "right", 
              "having", "qualify", "using", "as", "asof")  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(Struct, frozen=True):
     """A table or a column that the last word may become; ``text`` is the whole query with it, ``key`` says what it is.
 
     ``unit`` is that of a column's numbers, empty otherwise.

@@ -6,8 +6,9 @@ The sentence of a column stands in ``strings/<language>/tables.py`` under ``tabl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Kind = Literal["whole", "real", "flag", "label"]
 """Int64, Float64, Boolean and Enum: texts of which many are alike, sorted as texts."""
@@ -16,8 +17,7 @@ NAMES: dict[Kind, str] = {"whole": "Int64", "real": "Float64", "flag": "Boolean"
 """What polars calls the type of each kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column: ``unit`` is that of its numbers, empty where they count or are ids; null is unknown, never 0."""
 
     name: str
@@ -31,8 +31,7 @@ class Column:
         return NAMES[self.kind]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table; ``extended`` if files beside the trace may add columns of their own."""
 
     name: str

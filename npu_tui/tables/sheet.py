@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.text import printable
 
@@ -21,16 +21,14 @@ Part = Callable[[int, int], Array]
 _PLAIN = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Struct, frozen=True):
     """Numbers or flags by rows; ``missing`` is the whole number that stands for null, not-a-number always does."""
 
     part: Part
     missing: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(Struct, frozen=True):
     """Texts by rows: ``values`` at the code of each row, null below 0. ``values`` may be made when they are needed."""
 
     values: Callable[[], Sequence[str]]
@@ -40,8 +38,7 @@ class Labels:
 Data = Numbers | Labels
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """``rows`` rows of the columns ``data``, by name."""
 
     rows: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
@@ -17,8 +17,7 @@ ABSENT, NUMBER, TEXT, OTHER = range(4)
 _LARGEST = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class ArgColumn:
+class ArgColumn(Struct, frozen=True):
     """The values of one arg: ``kind`` and ``value`` of each event; (n,).
 
     The value of a whole NUMBER is the number itself, that of a TEXT its place in ``texts``, that of anything else (a

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.arg_column import ArgColumn
 
@@ -19,8 +19,7 @@ def always() -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Arg:
+class Arg(Struct, frozen=True):
     """An arg whose name contains ``key`` (any arg if empty) and whose value compares with ``text`` by ``sign``.
 
     ``~`` is "contains". Both texts are in lower case, as case does not count.
@@ -56,8 +55,7 @@ def as_number(text: str) -> float | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(Struct, frozen=True):
     """Part of a scan: ``places`` of events that match, in the ordinals given, and the share 0..1 searched so far."""
 
     places: I64

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -36,8 +36,7 @@ def sort_slices(lane: I32, start: I64, end: I64) -> I64:
     return order
 
 
-@dataclass(frozen=True, slots=True)
-class Crowds:
+class Crowds(Struct, frozen=True):
     """The slices, of ``count``, that overlap others of their lane, in the order of ``sort_slices``.
 
     ``where`` is the index of each, ``start`` and ``until`` its times (ns), ``first`` whether all before it have ended;

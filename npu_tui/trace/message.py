@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """``code`` is a key of the tables in ``npu_tui.strings``, ``args`` fill the placeholders of its text.
 
     An argument is a number in the unit that the text names (ns, bytes, a share 0..1, a count), a text of the trace, or
@@ -14,7 +13,7 @@ class Message:
     """
 
     code: str
-    args: dict[str, object] = field(default_factory=dict)
+    args: dict[str, object] = {}
 
     def __hash__(self) -> int:
         return hash((self.code, *sorted(self.args)))

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.args import ArgReader
 from npu_tui.trace.message import Message
@@ -35,8 +36,7 @@ TASK_QUEUE = "async_task_queue"
 FORWARD_BACKWARD = "fwdbwd"
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """A process of the trace, such as Python, CANN or Ascend Hardware; lanes are in the profiler's order."""
 
     index: int
@@ -49,8 +49,7 @@ class Layer:
     series: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """A thread or stream of a layer.
 
     Its slices are ``[first, last)`` of ``Slices``, its rows ``[first_row, first_row + rows)`` of ``Rows``. A derived
@@ -69,8 +68,7 @@ class Lane:
     derived: bool = False
 
 
-@dataclass(slots=True)
-class Slices:
+class Slices(Struct):
     """The ``X`` events, sorted by (lane, start, -end, order in the file); every array has one entry per slice."""
 
     start: I64
@@ -95,8 +93,7 @@ class Slices:
         return np.argsort(self.event, kind="stable")
 
 
-@dataclass(slots=True)
-class Links:
+class Links(Struct):
     """(source, target) pairs sorted by target time; ``*_slice`` is -1 where an end is bound to no slice.
 
     ``key`` numbers the distinct (category, id text): pairs that share key and source are the 1-to-N links of one
@@ -124,8 +121,7 @@ class Links:
         return self.target_time - self.source_time
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """One curve of a counter layer: counter name, the key of its value and, where several share both, an id."""
 
     index: int
@@ -135,8 +131,7 @@ class Series:
     instance: str
 
 
-@dataclass(slots=True)
-class Counters:
+class Counters(Struct):
     """Samples sorted by (series, time): those of series k are ``[offset[k], offset[k + 1])``."""
 
     time: I64
@@ -148,8 +143,7 @@ class Counters:
         return len(self.time)
 
 
-@dataclass(frozen=True, slots=True)
-class Chunks:
+class Chunks(Struct, frozen=True):
     """Where the events lie: each chunk is ``length`` bytes of whole events, separated by commas, in one file.
 
     ``file`` indexes ``Trace.files``, ``offset`` is in bytes, ``first_event`` the ordinal of the chunk's first event
@@ -162,8 +156,7 @@ class Chunks:
     first_event: I64
 
 
-@dataclass(frozen=True, slots=True)
-class EventFile:
+class EventFile(Struct, frozen=True):
     """A file of plain events: ``path`` opens its ``size`` bytes again; ``copy`` keeps an unpacked one alive."""
 
     path: str
@@ -171,13 +164,12 @@ class EventFile:
     copy: object = None
 
 
-@dataclass(slots=True)
-class Health:
+class Health(Struct):
     """What could not be placed: ``skipped`` counts events by reason, ``warnings`` are lines of their own."""
 
-    skipped: dict[Message, int] = field(default_factory=dict)
+    skipped: dict[Message, int] = {}
     truncated: bool = False
-    warnings: list[Message] = field(default_factory=list)
+    warnings: list[Message] = []
 
     def skip(self, reason: Message, count: int = 1) -> None:
         """Count ``count`` events (nothing for 0) that were skipped for ``reason``."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(Struct):
     """Row r holds the positions ``[offset[r], offset[r + 1])``, sorted by start and never overlapping.
 
     ``item`` is the slice at each position, ``start`` and ``end`` its times (int64 ns; within one row both ascend),

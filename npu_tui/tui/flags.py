@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from bisect import insort
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
@@ -27,8 +29,7 @@ _SECTION = re.compile(r"\[(?P<identity>[^\]]*)\]")
 _FLAG = re.compile(r"(?P<start>[-+.\w]+?)(?:\.\.(?P<end>[-+.\w]+))?(?:\s+(?P<name>.*))?")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Flag:
+class Flag(Struct, frozen=True, order=True):
     """A named time, or a range if ``end`` is later than ``start``; ns relative to the trace start."""
 
     start: int

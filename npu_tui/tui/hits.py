@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.view.scene import Scene, Selected
 
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Hits:
+class Hits(Struct, frozen=True, eq=False):
     """(trace, slice) pairs by start time (ns of the scene's clock); ``masks`` is one per trace over its slices.
 
     ``share`` 0..1 is how much has been searched so far.

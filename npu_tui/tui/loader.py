@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import RLock, Thread
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.heap import share_heap
@@ -23,8 +24,7 @@ if TYPE_CHECKING:  # what is known of a trace takes longer than its first pictur
 Make = Callable[[Sequence["Profile"]], "Session"]
 
 
-@dataclass(frozen=True, slots=True)
-class Advanced:
+class Advanced(Struct, frozen=True):
     """``done`` of ``total`` bytes (0: not known) of opening number ``at`` are read; ``figures`` say it in words."""
 
     at: int
@@ -33,22 +33,19 @@ class Advanced:
     figures: str
 
 
-@dataclass(frozen=True, slots=True)
-class Early:
+class Early(Struct, frozen=True):
     """What is loaded so far can be explored."""
 
     session: Session
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The loading ended with a session, an error, or None when it was cancelled."""
 
     result: Session | InputError | None
 
 
-@dataclass(frozen=True, slots=True)
-class Crashed:
+class Crashed(Struct, frozen=True):
     """The loading ended with an ``error`` of this program."""
 
     error: Exception

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from npu_tui.job.timelines import Timelines
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct):
     """The scene of ``profiles``.
 
     ``findings`` come when a thread has computed them. A session that is not ``whole`` shows a part of a trace that is
@@ -28,12 +28,12 @@ class Session:
 
     profiles: Sequence[Profile]
     scene: Scene
-    findings: dict[int, Findings] = field(default_factory=dict)
+    findings: dict[int, Findings] = {}
     whole: bool = True
     picture: Picture | None = None
     job: Timelines | None = None
     goal: Selected | None = None
-    _examining: dict[int, str] = field(default_factory=dict)
+    _examining: dict[int, str] = {}
 
     def examining(self, index: int) -> str:
         """What is going on while there are no findings of profile number ``index``."""

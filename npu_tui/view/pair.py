@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from npu_tui.view.viewport import Viewport
 
@@ -22,8 +22,7 @@ SAME, ALONE, CHANGED = range(3)
 """What is known of a slice: nothing worth a mark, only its own side has it, it differs from its counterpart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Warp:
+class Warp(Struct, frozen=True):
     """Matched times of the base and of the new trace, ns on their own clocks, ascending, of equal length (>= 2).
 
     Between two of them time runs in proportion, outside of all it is shifted.
@@ -47,8 +46,7 @@ def _through(known: I64, wanted: I64, time: I64) -> I64:
     return np.where(time < known[0], before, np.where(time > known[-1], after, inside))
 
 
-@dataclass(frozen=True)
-class WarpedViewport(Viewport):
+class WarpedViewport(Viewport, frozen=True, dict=True):
     """A viewport whose columns stand on the base's clock and are read on that of the new trace."""
 
     warp: Warp = field(default_factory=lambda: Warp(np.zeros(2, np.int64), np.zeros(2, np.int64)))
@@ -74,8 +72,7 @@ class WarpedViewport(Viewport):
         return int(np.searchsorted(self.edges(), time, "right")) - 1
 
 
-@dataclass(slots=True)
-class Pair:
+class Pair(Struct):
     """The base is trace 0 of the scene, the new one trace 1; everything of a trace is told in its own time.
 
     ``windows`` are the steps that are drawn, ``twins`` give for every slice its counterpart (-1: none), ``marks`` one

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from npu_tui.strings import say
 from npu_tui.trace.model import Lane, RoleKind, Trace
@@ -21,8 +22,7 @@ _OVERLAP = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """What a lane is there for, and what it is called on screen."""
 
     kind: RoleKind

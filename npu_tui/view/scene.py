@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from npu_tui.trace.model import Trace
 from npu_tui.trace.rows import Rows
@@ -34,8 +34,7 @@ class LinkShape(IntEnum):
     QUEUED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class LinkClasses:
+class LinkClasses(Struct, frozen=True):
     """Per link of one trace (same order as ``Trace.links``): its shape, lost time in ns, and whether it starved."""
 
     shape: npt.NDArray[np.int8]
@@ -48,8 +47,7 @@ class LinkClasses:
         return cls(np.zeros(count, np.int8), np.zeros(count, np.int64), np.zeros(count, np.bool_))
 
 
-@dataclass(frozen=True, slots=True)
-class StepFunction:
+class StepFunction(Struct, frozen=True):
     """A value over time: ``value[k]`` holds from ``time[k]`` on, the last to ``end`` (ns, strictly ascending)."""
 
     time: npt.NDArray[np.int64]
@@ -57,8 +55,7 @@ class StepFunction:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """A derived lane of a device at the end of layer ``layer``; ``steps`` computes what it shows.
 
     ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight, ``memory`` bytes up to
@@ -75,8 +72,7 @@ class Chart:
     lane: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Losses:
+class Losses(Struct, frozen=True):
     """Start and end (ns) of every time an idle device waited for a launch, and whether that launch starved."""
 
     start: npt.NDArray[np.int64]
@@ -89,8 +85,7 @@ class Losses:
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
 
 
-@dataclass(frozen=True, slots=True)
-class FindingMark:
+class FindingMark(Struct, frozen=True):
     """Where a finding lies: ``label`` (a number, mostly) over ``[start, end)`` ns."""
 
     start: int
@@ -99,8 +94,7 @@ class FindingMark:
     severity: Severity
 
 
-@dataclass(frozen=True, slots=True)
-class ScreenRow:
+class ScreenRow(Struct, frozen=True):
     """One text row of the lane area.
 
     ``trace``: head of a trace, where there are several. ``layer``: head of a layer. ``slices``: one depth row of a
@@ -127,16 +121,14 @@ class ScreenRow:
     lanes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(Struct, frozen=True):
     """A slice of a trace of the scene."""
 
     trace: int
     item: int
 
 
-@dataclass(slots=True)
-class ViewState:
+class ViewState(Struct):
     """Where the user looks: cursor (time and row), selection (one slice) and range (two times) are separate things.
 
     All times are those of the scene's clock.
@@ -156,7 +148,7 @@ class ViewState:
     link_mode: LinkMode = "selection"
     link_category: str = "HostToDevice"
     hits: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    hit_masks: list[npt.NDArray[np.bool_]] = field(default_factory=list)
+    hit_masks: list[npt.NDArray[np.bool_]] = []
     hits_only: bool = False
     flags: tuple[int, ...] = ()
 
@@ -191,8 +183,7 @@ def letters(index: int) -> str:
     return (letters(head - 1) if head else "") + chr(ord("A") + tail)
 
 
-@dataclass(slots=True)
-class Scene:
+class Scene(Struct):
     """The traces on screen with the classes of their links, their charts, lost time and findings, one entry each.
 
     Everything that belongs to a trace is told in its own time. ``offsets`` are the ns that the scene's clock is ahead
@@ -205,15 +196,15 @@ class Scene:
 
     traces: list[Trace]
     link_classes: list[LinkClasses]
-    charts: list[list[Chart]] = field(default_factory=list)
-    losses: list[Losses] = field(default_factory=list)
-    findings: list[list[FindingMark]] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
+    charts: list[list[Chart]] = []
+    losses: list[Losses] = []
+    findings: list[list[FindingMark]] = []
+    offsets: list[int] = []
     pair: Pair | None = None
     stacked: bool = False
     measured: bool = True
-    lengths: list[int] = field(init=False)
-    roles: list[list[Role]] = field(init=False)
+    lengths: list[int] = []
+    roles: list[list[Role]] = []
 
     @classmethod
     def plain(cls, traces: list[Trace]) -> Scene:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Viewport:
+class Viewport(Struct, frozen=True):
     """``width`` columns over ``span`` ns; column i covers ``[edge(i), edge(i + 1))``.
 
     Edges lie on one grid of ``span / width`` ns through ``origin`` ns, so that panning by whole columns never changes

@@ -60,7 +60,7 @@ def test_the_lanes_of_real_profiles_agree_with_their_slices(real: Sample) -> Non
 
 
 def test_a_lane_without_a_slice_disagrees(bundled: Sample) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     parts = parts_of(bundled.trace)
     start, end = parts.lanes.computing

@@ -14,11 +14,16 @@ LAID_OUT = ("chunks", "files", "path", "args", "folded", "known", "roles")
 
 def assert_same(first: object, second: object, where: str = "trace") -> None:
     """Every column to the bit, every name, lane and count."""
-    if dataclasses.is_dataclass(first):
+    names = (
+        [field.name for field in dataclasses.fields(first)]
+        if isinstance(first, Trace)
+        else getattr(first, "__struct_fields__", ())
+    )
+    if names:
         assert type(first) is type(second), where
-        for field in dataclasses.fields(first):
-            if field.name not in LAID_OUT:
-                assert_same(getattr(first, field.name), getattr(second, field.name), f"{where}.{field.name}")
+        for name in names:
+            if name not in LAID_OUT:
+                assert_same(getattr(first, name), getattr(second, name), f"{where}.{name}")
     elif isinstance(first, np.ndarray):
         assert isinstance(second, np.ndarray), where
         assert first.dtype == second.dtype, where

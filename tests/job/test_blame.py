@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from made_jobs import length_of, simulated
+from msgspec.structs import replace
 
 from npu_tui.job.findings import job_findings
 from npu_tui.job.model import Layout

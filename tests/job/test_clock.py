@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_jobs import EPOCH, simulated
+from msgspec.structs import replace
 
 from npu_tui.job.clock import Clock
 from npu_tui.job.findings import job_findings

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_jobs import EPOCH, simulated
+from msgspec.structs import replace
 
 from npu_tui.job.bounds import notify_bounds
 from npu_tui.job.job import Job

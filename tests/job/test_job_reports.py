@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_jobs import simulated
+from msgspec.structs import replace
 
 from npu_tui.cli import main
 from npu_tui.job import findings

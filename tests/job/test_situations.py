@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_jobs import simulated
+from msgspec.structs import replace
 from simulations import simulate
 
 from npu_tui.cli import main

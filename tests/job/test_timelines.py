@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from made_jobs import EPOCH, simulated
+from msgspec.structs import replace
 
 from npu_tui.job.job import Job
 from npu_tui.job.timelines import Timelines

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from beside import profile_with_files
 from measured import profile_at, session_of
+from msgspec.structs import replace
 
 from npu_tui.ingest.load import load
 from npu_tui.tui import panel_screen

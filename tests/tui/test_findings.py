@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from driving import Driver, opened
+from msgspec.structs import replace
 
 from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.report.finding_words import gain_words

@@ -6,12 +6,12 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 from driving import Driver
+from msgspec.structs import replace
 from test_golden import SIZES, compare
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "job"))

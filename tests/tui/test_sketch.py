@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from msgspec import structs
 
 from npu_tui.ingest.copy import cache, sketch
 from npu_tui.ingest.copy.sketch import sketch_of
@@ -68,13 +69,13 @@ def denser(trace: Trace, times: int) -> Trace:
 
     start, end = cut(slices.start, slices.end, np.arange(len(slices)))
     row_start, row_end = cut(rows.start, rows.end, rows.item.astype(np.int64))
-    many = {field.name: np.repeat(getattr(slices, field.name), times) for field in fields(slices)}
+    many = {name: np.repeat(getattr(slices, name), times) for name in slices.__struct_fields__}
     item = (rows.item.astype(np.int64)[:, None] * times + np.arange(times)).astype(np.int32).ravel()
     return replace(
         trace,
         slices=type(slices)(**many | {"start": start, "end": end}),
         rows=make_rows(rows.offset * times, item, row_start, row_end),
-        lanes=[replace(lane, first=lane.first * times, last=lane.last * times) for lane in trace.lanes],
+        lanes=[structs.replace(lane, first=lane.first * times, last=lane.last * times) for lane in trace.lanes],
     )
 
 

@@ -12,6 +12,7 @@ from builders import bars, make_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured import profile_of
+from msgspec import structs
 
 from npu_tui.ingest.load import load
 from npu_tui.profile.scene import make_scene
@@ -98,7 +99,7 @@ def test_one_trace_is_drawn_alike_at_any_offset(
     mask[item::7] = True
     state.hit_masks, state.hits = [mask], np.sort(trace.slices.start[mask])
     state.range = (start + span // 3, start + span // 2)
-    after.state = replace(
+    after.state = structs.replace(
         state,
         viewport=state.viewport.shifted(offset),
         cursor=state.cursor + offset,
@@ -112,7 +113,7 @@ def test_one_trace_is_drawn_alike_at_any_offset(
     for x in (GUTTER, GUTTER + 40, WIDTH - 1):
         for y in (0, TOP + 3):
             found = [spot_at(f, e.rows, e.state, e.scene, x, y) for f, e in ((one, before), (other, after))]
-            assert found[1] == replace(found[0], time=None if found[0].time is None else found[0].time + offset)
+            assert found[1] == structs.replace(found[0], time=None if found[0].time is None else found[0].time + offset)
 
 
 @given(NEAR, st.integers(0, 1), MODES, st.floats(0, 0.9), st.floats(0.01, 1))

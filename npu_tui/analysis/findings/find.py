@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.findings.facts.beside import Input
 from npu_tui.analysis.findings.facts.facts import Facts
@@ -86,8 +88,7 @@ def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
     return found, silent
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(Struct, frozen=True):
     """The findings of one device, a line for each that is to be worked on, in this order, and what is said of none."""
 
     findings: tuple[Finding, ...]

@@ -6,9 +6,9 @@ counts twice; what is contained in a finding above is a part of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, length_of
@@ -50,8 +50,7 @@ _NOTABLE = 0.1
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A rule that fires, with its draft."""
 
     rule: Rule
@@ -63,8 +62,7 @@ class Candidate:
         return self.draft.removes if self.draft.removes is not None else NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
+class Rung(Struct, frozen=True):
     """A candidate with its place on the ladder; lengths in ns over all steps.
 
     ``own`` is its gain without those above, ``alone`` by itself: a rung that is ``held`` gains hardly anything before

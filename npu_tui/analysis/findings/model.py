@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.trace.message import Message, Said
@@ -16,8 +17,7 @@ SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 """The severities, the gravest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """A place that proves a finding: ``[start, end)`` in ns, on ``lane`` if it has one, at ``slice`` if it is one.
 
     ``name`` is what stands there, harmless where it is a name of the trace, and ``note`` what is to be seen.
@@ -31,8 +31,7 @@ class Evidence:
     slice: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One verdict.
 
     ``gain_ns`` is by how much the step would get shorter once the findings above this one are fixed (None: it cannot
@@ -62,8 +61,7 @@ class Finding:
     gain_after: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(Struct, frozen=True):
     """All findings in the order of work, the rules that could not be applied as (id, reason), and the verdict."""
 
     findings: tuple[Finding, ...]

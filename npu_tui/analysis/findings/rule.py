@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from npu_tui.analysis.findings.facts.beside import Input
 from npu_tui.analysis.findings.facts.facts import Facts
@@ -18,8 +19,7 @@ Reach = Literal["cause", "place", "broad"]
 """How near a finding comes to what must be changed: a cause, the place where time is lost, or only how much it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """What a rule found, before it is weighed against the others.
 
     ``removes`` is the time of the device that would not be there without it (None: cannot be told); ``weight`` (ns)
@@ -44,15 +44,13 @@ class Draft:
     most: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """Why a rule could not be applied although its inputs are there."""
 
     reason: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One finding: ``check`` runs where all ``inputs`` are there; ``thresholds`` are fields of ``Thresholds``.
 
     ``sources`` are the documents it is taken from. A finding ``of_profiler`` speaks of the profile, not of the job: it

@@ -5,10 +5,10 @@ The stages are those of MindStudio Insight's Kernel E2E table, split at the laun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, TASK_QUEUE, Trace
 
@@ -17,8 +17,7 @@ StageName = Literal["op", "enqueue", "queue", "dequeue", "launch", "wait", "run"
 _HOPS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """One stage from ``start`` to ``end`` (ns; a wait can be negative) in slice ``item``, -1 between slices."""
 
     name: StageName
@@ -27,8 +26,7 @@ class Stage:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """The stages of the device slice ``kernel`` in the order of time, and its HostToDevice link."""
 
     kernel: int

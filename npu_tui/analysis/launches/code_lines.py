@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.origin import Around, operation_of
@@ -22,8 +22,7 @@ _LIBRARIES = frozenset({"site-packages", "dist-packages", "torch", "torch_npu"})
 _STANDARD_LIBRARY = re.compile(r"(?:^|[/\\])lib[/\\]python3\.[^/\\]*[/\\]")
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
+class CodeLine(Struct, frozen=True):
     """A frame of user code: the line of the call."""
 
     file: str
@@ -31,8 +30,7 @@ class CodeLine:
     function: str
 
 
-@dataclass(frozen=True, slots=True)
-class LineLoss:
+class LineLoss(Struct, frozen=True):
     """What the launches of one line lost (ns); ``code`` is None where no call stack names a line."""
 
     code: CodeLine | None

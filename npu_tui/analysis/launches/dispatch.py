@@ -7,10 +7,10 @@ device waited for it. Both are times, so that zooming cannot change them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.thresholds import Thresholds
@@ -26,16 +26,14 @@ _UNTRUSTED_FLOOR_NS = 30_000.0
 _FEW_LINKS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class ClockFloor:
+class ClockFloor(Struct, frozen=True):
     """Launch latency plus clock offset of one (host process, device), ns; ``trusted`` if enough links confirm it."""
 
     floor: float
     trusted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
+class Dispatch(Struct, frozen=True):
     """The classed launches of one device, by target start.
 
     ``link`` indexes ``Trace.links`` (the first busy target of every launch). In float64 ns, ``relative`` is the latency

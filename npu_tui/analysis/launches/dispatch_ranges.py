@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.dispatch import Dispatch
@@ -16,8 +16,7 @@ _GAP_NS = 3_000_000
 _FEWEST = 3
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchRange:
+class DispatchRange(Struct, frozen=True):
     """From the start of the first near-vertical target to the end of the last one, ns.
 
     ``links`` counts all launches whose target starts inside and ``lost`` is their lost time, ns; ``idle_ratio`` is the

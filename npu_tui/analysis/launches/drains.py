@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices, on_ai_cpu
 from npu_tui.analysis.launches.backlog import backlog
@@ -33,8 +33,7 @@ _SYNC_OPERATIONS = frozenset(
 _MEMORY_CALLS = ("aclrtMalloc", "aclMallocMem", "aclrtFree")
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Struct, frozen=True):
     """A pause of 100 us or more (ns) without any launch in flight, between two of them.
 
     ``peak_backlog`` is the most launches in flight at once since the drain before. ``before`` is the busy slice that

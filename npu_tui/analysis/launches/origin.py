@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.dispatch import Dispatch
@@ -46,8 +45,7 @@ class Around:
         return self._index.parents(self.lane) if len(self.items) else np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """Every HostToDevice pair that ends in a busy slice of one device, by target start.
 
     ``link`` indexes ``Trace.links``; ``arrival`` is when the launch reached the device: source plus clock floor, but

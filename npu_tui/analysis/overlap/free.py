@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.origin import Pairs
@@ -20,8 +19,7 @@ F64 = npt.NDArray[np.float64]
 _ROUNDING_NS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class FreeSplit:
+class FreeSplit(Struct, frozen=True):
     """The Free slices of one device: host-late until ``late_until`` (ns), device-side from there on.
 
     Where not ``linked``, nothing tells which launch the device waited for, and ``late_until`` is the start.

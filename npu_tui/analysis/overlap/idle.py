@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.origin import Pairs
@@ -20,8 +19,7 @@ F64 = npt.NDArray[np.float64]
 _ROUNDING_NS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Idles:
+class Idles(Struct, frozen=True):
     """Free times of one device by start, (n,) each.
 
     ``late`` is how long (ns) the launch that ended a time had not arrived yet; the rest is the device's own, where

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.overlap.sums import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED, Overlap
@@ -22,8 +21,7 @@ _COMMUNICATION_KERNELS = ("AicpuKernel", "AivKernel")
 _ROUNDING_NS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class OverlapLanes:
+class OverlapLanes(Struct, frozen=True):
     """Starts and ends (ns) of the slices of each lane; ``layer`` is None where they were computed."""
 
     device: int | None

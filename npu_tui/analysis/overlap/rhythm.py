@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.model import Trace
 
@@ -24,8 +24,7 @@ _READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
 Unit = Literal["token", "iteration"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rhythm:
+class Rhythm(Struct, frozen=True):
     """``starts`` of what repeats, ns on the device's clock; (count,). A ``token`` where nothing is trained."""
 
     starts: I64

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.overlap.warm_up import warm_up_steps
 
 
-@dataclass(frozen=True, slots=True)
-class StepSpread:
+class StepSpread(Struct, frozen=True):
     """Percentiles in ns of the steps after the first ``warm_up`` ones."""
 
     warm_up: int

@@ -5,10 +5,9 @@ The rules are those of torch_npu's step_trace_time.csv, in whole nanoseconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import dequeue_of, queue_slices
 from npu_tui.analysis.overlap.lanes import OverlapLanes
@@ -22,8 +21,7 @@ I64 = npt.NDArray[np.int64]
 _RECEIVE = "hcom_receive"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A ``ProfilerStep#N`` slice; ``window`` is its time on the device, None where it launched nothing.
 
     A profile without steps is one Step without name, number and slice (-1).
@@ -35,8 +33,7 @@ class Step:
     window: Window | None
 
 
-@dataclass(frozen=True, slots=True)
-class StepSums:
+class StepSums(Struct, frozen=True):
     """The row of one step, ns; ``stage`` and ``preparing`` are None where nothing ran on the device."""
 
     overlap: Overlap

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.model import Trace
 
@@ -15,8 +14,7 @@ NOT_OVERLAPPED = "Communication(Not Overlapped)"
 FREE = "Free"
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
+class Overlap(Struct, frozen=True):
     """Sums over the Overlap Analysis lanes of one device, ns."""
 
     device: int | None

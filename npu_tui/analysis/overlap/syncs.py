@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import Around
@@ -23,8 +23,7 @@ _OPERATIONS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SyncSum:
+class SyncSum(Struct, frozen=True):
     """The waits in one ``call`` of one ``operation`` (empty without) on one code line.
 
     Times in ns: ``total`` blocks the host, ``idle`` is what of it no device was busy, ``after`` is for how long devices

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -23,8 +23,7 @@ _FILLS = 0.9
 _AS_LATE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Arrivals:
+class Arrivals(Struct, frozen=True):
     """``rank`` came to the collective ``owner`` (0 … ``count`` - 1, ascending) ``after`` ns after this rank; (n,)."""
 
     count: int

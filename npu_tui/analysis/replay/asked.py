@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.code_lines import stack_of, user_lines
 from npu_tui.analysis.launches.origin import queue_slices
@@ -39,8 +39,7 @@ class UnknownChangeError(ValueError):
         self.said = said
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """``text`` as it was typed, the ``change`` it stands for, and how many slices of the trace (or ranks) it meets."""
 
     text: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.intervals import union
 
@@ -16,8 +16,7 @@ Span = tuple[I64, I64]
 ANY_THREAD = -1
 
 
-@dataclass(frozen=True, slots=True)
-class HostCut:
+class HostCut(Struct, frozen=True):
     """Work of a host thread in ``span`` (ns on the host's clock) of which ``keep`` is left, 0 to 1 or more.
 
     ``thread`` is the id of the thread, ANY_THREAD for all.
@@ -28,16 +27,14 @@ class HostCut:
     keep: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class TaskCut:
+class TaskCut(Struct, frozen=True):
     """Device slices ``items`` of whose length (of a collective: of its transfer) ``keep`` is left."""
 
     items: I64
     keep: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """Several things at once; what is empty stays as it is.
 
     ``waits`` are slices of the host that no longer wait for the device, or records of events that come at once,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.trace.before import one_before
@@ -22,8 +22,7 @@ _AFTER_EVENT_NS = 30_000
 """How long after an event fired a stream goes on at the latest."""
 
 
-@dataclass(slots=True)
-class DeviceTasks:
+class DeviceTasks(Struct):
     """Tasks of one device by start, ns on the clock of the device; (n,) each.
 
     ``stream`` numbers streams; a collective counts for the stream its own tasks run on. ``previous`` is the task before

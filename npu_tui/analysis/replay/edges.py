@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.replay.device import AWAIT, KERNEL, RECORD, DeviceTasks
 from npu_tui.analysis.replay.host import WAIT_BEGIN, WAIT_END, HostPoints
@@ -28,8 +28,7 @@ _PAUSE_NS = 1_000_000
 """A longer pause in front of a task whose launch is not known is no pause of its stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """The edges ``edge`` that have work of a host thread, ``[low, high)`` of the one with number ``thread``; (n,)."""
 
     edge: I64
@@ -38,16 +37,14 @@ class Work:
     thread: I64
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(Struct, frozen=True):
     """The edges ``edge`` that belong to something, and the number of it; (n,) each."""
 
     edge: I64
     number: I64
 
 
-@dataclass(slots=True)
-class Edges:
+class Edges(Struct):
     """What must come before: ``target`` is passed at the earliest ``fixed`` ns after ``source``, besides what follows.
 
     Besides, that is the ``work`` of host threads and the length of the device's ``task``. An edge of ``wait`` (a slice)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import enqueue_of, queue_slices
 from npu_tui.analysis.named import named_on
@@ -34,8 +33,7 @@ def is_wait_call(name: str) -> bool:
     return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
 
 
-@dataclass(slots=True)
-class HostPoints:
+class HostPoints(Struct):
     """Points of the host, ns on its clock, by time; (n,) each.
 
     A point follows ``before`` (-1: none) on its thread or on the one that handed over: the host works from that

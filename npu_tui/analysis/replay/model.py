@@ -8,10 +8,10 @@ last of them allows it, so that with nothing changed the model gives the recorde
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.parts import DevicePart
@@ -31,8 +31,7 @@ _LEVELS = 64
 _ROUNDS = 400
 
 
-@dataclass(slots=True)
-class Model:
+class Model(Struct):
     """Nodes in an order in which each comes after all it follows; ``time`` is the recorded time of each, ns.
 
     Times of the device are on the host's clock less the least latency of a launch (``floor``). ``edges`` are sorted by

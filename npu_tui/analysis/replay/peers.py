@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.replay.arrivals import UNKNOWN, Arrivals, arrivals_of, late_arrivals, late_ranks
 from npu_tui.analysis.replay.device import COLLECTIVE, DeviceTasks
@@ -29,8 +29,7 @@ _SLOWEST = 2.0
 """Bytes per ns that any link between ranks of a job moves: what takes longer than that waited."""
 
 
-@dataclass(frozen=True, slots=True)
-class Meeting:
+class Meeting(Struct, frozen=True):
     """One collective: ``task`` of the device's tasks, ``item`` its slice, ``previous`` the meeting before in its group.
 
     ``late`` are the late ranks of the run as (rank of the group, ns after this rank), UNKNOWN where only the length

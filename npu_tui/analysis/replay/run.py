@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, Span, spans_by_cut
 from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL
@@ -30,8 +30,7 @@ _LINKED = 0.5
 _KEPT_CUTS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """A run of the model: ``time`` of every node (ns, as ``Model.time``), ``length`` of every task."""
 
     model: Model
@@ -255,8 +254,7 @@ class _Marks(NamedTuple):
     steps: I64
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """Edges two by two, so that a run is one short loop: ``node`` is the row of each node.
 
     A row is passed when both ``edge`` from row ``source`` and ``other_edge`` from row ``other_source`` allow it. A node

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import queue_slices
 from npu_tui.analysis.replay.device import KERNEL, DeviceTasks
@@ -22,8 +21,7 @@ _WAKE_NS = 100_000
 """Longest time after the device is done in which a wait for it ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unrecorded:
+class Unrecorded(Struct, frozen=True):
     """Silences of threads of the host, from ``since`` to ``until``, that end as ``task`` of the device is done; (n,).
 
     ``done`` is when that is on the host's clock, ns. ``thread`` numbers threads.

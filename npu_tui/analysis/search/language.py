@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
+
+from msgspec import Struct
 
 from npu_tui.strings import say
 from npu_tui.trace.args import Arg, as_number
@@ -39,8 +40,7 @@ class SearchError(ValueError):
     """The text asks for nothing that can be looked for; the message says in one line what is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A part of a name (``whole``: all of it), or a regular expression that must be found in it.
 
     Without a capital in the text the case does not count.
@@ -57,8 +57,7 @@ class Text:
         return plain == plain.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Time:
+class Time(Struct, frozen=True):
     """``field`` of a slice (its duration, start or end) compared with ``value`` ns."""
 
     field: str
@@ -66,8 +65,7 @@ class Time:
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A part of the name (``whole``: all of it, whatever case) of the lane or layer that a slice is in."""
 
     field: str
@@ -75,30 +73,26 @@ class Place:
     whole: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchClass:
+class LaunchClass(Struct, frozen=True):
     """Kernels whose launch is of one class."""
 
     launch: Launch
 
 
-@dataclass(frozen=True, slots=True)
-class SliceClass:
+class SliceClass(Struct, frozen=True):
     """Slices of one operator class."""
 
     op_class: OpClass
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A frame of the call stack: the end of the file's path, and the line unless that is None."""
 
     file: str
     line: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class StepNumber:
+class StepNumber(Struct, frozen=True):
     """The slices of ``ProfilerStep#number``."""
 
     number: int
@@ -107,8 +101,7 @@ class StepNumber:
 Term = Text | Time | Place | LaunchClass | SliceClass | Line | StepNumber | Arg
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """All ``terms`` must hold; ``args`` are those of them that only the file knows."""
 
     text: str

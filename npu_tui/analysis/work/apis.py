@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.analysis.window import Window
 from npu_tui.trace.model import Trace
@@ -12,8 +11,7 @@ from npu_tui.trace.model import Trace
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
 
 
-@dataclass(frozen=True, slots=True)
-class ApiSum:
+class ApiSum(Struct, frozen=True):
     """The calls of one level and name: times in ns, population ``variance`` in us^2."""
 
     level: str

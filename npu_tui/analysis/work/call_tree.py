@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import Around
 from npu_tui.analysis.window import Window
@@ -15,8 +14,7 @@ from npu_tui.trace.model import Lane, Trace
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """All slices called ``name`` below the same path of callers, ``depth`` of them; times in ns, within the window."""
 
     name: str

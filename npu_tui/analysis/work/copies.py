@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.args import as_number
 from npu_tui.trace.model import Trace
@@ -18,8 +17,7 @@ _WAYS = ("memcpy direction", "operation")
 _MOST = 1 << 50
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(Struct, frozen=True):
     """The copies ``item`` that have a size: bytes ``size`` and the profiler's word for the direction; (n,) each."""
 
     item: I64

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.intervals import covered
 from npu_tui.trace.model import Trace
@@ -13,8 +12,7 @@ from npu_tui.trace.model import Trace
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """Durations in ns of the slices ``items``, the slowest first; ``union`` counts what overlaps once."""
 
     count: int

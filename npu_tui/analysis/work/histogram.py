@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(Struct, frozen=True):
     """``count[k]`` values lie in ``[edges[k], edges[k + 1])``, the last bin holds its upper edge too."""
 
     edges: npt.NDArray[np.float64]

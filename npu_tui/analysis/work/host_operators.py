@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import Around
 from npu_tui.trace.classes import step_number
@@ -14,8 +13,7 @@ from npu_tui.trace.model import ASYNC_NPU, Trace
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class HostOperators:
+class HostOperators(Struct, frozen=True):
     """The ``cpu_op`` slices ``item`` without steps: times in ns, (n,) each.
 
     ``host_self`` leaves out the operations directly inside; ``device_self`` adds up the slices whose ``async_npu`` link

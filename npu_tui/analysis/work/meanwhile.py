@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import clipped, covered, covered_before
 from npu_tui.trace.model import Lane, Trace
 
 
-@dataclass(frozen=True, slots=True)
-class Meanwhile:
+class Meanwhile(Struct, frozen=True):
     """``names`` with the time (ns) in which they were the innermost call, most first; ``silent`` is without any."""
 
     names: tuple[tuple[str, int], ...]

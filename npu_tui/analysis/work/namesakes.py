@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.model import Trace
 
 
-@dataclass(frozen=True, slots=True)
-class Namesakes:
+class Namesakes(Struct, frozen=True):
     """The slices ``items`` of one name and layer by start; the one asked about is number ``at``.
 
     ``median`` is of their durations (ns), ``percentile`` 0..100 the share of them that last no longer than it.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import dequeue_of
 from npu_tui.trace.by_slice import BySlice
@@ -20,8 +20,7 @@ TypesOf = Callable[[I64], tuple[list[str], I64]]
 _DEQUEUE = "Dequeue@"
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorSum:
+class OperatorSum(Struct, frozen=True):
     """The kernels of one type and core (None: unknown), times in ns."""
 
     type: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.window import Window
@@ -21,8 +21,7 @@ Bools = npt.NDArray[np.bool_]
 By = Literal["name", "type", "layer", "phase"]
 
 
-@dataclass(frozen=True, slots=True)
-class NameSum:
+class NameSum(Struct, frozen=True):
     """The slices of one name (or operator type) and layer within a range.
 
     ``total`` adds what lies in the range, ``own`` that without what runs inside on its lane, ``busy`` is the union;
@@ -45,8 +44,7 @@ class NameSum:
     items: I64
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchCount:
+class LaunchCount(Struct, frozen=True):
     """The launches whose target starts in a range, by class; what of the range (ns) the idle device waited for
     launches, and for how many ``starved`` ones of them.
     """

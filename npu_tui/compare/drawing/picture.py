@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import Difference, Place, SideName, differences, places_of
@@ -21,8 +20,7 @@ _SIDES: tuple[SideName, SideName] = ("base", "new")
 _MOST_PLACES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class BothPlaces:
+class BothPlaces(Struct, frozen=True):
     """Where a difference is to be seen; None on a side that has no such place."""
 
     base: Place | None

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.analysis.overlap.lanes import Intervals
 from npu_tui.analysis.work.collectives.communication import Collective
@@ -21,8 +21,7 @@ from npu_tui.trace.model import Trace
 _NUMBERED = re.compile(r"Group \d+ Communication")
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveSide:
+class CollectiveSide(Struct, frozen=True):
     """One collective of the step, mean over the steps that have it, ns; None is what the profile does not tell.
 
     It lasts ``elapsed``: ``wait`` until its longest wait for a peer ended, then ``transfer``; of these ``exposed_wait``
@@ -39,8 +38,7 @@ class CollectiveSide:
     items: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveChange:
+class CollectiveChange(Struct, frozen=True):
     """The ``ordinal``-th collective of ``type`` in ``group`` on both sides, None where a side has none."""
 
     type: str
@@ -55,8 +53,7 @@ class CollectiveChange:
         return (self.new.elapsed if self.new else 0.0) - (self.base.elapsed if self.base else 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Exchanged:
+class Exchanged(Struct, frozen=True):
     """The collectives of one side in the steps ``windows``, and when communication was ``exposed``."""
 
     trace: Trace

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.compare.statistics import FEWEST, discoveries, rank_sum_p
 
@@ -48,8 +49,7 @@ class Identity(NamedTuple):
         return Identity(self.type)
 
 
-@dataclass(frozen=True, slots=True)
-class Kernels:
+class Kernels(Struct, frozen=True):
     """The compute kernels of the compared steps; (n,) each, by start.
 
     ``identity`` indexes ``identities``, ``step`` the compared steps, ``operation`` is the launching slice, -1 unknown.
@@ -87,8 +87,7 @@ class Kernels:
         return replace(self, identities=list(codes), identity=of[self.identity])
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSide:
+class GroupSide(Struct, frozen=True):
     """The calls of one group, per step: mean count, mean total and the median of a call in ns."""
 
     count: float
@@ -96,8 +95,7 @@ class GroupSide:
     median: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupChange:
+class GroupChange(Struct, frozen=True):
     """One group on both sides, ns per step; ``by_count`` + ``by_duration`` = ``delta``.
 
     ``was`` is what the group was called in the base where it changed, ``replaces`` names all that it replaces.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.compare.matching.sequences import matched
@@ -32,8 +33,7 @@ class LineCost:
     items: I64 = field(default_factory=lambda: np.zeros(0, np.int64), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class LineChange:
+class LineChange(Struct, frozen=True):
     """One line on both sides; None where a side lost nothing there. ``delta`` is new minus base, ns per step."""
 
     base: LineCost | None

@@ -7,10 +7,10 @@ matched pair among themselves, level by level.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import Around
 from npu_tui.compare.matching.sequences import matched
@@ -25,8 +25,7 @@ _AS_MANY = 0.98
 _ENGINE = "autograd::engine"
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
+class Operations(Struct, frozen=True):
     """The operations of one step; (n,) each, by role of the thread, then by start, the outer one first.
 
     ``item`` are slices, ``parent`` positions in these arrays (-1 at the top), ``role`` numbers the threads.
@@ -42,16 +41,14 @@ class Operations:
         return len(self.item)
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(Struct, frozen=True):
     """Neighbouring operations of one level that only one side has, between two matches; positions, ascending."""
 
     base: I64
     new: I64
 
 
-@dataclass(frozen=True, slots=True)
-class OperationMatch:
+class OperationMatch(Struct, frozen=True):
     """Positions in the ``Operations`` of both sides that belong together, and what was replaced by what."""
 
     base: I64

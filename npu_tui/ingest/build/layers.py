@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from npu_tui.ingest.json.columns.metadata import Metadata
 from npu_tui.ingest.json.decoding.events import named
@@ -25,8 +25,7 @@ _HOST_CATEGORIES = frozenset({"cpu_op", "python_function", "user_annotation"})
 _UNORDERED = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessPlan:
+class ProcessPlan(Struct, frozen=True):
     """One process to become a layer; ``threads`` are the tids that carry slices, in order."""
 
     pid: int

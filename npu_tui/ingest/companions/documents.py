@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from npu_tui.ingest.companions.reading import State, reason
 
@@ -15,8 +15,7 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\],]', re.DOTALL)
 _CLOSING = {b"{": b"}", b"[": b"]"}
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """What became of a JSON file: its ``value`` (None without one), of a file that is cut off what stands before."""
 
     state: State

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from npu_tui.ingest.companions.documents import Document, read_document
 from npu_tui.ingest.companions.reading import Reading, find_file
@@ -21,8 +22,7 @@ _LONGEST_CELL = 1 << 27
 _LARGE = 32 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Companions:
+class Companions(Struct, frozen=True):
     """The files in ``folder``, where the events of a trace lie, and the settings of the profiler above it."""
 
     folder: Path

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from npu_tui.trace.message import Message, message
 
@@ -15,8 +16,7 @@ State = Literal["missing", "empty", "cut_off", "unreadable", "read"]
 """No such file; nothing but a header; its end is missing; not to be read at all; whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What became of the file ``name``: its ``frame`` has all columns of its schema, null where the file has none.
 
     ``headings`` are the columns that the file has, by their names in the frame; ``not_numbers`` counts, by column, the

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Kind = Literal["text", "label", "shapes", "whole", "real", "time", "span"]
 """``time`` is int64 ns since 1970, ``span`` int64 ns, both from us in the file; ``label`` is one of few texts,
@@ -13,8 +14,7 @@ dictionary-coded; ``shapes`` is text on one line."""
 _NOT_A_WORD = re.compile(r"[^0-9a-z]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column by its ``name`` of ours; ``headings`` are the spellings of the writers, the newest first."""
 
     name: str
@@ -22,8 +22,7 @@ class Column:
     headings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(Struct, frozen=True):
     """A kind of companion file: ``stem`` is its name without what msprof appends, ``columns`` are those that we know.
 
     ``others`` are names that other writers give such a file. Other columns are kept under ``column_name`` of their

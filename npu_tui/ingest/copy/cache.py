@@ -15,8 +15,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from npu_tui import __version__
 from npu_tui.ingest.copy.container import Container, DamagedError, container_bytes, opened_path, write_container
@@ -169,8 +170,7 @@ def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
             os.unlink(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """A parsed copy: its file, bytes, and when it was last used (seconds since 1970)."""
 
     path: Path

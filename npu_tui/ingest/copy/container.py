@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.ingest.copy.proof import BLOCK, Progress, checksums, codes_hold, folded_holds, proven
@@ -99,10 +99,10 @@ def _columns(trace: Trace, folded: dict[int, Rows]) -> list[tuple[str, npt.NDArr
     found = []
     holders = {group: getattr(trace, group) for group in _GROUPS} | {_FOLDED: joined_rows([*folded.values()])}
     for group, holder in holders.items():
-        for field in fields(holder):
-            values = getattr(holder, field.name)
+        for name in holder.__struct_fields__:
+            values = getattr(holder, name)
             if isinstance(values, np.ndarray):
-                found.append((f"{group}.{field.name}", np.ascontiguousarray(values)))
+                found.append((f"{group}.{name}", np.ascontiguousarray(values)))
     return found
 
 

@@ -7,11 +7,12 @@ such a screen can tell apart: in each of some thousand stretches of time the fir
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from npu_tui.trace.args import always
 from npu_tui.trace.leaf import DEEP, folded_row, leaf_row
@@ -63,7 +64,10 @@ def sketch_of(trace: Trace, go_on: Callable[[], bool] = always) -> Trace | None:
         trace,
         names=[trace.names[code] for code in names.tolist()],
         stacks=[],
-        lanes=[replace(lane, first=first, last=last) for lane, (first, last) in zip(trace.lanes, bounds, strict=True)],
+        lanes=[
+            structs.replace(lane, first=first, last=last)
+            for lane, (first, last) in zip(trace.lanes, bounds, strict=True)
+        ],
         slices=slices,
         rows=_thinned(trace.rows, kept, items),
         links=_at(trace.links, nothing),
@@ -156,4 +160,4 @@ def _counters(counters: Counters, edges: I64) -> Counters:
 
 def _at(columns: Columns, index: I64) -> Columns:
     """The entries ``index`` of every column."""
-    return type(columns)(**{field.name: getattr(columns, field.name)[index] for field in fields(columns)})
+    return type(columns)(**{name: getattr(columns, name)[index] for name in columns.__struct_fields__})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from npu_tui.ingest.database.columns.device import TASK_TYPES
 from npu_tui.ingest.database.columns.whole import COLLECTIVE
@@ -26,8 +27,7 @@ Cells = dict[str, Any]
 """The cells of one row by the plain names of their columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArgOf:
+class ArgOf(Struct, frozen=True):
     """An arg of the rows of a table: the columns it is made of and how; None where a row has none."""
 
     columns: tuple[str, ...]

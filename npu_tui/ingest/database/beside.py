@@ -7,11 +7,12 @@ names, columns and units.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec import field
+from msgspec.structs import replace
 
 from npu_tui.ingest.companions.documents import Document
 from npu_tui.ingest.companions.files import Companions
@@ -62,8 +63,7 @@ _STEPS = {
 _SPANS = ("elapse", "transit", "wait", "synchronization", "idle")
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseCompanions(Companions):
+class DatabaseCompanions(Companions, frozen=True):
     """What lies beside the timeline in the database ``path``, in ``analysis.db`` beside it and in ``folder``.
 
     A file that the databases have no table for is read from the folder.

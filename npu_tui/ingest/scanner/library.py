@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 VARIABLE = "NPU_TUI_SCANNER"
 OFF = "off"
@@ -28,8 +29,7 @@ _V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
 _V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(Struct, frozen=True, dict=True):
     """A library by its name; most of its functions let other threads run meanwhile."""
 
     name: str

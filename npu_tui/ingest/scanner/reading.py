@@ -7,7 +7,8 @@ import os
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.json.reading.parallel import Outcome, range_cuts
@@ -39,8 +40,7 @@ def thread_count(size: int) -> int:
     return 1 if size < ALONE_BYTES else max(min(cores, size // _PER_THREAD, _MOST), 1)
 
 
-@dataclass(slots=True)
-class _Result:
+class _Result(Struct):
     """A range, by whom it was scanned, or why it was not."""
 
     number: int

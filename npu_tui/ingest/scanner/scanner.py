@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.ingest.json.columns.begin_end import PHASES
 from npu_tui.ingest.json.columns.event_columns import Columns
@@ -45,8 +45,7 @@ _SKIPPED = {
 }
 
 
-@dataclass(slots=True)
-class Scanned:
+class Scanned(Struct):
     """The parts of a range in file order, each with who read it, and where the range ended.
 
     ``last`` says that nothing after it is to be read.
@@ -54,7 +53,7 @@ class Scanned:
 
     start: int
     end: int
-    parts: list[tuple[str, RangeColumns]] = field(default_factory=list)
+    parts: list[tuple[str, RangeColumns]] = []
     last: bool = False
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from npu_tui.ingest.errors import InputError, SeveralError
 from npu_tui.trace.message import Message, message
@@ -49,8 +50,7 @@ Form = Literal["text", "db"]
 """The two forms in which the profilers export a trace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """What discovery found at ``opened``, which is what the user gave.
 
     ``files`` hold one trace together (several only for sliced msprof exports), ``path`` is the one that stands for

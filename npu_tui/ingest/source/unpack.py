@@ -9,9 +9,10 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.source.scratch import Scratch
@@ -33,8 +34,7 @@ _TICK_SECONDS = 0.1
 Advance = Callable[[int], bool]
 
 
-@dataclass(slots=True)
-class Plain:
+class Plain(Struct):
     """Readable plain bytes: the file itself, or an unpacked copy that vanishes when it is closed.
 
     ``path`` opens the same bytes again; ``cut`` says whether the packed file ends too early.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.report.finding_words import class_word, line_place, overlap_title, severity_word
 from npu_tui.report.foremost import foremost, shorter_steps, step_length
@@ -20,8 +22,7 @@ T = TypeVar("T")
 SEVERITY_ORDER = {"high": 0, "medium": 1, "low": 2, "info": 3}
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """``text`` is shown; ``sort`` orders numbers (None: unknown, or a text that orders by itself).
 
     ``name`` marks what stands in the trace word for word: names of kernels, files and functions. ``link`` is the place
@@ -34,8 +35,7 @@ class Cell:
     link: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A titled table; ``numeric`` says of every column whether it holds numbers.
 
     ``rows`` are ``left_out`` fewer than there are; ``more`` says that so many are not shown.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from html import escape
 from itertools import pairwise
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.scene import finding_marks, make_scene

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+from msgspec import Struct
 
 _MOST_NAMES = 200_000
 """Names that are looked through while typing; more would take longer than a key may."""
@@ -13,8 +14,7 @@ _MOST_NAMES = 200_000
 _SHOWN = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """Something that can be gone to: its ``text`` is matched and taken over by Tab, ``kind`` says what it is.
 
     ``also`` are other names that are matched; ``beside`` is shown beside it in a list.

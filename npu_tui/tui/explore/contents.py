@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
+from msgspec import Struct
 from rich.text import Text
 from textual.message import Message
 
@@ -33,8 +33,7 @@ _AROUND = 3.0
 """A slice thinner than this share of the view is shown with so many of its lengths on either side."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owed:
+class Owed(Struct, frozen=True):
     """A step to the next (1) or previous (-1) finding, asked for before there were any, and where the user was then."""
 
     direction: int

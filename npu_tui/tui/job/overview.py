@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from npu_tui.job.findings import JobFinding, job_findings
 from npu_tui.job.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows
@@ -14,8 +15,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """Some ranks of the job, None for all of them, and the ``group`` whose collectives count, None for every one."""
 
     name: str

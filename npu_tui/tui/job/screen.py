@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from msgspec.structs import replace
 from textual import events, work
 from textual.app import ComposeResult
 from textual.message import Message

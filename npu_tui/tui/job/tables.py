@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from rich.text import Text
@@ -24,8 +23,7 @@ _MOST = 300
 _SEVERE = {"high": f"bold {ALERT}", "medium": "bold", "low": "", "info": "dim"}
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow(Row):
+class JobRow(Row, frozen=True):
     """A row that leads to a rank, a collective or a scope; ``finding`` is the number of the finding that it is."""
 
     rank: int | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from npu_tui.strings import name_keys, say
 from npu_tui.tui.keys.key_names import key_label
@@ -52,8 +53,7 @@ VIEW_KEYS = (("bubbles", "I"), ("syncs", "T"), ("calls", "C"), ("host_ops", "O")
 """Views of the tab ``lines`` with keys of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """Something the user can do. ``default_keys`` are Textual key names, or one twice with a blank for a sequence.
 
     A command without keys is typed after ``:`` or found in the palette. ``where`` are the screens that have it.

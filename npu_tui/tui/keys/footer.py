@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from rich.text import Text
 
 from npu_tui.strings import say
@@ -16,8 +16,7 @@ from npu_tui.tui.keys.key_names import key_label
 Place = Literal["lanes", "compared", "table", "text", "job", "job_table"]
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(Struct, frozen=True):
     """One word and what to press for it: the first keys of ``commands``, or ``keys`` that belong to a table."""
 
     word: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from npu_tui.settings import Settings, setting_error
 from npu_tui.strings import say
@@ -31,8 +32,7 @@ class KeymapError(ValueError):
         self.command = command
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Struct, frozen=True):
     """``words`` about the keys that the user gave to ``command``: they work, but something else does not any more."""
 
     command: str

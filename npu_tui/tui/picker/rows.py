@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import Struct
 from rich.text import Text
 
 from npu_tui.nearby.profiles import Nearby, matching
@@ -24,15 +24,14 @@ _LEAST_VERDICT = 24
 _MARK = 2
 
 
-@dataclass(slots=True)
-class Choice:
+class Choice(Struct):
     """What can be chosen, what is shown of it, and what is marked."""
 
     folder: Path
-    listed: list[Nearby] = field(default_factory=list)
-    told: dict[Path, Told] = field(default_factory=dict)
-    marked: set[Path] = field(default_factory=set)
-    turned: set[Path] = field(default_factory=set)
+    listed: list[Nearby] = []
+    told: dict[Path, Told] = {}
+    marked: set[Path] = set()
+    turned: set[Path] = set()
     wanted: str = ""
     at: int = 0
     is_whole: bool = False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.table import Table
@@ -80,8 +80,7 @@ _TWO_COLUMNS = 96
 """From this width on there are two of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One line of the help: ``keys`` and what they do, and in ``reason`` why they can do nothing just now."""
 
     keys: str

@@ -18,8 +18,10 @@ import time
 import tty
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.terminal.browser import in_browser
@@ -53,8 +55,7 @@ _KEPT = re.compile(rb"48[:;]2(?:[:;]|::|:0:)1[:;]2[:;]3(?!\d)")
 _SAVE, _BACK = "\x1b7", "\x1b8\x1b[K"
 
 
-@dataclass(frozen=True, slots=True)
-class Terminal:
+class Terminal(Struct, frozen=True):
     """How to draw. ``typed`` are bytes that were typed while the terminal was asked."""
 
     depth: Depth = "truecolor"
@@ -169,8 +170,7 @@ def _hinted_dark(environment: Mapping[str, str]) -> bool:
     return environment.get("COLORFGBG", "").rpartition(";")[2] not in ("7", "15")
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """What a terminal answers: the cells of ``PROBE``, its background's lightness 0..1, whether it keeps true colours.
 
     A question it does not answer is None or False. ``typed`` is what was typed meanwhile.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from rich.text import Text
 from textual.widgets import Static
 
@@ -29,8 +29,7 @@ _CLASSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceTimes:
+class DeviceTimes(Struct, frozen=True):
     """One device of a trace: its whole ``overlap``, and the sums of each step."""
 
     device: int | None
@@ -38,8 +37,7 @@ class DeviceTimes:
     sums: list[StepSums]
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(Struct, frozen=True, dict=True):
     """The steps of a trace, and what its devices did in them."""
 
     steps: list[Step]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from npu_tui.strings import say
 from npu_tui.tui.tabs.table.tab import Table

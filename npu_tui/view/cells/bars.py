@@ -6,10 +6,9 @@ its place. Several: the exact busy fraction as a histogram in the colour of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.view.cells.grid import CONTINUED, SPACE, U8, U32, Attr, Grid
@@ -27,8 +26,7 @@ _LABEL_ROOM = 3
 _GAP8 = 2
 
 
-@dataclass(slots=True)
-class Look:
+class Look(Struct):
     """How the cells of the lane rows are to be drawn; arrays are (rows, columns).
 
     ``kind`` and ``other_kind`` are the operator classes of ``item`` and ``other`` of the cells. ``trace`` and
@@ -50,8 +48,7 @@ class Look:
     cursor: int | None
 
 
-@dataclass(slots=True)
-class Painted:
+class Painted(Struct):
     """Where lines may run: ``free`` cells without a slice, ``plain`` ones of a bar without a glyph, ``named`` ones."""
 
     free: Bools

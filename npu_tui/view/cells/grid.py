@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntFlag
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.text import char_cells
 
@@ -26,8 +26,7 @@ class Attr(IntFlag):
     UNDERLINE = 4
 
 
-@dataclass(slots=True)
-class Grid:
+class Grid(Struct):
     """``char`` (code points), ``fg`` and ``bg`` (ink numbers) and ``attr`` (``Attr`` bits), each (height, width).
 
     A character of two cells has ``CONTINUED`` in the second one, and both look alike.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.trace.model import F64
 from npu_tui.view.cells.bars import Painted
@@ -22,8 +21,7 @@ _UPRIGHT = 1.5
 _FIRST_GROUND, _SELECTED, _LABEL, _BOLD = int(Ink.LANE), int(Ink.SELECTED), int(Ink.LABEL), int(Attr.BOLD)
 
 
-@dataclass(slots=True)
-class Lines:
+class Lines(Struct):
     """Lines from (``x0``, ``y0``) to (``x1``, ``y1``): columns with fractions and whole rows of the lane area.
 
     Rows may lie above or below the screen, columns left or right of it. ``ink`` is the colour, ``solid`` lines are

@@ -9,11 +9,11 @@ two. The 256-colour values are not rounded, as that turns dark greys into teal. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import LayerKind
@@ -84,8 +84,7 @@ GROUNDS = frozenset(
 """The inks that lie under everything else: an encoder may keep them apart from those that are painted on them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Palette:
+class Palette(Struct, frozen=True):
     """Every ink as ``rgb`` (n, 3), as ``xterm`` (n,) colour 16..255, and as ``ansi`` (n,) colour 0..15.
 
     Unused numbers are black.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.rows import Rows
 from npu_tui.view.cells.compiled import Compiled
@@ -44,8 +44,7 @@ class LevelsOf(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Cells:
+class Cells(Struct):
     """What lies in each cell; all arrays are (rows on screen, columns).
 
     ``count`` slices touch the cell and cover ``busy`` ns of it. ``item`` is the slice that covers most of it (-1 in an
@@ -121,12 +120,11 @@ def rasterise(
     return cells
 
 
-_FIELDS = [field.name for field in fields(Cells)]
+_FIELDS = Cells.__struct_fields__
 _KINDS = [getattr(Cells.empty(0, 0), name).dtype for name in _FIELDS]
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """Some of ``rows`` whose cells are the lines ``lines``, between the same column ``edges``."""
 
     rows: Rows

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.trace.model import F64, Counters
 from npu_tui.view.cells.bars import LOWER_EIGHTHS
@@ -24,8 +24,7 @@ NO_VALUE = 2**32 - 1
 """Stands for no value where 32 bits without a sign are written."""
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(Struct, frozen=True, dict=True):
     """The samples of one series with the scale of its chart; ``time`` ns ascends, not-a-number samples are left out."""
 
     time: I64

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.raster import I32
@@ -15,8 +16,7 @@ _LOSSES_FROM = 26
 TopRow = Literal["minimap", "findings", "losses"]
 
 
-@dataclass(slots=True)
-class Frame:
+class Frame(Struct):
     """A drawn frame.
 
     ``gutter`` columns stand left of the lanes, ``lanes_top`` is the first row of the lanes, ``lane_rows`` the outline

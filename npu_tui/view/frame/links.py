@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.trace.model import Trace
 from npu_tui.view.cells.lines import Lines
@@ -24,8 +23,7 @@ _ON_TOP = 100
 _NOWHERE = -(1 << 40)
 
 
-@dataclass(frozen=True, slots=True)
-class LaneArea:
+class LaneArea(Struct, frozen=True):
     """The lane area: its times, what is scrolled, and where slices stand."""
 
     viewport: Viewport

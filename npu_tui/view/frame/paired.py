@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.strings import say
 from npu_tui.trace.units import change_text
@@ -106,8 +106,7 @@ def lag_at(pair: Pair, when: int) -> int:
     return round(float(np.interp(when, pair.matched.base, pair.lag)))
 
 
-@dataclass(frozen=True, slots=True)
-class PairRows:
+class PairRows(Struct, frozen=True):
     """Where the rows above the lanes go: the lag, where time was lost (None: no room), the gutter left of all."""
 
     lag: Grid

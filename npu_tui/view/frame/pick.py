@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from npu_tui.view.frame.drawn import Frame
 from npu_tui.view.frame.findings import mark_at
@@ -12,8 +13,7 @@ from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState
 Part = Literal["minimap", "findings", "losses", "ruler", "strip", "gutter", "lanes", "outside"]
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """``part`` of the frame, ``time`` ns (left edge of the column; None in the gutter), outline ``row``, slice.
 
     ``finding`` is the label of the finding that is drawn there.

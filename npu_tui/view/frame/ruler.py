@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.trace.units import duration_text
 from npu_tui.view.cells.grid import SPACE, Attr, Grid
@@ -20,8 +20,7 @@ _LONGEST_STEP = 1 << 62
 _TICK, _LINE, _CURSOR, _FLAG = "╷", "━", "▼", "⚑"
 
 
-@dataclass(frozen=True, slots=True)
-class Ticks:
+class Ticks(Struct, frozen=True):
     """``times`` ns of the ticks, their ``columns`` and ``labels``, which count from ``anchor`` ns unless it is None."""
 
     times: I64

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.view.cells.grid import Attr, Grid
 from npu_tui.view.cells.palette import Ink
@@ -24,8 +23,7 @@ _LOST_FAINT = 50_000
 _LOST_BOLD = 500_000
 
 
-@dataclass(frozen=True, slots=True)
-class StripCount:
+class StripCount(Struct, frozen=True):
     """How many links of the category arrive in view, and how many of them starved or are near-vertical."""
 
     links: int

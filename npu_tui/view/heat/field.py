@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.text import drawable, shortened
 from npu_tui.view.cells.grid import Attr, Grid
@@ -19,8 +18,7 @@ _TALLEST = 16
 """Devices of a host up to which each has a line of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldPicture:
+class FieldPicture(Struct, frozen=True):
     """``shares`` (hosts, devices), NaN for what is not there, under a ``title``; ``cursor`` is (host, device)."""
 
     title: str
@@ -31,8 +29,7 @@ class FieldPicture:
     cursor: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FieldPlaces:
+class FieldPlaces(Struct, frozen=True):
     """Where the cells are: ``across`` hosts a line; with ``by_device`` a line is a device, else it is more hosts."""
 
     across: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.text import cell_count, drawable, padded, shortened
 from npu_tui.view.cells.grid import Attr, Grid
@@ -25,8 +25,7 @@ _LEAST_CELLS = 12
 """Cells that the map keeps before a figure is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnRow:
+class DrawnRow(Struct, frozen=True):
     """One row: what it is called, what stands beside that, its ``shares`` (columns,), and figures for the right edge.
 
     ``unknown`` rows have no files: their cells show that. A ``marked`` one was chosen.
@@ -40,8 +39,7 @@ class DrawnRow:
     marked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HeatPicture:
+class HeatPicture(Struct, frozen=True):
     """Rows under a ``title`` and the labels of their columns; ``heads`` stand over the figures.
 
     ``least`` are the shares at which shades begin. ``cursor`` is a row, ``column`` a column that is looked at, -1 for
@@ -60,8 +58,7 @@ class HeatPicture:
     more: str = ""
 
 
-@dataclass(slots=True)
-class Places:
+class Places(Struct):
     """Where on the grid what is: the picture's row and column at a cell; ``top`` is the first row that is drawn."""
 
     top: int = 0
@@ -71,7 +68,7 @@ class Places:
     cell: int = 1
     bins: int = 0
     columns: int = 0
-    figures: list[int] = field(default_factory=list)
+    figures: list[int] = []
 
     def row(self, y: int) -> int | None:
         """The picture's row on line ``y``."""

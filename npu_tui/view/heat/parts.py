@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, drawable, shortened
@@ -14,8 +14,7 @@ _FILLS = (("█", bar(OpClass.CUBE)), ("▒", bar(OpClass.COMMUNICATION)), ("╱
 """Of computing, exposed communication and free time: as in the bars of a step."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnParts:
+class DrawnParts(Struct, frozen=True):
     """One rank: ``times`` are computing, exposed communication and free time of a step in ns; ``note`` their sum."""
 
     label: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, drawable, shortened
@@ -17,8 +18,7 @@ _BEFORE = "≤"
 _WORK_INK, _MOVE_INK, _WAIT_INK = bar(OpClass.CUBE), bar(OpClass.COMMUNICATION), bar(OpClass.WAIT)
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnBar:
+class DrawnBar(Struct, frozen=True):
     """One rank, ns from the start of the picture on: it worked from ``begin`` (None: not recorded) to ``come``.
 
     Of that ``own`` ns were more than its peers needed; it left at ``end``. ``words`` stand in its wait where there is
@@ -38,8 +38,7 @@ class DrawnBar:
     marked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WaterfallPicture:
+class WaterfallPicture(Struct, frozen=True):
     """Bars under a ``title``, ``length`` ns long; the last rank came at ``come``. The first of ``asides`` that
     fits stands at the right.
 

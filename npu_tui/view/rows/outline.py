@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from pathlib import PurePath as Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.strings import say
 from npu_tui.trace.leaf import DEEP
@@ -21,20 +23,19 @@ LaneKey = tuple[int, int, int, int, int]
 """A lane, curve or chart, whatever is folded: trace, layer, lane, series, chart (-1 for what it is not)."""
 
 
-@dataclass(slots=True)
-class Folds:
+class Folds(Struct):
     """Which traces, layers and lanes are folded, the latter as (trace, index); which lanes are pinned or hidden.
 
     ``workers`` are the layers, as (trace, index), whose worker threads are shown one by one.
     """
 
-    traces: set[int] = field(default_factory=set)
-    workers: set[tuple[int, int]] = field(default_factory=set)
-    layers: set[tuple[int, int]] = field(default_factory=set)
-    lanes: set[tuple[int, int]] = field(default_factory=set)
-    pinned: list[LaneKey] = field(default_factory=list)
-    hidden: set[LaneKey] = field(default_factory=set)
-    charts: set[tuple[int, int]] = field(default_factory=set)
+    traces: set[int] = set()
+    workers: set[tuple[int, int]] = set()
+    layers: set[tuple[int, int]] = set()
+    lanes: set[tuple[int, int]] = set()
+    pinned: list[LaneKey] = []
+    hidden: set[LaneKey] = set()
+    charts: set[tuple[int, int]] = set()
 
 
 def lane_key(row: ScreenRow) -> LaneKey:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import groupby
+
+from msgspec.structs import replace
 
 from npu_tui.view.pair import BASE, NEW, Pair
 from npu_tui.view.rows.outline import Folds, LaneKey, lane_key

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.trace.leaf import flat_rows, folded_row
 from npu_tui.trace.model import Lane

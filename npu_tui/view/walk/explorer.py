@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.view.rows.outline import Folds
 from npu_tui.view.rows.rowlist import RowKey, RowList
@@ -20,8 +22,7 @@ _LEAD = 0.3
 _MODES: tuple[LinkMode, ...] = ("off", "selection", "all")
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """A view to come back to, with the ``offsets`` that the traces had."""
 
     start: int

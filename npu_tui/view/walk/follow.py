@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE, Trace
 
 _PREFERENCE = (HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD)
 
 
-@dataclass(frozen=True, slots=True)
-class LinkEnds:
+class LinkEnds(Struct, frozen=True):
     """The links of one slice as indices of ``Trace.links``: those that leave and those that arrive, best first."""
 
     out: list[int]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -11,12 +12,11 @@ BURST_SECONDS = 0.3
 """Moves that follow each other within this time are one entry, as in MindStudio Insight."""
 
 
-@dataclass(slots=True)
-class History(Generic[T]):
+class History(Struct, Generic[T]):
     """``past`` and ``future`` places; the present one is the caller's."""
 
-    past: list[T] = field(default_factory=list)
-    future: list[T] = field(default_factory=list)
+    past: list[T] = []
+    future: list[T] = []
     _last: float = float("-inf")
 
     def leave(self, place: T, now: float) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.trace.units import exact_text, parse_duration
 from npu_tui.view.rows.outline import LaneKey, lane_key
@@ -23,8 +23,7 @@ _JUMP_BEFORE, _JUMP_BEHIND = 9, 10
 """What MindStudio Insight shows around a slice it jumps to, in lengths of the slice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """What the options say; times in ns, None or empty where nothing is said.
 
     ``view`` is the visible time, ``at`` the cursor, ``select`` a slice as ``slice_text`` writes it, ``rows`` what is

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.trace.model import Trace
 from npu_tui.view.rows.outline import LaneKey, default_folds

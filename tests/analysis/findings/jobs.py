@@ -107,30 +107,29 @@ def facts_of(
     bare = build_trace(WholeColumns(), "rows", (), None, Health())
     if kernels is not None:
         rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]
-        values["all_kernels"] = kernels_of(bare, [], Tables(_Rows(KERNELS, rows), bare, NONE, NONE))
+        values["all_kernels"] = kernels_of(bare, [], Tables(_Rows(Path(), KERNELS, rows), bare, NONE, NONE))
     if isinstance(memory, Memory):
         values["memory"] = memory
     elif memory is not None:
         rows = [{"Timestamp(us)": f"{k + 1}.000", **row} for k, row in enumerate(memory)]
-        values["memory"] = memory_of(Tables(_Rows(MEMORY, rows), bare, NONE, NONE))
+        values["memory"] = memory_of(Tables(_Rows(Path(), MEMORY, rows), bare, NONE, NONE))
     return Facts(device, cast(Shared, _Other(found, values)))
 
 
 NONE = np.zeros(0, np.int64)
 
 
-class _Rows(Companions):
+class _Rows(Companions, frozen=True):
     """A folder with one table."""
 
-    def __init__(self, schema: Schema, rows: Sequence[Cells]) -> None:
-        super().__init__(Path())
-        object.__setattr__(self, "table_of_rows", (schema, rows))
+    schema: Schema
+    listed: Sequence[Cells]
 
     def has(self, schema: Schema) -> bool:
-        return schema is self.table_of_rows[0]
+        return schema is self.schema
 
     def read(self, schema: Schema) -> Reading:
-        return table_of(*self.table_of_rows)
+        return table_of(self.schema, self.listed)
 
 
 class _Other:

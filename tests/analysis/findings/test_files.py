@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from jobs import Cells, check, facts_of, job
+from msgspec.structs import replace
 
 from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.analysis.findings.rule import Draft

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from jobs import check, facts_of, job, measured
+from msgspec import structs
 from troubled import TROUBLED
 
 from npu_tui.analysis.findings import find as finding
@@ -30,7 +31,7 @@ def typed(trouble: str, types: list[str] | None = None, **texts: str) -> Facts:
     for item, name in zip(facts.kernels.tolist(), types or [], strict=False):
         names[int(np.flatnonzero(table.item == item)[0])] = name
     rows = {name: Coded.of([text] * len(table)) for name, text in texts.items()}
-    return facts_of(found, all_kernels=replace(table, type=Coded.of(names), **rows))
+    return facts_of(found, all_kernels=structs.replace(table, type=Coded.of(names), **rows))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,9 @@ def test_no_low_finding_leads_a_high_one(trouble: str) -> None:
     facts = facts_of(job(trouble))
     candidates, _ = finding._candidates(facts)
     lowered = [
-        replace(each, draft=replace(each.draft, severity="low")) if k % 2 and each.draft.severity != "info" else each
+        structs.replace(each, draft=structs.replace(each.draft, severity="low"))
+        if k % 2 and each.draft.severity != "info"
+        else each
         for k, each in enumerate(candidates)
     ]
     for own in (candidates, lowered):
@@ -168,10 +171,10 @@ def test_rules_of_links_ask_for_the_transport(
     assert planes is not None
     kinds = [link_type if each == "HCCS" else each for each in planes.links]
     rows = [
-        replace(each, traffic=[replace(row, link_type=link_type) for row in each.traffic or []])
+        structs.replace(each, traffic=[structs.replace(row, link_type=link_type) for row in each.traffic or []])
         for each in facts.collectives
     ]
-    other = facts_of(found, thresholds=Thresholds(**limits), planes=replace(planes, links=kinds))
+    other = facts_of(found, thresholds=Thresholds(**limits), planes=structs.replace(planes, links=kinds))
     monkeypatch.setattr(Facts, "collectives", rows)
     draft = check("COMM.LINK", other)
     assert isinstance(draft, Draft)

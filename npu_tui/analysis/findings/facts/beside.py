@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.overlap.sums import Overlap
@@ -27,8 +28,7 @@ Input = Literal[
 """What a rule may need of a profile: layers and events of the trace, counters, and companion files."""
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(Struct, frozen=True, dict=True):
     """What stands beside the trace: settings of the profiler and environment of the job.
 
     None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``ranks`` those
@@ -36,10 +36,10 @@ class Beside:
     profile calls its device.
     """
 
-    settings: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, object] = {}
     environment: Mapping[str, str] | None = None
     ranks: tuple[int, ...] = ()
-    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[int, ...]] = {}
     chip: str | None = None
 
 

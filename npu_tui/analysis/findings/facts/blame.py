@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of, together, without
@@ -111,8 +110,7 @@ def starving(facts: Facts, items: I64) -> Span:
     return both(facts.lost, facts.on_device(facts.span_of(items)))
 
 
-@dataclass(frozen=True, slots=True)
-class Blamed:
+class Blamed(Struct, frozen=True):
     """A call of CANN that ran while the device starved, for ``time`` ns of it, in ``count`` calls."""
 
     name: str
@@ -146,8 +144,7 @@ def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
     return [row for row in rows if row.time >= _LEAST_SHARE * length_of(span)]
 
 
-@dataclass(frozen=True, slots=True)
-class SyncSite:
+class SyncSite(Struct, frozen=True):
     """Lines of one function below which the host waits for the device again and again.
 
     ``tasks`` launches of these lines run ``device`` ns on the device, which waits ``lost`` ns for them.

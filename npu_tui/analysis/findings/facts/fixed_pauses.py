@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, Span, length_of
@@ -15,8 +14,7 @@ _NO_GAP_FROM_US = 5.0
 _CROWD = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class FixedPauses:
+class FixedPauses(Struct, frozen=True):
     """``count`` pauses of ``all`` after kernels are of nearly one length, ``median`` ns; ``span`` is when they are."""
 
     count: int

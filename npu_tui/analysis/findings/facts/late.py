@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of
@@ -18,8 +17,7 @@ SEVERAL = 3
 _IN_MOST = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """A collective at which only late ranks were missing: ``rank`` came last, ``excess`` ns after all in time."""
 
     collective: Collective
@@ -27,8 +25,7 @@ class Case:
     excess: int
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(Struct, frozen=True):
     """``ranks`` that come late, the one that was waited for longest first, in ``cases``.
 
     ``span`` is the exposed time in which nobody else was missing. ``wandering`` tells that none of them is late in most

@@ -7,10 +7,10 @@ another rank, the amount of data off all planes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.device import is_group_lane
 from npu_tui.analysis.window import EVERYTHING, Window
@@ -34,8 +34,7 @@ _REMOTE_MEMORY = "RDMA"
 PLANE_ARGS = ("src rank", "dst rank", "size(Byte)", "link type")
 
 
-@dataclass(frozen=True, slots=True)
-class PlaneArgs:
+class PlaneArgs(Struct, frozen=True):
     """Args of the plane tasks ``item`` (slices in ascending order); (n,) each.
 
     ``source_rank`` and ``target_rank`` are ranks of the group, -1 where the task names none; ``size`` is in bytes, -1
@@ -54,8 +53,7 @@ class PlaneArgs:
         return np.array([rule(name) for name in self.links], np.bool_)[self.link]
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """What the master plane did during a collective, ns; ``synchronization`` is the wait before the first transfer."""
 
     wait: int
@@ -64,8 +62,7 @@ class Timing:
     idle: int
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """What all tasks over one type of link moved: ``size`` in bytes, the sum of their durations in ns."""
 
     link_type: str
@@ -73,8 +70,7 @@ class Traffic:
     transfer: int
 
 
-@dataclass(frozen=True, slots=True)
-class Collective:
+class Collective(Struct, frozen=True):
     """One collective; None is what its plane tasks do not tell.
 
     ``traffic`` is what went to other chips. ``longest_wait`` is the longest Notify_Wait on any plane (ns), for
@@ -153,8 +149,7 @@ def collectives(trace: Trace, args: PlaneArgs, window: Window = EVERYTHING) -> l
     return sorted(found, key=lambda row: int(trace.slices.start[row.item]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Tasks:
+class _Tasks(Struct, frozen=True):
     """The plane tasks ``item`` of collectives ``owner`` (0…), by collective, plane and start, with their args; (n,)."""
 
     owner: I64
@@ -171,7 +166,7 @@ class _Tasks:
 
     def taken(self, chosen: Bools | I64) -> _Tasks:
         """Some of them."""
-        return _Tasks(*(getattr(self, name)[chosen] for name in self.__slots__))
+        return _Tasks(*(getattr(self, name)[chosen] for name in self.__struct_fields__))
 
 
 def _of_group(trace: Trace, args: PlaneArgs, items: I64, planes: list[Lane]) -> list[Collective]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.work.collectives.communication import (
     PLANE_ARGS,
@@ -29,8 +30,7 @@ _BITS = re.compile(r"(\d+)")
 _LANE = re.compile(r"Group (?P<name>.+?) Communication(?: Aicpu)?")
 
 
-@dataclass(frozen=True, slots=True)
-class CommunicationArgs:
+class CommunicationArgs(Struct, frozen=True):
     """What the args of the communication layers tell: of ``planes``, and of the slices ``item`` of the groups; (n,).
 
     ``size`` of these is in bytes, None where unknown.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LOCAL = "LOCAL"
 """The transport of a copy that stays on the chip."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairSum:
+class PairSum(Struct, frozen=True):
     """From rank ``source`` to ``target`` of ``group`` by ``transport``: ``size`` in bytes, ``time`` in ns."""
 
     group: str

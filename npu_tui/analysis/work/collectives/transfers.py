@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """What one collective moved over one ``transport`` (SDMA, RDMA, HCCS, PCIE, SIO).
 
     ``item`` is its slice, -1 without one; ``start`` and ``end`` are those of the collective in ns; ``size`` in bytes
@@ -29,8 +28,7 @@ class Transfer:
         return self.size / self.time if self.time > 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Preprocessing:
+class Preprocessing(Struct, frozen=True):
     """One row of data_preprocess.csv: the node ``name``, its ``start`` (None: not told) and ``total`` in ns."""
 
     name: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 Key = tuple[str, ...]
 Figures = Mapping[str, int | None]
 """Figures of one row by name: counts, times in ns, memory in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """The figure ``name`` of the row ``key``: ``ours`` and what the file says, counts or ns."""
 
     key: Key
@@ -25,8 +25,7 @@ class Difference:
         return float("inf") if self.ours is None else abs(self.ours - self.theirs)
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One file: its ``rows``, how many of them have a row of ours, and what differs, the farthest first.
 
     ``compared`` counts figures. ``ours_only`` are rows of ours that the file does not have.

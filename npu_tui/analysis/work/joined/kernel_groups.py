@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.work.joined.kernels import Coded, Groups, KernelTable
 
@@ -19,8 +19,7 @@ By = Literal["type", "shapes", "name", "name_shapes", "core", "dtype", "kernel"]
 WAYS: tuple[By, ...] = "type", "shapes", "name", "name_shapes", "core", "dtype", "kernel"
 
 
-@dataclass(frozen=True, slots=True)
-class KernelGroup:
+class KernelGroup(Struct, frozen=True):
     """Kernels that are alike, times in ns; None is unknown.
 
     ``members`` gives the positions in the table, the slowest first. ``wait`` is their sum. ``speed`` is GB/s over all

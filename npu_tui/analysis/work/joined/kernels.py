@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.model import Trace
 
@@ -34,8 +34,7 @@ def is_wide(kinds: str) -> bool:
     return any(kind.strip(' "').upper().removeprefix("DT_") in _WIDE for kind in kinds.split(";"))
 
 
-@dataclass(frozen=True, slots=True)
-class Coded:
+class Coded(Struct, frozen=True):
     """A text per kernel: ``values[code]``, unknown where the code is -1; (n,)."""
 
     values: list[str]
@@ -68,8 +67,7 @@ class Coded:
         return bool((self.code >= 0).any())
 
 
-@dataclass(frozen=True, slots=True)
-class KernelTable:
+class KernelTable(Struct, frozen=True):
     """The kernels by start: ``start``, ``duration`` and ``wait`` in ns, (n,) each as all that follows.
 
     ``item`` is the slice of each, -1 for a row of kernel_details.csv without one. ``wait`` is how long nothing ran
@@ -93,7 +91,7 @@ class KernelTable:
     bytes: F64
     ratios: dict[str, F64]
     hit_rate: F64
-    details: dict[str, Coded] = field(default_factory=dict)
+    details: dict[str, Coded] = {}
 
     def __len__(self) -> int:
         return len(self.start)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.analysis.work.joined.kernels import Coded
 
@@ -25,8 +25,7 @@ APP = "APP"
 """The component that is the whole process."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryCurve:
+class MemoryCurve(Struct, frozen=True):
     """Bytes ``value`` of one ``component`` from ``time`` (ns, strictly ascending) on; (n,)."""
 
     component: str
@@ -46,8 +45,7 @@ class MemoryCurve:
         return int(self.value[index]) if index >= 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Allocations:
+class Allocations(Struct, frozen=True):
     """What operations allocated, one entry each: bytes ``size``, from ``start`` until ``end`` ns; (n,)."""
 
     name: Coded
@@ -68,8 +66,7 @@ class Allocations:
         return np.flatnonzero((self.end == NEVER) & (self.start > BEFORE))
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """The ``curves`` of the allocators and the process, the ``allocations``, and reserved bytes by ``modules``."""
 
     curves: tuple[MemoryCurve, ...]
@@ -140,8 +137,7 @@ def memory_curve(component: str, amount: Amount, time: I64, value: I64) -> Memor
     return MemoryCurve(component, amount, time[first], np.maximum.reduceat(value, first))
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """The allocations ``members`` of one operation at one line of code, the largest first."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.ingest.database.columns.device import Tasks
 from npu_tui.ingest.database.columns.host import valid_connections
@@ -22,8 +22,7 @@ _MOST_PLANES = 1 << 12
 """Level 0 writes 4294967295 or 65534 for a plane."""
 
 
-@dataclass(slots=True)
-class Collectives:
+class Collectives(Struct):
     """Collectives of all groups; (n,) each."""
 
     ends: Ends
@@ -32,8 +31,7 @@ class Collectives:
     connection: I64
 
 
-@dataclass(slots=True)
-class _Lanes:
+class _Lanes(Struct):
     """The lanes of groups on their devices: each group has a block of thread numbers, its own lane and its planes."""
 
     whole: Whole
@@ -63,8 +61,7 @@ def read_collectives(tables: Tables, texts: Texts, whole: Whole, tasks: Tasks | 
     return found
 
 
-@dataclass(slots=True)
-class _Placed:
+class _Placed(Struct):
     """Rows with the device they belong to and their times; (n,) each."""
 
     rows: Rows

@@ -5,9 +5,8 @@ A text trace has bandwidths in MB/s (2**20) and memory in KB, a database has byt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.ingest.database.columns.whole import F64, Whole
 from npu_tui.ingest.database.tables.joins import numbered
@@ -17,8 +16,7 @@ from npu_tui.ingest.database.tables.texts import Texts
 _KB, _MB, _PERCENT = 1 / 1024, 1 / (1 << 20), 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """One value of a row: ``name`` and ``key`` of the curve (with the columns in braces), its columns (summed), and
     what to multiply with.
 
@@ -32,8 +30,7 @@ class Curve:
     instance: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleTable:
+class SampleTable(Struct, frozen=True):
     """A table of samples: its layer, its curves, the columns that tell rows apart, and those of them that are texts."""
 
     layer: str

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.ingest.database.columns.host import valid_connections
 from npu_tui.ingest.database.columns.whole import Ends, Whole
@@ -41,8 +40,7 @@ _UNLINKED = ("EVENT_RECORD", "EVENT_WAIT", "PROFILING_ENABLE", "PROFILING_DISABL
 _OF_COLLECTIVES = ("AicpuKernel", "AivKernel")
 
 
-@dataclass(slots=True)
-class Tasks:
+class Tasks(Struct):
     """Device tasks that are shown; (n,) each, but those called ``all``, which are those of every task.
 
     ``is_kernel`` says that the host knows what it computes, ``is_linked`` that a launch is drawn to it.
@@ -105,8 +103,7 @@ def read_device(tables: Tables, texts: Texts, whole: Whole) -> Tasks | None:
     )
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """What another table says of tasks: whether it knows them, and its columns; (n,) each."""
 
     there: Bools

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.ingest.database.columns.whole import COLLECTIVE, Ends, Whole
 from npu_tui.ingest.database.tables.connections import Connections
@@ -28,8 +27,7 @@ _PYTHON_FILE = ".py("
 _STEP = "ProfilerStep#"
 
 
-@dataclass(slots=True)
-class Calls:
+class Calls(Struct):
     """Slices of the host with what links need of them; (n,) each.
 
     ``connection`` is -1 for none; ``kind`` is one of ``OP``, ``QUEUE``, ... or the level of a call of CANN.
@@ -46,13 +44,12 @@ class Calls:
         return len(self.kind)
 
 
-@dataclass(slots=True)
-class Host:
+class Host(Struct):
     """What was found on the host: calls of the framework, of CANN, and marks."""
 
-    framework: list[Calls] = field(default_factory=list)
-    cann: list[Calls] = field(default_factory=list)
-    marks: list[Calls] = field(default_factory=list)
+    framework: list[Calls] = []
+    cann: list[Calls] = []
+    marks: list[Calls] = []
 
 
 def valid_connections(values: I64) -> I64:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.ingest.database.pages.tree import (
     HIGHEST,
@@ -39,8 +39,7 @@ _LEAST_CELL = 5
 Advance = Callable[[int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """A table as its rows are stored: its topmost page, how many columns it has, and which one is the row number."""
 
     root: int
@@ -129,8 +128,7 @@ def _most_rows(file: PageFile, layout: Layout, leaves: Leaves) -> I64:
     return most
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """Reads batches of leaves into ``outputs``; buffers are handed from one thread to the next."""
 
     library: Library
@@ -139,7 +137,7 @@ class _Reading:
     plan: I64
     outputs: list[npt.NDArray[Any]]
     first: I64
-    free: list[U8] = field(default_factory=list)
+    free: list[U8] = []
 
     def batch(self, bounds: tuple[int, int]) -> int:
         """How many rows the leaves from ``low`` to before ``high`` have."""

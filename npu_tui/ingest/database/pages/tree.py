@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
@@ -26,8 +26,7 @@ class UnusualError(Exception):
     """What lies there is not as SQLite usually writes it: SQLite itself has to read it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageFile:
+class PageFile(Struct, frozen=True):
     """The pages of an open file; ``usable`` bytes of each are in use."""
 
     descriptor: int
@@ -45,8 +44,7 @@ class PageFile:
         return np.frombuffer(data + bytes(_LONGEST_KEY), np.uint8)
 
 
-@dataclass(frozen=True, slots=True)
-class Leaves:
+class Leaves(Struct, frozen=True):
     """The leaves of a table in the order of its rows: their pages, and the row numbers they may have.
 
     All are (n,); row numbers lie above ``below`` and up to ``highest``.

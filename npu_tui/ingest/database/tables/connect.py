@@ -8,9 +8,10 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from npu_tui.ingest.database.pages.tree import PageFile, page_file
 from npu_tui.ingest.errors import InputError
@@ -30,8 +31,7 @@ UNREADABLE = (sqlite3.DatabaseError, MemoryError)
 """What SQLite raises for a damaged page; where one makes believe that a row is huge, memory is said to be out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """What the first 100 bytes say (https://www.sqlite.org/fileformat.html, 1.3).
 
     ``pages`` is 0 where the writer did not keep it.
@@ -48,8 +48,7 @@ class Header:
         return self.page_bytes * self.pages
 
 
-@dataclass(slots=True)
-class Database:
+class Database(Struct):
     """An open ``connection`` to the file at ``path``; ``notes`` are whole sentences on what was in the way.
 
     ``pages`` are those of the same file, if they may be read as they are. ``copy`` keeps a private copy alive, where
@@ -60,7 +59,7 @@ class Database:
     connection: sqlite3.Connection
     header: Header
     size: int
-    notes: list[Message] = field(default_factory=list)
+    notes: list[Message] = []
     copy: object = None
     pages: PageFile | None = None
 

@@ -7,12 +7,12 @@ import sqlite3
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.ingest.database.tables.connect import UNREADABLE, Database
 from npu_tui.ingest.database.tables.paged import read_intact_pages, read_pages, rows_stored
@@ -28,8 +28,7 @@ _ROW_BYTES = 32
 """About what a row of the profiler's tables takes in the file; two whole databases have 40 and 42."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table or view by its own ``name``; ``columns`` gives those of the file by their plain names.
 
     ``key`` is the column that is the row number, if there is one.
@@ -40,8 +39,7 @@ class Table:
     key: str = ""
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(Struct):
     """Columns of ``table`` in the order of its rows; ``number`` is the row number of each.
 
     Every array is (n,): int64, or float64 for those asked for as real. An empty cell is ``ABSENT`` or NaN.

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from npu_tui.ingest.json.decoding.events import Event, decode_args
 
 
-@dataclass(slots=True)
-class Metadata:
+class Metadata(Struct):
     """Names, labels and orders of processes, names and orders of threads.
 
     Packed pids of sort indexes above 31 run into those of other processes: the first name counts, a further one is kept
     in ``other_names``.
     """
 
-    process_name: dict[int, str] = field(default_factory=dict)
-    process_label: dict[int, str] = field(default_factory=dict)
-    process_order: dict[int, int] = field(default_factory=dict)
-    thread_name: dict[tuple[int, int], str] = field(default_factory=dict)
-    thread_order: dict[tuple[int, int], int] = field(default_factory=dict)
-    other_names: dict[int, str] = field(default_factory=dict)
+    process_name: dict[int, str] = {}
+    process_label: dict[int, str] = {}
+    process_order: dict[int, int] = {}
+    thread_name: dict[tuple[int, int], str] = {}
+    thread_order: dict[tuple[int, int], int] = {}
+    other_names: dict[int, str] = {}
 
     def add(self, event: Event) -> None:
         """Take in one ``M`` event; unknown ones and those without a value are ignored."""

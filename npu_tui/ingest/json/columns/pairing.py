@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 I64 = npt.NDArray[np.int64]
 
 SOURCE, STEP, TARGET = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """Indices of link ends that belong together, and how many ends found no partner."""
 
     source: I64

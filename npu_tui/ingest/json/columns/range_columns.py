@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.ingest.json.decoding.events import Event
 
@@ -27,8 +27,7 @@ DICTIONARY = {
 """The columns that hold codes, each with the dictionary they are of; -1 stands for absent."""
 
 
-@dataclass(slots=True)
-class RangeColumns:
+class RangeColumns(Struct):
     """The columns of one range, by name, and what else is to be taken over in file order.
 
     Codes are those of the reader of the range: it knew ``known`` values of each dictionary before, ``news`` are those
@@ -48,7 +47,7 @@ class RangeColumns:
     news: dict[str, list[Any]]
     replay: list[tuple[int, Event]]
     columns: dict[str, Array]
-    named: dict[int, str] = field(default_factory=dict)
+    named: dict[int, str] = {}
     number: int = 0
     start: int = 0
     end: int = 0

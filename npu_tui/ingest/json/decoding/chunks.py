@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO, Generic, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -115,8 +116,7 @@ class TooLongError(ValueError):
         self.offset = offset
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk(Generic[T]):
+class Chunk(Struct, Generic[T], frozen=True):
     """``length`` bytes of whole events at ``offset`` of the file, and what ``decode`` made of them."""
 
     offset: int

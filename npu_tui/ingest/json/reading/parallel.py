@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import queue
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from npu_tui.ingest.errors import InputError, WorkerError
 from npu_tui.ingest.json.columns.event_columns import Columns
@@ -28,8 +29,7 @@ _TICK_SECONDS = 0.1
 Advance = Callable[[int, int], None]
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """How the reading of a file ended: the offset reached, what was wrong, where an endless element begins."""
 
     end: int = 0
@@ -38,12 +38,11 @@ class Outcome:
     too_long: int | None = None
 
 
-@dataclass(slots=True)
-class _Plan:
+class _Plan(Struct):
     """The cuts of a file, the parts that are in, and how far they have been taken over."""
 
     cuts: list[int]
-    parts: dict[int, tuple[int, RangeColumns]] = field(default_factory=dict)
+    parts: dict[int, tuple[int, RangeColumns]] = {}
     asked: int = 0
     taken: int = 0
 

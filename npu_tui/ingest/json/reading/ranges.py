@@ -8,8 +8,9 @@ one itself. What turns out otherwise is read again, on to the next boundary that
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import BinaryIO, cast
+
+from msgspec import Struct
 
 from npu_tui.ingest.json.columns.event_columns import Columns
 from npu_tui.ingest.json.columns.range_columns import RangeColumns
@@ -23,8 +24,7 @@ _FARTHEST = 16 << 20
 """A boundary is expected within this many bytes: no event is longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(Struct, frozen=True):
     """Between two events: where the one before it ends and where the one after it starts."""
 
     end: int

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.text import Text
 
 from npu_tui.strings import say
@@ -12,8 +12,7 @@ from npu_tui.tui.tabs.table.tab import GAP, Row, Table
 _DOWN, _UP = "▾", "▴"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """``column`` (None: as the table comes), falling or not, and the ``wanted`` part of a row's text."""
 
     column: int | None = None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -23,8 +24,7 @@ GAP = "   "
 """Stands between the parts of a note."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What the user looks at just now: ``focused`` is the row of the cursor, ``range`` and ``cursor`` are in ns.
 
     Times are those of the scene's clock unless a trace is named.
@@ -67,8 +67,7 @@ class Context:
         return None if self.range is None or self.range[0] == self.range[1] else self.range
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """A stretch of time in ns of a trace, on ``lane`` and at ``slice`` if it is of one; ``words`` say what is there.
 
     Going there makes it the range where it is to be ``marked``.
@@ -88,8 +87,7 @@ class Stretch:
 Place = Selected | Stretch
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One row of a table. Enter leads to the first of its ``places``, Enter again to the next one.
 
     A table is sorted by ``values``, one per cell (None: unknown, always last). ``code`` is what ``o`` opens, ``told``
@@ -106,8 +104,7 @@ class Row:
     aside: Callable[[int, int], Text] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Rows under headings, below a ``note`` (none if empty); the cursor begins on row ``at``, else where it was.
 
     A note of several lines is broken at its ``GAP`` where the screen is narrow; a panel too low shows its first lines.

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ADVISOR, INSIGHT = "msprof-analyze advisor: affinity API", "MindStudio Insight: fusible operators"
 KERNELS = "msprof-analyze advisor: fused kernels"
 DOCUMENT_A, DOCUMENT_D = "operator tuning guide 0-15 to 0-21", "affinity operators guide 3-04 to 3-18"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Members that follow each other and the API that does their work at once.
 
     ``exact`` replacements compute the same; others are approximations or need a look at the model first. A run of a
@@ -152,8 +152,7 @@ _FIRST_CHAR = 0xE000
 _MEMBER = re.compile(r"(?P<open>\[)?(?P<names>[^\[\]*]+)\]?(?:\*(?P<times>\d))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """Where ``run`` stands: the members ``[first, last)`` of the sequence."""
 
     run: Run

@@ -5,9 +5,8 @@ Rule F02 of the collected diagnosis rules, from the MindStudio Insight walk-thro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.analysis.findings.facts.blame import (
     SyncSite,
@@ -27,8 +26,7 @@ from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 
-@dataclass(frozen=True, slots=True)
-class _Starvation:
+class _Starvation(Struct, frozen=True):
     """Where launches starve: ``chosen`` masks the launches of the window."""
 
     chosen: Bools
