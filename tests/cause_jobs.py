@@ -70,6 +70,9 @@ CAUSES: dict[str, Cause] = {
     "host: fetch in one step": Cause(
         (replace(CALM, steps=6, stalled_step=3, stall_ns=70_000_000),), changed(stalled_step=-1), ("DATA.LOADER",)
     ),
+    "host: a checkpoint after a copy": Cause(
+        (troubled(CALM, pause_ns=30_000_000, read_back_ns=200_000),), untroubled(pause_ns=0), ("HOST.PAUSE",)
+    ),
     "host: short step start": Cause(
         (troubled(replace(CALM, steps=5), setup_ns=5_000_000),), untroubled(setup_ns=0), ("STEP.START", "HOST.PAUSE")
     ),

@@ -9,19 +9,23 @@ from msgspec import Struct
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.origin import Pairs, busy_pairs
-from npu_tui.analysis.overlap.free import FreeSplit, free_split
+from npu_tui.analysis.overlap.free import FreeSplit, free_split, gap_split
 from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.trace.model import Trace
 
 
 class DevicePart(Struct, frozen=True):
-    """One device with everything that is known of its launches and its free time."""
+    """One device with everything that is known of its launches and its free time.
+
+    ``split`` tells whose fault each Free slice is as a whole, ``gaps`` of the times in it without a copy.
+    """
 
     slices: DeviceSlices | None
     lanes: OverlapLanes | None
     launches: Dispatch | None
     pairs: Pairs | None
     split: FreeSplit | None
+    gaps: FreeSplit | None
 
     @property
     def device(self) -> int | None:
@@ -40,7 +44,9 @@ def device_parts(
         own = next((each for each in lanes if each.device == device.device), None)
         launched = launches.get(device.device)
         pairs = busy_pairs(trace, device, launched) if launched is not None else None
-        split = free_split(trace, device, own, pairs) if own is not None and pairs is not None else None
-        parts.append(DevicePart(device, own, launched, pairs, split))
+        split = gaps = None
+        if own is not None and pairs is not None:
+            split, gaps = (tell(trace, device, own, pairs) for tell in (free_split, gap_split))
+        parts.append(DevicePart(device, own, launched, pairs, split, gaps))
     known = {device.device for device in devices}
-    return parts + [DevicePart(None, each, None, None, None) for each in lanes if each.device not in known]
+    return parts + [DevicePart(None, each, None, None, None, None) for each in lanes if each.device not in known]

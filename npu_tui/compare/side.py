@@ -83,7 +83,7 @@ class Side:
         device = next((each for each in self.profile.devices if each.lanes is not None), None)
         if device is None or device.lanes is None:
             return device_claims(self.trace)
-        return claims(device.lanes, device.split, self.waits)
+        return claims(device.lanes, device.split, device.gaps, self.waits)
 
     def parts(self, waits: bool) -> dict[Part, I64]:
         """The partition of every compared step, ns, (steps,); empty without a device.

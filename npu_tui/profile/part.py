@@ -65,7 +65,7 @@ class Kernels(Struct, frozen=True):
 _LARGE = 500_000
 """So many slices are worth threads."""
 
-_NO_DEVICE = DevicePart(None, None, None, None, None)
+_NO_DEVICE = DevicePart(None, None, None, None, None, None)
 
 
 class ProfilePart:

@@ -10,6 +10,7 @@ import pytest
 from samples import parts_of
 
 from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.trace.intervals import covered, intersection
 
 if TYPE_CHECKING:
     from conftest import Sample
@@ -51,6 +52,21 @@ def test_each_free_slice_by_its_definition(variation: Simulated) -> None:
         if launched:
             late = min(max(launched[0] + floor - start, 0), end - start)
             assert parts.split.late_until[k] - start == pytest.approx(late, abs=0.01)
+
+
+def test_each_gap_between_copies_by_what_ends_it(variation: Simulated) -> None:
+    parts, trace = parts_of(variation.trace), variation.trace
+    launched = dict(zip(trace.links.target_slice[parts.pairs.link].tolist(), parts.pairs.launch.tolist(), strict=True))
+    starts, ends = trace.slices.start, trace.slices.end
+    busy = sorted((int(starts[item]), item) for item in np.flatnonzero(parts.device.busy).tolist())
+    copies = np.flatnonzero(parts.device.copy)
+    free, gaps = parts.lanes.free, parts.gaps
+    assert covered(gaps.start, gaps.end) == covered(*free) - covered(*intersection(*free, starts[copies], ends[copies]))
+    for start, end, late, linked in zip(gaps.start, gaps.end, gaps.late_until, gaps.linked, strict=True):
+        first = next((begin for begin, _ in busy if start <= begin <= end + 2), None)
+        known = [launched[item] for begin, item in busy if begin == first and item in launched]
+        assert linked == bool(known)
+        assert late == (pytest.approx(np.clip(known[0], start, end), abs=0.01) if known else start)
 
 
 def test_ranges_add_up(variation: Simulated) -> None:

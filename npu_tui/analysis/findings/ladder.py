@@ -39,7 +39,7 @@ _SHOWS = 0.1
 _NAMED_STEPS = 6
 _NOTHING = 0.001
 """What shortens a step by no more than this share of it is no step of the work."""
-_ALL = 0.999
+_ALL = 0.9
 """A gain of less than this share of what a finding is about needs a word on where the rest is."""
 _AS_MUCH = 0.9
 """Gains this close are alike, as a predicted one holds within a tenth. The one nearer to the cause goes first."""
@@ -329,7 +329,7 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
         found.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
     time = length_of(rung.candidate.span)
     if rung.gain < _ALL * time:
-        found.append(message("finding.outlook.less", time=time))
+        found.append(message("finding.outlook.less", time=time / facts.count, unit=facts.unit))
     if rung.held:
         alone = round((rung.alone or 0) / facts.count)
         found.append(

@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.origin import Pairs
-from npu_tui.analysis.overlap.lanes import OverlapLanes
+from npu_tui.analysis.overlap.lanes import Intervals, OverlapLanes
 from npu_tui.analysis.window import Window
 from npu_tui.trace.by_slice import BySlice
+from npu_tui.trace.intervals import difference
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -20,7 +21,7 @@ _ROUNDING_NS = 2
 
 
 class FreeSplit(Struct, frozen=True):
-    """The Free slices of one device: host-late until ``late_until`` (ns), device-side from there on.
+    """The Free slices of one device, or what copies leave of them: host-late until ``late_until`` (ns), then its own.
 
     Where not ``linked``, nothing tells which launch the device waited for, and ``late_until`` is the start.
     """
@@ -45,8 +46,22 @@ class FreeSplit(Struct, frozen=True):
 
 def free_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None) -> FreeSplit:
     """Each Free slice by the launch of the first busy slice that starts in it, or right after it."""
+    return _split(trace, device, lanes.free, pairs)
+
+
+def gap_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None) -> FreeSplit:
+    """Each part of Free in which no copy runs either, by the launch of the busy slice that ends it.
+
+    Free goes on through copies: a host that pauses after one is late for what comes next, however early that copy was.
+    """
+    copies = np.flatnonzero(device.copy)
+    copied = trace.slices.start[copies], trace.slices.end[copies]
+    return _split(trace, device, difference(*lanes.free, *copied), pairs)
+
+
+def _split(trace: Trace, device: DeviceSlices, idle: Intervals, pairs: Pairs | None) -> FreeSplit:
     slices, links = trace.slices, trace.links
-    start, end = lanes.free
+    start, end = idle
     linked = np.zeros(len(start), np.bool_)
     late_until = start.astype(np.float64)
     busy = np.flatnonzero(device.busy)

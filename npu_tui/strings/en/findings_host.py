@@ -9,6 +9,10 @@ TEXTS: dict[str, str] = {
         "In {late:share} of it the launch had not been made yet (the host is late); in {side:share} it had (the "
         "device is slow to start)."
     ),
+    "finding.free.split_copied": (
+        "In {late:share} of it the launch had not been made yet (the host is late), in {side:share} it had (the "
+        "device is slow to start), and copies take {copied:share}."
+    ),
     "finding.free.unknown": (
         "Without HostToDevice links it is unknown whether the host is late; Free includes copies and event waits."
     ),

@@ -16,7 +16,7 @@ TEXTS: dict[str, str] = {
     "finding.outlook.rest": "解决第 1 条之后，再解决它可使每个 {unit} 缩短 {gain:time}。",
     "finding.outlook.rest_many": "解决第 1–{above} 条之后，再解决它可使每个 {unit} 缩短 {gain:time}。",
     "finding.outlook.step": "解决它可使每个 {unit} 缩短 {gain:time}。",
-    "finding.outlook.less": "其余部分（共 {time:time}）被同时进行的其他工作掩盖。",
+    "finding.outlook.less": "其余部分（每个 {unit} 共 {time:time}）被同时进行的其他工作掩盖。",
     "finding.gain_after": "{gain}（1 后）",
     "finding.gain_after_many": "{gain}（1–{after} 后）",
     "finding.outlook.next": "之后每个 {unit} 约为 {step:time}，首要问题变为 {following}。",

@@ -6,6 +6,7 @@ TEXTS: dict[str, str] = {
     "finding.free.title": "设备空闲 {time:time}，占其时间的 {share:share}",
     "finding.free.detail": "共 {count:count} 个空泡，合计 {time:time}。{cause}",
     "finding.free.split": "其中 {late:share} 尚未下发（Host 晚），{side:share} 已经下发（设备启动慢）。",
+    "finding.free.split_copied": "其中 {late:share} 尚未下发（Host 晚），{side:share} 已经下发（设备启动慢），{copied:share} 是拷贝。",
     "finding.free.unknown": "没有 HostToDevice 连线，无法判断是否 Host 晚；Free 包含拷贝和 Event 等待。",
     "finding.free.told": "其中 {time:time} 是拷贝或 kernel 之后的固定间隔，由其他诊断说明。",
     "finding.free.place": "空闲 {time:time}，直到 {after}",

@@ -11,6 +11,7 @@ import pytest
 from jobs import by_id, check, facts_of, job, measured
 from launcher import Launcher
 from measured import profile_at
+from trace_writer import TraceWriter
 from troubled import TROUBLED
 
 from npu_tui.analysis.findings.facts.facts import Facts
@@ -184,6 +185,26 @@ def test_a_pause_without_a_record() -> None:
     assert check("HOST.PAUSE", facts_of(job("slow_python"))) is None
     assert check("HOST.PAUSE", facts_of(job("collection"))) is None  # the collection is recorded
     assert check("HOST.PAUSE", facts_of(job("loader"))) is None
+
+
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_collections_in_a_process_of_their_own_stop_the_thread(
+    own_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = TraceWriter._frames
+
+    def frames(self):
+        pid, tid = self._recording.process_id, {"tid": 7} if own_thread else {}
+        moved = {"pid": (pid << 10) + (1 << 5), "cat": "GC", "args": {}, **tid}
+        events = [event | moved if event["name"] == "GC" else event for event in own(self)]
+        named = {"ph": "M", "name": "process_name", "pid": moved["pid"], "tid": 0, "args": {"name": "Python GC"}}
+        return [*events, named]
+
+    whole = by_id(measured(replace(TROUBLED["collection"], seed=3)).findings)["PY.GC"]
+    monkeypatch.setattr(TraceWriter, "_frames", frames)
+    found = measured(replace(TROUBLED["collection"], seed=3)).findings
+    assert found.findings[0].id == "PY.GC"
+    assert found.findings[0].gain_ns == pytest.approx(whole.gain_ns, rel=0.05)
 
 
 def test_a_slow_first_step_is_warm_up() -> None:

@@ -166,8 +166,8 @@ class Facts(WithinWindow):
 
     @once
     def host_late(self) -> Span:
-        """Free in which the launch that ended it had not been made yet."""
-        split = self.part.split
+        """Free without copies in which the launch that ended it had not been made yet."""
+        split = self.part.gaps
         if split is None:
             return NOTHING
         late = split.linked & (split.late_until > split.start)
@@ -175,8 +175,8 @@ class Facts(WithinWindow):
 
     @once
     def device_side(self) -> Span:
-        """Free in which the launch that ended it had already been made."""
-        split = self.part.split
+        """Free without copies in which the launch that ended it had already been made."""
+        split = self.part.gaps
         if split is None:
             return NOTHING
         side = split.linked & (split.late_until < split.end)
@@ -250,9 +250,9 @@ class Facts(WithinWindow):
     @once
     def dequeue_idle(self) -> float | None:
         """Share of the host-late time in which the dequeue thread had nothing to do."""
-        if self.part.split is None or self.part.launches is None:
+        if self.part.gaps is None or self.part.launches is None:
             return None
-        return dequeue_idle_ratio(self.trace, self.part.split, self.part.launches, self.window)
+        return dequeue_idle_ratio(self.trace, self.part.gaps, self.part.launches, self.window)
 
     # The run again.
 

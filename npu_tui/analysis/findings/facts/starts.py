@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import NOTHING, Span, without
+from npu_tui.analysis.findings.facts.spans import NOTHING, Span, length_of, without
 from npu_tui.trace.by_slice import BySlice
 
 
@@ -19,12 +19,17 @@ def before_first_kernels(facts: Facts) -> Span:
     return without((begin[there], start[at[there]]), facts.working)
 
 
+def start_share(facts: Facts, starts: Span) -> float:
+    """The share of a step that passes before its first kernel, which are ``starts``."""
+    return length_of(starts) / facts.count / facts.step_ns if facts.step_ns else 0.0
+
+
 def before_late_copies(facts: Facts) -> Span:
     """Free up to a copy of unknown launch, as older chips have them, where what follows it was launched later.
 
     The host launches in order: such a copy had not been launched before either.
     """
-    split, device, pairs = facts.part.split, facts.part.slices, facts.part.pairs
+    split, device, pairs = facts.part.gaps, facts.part.slices, facts.part.pairs
     if split is None or device is None or pairs is None:
         return NOTHING
     slices, links = facts.trace.slices, facts.trace.links

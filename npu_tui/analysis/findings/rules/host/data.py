@@ -10,12 +10,12 @@ import numpy as np
 from npu_tui.analysis.findings.facts.blame import cache_drops, fetches, memory_calls, starving
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.slices import GARBAGE_COLLECTION
-from npu_tui.analysis.findings.facts.spans import Span, both, largest, length_of, together, without
+from npu_tui.analysis.findings.facts.spans import I64, Span, both, largest, length_of, together, without
 from npu_tui.analysis.findings.gains import without_calls
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
-from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.replay.change import ANY_THREAD, Change, HostCut, TaskCut
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
@@ -173,7 +173,7 @@ def collector(facts: Facts) -> Draft | None:
             facts.longest(long, lambda item: message("finding.gc.place")),
             advise("gc"),
             removes,
-            change=without_calls(facts, long),
+            change=_without_collections(facts, long),
         )
     if len(events) or not facts.has("cann"):
         return None
@@ -196,6 +196,21 @@ def collector(facts: Facts) -> Draft | None:
         span,
         confidence="low",
     )
+
+
+def _without_collections(facts: Facts, items: I64) -> Change:
+    """Of a thread on which nothing else runs it is not told whom it stopped: all that ran Python."""
+    trace = facts.trace
+    collections = np.array([name == GARBAGE_COLLECTION for name in trace.names] + [False])
+    busy = {
+        lane.tid
+        for lane in trace.lanes
+        if trace.layers[lane.layer].kind in ("python", "cann", "other")
+        and not collections[trace.slices.name[lane.first : lane.last]].all()
+    }
+    if busy.issuperset(trace.lanes[each].tid for each in np.unique(trace.slices.lane[items]).tolist()):
+        return without_calls(facts, items)
+    return Change(host=(HostCut(ANY_THREAD, facts.span_of(items)),))
 
 
 RULES = (

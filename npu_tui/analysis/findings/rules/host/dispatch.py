@@ -24,6 +24,8 @@ MOST_LINES = 3
 """How many lines of code a finding names."""
 
 _ROUNDING_NS = 2
+_NOTABLE = 0.01
+"""Copies are told from this share of Free on."""
 
 
 def free(facts: Facts) -> Draft | None:
@@ -45,7 +47,12 @@ def free(facts: Facts) -> Draft | None:
     else:
         free = max(length_of(idle), 1)
         words = {"late": late / free, "side": side / free}
-        cause = message("finding.free.split", **words)
+        copied = length_of(both(idle, _copied(facts))) / free
+        cause = (
+            message("finding.free.split_copied", copied=copied, **words)
+            if copied >= _NOTABLE
+            else message("finding.free.split", **words)
+        )
     return Draft(
         severity,
         message("finding.free.title", time=facts.sums.free, share=share),
@@ -63,9 +70,13 @@ def free(facts: Facts) -> Draft | None:
 
 def _told_elsewhere(facts: Facts) -> Span:
     """Copies, which Free holds, and pauses of one length after kernels: other findings judge them."""
-    device, pauses = facts.part.slices, fixed_pauses(facts)
-    copied = facts.span_of(device.copy) if device is not None else NOTHING
-    return together(copied, pauses.span if pauses is not None else NOTHING)
+    pauses = fixed_pauses(facts)
+    return together(_copied(facts), pauses.span if pauses is not None else NOTHING)
+
+
+def _copied(facts: Facts) -> Span:
+    device = facts.part.slices
+    return facts.span_of(device.copy) if device is not None else NOTHING
 
 
 def _free_place(facts: Facts, start: int, end: int) -> Evidence:

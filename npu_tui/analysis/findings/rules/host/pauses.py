@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import NOTHING, Span, largest, length_of, together
-from npu_tui.analysis.findings.facts.starts import before_first_kernels, before_late_copies
+from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, largest, length_of, together
+from npu_tui.analysis.findings.facts.starts import before_first_kernels, before_late_copies, start_share
 from npu_tui.analysis.findings.model import Evidence
 from npu_tui.analysis.findings.phrases import advise
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
@@ -21,6 +21,8 @@ _LESS = 0.25
 _AS_LONG = 3
 _AS_LONG_AS = 0.5
 """A pause before the first kernel that is half as long as the others is one of them."""
+_AT_STARTS = 0.5
+"""Pauses that lie before first kernels for half of their time or more are matters of the start of the step."""
 
 
 def pauses(facts: Facts) -> Draft | None:
@@ -50,6 +52,9 @@ def pauses(facts: Facts) -> Draft | None:
     share = facts.share(time)
     if time < limits.pause_share * total or share < limits.severity_medium:
         return None
+    starts = before_first_kernels(facts)
+    if start_share(facts, starts) >= limits.step_start_share and length_of(both(removes, starts)) >= _AT_STARTS * time:
+        return None  # a finding of its own is about the starts of steps
     longest = sorted(sorted(found, key=lambda row: row[0] - row[1])[:_MOST_SHOWN])
     frames = _frames(facts, longest)
     named = next((each for each in frames if each), "")

@@ -18,7 +18,7 @@ from npu_tui.analysis.findings.facts.blame import (
 )
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, Span, both, length_of, together, without
-from npu_tui.analysis.findings.facts.starts import before_first_kernels
+from npu_tui.analysis.findings.facts.starts import before_first_kernels, start_share
 from npu_tui.analysis.findings.gains import without_work
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, line_of, lines_of, sentences
@@ -247,7 +247,7 @@ def step_start(facts: Facts) -> Draft | None:
     if not len(gaps[0]):
         return None
     time = length_of(gaps) / facts.count
-    share = time / facts.step_ns if facts.step_ns else 0.0
+    share = start_share(facts, gaps)
     if share < limits.step_start_share:
         return None
     severity: Severity = "high" if share >= limits.step_start_share_high else "medium"
