@@ -381,22 +381,23 @@ class Profile:
     def host_operators(self) -> HostOperators:
         """The operations of the framework."""
         from npu_tui.analysis.work.host_operators import host_operators
+        from npu_tui.ingest.scanner.nesting import nesting
 
-        return host_operators(self.trace)
+        return host_operators(self.trace, nesting())
 
     @once
     def replays(self) -> list[tuple[DevicePart, Replay | None]]:
         """Every device with a model of its run, None where no launch leads to it; raises what ``planes`` does."""
         from npu_tui.analysis.replay.model import build
         from npu_tui.analysis.replay.run import Replay
-        from npu_tui.ingest.scanner.covered import covered
-        from npu_tui.ingest.scanner.passing import passing
+        from npu_tui.ingest.scanner.replaying import replaying
 
+        loops = replaying()
         steps = np.array([each.item for each in self.steps if each.item >= 0], np.int64)
         found = []
         for device in self.devices:
-            model = build(self.trace, device, self.whole.collectives, steps)
-            found.append((device, None if model is None else Replay(model, passing(), covered())))
+            model = build(self.trace, device, self.whole.collectives, steps, loops)
+            found.append((device, None if model is None else Replay(model, loops)))
         return found
 
     @once

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.once import once
+
 I64 = npt.NDArray[np.int64]
 
 _AT_ONCE = 1 << 16
@@ -24,11 +26,16 @@ class LaneIndex:
         self._last = last
         self._start = start
         self._end = end
-        self._latest_end: list[I64] = [end]
-        while len(self._latest_end[-1]) > 1:
-            level = self._latest_end[-1]
+
+    @once
+    def _latest_end(self) -> list[I64]:
+        """The latest end of every slice, of every two, every four and so on."""
+        found = [self._end]
+        while len(found[-1]) > 1:
+            level = found[-1]
             padded = np.append(level, level[-1]) if len(level) % 2 else level
-            self._latest_end.append(padded.reshape(-1, 2).max(axis=1))
+            found.append(np.maximum(padded[::2], padded[1::2]))
+        return found
 
     def started(self, lane: npt.NDArray[np.int32], time: I64) -> I64:
         """The last slice of ``lane`` that starts at or before ``time``, -1 without one; (n,)."""
@@ -88,7 +95,7 @@ class LaneIndex:
 
         ``lane`` is the lane of every slice of the index.
         """
-        return self._last_reaching(np.arange(-1, len(lane) - 1), lane, self._latest_end[0])
+        return self._last_reaching(np.arange(-1, len(lane) - 1), lane, self._end)
 
     def _last_reaching(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
         """The last slice at or before ``begun`` on its lane whose end is at least ``until``, else -1."""

@@ -35,12 +35,15 @@ _DEVICE_MEMORY = re.compile(
 _DEVICE_WAIT = re.compile(r"event[_ ]wait|notify[_ ]wait|placeholder|place_holder", re.IGNORECASE)
 _DEVICE_SIGNAL = re.compile(r"event[_ ]record|notify[_ ]record|write[_ ]value|profiling_", re.IGNORECASE)
 _HOST_WAIT = re.compile(r"synchronize|_local_scalar_dense", re.IGNORECASE)
-_STEP = re.compile(r"ProfilerStep#\d{1,18}")
+_STEP_PREFIX = "ProfilerStep#"
+_STEP = re.compile(_STEP_PREFIX + r"\d{1,18}")
 
 
 def step_number(name: str) -> str | None:
     """The N of a ``ProfilerStep#N`` name as text, else None."""
-    return name.partition("#")[2] if _STEP.fullmatch(name) else None
+    if not name.startswith(_STEP_PREFIX):  # most names are not, and a prefix is told sooner
+        return None
+    return name.removeprefix(_STEP_PREFIX) if _STEP.fullmatch(name) else None
 
 
 def classify(kind: LayerKind, category: str, name: str) -> OpClass:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -17,18 +19,22 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
+Nesting = Callable[[I64, I32], I64]
+"""What ``LaneIndex.parents`` finds, of the ends and lanes of slices by lane and start."""
+
 
 class Around:
     """Finds which of the chosen slices of a trace hold others."""
 
-    def __init__(self, trace: Trace, chosen: npt.NDArray[np.bool_]) -> None:
-        """``chosen`` is a mask over the slices of ``trace``."""
-        self.items = np.flatnonzero(chosen)
+    def __init__(self, trace: Trace, chosen: npt.NDArray[np.bool_] | I64) -> None:
+        """``chosen`` is a mask over the slices of ``trace``, or those it chooses, ascending."""
+        self.items = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64, copy=False)
         self.lane = trace.slices.lane[self.items]
-        lanes = np.arange(len(trace.lanes))
+        lanes = np.arange(len(trace.lanes), dtype=np.int32)
         first = np.searchsorted(self.lane, lanes, "left").astype(np.int64)
         last = np.searchsorted(self.lane, lanes, "right").astype(np.int64)
-        self._index = LaneIndex(first, last, trace.slices.start[self.items], trace.slices.end[self.items])
+        self._end = trace.slices.end[self.items]
+        self._index = LaneIndex(first, last, trace.slices.start[self.items], self._end)
 
     def find(self, lane: I32, start: I64, end: I64) -> I64:
         """The last started of the chosen slices on ``lane`` that hold ``[start, end]``, -1 without one; (n,)."""
@@ -40,9 +46,11 @@ class Around:
         found[known] = np.where(at >= 0, self.items[np.maximum(at, 0)], -1)
         return found
 
-    def parents(self) -> I64:
+    def parents(self, nesting: Nesting | None = None) -> I64:
         """For each chosen slice the position in ``items`` of the nearest one around it, -1 without; (items,)."""
-        return self._index.parents(self.lane) if len(self.items) else np.zeros(0, np.int64)
+        if not len(self.items):
+            return np.zeros(0, np.int64)
+        return self._index.parents(self.lane) if nesting is None else nesting(self._end, self.lane)
 
 
 class Pairs(Struct, frozen=True):
@@ -69,11 +77,21 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
     return Pairs(link, launch, np.minimum(launch, links.target_time[link]))
 
 
-def queue_slices(trace: Trace, category: str) -> npt.NDArray[np.bool_]:
-    """The slices of the task queue's ``category``, ``enqueue`` or ``dequeue``; (n,)."""
-    if category not in trace.categories:
-        return np.zeros(len(trace.slices), np.bool_)
-    found: npt.NDArray[np.bool_] = trace.slices.category == trace.categories.index(category)
+def enqueue_slices(trace: Trace) -> I64:
+    """The Enqueue slices of the task queue, ascending."""
+    return _queue_slices(trace)["enqueue"]
+
+
+def dequeue_slices(trace: Trace) -> I64:
+    """The Dequeue slices of the task queue, ascending."""
+    return _queue_slices(trace)["dequeue"]
+
+
+@of_trace
+def _queue_slices(trace: Trace) -> dict[str, I64]:
+    found = dict.fromkeys(("enqueue", "dequeue"), np.zeros(0, np.int64))
+    for category in found.keys() & set(trace.categories):
+        found[category] = np.flatnonzero(trace.slices.category == trace.categories.index(category))
     return found
 
 
@@ -90,7 +108,7 @@ def dequeue_of(trace: Trace, link: I64) -> I64:
 
 @of_trace
 def _dequeues(trace: Trace) -> Around:
-    return Around(trace, queue_slices(trace, "dequeue"))
+    return Around(trace, dequeue_slices(trace))
 
 
 def enqueue_of(trace: Trace, dequeue: I64) -> I64:
@@ -111,7 +129,7 @@ def enqueue_of(trace: Trace, dequeue: I64) -> I64:
 def _enqueues(trace: Trace) -> tuple[I64, I64]:
     """The Enqueue slices by correlation id, and these."""
     correlation = trace.slices.correlation
-    enqueues = np.flatnonzero(queue_slices(trace, "enqueue"))
+    enqueues = enqueue_slices(trace)
     enqueues = enqueues[correlation[enqueues] >= 0]
     enqueues = enqueues[np.argsort(correlation[enqueues], kind="stable")]
     return enqueues, correlation[enqueues]

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from npu_tui.analysis.launches.dispatch import Dispatch
-from npu_tui.analysis.launches.origin import queue_slices
+from npu_tui.analysis.launches.origin import dequeue_slices
 from npu_tui.analysis.overlap.free import FreeSplit
 from npu_tui.analysis.window import Window
 from npu_tui.trace.intervals import covered_before
@@ -23,9 +23,9 @@ def dequeue_idle_ratio(trace: Trace, split: FreeSplit, launches: Dispatch, windo
 
     None without Dequeue slices, without host-late time, or where several clock floors leave the move open.
     """
-    dequeues = queue_slices(trace, "dequeue")
+    dequeues = dequeue_slices(trace)
     floors = {floor.floor for floor in launches.floors}
-    if not dequeues.any() or len(floors) != 1:
+    if not len(dequeues) or len(floors) != 1:
         return None
     low = np.where(window.holds(split.start), split.start, split.late_until)
     high = split.late_until

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.launches.origin import dequeue_of, queue_slices
+from npu_tui.analysis.launches.origin import dequeue_of, enqueue_slices
 from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.window import EVERYTHING, Window
@@ -80,7 +80,7 @@ def _device_spans(trace: Trace, items: I64) -> list[tuple[int, int] | None]:
     slices, links = trace.slices, trace.links
     link = trace.links_of(HOST_TO_DEVICE)
     link = link[links.target_slice[link] >= 0]
-    enqueues = np.flatnonzero(queue_slices(trace, "enqueue"))
+    enqueues = enqueue_slices(trace)
     dequeue = dequeue_of(trace, link)
     if len(enqueues) and (dequeue >= 0).any():
         link, dequeue = link[dequeue >= 0], dequeue[dequeue >= 0]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.launches.code_lines import stack_of, user_lines
-from npu_tui.analysis.launches.origin import queue_slices
+from npu_tui.analysis.launches.origin import dequeue_slices, enqueue_slices
 from npu_tui.analysis.replay.change import Change, HostCut, TaskCut
 from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay.host import thread_numbers, waits_of
@@ -100,14 +100,14 @@ def _queued(trace: Trace, thread: I64, start: I64, end: I64) -> tuple[I64, I64]:
     """The entries of the task queue that were put into it in ``[start, end)`` of the threads: their Dequeue slices."""
     slices = trace.slices
     _, number = thread_numbers(trace)
-    enqueues = np.flatnonzero(queue_slices(trace, "enqueue"))
+    enqueues = enqueue_slices(trace)
     inside = np.zeros(len(enqueues), np.bool_)
     for own in np.unique(thread).tolist():
         low, high = union(start[thread == own], end[thread == own])
         at = np.searchsorted(low, slices.start[enqueues], "right") - 1
         within = (at >= 0) & (slices.start[enqueues] < high[np.maximum(at, 0)]) if len(low) else inside
         inside |= within & (number[slices.lane[enqueues]] == own)
-    dequeues = np.flatnonzero(queue_slices(trace, "dequeue"))
+    dequeues = dequeue_slices(trace)
     found = dequeues[np.isin(slices.correlation[dequeues], slices.correlation[enqueues[inside]])]
     return found, number[slices.lane[found]]
 

@@ -12,6 +12,7 @@ from npu_tui.analysis.replay.device import AWAIT, KERNEL, RECORD, DeviceTasks
 from npu_tui.analysis.replay.host import WAIT_BEGIN, WAIT_END, HostPoints
 from npu_tui.analysis.replay.peers import Meeting
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -52,8 +53,8 @@ class Edges(Struct):
     wait, or the record of an event, that takes ``fixed`` itself. Few edges have each of these.
     """
 
-    source: I64
-    target: I64
+    source: I32
+    target: I32
     fixed: I64
     work: Work
     task: Owned
@@ -70,15 +71,15 @@ class Builder:
 
     def __init__(self) -> None:
         self._count = 0
-        self._ends: list[tuple[I64, I64]] = []
+        self._ends: list[tuple[I32, I32]] = []
         self._fixed: list[I64] = []
         self._work: list[tuple[I64, I64, I64, I64]] = []
         self._owned: dict[str, list[tuple[I64, I64]]] = {name: [] for name in ("task", "wait", "meeting", "call")}
 
     def add(
         self,
-        source: I64,
-        target: I64,
+        source: I32,
+        target: I32,
         fixed: I64,
         work: tuple[I64, I64, I64] | None = None,
         task: I64 | None = None,
@@ -99,13 +100,13 @@ class Builder:
                 self._owned[name].append((self._count + own, number[own]))
         self._count += len(source)
 
-    def ends(self) -> tuple[I64, I64]:
+    def ends(self) -> tuple[I32, I32]:
         """Source and target of all of them, in the order in which they came; they are given away, not kept."""
-        source, target = (np.concatenate(own).astype(np.int64, copy=False) for own in zip(*self._ends, strict=True))
+        source, target = (np.concatenate(own, dtype=np.int32) for own in zip(*self._ends, strict=True))
         self._ends.clear()
         return source, target
 
-    def edges(self, source: I64, target: I64, place: I64, count: int) -> Edges:
+    def edges(self, source: I32, target: I32, place: I64, count: int) -> Edges:
         """``count`` of them from ``source`` to ``target``, each where ``place`` tells: one of ``count`` is left out."""
 
         def placed(blocks: Sequence[tuple[I64, ...]], columns: int) -> list[I64]:
@@ -124,7 +125,7 @@ class Builder:
         return Edges(source, target, fixed[:count], Work(*placed(self._work, 4)), **owned)
 
 
-def host_edges(builder: Builder, points: HostPoints, node: I64) -> None:
+def host_edges(builder: Builder, points: HostPoints, node: I32) -> None:
     """Program order, and what releases a point besides."""
     follows = np.flatnonzero(points.before >= 0)
     before = points.before[follows]
@@ -139,7 +140,7 @@ def host_edges(builder: Builder, points: HostPoints, node: I64) -> None:
     )
     first = np.flatnonzero(points.before < 0)
     alone = first[points.source[first] < 0]
-    builder.add(np.zeros(len(alone), np.int64), node[alone], points.time[alone])
+    builder.add(np.zeros(len(alone), np.int32), node[alone], points.time[alone])
     released = np.flatnonzero(points.source >= 0)
     source = points.source[released]
     builder.add(
@@ -152,7 +153,7 @@ def host_edges(builder: Builder, points: HostPoints, node: I64) -> None:
 
 
 def wait_edges(
-    builder: Builder, points: HostPoints, tasks: DeviceTasks, host_node: I64, end_node: I64, floor: int
+    builder: Builder, points: HostPoints, tasks: DeviceTasks, host_node: I32, end_node: I32, floor: int
 ) -> None:
     """Each wait ends after the last task that had been launched before its end and was done by then."""
     own = np.flatnonzero(points.kind == WAIT_END)
@@ -206,9 +207,9 @@ def device_edges(
     builder: Builder,
     points: HostPoints,
     tasks: DeviceTasks,
-    host_node: I64,
-    start_node: I64,
-    end_node: I64,
+    host_node: I32,
+    start_node: I32,
+    end_node: I32,
     floor: int,
     thread_of: I64,
 ) -> None:
@@ -286,7 +287,7 @@ def _of_event(tasks: DeviceTasks, chosen: I64) -> I64:
     return np.where(tasks.kind[chosen] == RECORD, tasks.item[chosen], -1)
 
 
-def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, start_node: I64, floor: int) -> None:
+def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, start_node: I32, floor: int) -> None:
     """Tasks of unknown launch: as far after the last launched task on any stream as they were."""
     if not len(far):
         return
@@ -299,10 +300,10 @@ def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, star
         tasks.start[far[some]] - tasks.start[known[at[some]]],
     )
     alone = far[~some]
-    builder.add(np.zeros(len(alone), np.int64), start_node[alone], tasks.start[alone] - floor)
+    builder.add(np.zeros(len(alone), np.int32), start_node[alone], tasks.start[alone] - floor)
 
 
-def meeting_edges(builder: Builder, met: Sequence[Meeting], tasks: DeviceTasks, start_node: I64, end_node: I64) -> None:
+def meeting_edges(builder: Builder, met: Sequence[Meeting], tasks: DeviceTasks, start_node: I32, end_node: I32) -> None:
     """A collective ends its transfer after its own start, and after the last peer has come.
 
     Peers leave the collective before with this rank, so that their arrivals move with its end; those that follow this

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.launches.origin import enqueue_of, queue_slices
+from npu_tui.analysis.launches.origin import dequeue_slices, enqueue_of, enqueue_slices
 from npu_tui.analysis.named import named_on
 from npu_tui.analysis.replay.silence import Silence
 from npu_tui.trace.before import one_before
@@ -128,7 +128,7 @@ def host_points(
     """
     slices = trace.slices
     tids, number = thread_numbers(trace)
-    enqueues, dequeues = (np.flatnonzero(queue_slices(trace, name)) for name in ("enqueue", "dequeue"))
+    enqueues, dequeues = enqueue_slices(trace), dequeue_slices(trace)
     waits = waits_of(trace)
     queue_threads = np.unique(number[slices.lane[dequeues]])
     direct = ~np.isin(number[launch_lane], queue_threads) & (number[launch_lane] >= 0)

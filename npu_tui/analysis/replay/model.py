@@ -19,11 +19,13 @@ from npu_tui.analysis.replay.clock import ahead_of_waits
 from npu_tui.analysis.replay.device import AWAIT, COLLECTIVE, RECORD, DeviceTasks, device_tasks
 from npu_tui.analysis.replay.edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay.host import MARK, HostPoints, host_points, thread_numbers
+from npu_tui.analysis.replay.loops import Loops, PlainLoops
 from npu_tui.analysis.replay.peers import Meeting, meetings
 from npu_tui.analysis.replay.unrecorded import unrecorded_edges, unrecorded_waits
 from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.trace.model import Trace
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -61,11 +63,14 @@ class Model(Struct):
         return len(self.time)
 
 
-def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], steps: I64) -> Model | None:
+def build(
+    trace: Trace, part: DevicePart, collectives: Sequence[Collective], steps: I64, loops: Loops | None = None
+) -> Model | None:
     """The model of one device and the host behind it; ``steps`` are the slices of the steps.
 
     None without launches that lead to the device.
     """
+    loops = loops or PlainLoops()
     if part.slices is None or part.launches is None or not len(part.launches.link):
         return None
     tasks = device_tasks(trace, part.slices)
@@ -80,10 +85,10 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
     host, count = len(points), len(tasks)
     # Node 0 is the origin; hosts, then tasks (of waits and collectives: their end), then starts of collectives.
     both = np.flatnonzero(tasks.kind == COLLECTIVE)
-    host_node = 1 + np.arange(host)
-    end_node = 1 + host + np.arange(count)
+    host_node = np.arange(1, 1 + host, dtype=np.int32)
+    end_node = np.arange(1 + host, 1 + host + count, dtype=np.int32)
     start_node = end_node.copy()
-    start_node[both] = 1 + host + count + np.arange(len(both))
+    start_node[both] = np.arange(1 + host + count, 1 + host + count + len(both))
     total = 1 + host + count + len(both)
     time = np.zeros(total, np.int64)
     time[host_node] = points.time
@@ -99,18 +104,15 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
     device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_numbers(trace)[1])
     meeting_edges(builder, met, tasks, start_node, end_node)
     source, target = builder.ends()
-    wrong, order = _sorted(source, target, time, _levels(total, start_node, end_node))
-    where = np.empty(total, np.int64)
+    wrong, order = _sorted(source, target, time, _levels(total, start_node, end_node), loops)
+    where = np.empty(total + 1, np.int32)
     where[order] = np.arange(total)
-    source, target = where[source], where[target]
+    where[total] = total  # behind all others
     count = len(source) - len(wrong)
-    target[wrong] = total  # behind all others
-    by_target = np.argsort(target, kind="stable")
-    place = np.empty(len(target), np.int64)
-    place[by_target] = np.arange(len(target))
+    target[wrong] = total
+    source, target, place = loops.ordered(source, target, where)
     place[wrong] = count
-    by_target = by_target[:count]
-    edges = builder.edges(source[by_target], target[by_target], place, count)
+    edges = builder.edges(source[:count], target[:count], place, count)
     busy = part.slices.busy[tasks.item]
     marks = np.flatnonzero(np.isin(points.item, steps) & (points.kind == MARK)) if len(steps) else np.zeros(0, np.int64)
     return Model(
@@ -121,11 +123,11 @@ def build(trace: Trace, part: DevicePart, collectives: Sequence[Collective], ste
         met,
         time[order],
         edges,
-        where[host_node],
-        where[start_node],
-        where[end_node],
+        where[host_node].astype(np.int64),
+        where[start_node].astype(np.int64),
+        where[end_node].astype(np.int64),
         length,
-        where[host_node[marks]],
+        where[host_node[marks]].astype(np.int64),
         len(wrong),
         float(np.mean(known[busy])) if busy.any() else 0.0,
     )
@@ -135,7 +137,7 @@ def _floor(launches: Dispatch) -> int:
     return round(min((each.floor for each in launches.floors), default=0.0))
 
 
-def _levels(total: int, start_node: I64, end_node: I64) -> I64:
+def _levels(total: int, start_node: I32, end_node: I32) -> I64:
     """What comes first of nodes at one time: points of the host, starts, ends."""
     level = np.zeros(total, np.int64)
     level[start_node] = 1
@@ -144,15 +146,15 @@ def _levels(total: int, start_node: I64, end_node: I64) -> I64:
     return level
 
 
-def _sorted(source: I64, target: I64, time: I64, level: I64) -> tuple[I64, I64]:
+def _sorted(source: I32, target: I32, time: I64, level: I64, loops: Loops) -> tuple[I64, I64]:
     """Which edges contradict others, and an order of the nodes in which all but these lead onwards."""
     key = time * _LEVELS + level
     key[0] = np.iinfo(np.int64).min // 2
     for _ in range(_ROUNDS):
-        wrong = np.flatnonzero(key[target] <= key[source])
+        wrong = loops.contradicting(source, target, key)
         if not len(wrong):
             break
         np.maximum.at(key, target[wrong], key[source[wrong]] + 1)
     else:
-        wrong = np.flatnonzero(key[target] <= key[source])
+        wrong = loops.contradicting(source, target, key)
     return wrong, np.argsort(key, kind="stable")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple
 
@@ -12,17 +11,14 @@ from msgspec import Struct
 
 from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, Span, spans_by_cut
 from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL
-from npu_tui.analysis.replay.edges import NEVER, Edges
+from npu_tui.analysis.replay.edges import NEVER
+from npu_tui.analysis.replay.loops import Loops, PlainLoops
 from npu_tui.analysis.replay.model import Model
-from npu_tui.trace.intervals import covered_within, difference, union
+from npu_tui.trace.intervals import difference, union
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-
-Passing = Callable[[I64, I64, I64, I64, I64], I64]
-"""When the rows of a model are passed; the columns of ``_Rows`` but its nodes, then the lags of all edges."""
-
-Covered = Callable[[I64, I64, I64, I64], I64]
-"""What ``covered_within`` computes."""
+F64 = npt.NDArray[np.floating]
 
 CLOSE_ENOUGH = 0.02
 """A model that misses the recorded length by more is not used."""
@@ -52,25 +48,24 @@ class Run(Struct, frozen=True):
 class Replay:
     """A model ready to run again and again."""
 
-    def __init__(self, model: Model, passing: Passing | None = None, covered: Covered | None = None) -> None:
-        """Prepare ``model`` and run it unchanged, by ``passing`` and ``covered`` where there are faster loops."""
+    def __init__(self, model: Model, loops: Loops | None = None) -> None:
+        """Prepare ``model`` and run it unchanged, by ``loops`` where there are faster ones."""
         self.model = model
-        self._passing = passing or _passing
-        self._covered = covered or covered_within
+        self._loops = loops or PlainLoops()
         edges = model.edges
-        self._rows = _rows(edges, len(model))
+        self._rows = _Rows(*self._loops.rows(edges.source, edges.target, len(model)))
         kind = model.tasks.kind
         self._kernels = np.flatnonzero(kind == KERNEL)
         busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
         self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
-        self._marked_rows = _Marks(*(self._rows.node[each] for each in self._marks))
+        self._marked_rows = _Marks(*(self._rows.node[each].astype(np.int64) for each in self._marks))
         self._waiting = [(number, each) for number, each in enumerate(model.meetings) if each.late]
         self._others = np.array([each.others for each in model.meetings], np.int64)
         self._meeting_fixed = self._arrival(frozenset())
         self._lengths_known: dict[tuple[object, ...], int] = {}
         self._work = edges.work.high - edges.work.low
         tid_of = model.points.tids.tolist()
-        self._of_thread = {tid: np.flatnonzero(edges.work.thread == number) for number, tid in enumerate(tid_of)}
+        self._number_of = {tid: number for number, tid in enumerate(tid_of)}
         self._by_item = np.argsort(model.tasks.item, kind="stable")
         self._items = model.tasks.item[self._by_item]
         self._cuts: dict[object, tuple[I64, I64]] = {}
@@ -158,7 +153,9 @@ class Replay:
             edge, cut = self._cut_of(change)
             lag[edge] -= cut
         if change.tasks:
-            lag[edges.task.edge] += (length - self.model.length)[edges.task.number]
+            more = (length - self.model.length)[edges.task.number]
+            changed = np.flatnonzero(more)
+            lag[edges.task.edge[changed]] += more[changed]
         if len(edges.meeting.edge):
             met, number = edges.meeting.edge, edges.meeting.number
             fixed = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
@@ -188,8 +185,7 @@ class Replay:
     def _cut(self, change: Change) -> tuple[I64, I64]:
         """The edges whose work becomes less, and by how much, ns; (m,) each."""
         work = self.model.edges.work
-        cut = np.zeros(len(self._work))
-        cut_at: list[I64] = []
+        parts: list[tuple[I64, F64]] = []
         taken: dict[int, Span] = {}
         for thread, keep, span in spans_by_cut(change.host):
             before = taken.get(ANY_THREAD)
@@ -197,21 +193,23 @@ class Replay:
                 span = difference(*span, *before)
             if thread != ANY_THREAD and thread in taken:
                 span = difference(*span, *taken[thread])
-            if thread == ANY_THREAD:
-                within = self._covered(*span, work.low, work.high)
-                hit = np.flatnonzero(within)
-                cut[hit] += (1.0 - keep) * within[hit]
-                cut_at.append(hit)
-            elif thread in self._of_thread:
-                own = self._of_thread[thread]
-                cut[own] += (1.0 - keep) * self._covered(*span, work.low[own], work.high[own])
-                cut_at.append(own)
+            if thread == ANY_THREAD or thread in self._number_of:
+                number = None if thread == ANY_THREAD else self._number_of[thread]
+                hit, within = self._loops.covered(*span, work.low, work.high, work.thread, number)
+                parts.append((hit, (1.0 - keep) * within))
             held = taken.get(thread)
             taken[thread] = (
                 span if held is None else union(np.concatenate((held[0], span[0])), np.concatenate((held[1], span[1])))
             )
-        hit = cut_at[0] if len(cut_at) == 1 else np.flatnonzero(cut)
-        return work.edge[hit], np.minimum(np.rint(cut[hit]).astype(np.int64), self._work[hit])
+        if len(parts) == 1:
+            ((hit, cut),) = parts
+        else:
+            every = np.zeros(len(self._work))
+            for own, more in parts:
+                every[own] += more
+            hit = np.flatnonzero(every)
+            cut = every[hit]
+        return work.edge[hit], np.minimum(np.rint(cut).astype(np.int64), self._work[hit])
 
     def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
         """Last arrival of a peer at each meeting, after the end of the meeting before or the origin, NEVER without."""
@@ -229,21 +227,7 @@ class Replay:
     def _passed(self, change: Change, length: I64) -> I64:
         """When each row is passed with ``change``, ns."""
         rows, lag = self._rows, self._lags(change, length)
-        return self._passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)
-
-
-def _passing(source: I64, edge: I64, other_source: I64, other_edge: I64, lag: I64) -> I64:
-    """``Passing`` in Python."""
-    time: list[int] = []
-    passed = time.append
-    columns = source.tolist(), lag[edge].tolist(), other_source.tolist(), lag[other_edge].tolist()
-    follows = zip(*columns, strict=True)
-    next(follows)
-    passed(0)  # the first row is the origin
-    for own, first, other, second in follows:
-        one, two = time[own] + first, time[other] + second
-        passed(one if one > two else two)
-    return np.array(time, np.int64)
+        return self._loops.passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)
 
 
 class _Marks(NamedTuple):
@@ -262,26 +246,8 @@ class _Rows(Struct, frozen=True):
     up and one that takes no time.
     """
 
-    node: I64
-    source: I64
-    edge: I64
-    other_source: I64
-    other_edge: I64
-
-
-def _rows(edges: Edges, count: int) -> _Rows:
-    """The rows of ``edges``, which are sorted by target, between ``count`` nodes."""
-    edges_to = np.bincount(edges.target, minlength=count)
-    rows_of = np.maximum(edges_to - 1, 1)
-    row = np.cumsum(rows_of) - 1
-    total = int(row[-1]) + 1
-    nothing, no_time = len(edges), len(edges) + 1
-    sources, numbers = np.zeros((2, total), np.int64), np.full((2, total), nothing)
-    # Of several edges the first two share a row; each further one follows that row.
-    rank = np.arange(len(edges)) - np.repeat(np.cumsum(edges_to) - edges_to, edges_to)
-    at = np.repeat(row - rows_of + 1, edges_to) + np.maximum(rank - 1, 0)
-    slot = (rank > 0).astype(np.int64)
-    sources[slot, at], numbers[slot, at] = row[edges.source], np.arange(len(edges))
-    further = at[rank > 1]
-    sources[0, further], numbers[0, further] = further - 1, no_time
-    return _Rows(row, sources[0], numbers[0], sources[1], numbers[1])
+    node: I32
+    source: I32
+    edge: I32
+    other_source: I32
+    other_edge: I32

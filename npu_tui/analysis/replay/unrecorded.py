@@ -6,13 +6,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.launches.origin import queue_slices
+from npu_tui.analysis.launches.origin import dequeue_slices
 from npu_tui.analysis.replay.device import KERNEL, DeviceTasks
 from npu_tui.analysis.replay.edges import Builder
 from npu_tui.analysis.replay.host import MARK, HostPoints, thread_numbers
 from npu_tui.analysis.replay.silence import Silence
 from npu_tui.trace.model import Trace
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 _LEAST_NS = 200_000
@@ -45,7 +46,7 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded
     _, number = thread_numbers(trace)
     thread, since, until = Silence(trace, number).gaps(_LEAST_NS)
     # A queue that is empty waits for no device.
-    waiting = ~np.isin(thread, number[trace.slices.lane[np.flatnonzero(queue_slices(trace, "dequeue"))]])
+    waiting = ~np.isin(thread, number[trace.slices.lane[dequeue_slices(trace)]])
     thread, since, until = thread[waiting], since[waiting], until[waiting]
     order = known[np.argsort(tasks.launched[known], kind="stable")]
     done = tasks.end[order] - floor
@@ -61,7 +62,7 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded
 
 
 def unrecorded_edges(
-    builder: Builder, waits: Unrecorded, points: HostPoints, tasks: DeviceTasks, host_node: I64, end_node: I64
+    builder: Builder, waits: Unrecorded, points: HostPoints, tasks: DeviceTasks, host_node: I32, end_node: I32
 ) -> None:
     """Edges to the ends of ``waits``, of which each is one of ``points``."""
     own = _points_at(points, waits)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.launches.origin import Around
+from npu_tui.analysis.launches.origin import Around, Nesting
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.model import ASYNC_NPU, Trace
 
@@ -29,15 +29,16 @@ class HostOperators(Struct, frozen=True):
     parent: I64
 
 
-def host_operators(trace: Trace) -> HostOperators:
-    """All operations of the Python layers, in slice order."""
+def host_operators(trace: Trace, nesting: Nesting | None = None) -> HostOperators:
+    """All operations of the Python layers, in slice order; ``nesting`` is a faster loop, where there is one."""
     slices = trace.slices
-    chosen = np.zeros(len(slices), np.bool_)
+    item = np.zeros(0, np.int64)
     if "cpu_op" in trace.categories:
         step = np.array([step_number(name) is not None for name in trace.names] + [False])
-        chosen = (slices.category == trace.categories.index("cpu_op")) & ~step[slices.name]
-    around = Around(trace, chosen)
-    item, parent = around.items, around.parents()
+        item = np.flatnonzero(slices.category == trace.categories.index("cpu_op"))
+        item = item[~step[slices.name[item]]]
+    around = Around(trace, item)
+    item, parent = around.items, around.parents(nesting)
     total = slices.end[item] - slices.start[item]
     own = total.copy()
     inner = np.flatnonzero(parent >= 0)
@@ -59,8 +60,10 @@ def _launched_time(trace: Trace, item: I64) -> I64:
     ways = trace.links_of(ASYNC_NPU)
     ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
     source, target = links.source_slice[ways].astype(np.int64), links.target_slice[ways]
-    time = np.zeros(len(item) + 1, np.int64)
-    at = np.searchsorted(item, source)
-    known = np.append(item, -1)[at] == source
+    time = np.zeros(len(item), np.int64)
+    if not len(item):
+        return time
+    at = np.minimum(np.searchsorted(item, source), len(item) - 1)
+    known = item[at] == source
     np.add.at(time, at[known], (trace.slices.end[target] - trace.slices.start[target])[known])
-    return time[:-1]
+    return time

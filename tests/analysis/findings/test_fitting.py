@@ -19,6 +19,7 @@ from npu_tui.analysis.findings.rules.host.stages import stage_advice
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.work.joined.kernels import Coded
 from npu_tui.strings import words
+from npu_tui.trace.once import Known
 
 TYPES, MASKS, OTHERS = "Use types that", "Replace index", "Use other operators"
 
@@ -71,6 +72,7 @@ def test_a_queue_that_is_off_is_set_first() -> None:
     for name in ("enqueue", "dequeue"):
         code = trace.categories.index(name)
         trace.slices.category[trace.slices.category == code] = -1
+    trace.known = Known()
     advice = [words(each) for each in stage_advice(facts_of(found))]
     assert advice[0].startswith("Set TASK_QUEUE_ENABLE=1")
     assert not any("TASK_QUEUE_ENABLE=2 to move" in text for text in advice)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of, together, without
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_lines
-from npu_tui.analysis.launches.origin import operation_of, queue_slices
+from npu_tui.analysis.launches.origin import enqueue_slices, operation_of
 from npu_tui.trace.intervals import covered_before
 
 I64 = npt.NDArray[np.int64]
@@ -76,7 +76,7 @@ def launch_blocking(facts: Facts, calls: I64 | None = None) -> float:
 
 def queue_is_off(facts: Facts) -> bool:
     """Whether torch operations launched kernels and none went through the task queue."""
-    if not (facts.has("python") and facts.has("links")) or queue_slices(facts.trace, "enqueue").any():
+    if not (facts.has("python") and facts.has("links")) or len(enqueue_slices(facts.trace)):
         return False
     torch = np.array([name.startswith("aten::") for name in facts.trace.names] + [False])
     return bool(torch[facts.trace.slices.name[facts.hosts.item]].any()) and len(facts.target) > 0
@@ -174,15 +174,18 @@ def _sync_site(facts: Facts) -> SyncSite | None:
         return None
     launched_by = stack_of(facts.trace, operation_of(facts.trace, facts.target))
     waiting = stack_of(facts.trace, operations)
-    stacks = np.unique(np.concatenate((launched_by, waiting)))
-    frames = {number: user_lines(facts.trace.stacks[number]) for number in stacks.tolist() if number >= 0}
+    there = np.zeros(len(facts.trace.stacks) + 1, np.bool_)
+    there[launched_by] = there[waiting] = True
+    frames = {number: user_lines(facts.trace.stacks[number]) for number in np.flatnonzero(there[:-1]).tolist()}
     frames = {number: lines for number, lines in frames.items() if lines}
     loop = _shared_function(list(frames.values()))
     if loop is None:
         return None
     line_of = {number: _line_in(lines, loop) for number, lines in frames.items()}
     waits_at = {line_of[number] for number in waiting.tolist() if number in line_of}
-    row_line = np.array([line_of.get(number, -1) for number in launched_by.tolist()])
+    line_of_stack = np.full(len(facts.trace.stacks) + 1, -1, np.int64)  # the last one is that of no stack
+    line_of_stack[list(line_of)] = list(line_of.values())
+    row_line = line_of_stack[launched_by]
     length = facts.length(facts.target)
     chosen = []
     for line in sorted(waits_at):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.launches.origin import enqueue_of, queue_slices
+from npu_tui.analysis.launches.origin import dequeue_slices, enqueue_of
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 
@@ -26,7 +26,7 @@ def foreign_threads(trace: Trace, device: int | None) -> frozenset[int]:
     reached = of_lane[slices.lane[links.target_slice[link]]]
     source = tid[slices.lane[links.source_slice[link]]]
     own, others = set(source[reached == 1].tolist()), set(source[reached == 0].tolist())
-    dequeues = np.flatnonzero(queue_slices(trace, "dequeue"))
+    dequeues = dequeue_slices(trace)
     entered = enqueue_of(trace, dequeues)
     known = entered >= 0
     launching, feeding = tid[slices.lane[dequeues[known]]], tid[slices.lane[entered[known]]]

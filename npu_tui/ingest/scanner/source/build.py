@@ -45,7 +45,9 @@ def entry_points() -> dict[str, tuple[Any, int]]:
     from npu_tui.ingest.scanner.source.covered import covered
     from npu_tui.ingest.scanner.source.crossing import crossing
     from npu_tui.ingest.scanner.source.depth import first_fit
+    from npu_tui.ingest.scanner.source.edges import contradicting, edge_order, edge_rows
     from npu_tui.ingest.scanner.source.elements import elements
+    from npu_tui.ingest.scanner.source.nesting import nesting
     from npu_tui.ingest.scanner.source.pages import table_rows
     from npu_tui.ingest.scanner.source.passing import passing
     from npu_tui.ingest.scanner.source.scan import scan
@@ -62,8 +64,12 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "cells": (cells, 2),
         "ansi": (ansi, 2),
         "crossing": (crossing, 5),
-        "covered": (covered, 8),
+        "covered": (covered, 11),
         "chosen": (chosen, 2),
+        "contradicting": (contradicting, 7),
+        "edge_order": (edge_order, 9),
+        "edge_rows": (edge_rows, 10),
+        "nesting": (nesting, 4),
     }
 
 

@@ -38,17 +38,22 @@ def last_begun(starts: Region, spans: int, time: int, near: int) -> int:
 
 @compiled
 def covered(
-    start_address: int, end_address: int, sum_address: int, spans: int, low_address: int, high_address: int, count: int,
-    found_address: int,
+    start_address: int, end_address: int, sum_address: int, spans: int, low_address: int, high_address: int,
+    thread_address: int, thread: int, count: int, place_address: int, found_address: int,
 ) -> int:  # fmt: skip
-    """How much of each of ``count`` stretches lies in ``spans`` disjoint ascending spans; all columns are int64.
+    """How much of ``count`` stretches lies in ``spans`` disjoint ascending spans; all columns are int64.
 
-    The sums are the length of all spans before each.
+    The sums are the length of all spans before each. Of the stretches of ``thread`` (-1: any) those of which something
+    does go to ``place`` by their number, with how much of each: how many they are.
     """
     starts, ends, sums = (start_address, 8 * spans), (end_address, 8 * spans), (sum_address, 8 * spans)
-    lows, highs, found = (low_address, 8 * count), (high_address, 8 * count), (found_address, 8 * count)
+    lows, highs, threads = (low_address, 8 * count), (high_address, 8 * count), (thread_address, 8 * count)
+    places, found = (place_address, 8 * count), (found_address, 8 * count)
     at = -1
+    known = 0
     for k in range(count):
+        if thread >= 0 and read64(threads, 8 * k) != thread:
+            continue
         low, high = read64(lows, 8 * k), read64(highs, 8 * k)
         at = last_begun(starts, spans, low, at)
         before = 0
@@ -60,5 +65,8 @@ def covered(
         if last >= 0:
             end = read64(ends, 8 * last)
             after = read64(sums, 8 * last) + (high if high < end else end) - read64(starts, 8 * last)
-        write64(found, 8 * k, after - before)
-    return 0
+        if after != before:
+            write64(places, 8 * known, k)
+            write64(found, 8 * known, after - before)
+            known += 1
+    return known

@@ -71,9 +71,9 @@ def affinity_api(facts: Facts) -> Draft | None:
     short = [name.removeprefix(_PREFIX) for name in trace.names]
     for lane in np.unique(slices.lane[items]).tolist():
         own = np.flatnonzero(slices.lane[items] == lane)
-        words = [short[name] for name in slices.name[items[own]].tolist()]
-        runs = [_Run(each, each.run.api, each.run.exact) for each in matches(words, ATEN, BETWEEN_ATEN)]
-        _add(found, runs, items[own], device[own], words)
+        code = slices.name[items[own]].astype(np.int64)
+        runs = [_Run(each, each.run.api, each.run.exact) for each in matches(short, code, ATEN, BETWEEN_ATEN)]
+        _add(found, runs, items[own], device[own], short, code)
     lines = _lines(facts, [place[0] for each in found.values() for place in each.places])
     return _draft(facts, found, "api", lines)
 
@@ -113,14 +113,13 @@ def affinity_kernel(facts: Facts) -> Draft | None:
     for lane in np.unique(slices.lane[facts.kernels]).tolist():
         own = np.flatnonzero(slices.lane[facts.kernels] == lane)
         items = facts.kernels[own]
-        names = [types[k] for k in code[own].tolist()]
         runs = []
-        for match in matches(names, KERNEL, BETWEEN_KERNELS):
+        for match in matches(types, code[own], KERNEL, BETWEEN_KERNELS):
             api, exact = match.run.api, match.run.exact
             if match.run.linear and facts.kept(_in_linear)[own[match.first : match.last]].any():
                 api, exact = _ADDMM, False  # it is a linear already: only its bias is added apart
             runs.append(_Run(match, api, exact))
-        _add(found, runs, items, facts.length(items), names)
+        _add(found, runs, items, facts.length(items), types, code[own])
     _all_reduces(facts, found)
     _dots(facts, found)
     return _draft(facts, found, "kernel", ())
@@ -188,8 +187,10 @@ class _Run(NamedTuple):
     exact: bool
 
 
-def _add(found: dict[str, _Found], runs: Sequence[_Run], items: I64, time: I64, words: Sequence[str]) -> None:
-    """Disjoint ``runs`` of ``items``, which take ``time`` ns on the device each and are called ``words``."""
+def _add(
+    found: dict[str, _Found], runs: Sequence[_Run], items: I64, time: I64, names: Sequence[str], code: I64
+) -> None:
+    """Disjoint ``runs`` of ``items``, which take ``time`` ns on the device each; ``code`` are their ``names``."""
     if not runs:
         return
     bounds = np.array([(each.match.first, each.match.last) for each in runs])
@@ -199,7 +200,8 @@ def _add(found: dict[str, _Found], runs: Sequence[_Run], items: I64, time: I64, 
         row = found.setdefault(each.api, _Found())
         if row.add(own, most, each.exact, each.match.run.whole):
             first, last = each.match.first, each.match.last
-            row.places.append((int(items[first]), int(items[last - 1]), " → ".join(words[first:last])))
+            words = " → ".join(names[each] for each in code[first:last].tolist())
+            row.places.append((int(items[first]), int(items[last - 1]), words))
 
 
 def _lines(facts: Facts, items: list[int]) -> tuple[CodeLine, ...]:

@@ -10,7 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
+
+I64 = npt.NDArray[np.int64]
 
 ADVISOR, INSIGHT = "msprof-analyze advisor: affinity API", "MindStudio Insight: fusible operators"
 KERNELS = "msprof-analyze advisor: fused kernels"
@@ -160,10 +164,16 @@ class Match(Struct, frozen=True):
     last: int
 
 
-def matches(words: Sequence[str], runs: Sequence[Run], between: frozenset[str]) -> list[Match]:
-    """All places of ``words`` where one of ``runs`` stands; where several do, the earlier and longer one counts."""
-    codes = {word: chr(_FIRST_CHAR + number) for number, word in enumerate(dict.fromkeys(words))}
-    text = "".join([codes[word] for word in words])
+def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: frozenset[str]) -> list[Match]:
+    """All places of a sequence where one of ``runs`` stands; where several do, the earlier and longer one counts.
+
+    ``code`` (n,) says which of ``names`` each of its members has.
+    """
+    there = np.flatnonzero(np.bincount(code, minlength=len(names)))
+    codes: dict[str, str] = {}
+    chars = np.zeros(len(names), "<u4")
+    chars[there] = [ord(codes.setdefault(names[each], chr(_FIRST_CHAR + len(codes)))) for each in there.tolist()]
+    text = chars[code].tobytes().decode("utf-32-le")
     gap = _any([codes[word] for word in between if word in codes])
     found: list[Match] = []
     for run in runs:
@@ -171,7 +181,7 @@ def matches(words: Sequence[str], runs: Sequence[Run], between: frozenset[str]) 
         if pattern is None:
             continue
         found += [Match(run, match.start(), match.end()) for match in re.finditer(pattern, text)]
-    taken = bytearray(len(words))
+    taken = bytearray(len(text))
     kept = []
     for match in sorted(found, key=lambda match: (match.first - match.last, match.first)):
         if not any(taken[match.first : match.last]):

@@ -25,7 +25,7 @@ from npu_tui.analysis.findings.phrases import advise, line_of, lines_of, sentenc
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.findings.rules.host.pauses import at_the_end
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.launches.origin import queue_slices
+from npu_tui.analysis.launches.origin import enqueue_slices
 from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay.host import waits_of
 from npu_tui.trace.intervals import covered_before, touches
@@ -178,7 +178,7 @@ def _queued(facts: Facts, waits: I64) -> Change:
 
     Only where the program launches itself; ``waits`` are calls that do not launch.
     """
-    if queue_slices(facts.trace, "enqueue").any():
+    if len(enqueue_slices(facts.trace)):
         return NO_CHANGE
     calls = np.setdiff1d(runtime_calls(facts), waits)
     launching = facts.span_of(calls)
