@@ -18,7 +18,7 @@ TEXTS: dict[str, str] = {
     "finding.outlook.rest": "After fix 1, fixing it makes each {unit} {gain:time} shorter.",
     "finding.outlook.rest_many": "After fixes 1–{above}, fixing it makes each {unit} {gain:time} shorter.",
     "finding.outlook.step": "Fixing it makes each {unit} {gain:time} shorter.",
-    "finding.outlook.less": "The rest of its {time:time} a {unit} is hidden: other work takes as long.",
+    "finding.outlook.less": "The rest of its {time:time} per {unit} is hidden: other work takes as long.",
     "finding.gain_after": "{gain} after 1",
     "finding.gain_after_many": "{gain} after 1–{after}",
     "finding.outlook.next": "Each {unit} then takes about {step:time}, and {following} leads.",

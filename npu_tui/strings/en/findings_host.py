@@ -145,13 +145,13 @@ TEXTS: dict[str, str] = {
         "begins meanwhile. CPU binding and launch settings do not help here."
     ),
     "finding.pause.place": "nothing recorded for {time:time}",
-    "finding.loader.title": "A batch takes up to {time:time} to fetch; the device waits {waits:time} a step",
+    "finding.loader.title": "A batch takes up to {time:time} to fetch; the device waits {waits:time} per {unit}",
     "finding.loader.detail": (
         "{count:slow fetch|slow fetches}, {mean:time} on average, {longest:time} at most; the device was idle for "
         "{idle:time} of it."
     ),
     "finding.loader.place": "fetching a batch",
-    "finding.loader.verdict": "DATA: the device waits {waits:time} per step for the next batch.",
+    "finding.loader.verdict": "DATA: the device waits {waits:time} per {unit} for the next batch.",
     "finding.allocation.title": "Memory calls take {time:time}; {lost:time} device idle",
     "finding.allocation.detail": (
         "{calls:and}; the device ran dry {drains:time|times} during them, {lost:time} in total."

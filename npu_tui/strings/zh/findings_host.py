@@ -114,12 +114,12 @@ TEXTS: dict[str, str] = {
         "核和下发参数对此无效。"
     ),
     "finding.pause.place": "{time:time} 内无记录",
-    "finding.loader.title": "取一批数据最长 {time:time}；每个 step 设备等待 {waits:time}",
+    "finding.loader.title": "取一批数据最长 {time:time}；每个 {unit} 设备等待 {waits:time}",
     "finding.loader.detail": (
         "{count:count} 次取数据偏慢，平均 {mean:time}，最长 {longest:time}；其间设备空闲 {idle:time}。"
     ),
     "finding.loader.place": "取一批数据",
-    "finding.loader.verdict": "数据：每个 step 设备为下一批数据等待 {waits:time}。",
+    "finding.loader.verdict": "数据：每个 {unit} 设备为下一批数据等待 {waits:time}。",
     "finding.allocation.title": "内存调用耗时 {time:time}；设备空闲 {lost:time}",
     "finding.allocation.detail": "{calls:and}；期间设备断流 {drains:count} 次，共 {lost:time}。",
     "finding.allocation.drops": "其间调用了 {count:count} 次 torch.npu.empty_cache()。",

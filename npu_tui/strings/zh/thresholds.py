@@ -20,7 +20,7 @@ TEXTS: dict[str, str] = {
     "threshold.drain_share": "设备断流的时间占比（同 severity_medium）",
     "threshold.interruptions_fewest": "已填满的队列至少被切断多少次（自定）",
     "threshold.sync_share": "等待或损失占设备时间多少起计入（自定：1 %）",
-    "threshold.sync_unproven": "只有重放才显示的等待占设备时间多少起计入，例如 step 末尾的一次同步（自定：10 %）",
+    "threshold.sync_unproven": "每个 step 只有一次、只有重放才显示的等待（例如 step 末尾的同步）占设备时间多少起计入（自定：10 %）",
     "threshold.sync_blocking": "之后紧跟等待的下发占比（msprof-analyze advisor：同步流）",
     "threshold.sync_long_us": "Host 的等待多久起算长，us（自定；长短之间有实测间隔）",
     "threshold.compile_calls": (

@@ -10,6 +10,8 @@ from jobs import Cells, check, facts_of, job
 from msgspec.structs import replace
 
 from npu_tui.analysis.findings.facts.beside import Beside
+from npu_tui.analysis.findings.facts.spans import length_of
+from npu_tui.analysis.findings.gains import scale_of
 from npu_tui.analysis.findings.rule import Draft
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
@@ -160,7 +162,25 @@ def test_conversions_by_their_neighbours() -> None:
     draft = said("OP.FORMAT", rows)
     assert draft is not None
     assert "NCHW → NC1HWC0 between Conv2D and Relu 2× 100" in words(draft.detail)
+    assert draft.removes is None  # without a trace it is not known when
     assert said("OP.FORMAT", [kernel(), {**there, "Duration(us)": "2.0"}]) is None
+
+
+def test_conversions_that_are_not_needed() -> None:
+    found = job("healthy")
+    (device,) = found.profile.devices
+    assert device.slices is not None
+    own = np.flatnonzero(device.slices.compute)
+    there = kernel(Type="TransData", Input_Formats="NCHW", Output_Formats="NC1HWC0")
+    rows = [there if k % 4 == 1 else kernel() for k in range(len(own))]
+    table = facts_of(found, kernels=rows).kernel_table
+    facts = facts_of(found, all_kernels=replace(table, item=own))
+    draft = check("OP.FORMAT", facts)
+    assert isinstance(draft, Draft)
+    time = facts.length(own[1::4]).sum()
+    assert length_of(draft.removes) == time
+    assert draft.severity == "high"
+    assert scale_of(facts).removed(draft) == pytest.approx(time, rel=0.05)
 
 
 def test_slow_vector_kernels() -> None:

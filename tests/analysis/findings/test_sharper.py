@@ -303,3 +303,15 @@ def test_a_wait_claims_no_pause_behind_it() -> None:
     assert ladder[0].id == "DATA.LOADER"
     wait = by_id(found.findings).get("SYNC.HOST")
     assert wait is None or (wait.gain_ns or 0) < 0.1 * (ladder[0].gain_ns or 0)
+
+
+def test_many_waits_count_from_a_few_percent_on() -> None:
+    busy = replace(TROUBLED["healthy"], seed=3, world_size=1, layers=4, kernel_ns=300_000, host_op_ns=20_000, steps=3)
+    reading = replace(busy, trouble=replace(busy.trouble, reads_in_modules=True))
+    # With this threshold what is lost is not proven by drains any more.
+    facts = facts_of(measured(reading, thresholds=Thresholds(sync_share=0.08)))
+    draft = check("SYNC.HOST", facts)
+    assert isinstance(draft, Draft)
+    assert length_of(draft.removes) < 0.08 * facts.total
+    assert draft.most < facts.limits.sync_unproven * facts.total
+    assert draft.severity == "high"

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.facts.spans import I64
+from npu_tui.analysis.findings.facts.spans import I64, length_of
 from npu_tui.analysis.findings.phrases import advise
-from npu_tui.analysis.findings.rule import Draft, Rule
+from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.findings.rules.files.places import longest_kernels, title_of
+from npu_tui.analysis.replay.change import Change, TaskCut
 from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
@@ -43,8 +44,12 @@ def formats(facts: Facts) -> Draft | None:
         groups.setdefault((kinds[0], kinds[1], sides[0], sides[1]), []).append(row)
     times = {key: int(table.duration[own].sum()) for key, own in groups.items()}
     order = sorted(groups, key=lambda key: -times[key])
+    # At best none of them is needed.
+    items = table.item[rows]
+    items = items[items >= 0]
+    removes = facts.span_of(items)
     return Draft(
-        "low",
+        severity_of(facts, facts.share(length_of(removes))),
         message("finding.formats.title", count=len(rows), time=time, share=time / total),
         message(
             "finding.formats.detail",
@@ -67,7 +72,9 @@ def formats(facts: Facts) -> Draft | None:
             ),
         ),
         advise("formats", "formats_group"),
+        removes if len(items) else None,
         confidence="medium",
+        change=Change(tasks=(TaskCut(items),)) if len(items) else None,
     )  # fmt: skip
 
 
@@ -120,9 +127,9 @@ RULES = (
         "compute",
         ("kernel_details",),
         formats,
-        ("format_share",),
+        ("format_share", "severity_medium", "severity_high"),
         ("20-step tuning checklist 2-16",),
-        reach="place",
+        reach="cause",
     ),
     Rule(
         "MEM.VECTOR",

@@ -49,6 +49,7 @@ def loader(facts: Facts) -> Draft | None:
             "finding.loader.title",
             time=float(facts.length(items).max()),
             waits=length_of(removes) / facts.count,
+            unit=facts.unit,
         ),
         message(
             "finding.loader.detail",
@@ -65,7 +66,7 @@ def loader(facts: Facts) -> Draft | None:
         ),
         removes,
         change=without_calls(facts, items),
-        verdict=message("finding.loader.verdict", waits=length_of(removes) / facts.count),
+        verdict=message("finding.loader.verdict", waits=length_of(removes) / facts.count, unit=facts.unit),
     )
 
 

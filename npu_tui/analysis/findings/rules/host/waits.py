@@ -61,7 +61,10 @@ def sync_host(facts: Facts) -> Draft | None:
     severity: Severity = "high" if blocking > limits.sync_blocking else "info"
     proven = facts.share(length_of(removes)) >= limits.sync_share
     # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
-    least = limits.sync_unproven if not proven else limits.severity_high if once and site is None else limits.sync_share
+    if proven:
+        least = limits.severity_high if once and site is None else limits.sync_share
+    else:
+        least = limits.sync_unproven if once else limits.severity_medium
     if severity == "info" and share >= least:
         severity = severity_of(facts, share)
     long = waits[facts.length(waits) >= limits.sync_long_us * 1000]
