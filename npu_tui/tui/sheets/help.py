@@ -76,7 +76,7 @@ _ORDER: dict[Focus, tuple[Task, ...]] = {
 _SCREENS: dict[Focus, Where] = {"job": "job", "job_table": "job", "picker": "picker"}
 """The screens that are not the lanes."""
 _WORDS: dict[Where, str] = {"lanes": "help.words", "job": "ranks.help.words", "picker": "picker.help.words"}
-_TWO_COLUMNS = 96
+TWO_COLUMNS = 96
 """From this width on there are two of them."""
 
 
@@ -155,7 +155,7 @@ def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width:
     screen = _SCREENS.get(focus, "lanes")
     first = (*legend(), Text()) if screen == "lanes" and not wanted.strip() else ()
     words = Text("" if wanted.strip() else say(_WORDS[screen]), style="dim")
-    if width < _TWO_COLUMNS:
+    if width < TWO_COLUMNS:
         return Lines(*first, _column(groups), words)
     half, count, left = sum(len(found) + 2 for _, found in groups) / 2, 0, 0
     while left < len(groups) and count + len(groups[left][1]) / 2 < half:

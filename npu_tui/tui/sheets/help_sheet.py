@@ -13,7 +13,8 @@ from textual.widgets import Static
 from npu_tui.strings import say
 from npu_tui.tui.keys.commands import BY_ID
 from npu_tui.tui.keys.key_names import delivered
-from npu_tui.tui.sheets.help import Focus, help_text
+from npu_tui.tui.sheets.drawn import Drawn
+from npu_tui.tui.sheets.help import TWO_COLUMNS, Focus, help_text
 from npu_tui.tui.sheets.modal import Modal
 
 _LONGEST = 80
@@ -31,7 +32,7 @@ class HelpSheet(Modal[None]):
     }
     HelpSheet #heading { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     HelpSheet VerticalScroll { height: 1fr; scrollbar-gutter: stable; }
-    HelpSheet #keys { height: auto; }
+    HelpSheet #keys { height: auto; width: 100%; }
     """
 
     def __init__(self, focus: Focus, why_not: Mapping[str, str]) -> None:
@@ -39,6 +40,7 @@ class HelpSheet(Modal[None]):
         self._focus = focus
         self._why_not = why_not
         self._wanted = ""
+        self._shown: tuple[str, bool] | None = None
         self._found_soon = False
 
     def compose(self) -> ComposeResult:
@@ -88,10 +90,15 @@ class HelpSheet(Modal[None]):
             self.query_one(VerticalScroll).scroll_home(animate=False)
 
     def _show(self) -> None:
+        width = self.query_one(VerticalScroll).size.width or self.app.size.width
+        shown = self._wanted, width < TWO_COLUMNS
+        if shown == self._shown:
+            return
+        self._shown = shown
         heading = Text(say("help.title"), style="bold")
         heading.append(
             f"   {say('help.found', text=self._wanted) if self._wanted else say('help.ask')}", style="not bold"
         )
         self.query_one("#heading", Static).update(heading)
-        width = self.query_one(VerticalScroll).size.width or self.app.size.width
-        self.query_one("#keys", Static).update(help_text(self._focus, self._why_not, self._wanted, width))
+        keys = help_text(self._focus, self._why_not, self._wanted, width)
+        self.query_one("#keys", Static).update(Drawn(keys))

@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from npu_tui.strings import say
 from npu_tui.tui.keys.bindings import closing_bindings
+from npu_tui.tui.sheets.drawn import Drawn
 from npu_tui.tui.sheets.modal import Modal
 from npu_tui.tui.terminal.internals import bind
 
@@ -37,4 +38,4 @@ class Sheet(Modal[None]):
         heading = Text(self._heading, style="bold")
         heading.append(f"   {say('sheet.close')}", style="dim")
         with VerticalScroll():
-            yield Static(Group(heading, Text(""), self._content))
+            yield Static(Drawn(Group(heading, Text(""), self._content)))
