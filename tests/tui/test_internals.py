@@ -7,9 +7,11 @@ import asyncio
 import signal
 from itertools import count
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from rich.style import Style
+from rich.text import Text
 from textual.app import App
 from textual.command import CommandList
 from textual.drivers.linux_driver import LinuxDriver
@@ -39,6 +41,7 @@ def has() -> dict[type, set[str]]:
     for number, handler in handlers:  # a driver takes them for good
         signal.signal(number, handler)
     objects = {App: app, Screen: Screen(), Strip: Strip([]), Timer: Timer(Bare(), 1.0), LinuxDriver: driver}
+    objects[DataTable] = DataTable()
     return {owner: {*dir(objects.get(owner, owner))} for owner, _ in internals.USED}
 
 
@@ -113,3 +116,43 @@ async def test_a_click_on_an_option_that_is_gone_does_nothing() -> None:
         listed.post_message(clicked)
         await pilot.pause()
         assert app.return_code is None
+
+
+CELLS = [
+    Text("plain"),
+    Text(""),
+    Text("12", justify="right"),
+    Text("dim", style="dim", justify="right"),
+    Text.assemble("a ", ("bold", "bold red"), " of it"),
+    Text.assemble(("all", "on blue"), style="italic", justify="right"),
+    Text("乘法 …"),
+    Text("ends with a blank "),
+    Text("and so does this ", justify="right"),
+    Text("two\nlines"),
+    Text("a\ttab"),
+]
+
+
+@pytest.mark.parametrize("priority", ["renderable", "css"])
+async def test_cells_are_drawn_as_textual_does(priority: Literal["renderable", "css"]) -> None:
+    own = internals.PlainTable(cursor_type="row", cursor_foreground_priority=priority)
+    other = DataTable[Text](cursor_type="row", cursor_foreground_priority=priority)
+    app: App[None] = App()
+    async with app.run_test(size=(60, 40)) as pilot:
+        await app.mount(own, other)
+        for table in (own, other):
+            table.styles.height = 20
+            table.add_columns(*(Text(name, justify="right") for name in ("one", "two")))
+            table.add_rows([[cell, cell] for cell in CELLS])
+        app.set_focus(None)
+        await pilot.pause()
+        for row in range(len(CELLS)):
+            for table in (own, other):
+                table.move_cursor(row=row)
+            await pilot.pause()
+            assert [column.content_width for column in own.ordered_columns] == [
+                column.content_width for column in other.ordered_columns
+            ]
+            assert own.virtual_size == other.virtual_size
+            for y in range(len(CELLS) + 2):
+                assert own.render_line(y) == other.render_line(y), (row, y)

@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
 from textual import events, messages
 from textual._compositor import CompositorUpdate
 from textual._xterm_parser import XTermParser
@@ -31,6 +33,7 @@ from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 from textual.widgets import DataTable
+from textual.widgets.data_table import Column, RowKey
 
 from npu_tui.tui.terminal.browser import in_browser
 from npu_tui.tui.terminal.sequences import Cutter, Piece, within
@@ -55,7 +58,18 @@ USED: tuple[tuple[type, tuple[str, ...]], ...] = (
     ),
     (Screen, ("_bindings", "_compositor", "_layout_required", "_repaint_required", "_scroll_required")),
     (Strip, ("_cell_count", "_cell_length", "_link_ids", "_render_cache", "_segments")),
-    (DataTable, ("_clear_caches",)),
+    (
+        DataTable,
+        (
+            "_clear_caches",
+            "_data",
+            "_get_row_renderables",
+            "_get_styles_to_render_cell",
+            "_render_cell",
+            "_show_hover_cursor",
+            "_update_dimensions",
+        ),
+    ),
     (LinuxDriver, ("_auto_restart", "_get_terminal_size", "_must_signal_resume", "_sigcont_application")),
     (Timer, ("_skip",)),
     (CommandList, ("_on_click",)),
@@ -371,6 +385,61 @@ def write_now(widget: Widget, rows: Iterable[int], strips: Sequence[Strip]) -> b
     return True
 
 
-def forget_widths(table: DataTable[Any]) -> None:
-    """Let ``table`` draw all its cells anew."""
-    table._clear_caches()
+class PlainTable(DataTable[Text]):
+    """A table of texts of one line, none of which a console is asked to lay out.
+
+    Rows have no labels, and columns stay in the order they came in.
+    """
+
+    @property
+    def ordered_columns(self) -> list[Column]:
+        """The columns as they are on screen."""
+        return [*self.columns.values()]
+
+    def forget_widths(self) -> None:
+        """Draw all cells anew."""
+        self._clear_caches()
+
+    def _update_dimensions(self, new_rows: Iterable[RowKey]) -> None:
+        columns = self.ordered_columns
+        for cells in (self._data[key] for key in new_rows if key in self._data):
+            for column in columns:
+                column.content_width = max(column.content_width, cells[column.key].cell_len)
+        super()._update_dimensions(())
+
+    def _render_cell(
+        self,
+        row_index: int,
+        column_index: int,
+        base_style: Style,
+        width: int,
+        cursor: bool = False,
+        hover: bool = False,
+    ) -> list[list[Segment]]:
+        text = self._get_row_renderables(row_index).cells[column_index]
+        assert isinstance(text, Text)
+        plain, right = text.plain, text.justify == "right"
+        left = width - 2 * self.cell_padding - text.cell_len
+        if left < 0 or not plain.isprintable() or (right and plain.endswith(" ")):
+            return super()._render_cell(row_index, column_index, base_style, width, cursor, hover)
+        style, above = self._get_styles_to_render_cell(
+            row_index == -1,
+            False,
+            False,
+            hover,
+            cursor,
+            self.show_cursor,
+            self._show_hover_cursor,
+            self.cursor_foreground_priority == "css",
+            self.cursor_background_priority == "css",
+        )
+        style = base_style + Style.from_meta({"row": row_index, "column": column_index}) + style
+        own = self.app.console.get_style(text.style)
+        pad, blank = " " * self.cell_padding, style + above
+        row = [Segment(pad, blank)]
+        if right and left:
+            row.append(Segment(" " * left, style + own + above))
+        for part, found, _ in text.render(self.app.console) if text.spans else [Segment(plain, own)]:
+            row.append(Segment(part, style + found + above))
+        row.append(Segment(pad if right else pad + " " * left, blank))
+        return [row]

@@ -15,10 +15,10 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import DataTable
 
-from npu_tui.tui.terminal.internals import forget_widths
+from npu_tui.tui.terminal.internals import PlainTable
 
 
-class Rows(DataTable[Text | str]):
+class Rows(PlainTable):
     """A table whose rows are places on the timeline."""
 
     DEFAULT_CSS = """
@@ -173,7 +173,7 @@ class Rows(DataTable[Text | str]):
 
     def _fit_headings(self) -> None:
         """Draw the headings again: they may have been drawn before the widths of the columns were known."""
-        forget_widths(self)
+        self.forget_widths()
         self.refresh()
 
 
