@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from npu_tui.report.finding_words import line_place, overlap_title
 from npu_tui.report.foremost import foremost, shorter_steps, step_length
 from npu_tui.report.parts.findings_part import verdict_lines
@@ -23,6 +26,8 @@ from npu_tui.strings import say
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief, printable, wrapped
 
+Row = TypeVar("Row")
+
 _LONGEST_LIST = 10
 _WIDTH = 118
 _SHAPES = 60
@@ -38,16 +43,16 @@ def text_report(report: Report) -> str:
         title = say("report.dispatch.device", device=or_unknown(found.device)) if several else say("report.dispatch")
         lines += _titled(title, _dispatch(found))
         lines += _section("ranges", _ranges(found.ranges))
-        lines += _section("lines", _rows("lines.row", [_line(each) for each in found.code_lines]))
-    lines += _section("operators", _rows("operators.row", [_operator(each) for each in report.operators]))
+        lines += _section("lines", _rows("lines.row", _line, found.code_lines))
+    lines += _section("operators", _rows("operators.row", _operator, report.operators))
     shaped = [each for each in report.kernel_groups if each.shapes is not None]
-    lines += _section("shapes", _rows("shapes.row", [_group(each) for each in shaped]))
+    lines += _section("shapes", _rows("shapes.row", _group, shaped))
     lines += _section("memory", _memory(report.memory))
-    lines += _section("cross_check", _rows("cross_check.row", [_cross_check(each) for each in report.cross_check]))
+    lines += _section("cross_check", _rows("cross_check.row", _cross_check, report.cross_check))
     lines += _section("files", _files(report.files))
     longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
-    lines += _section("communication", _rows("communication.row", [_collective(each) for each in longest]))
-    lines += _section("link_matrix", _rows("link_matrix.row", [_pair(each) for each in report.link_matrix]))
+    lines += _section("communication", _rows("communication.row", _collective, longest))
+    lines += _section("link_matrix", _rows("link_matrix.row", _pair, report.link_matrix))
     lines += _section("not_checked", _not_checked(report.not_checked))
     lines += _section("health", _health(report.health))
     return "\n".join(map(printable, lines)) + "\n"
@@ -61,10 +66,10 @@ def _titled(title: str, lines: list[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
-def _rows(key: str, values: list[dict[str, object]]) -> list[str]:
-    """The first of ``values`` in the words of ``key``, and how many there are more."""
-    lines = [say(f"report.{key}", **each) for each in values[:_LONGEST_LIST]]
-    hidden = len(values) - len(lines)
+def _rows(key: str, words: Callable[[Row], dict[str, object]], rows: list[Row]) -> list[str]:
+    """The first of ``rows`` in the words of ``key``, which ``words`` fills, and how many there are more."""
+    lines = [say(f"report.{key}", **words(each)) for each in rows[:_LONGEST_LIST]]
+    hidden = len(rows) - len(lines)
     return [*lines, say("report.more", count=hidden)] if hidden else lines
 
 
