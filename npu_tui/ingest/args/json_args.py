@@ -30,7 +30,11 @@ I64 = npt.NDArray[np.int64]
 BLOCK = 1 << 20
 """Bytes that a scan reads and searches at a time."""
 
-_SHARE = 256
+_GAP = 32 << 10
+"""So many bytes between chunks are read sooner than skipped."""
+_TOGETHER = 256 << 10
+"""Bytes of chunks that are read at a time; they stay in the cache."""
+_SHARE = 1024
 """Chunks that a thread reads before it takes others."""
 _THREADS = 4
 
@@ -86,8 +90,12 @@ class JsonArgs:
     def texts(self) -> Iterator[tuple[int, list[bytes]]]:
         """The events as they stand in the file, chunk by chunk: the ordinal of the first, and the text of each."""
         bounds = [*self._chunks.first_event.tolist(), self._count]
-        for at, (first, following) in enumerate(pairwise(bounds)):
-            yield first, self._texts(at, list(range(following - first)))
+        for first, last in self._blocks(np.arange(len(bounds) - 1)):
+            data, base = self._read(first, last), int(self._chunks.offset[first])
+            for at in range(first, last + 1):
+                begin = int(self._chunks.offset[at]) - base
+                own = data[begin : begin + int(self._chunks.length[at])]
+                yield bounds[at], self._texts_of(own, at, list(range(bounds[at + 1] - bounds[at])))
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
         """The args ``keys`` of many events."""
@@ -104,8 +112,8 @@ class JsonArgs:
 
         def taken(own: range) -> list[ArgColumn]:
             rows = slice(int(bounds[own.start]), int(bounds[own.stop]))
-            groups = pairwise((bounds[own.start : own.stop + 1] - rows.start).tolist())
-            return self._taken(numbers[own.start : own.stop], list(groups), position[rows], tuple(keys))
+            groups = bounds[own.start : own.stop + 1] - rows.start
+            return self._taken(numbers[own.start : own.stop], groups, position[rows], tuple(keys))
 
         parts = _shares(len(numbers))
         if len(parts) == 1:
@@ -130,38 +138,43 @@ class JsonArgs:
             places = self._in_block(first, last, ordinals, bounds, needles, wanted)
             yield Matches(places, (number + 1) / len(blocks))
 
-    def _taken(
-        self, chunks: I64, groups: list[tuple[int, int]], positions: I64, keys: tuple[str, ...]
-    ) -> list[ArgColumn]:
-        """The args ``keys`` of the events at ``positions`` of ``chunks``, each of which has a group of them."""
+    def _taken(self, chunks: I64, bounds: I64, positions: I64, keys: tuple[str, ...]) -> list[ArgColumn]:
+        """The args ``keys`` of the events at ``positions`` of ``chunks``; ``bounds`` part the events by chunk."""
         if not len(chunks):
             return [column_of([]) for _ in keys]
-        following = np.append(self._chunks.first_event[1:], self._count)[chunks]
-        counts = following - self._chunks.first_event[chunks]
         compiled = library()
         if compiled is None:
             rows = [
                 row
-                for at, (low, high) in zip(chunks.tolist(), groups, strict=True)
+                for at, (low, high) in zip(chunks.tolist(), pairwise(bounds.tolist()), strict=True)
                 for row in _values(self._texts(at, positions[low:high].tolist()), keys)
             ]
             return [column_of(values) for values in zip(*rows, strict=True)]
-        pieces = Elements(compiled, int(self._chunks.length[chunks].max()), int(counts.max()))
-        chosen = ChosenArgs(compiled, pieces, keys, positions)
+        table = self._chunks
+        events = np.append(table.first_event[1:], self._count)[chunks] - table.first_event[chunks]
+        blocks = self._near(chunks)
+        begin = table.offset[chunks[[block.start for block in blocks]]]  # of each block
+        begin = np.repeat(begin, list(map(len, blocks)))
+        places = np.stack((table.offset[chunks] - begin, table.length[chunks], events, bounds[1:]), axis=1)
+        most_bytes = max(self._bytes_of(int(chunks[own.start]), int(chunks[own.stop - 1])) for own in blocks)
+        pieces = Elements(compiled, most_bytes, int(events.max()))
+        chosen = ChosenArgs(compiled, pieces, max(map(len, blocks)), keys, positions)
         unread: list[int] = []
         values: list[tuple[Any, ...]] = []
         with ExitStack() as opened:
             files = _Files(self, opened)
-            for at, count, (low, high) in zip(chunks.tolist(), counts.tolist(), groups, strict=True):
-                if pieces.bounds(files.read(at, at, pieces.view), count) is None:
-                    left = list(range(low, high))
-                    texts = self._texts(at, positions[low:high].tolist())
-                else:
-                    left = chosen.take(low, high)
-                    texts = [chosen.text_of(row) for row in left]
-                if left:
-                    unread += left
-                    values += _values(texts, keys)
+            for block in blocks:
+                low, high = block.start, block.stop
+                files.read(int(chunks[low]), int(chunks[high - 1]), pieces.view)
+                left = chosen.take(int(bounds[low]), places[low:high])
+                if len(left):
+                    unread += left.tolist()
+                    values += self._left_in(pieces, chunks[low:high], places[low:high], left, positions, keys)
+        if not unread:
+            return [
+                ArgColumn(kind, value, chosen.texts, ())
+                for kind, value in zip(chosen.kinds, chosen.values, strict=True)
+            ]
         # The rows that were left are read one after the other and take the place of their own.
         index = np.arange(len(positions))
         index[unread] = len(positions) + np.arange(len(unread))
@@ -171,6 +184,35 @@ class JsonArgs:
             joined([ArgColumn(kind, value, known, ()), column_of(others)])[index]
             for kind, value, others in zip(chosen.kinds, chosen.values, rest, strict=True)
         ]
+
+    def _left_in(
+        self, pieces: Elements, chunks: I64, here: I64, rows: I64, positions: I64, keys: tuple[str, ...]
+    ) -> list[tuple[Any, ...]]:
+        """The args ``keys`` of the events of ``rows`` in ``chunks``, which lie in ``pieces`` as ``here`` tells."""
+        values: list[tuple[Any, ...]] = []
+        owner = np.searchsorted(here[:, 3], rows, "right")
+        for number in np.unique(owner).tolist():
+            wanted = positions[rows[owner == number]].tolist()
+            offset, length, count, _ = here[number].tolist()
+            found = pieces.bounds(length, count, offset)
+            if found is None:
+                texts = self._texts(int(chunks[number]), wanted)
+            else:
+                ends = (offset + found[wanted]).tolist()
+                texts = [bytes(pieces.view[low:high]) for low, high in ends]
+            values += _values(texts, keys)
+        return values
+
+    def _near(self, chunks: I64) -> list[range]:
+        """Which of the ascending ``chunks`` are read together: no more than a few bytes lie between them."""
+        table = self._chunks
+        begin, end, file = table.offset[chunks], table.offset[chunks] + table.length[chunks], table.file[chunks]
+        apart = (file[1:] != file[:-1]) | (begin[1:] - end[:-1] > _GAP) | (begin[1:] < end[:-1])
+        found = [0]
+        for at, is_apart in enumerate(apart.tolist(), 1):
+            if is_apart or end[at] - begin[found[-1]] > _TOGETHER:
+                found.append(at)
+        return [range(low, high) for low, high in pairwise([*found, len(chunks)])]
 
     def _read(self, first: int, last: int) -> bytes:
         """The bytes from chunk ``first`` to chunk ``last`` of the same file."""
@@ -188,7 +230,10 @@ class JsonArgs:
 
     def _texts(self, at: int, positions: list[int]) -> list[bytes]:
         """The texts of the events at ``positions`` of chunk ``at``."""
-        data = self._read(at, at)
+        return self._texts_of(self._read(at, at), at, positions)
+
+    def _texts_of(self, data: bytes, at: int, positions: list[int]) -> list[bytes]:
+        """The texts of the events at ``positions`` of chunk ``at``, whose bytes are ``data``."""
         firsts = self._chunks.first_event
         following = int(firsts[at + 1]) if at + 1 < len(firsts) else self._count
         if following - int(firsts[at]) == 1:

@@ -22,26 +22,26 @@ _HEAP = 1 << 18
 
 
 class ChosenArgs:
-    """The args ``keys`` of events in ``pieces`` of the file, which lie there one after the other.
+    """The args ``keys`` of events in ``pieces`` of the file, ``most`` of which are read at a time.
 
     There is a row for each event; ``positions`` (n,) are those in their pieces. ``values`` and ``kinds``
     (``CHOSEN_ABSENT`` and the others) are (keys, n).
     """
 
-    def __init__(self, library: Library, pieces: Elements, keys: Sequence[str], positions: I64) -> None:
+    def __init__(self, library: Library, pieces: Elements, most: int, keys: Sequence[str], positions: I64) -> None:
         self._library = library
-        self._pieces = pieces
-        self._positions = np.ascontiguousarray(positions, np.int64)
         names = [key.encode() for key in keys]
         places = np.cumsum([0] + [len(name) for name in names])
         rows = len(positions)
         self.values = np.zeros((len(keys), rows), np.int64)
         self.kinds = np.zeros((len(keys), rows), np.uint8)
         self._entries, self._heap = np.zeros((_TEXTS, 3), np.int64), np.zeros(_HEAP, np.uint8)
+        self._pieces = np.zeros((most, 4), np.int64)
         self._arrays: dict[str, npt.NDArray[Any]] = {
             "text": pieces.text,
+            "pieces": self._pieces,
             "bounds": pieces.found,
-            "positions": self._positions,
+            "positions": np.ascontiguousarray(positions, np.int64),
             "keys": np.array([[at, len(name)] for at, name in zip(places[:-1].tolist(), names, strict=True)], np.int64),
             "letters": np.frombuffer(b"".join(names) + bytes(_WORD_BYTES), np.uint8),
             "values": self.values,
@@ -56,18 +56,16 @@ class ChosenArgs:
         self._plan[CHOSEN_WORD["count"]], self._plan[CHOSEN_WORD["rows"]] = len(keys), rows
         self._address = self._plan.ctypes.data
 
-    def take(self, first: int, last: int) -> list[int]:
-        """Read the rows from ``first`` to ``last`` from the piece whose bounds were found last; those left unread."""
-        self._plan[CHOSEN_WORD["asked"]], self._plan[CHOSEN_WORD["row"]] = last - first, first
-        if not self._library.chosen(self._address, self._plan.nbytes):
-            return []
-        unread: list[int] = (first + np.flatnonzero(self.kinds[0, first:last] == CHOSEN_UNREAD)).tolist()
-        return unread
+    def take(self, first: int, pieces: I64) -> I64:
+        """Read the rows from ``first`` on of ``pieces`` that lie in the text; those that are left unread.
 
-    def text_of(self, row: int) -> bytes:
-        """The event of a row of the piece that was read last, as it stands in the file."""
-        low, high = self._pieces.found[self._positions[row]].tolist()
-        return bytes(self._pieces.view[low:high])
+        Each piece is its offset in the text, its length, how many events it has, and the row behind its last; (n, 4).
+        """
+        self._pieces[: len(pieces)] = pieces
+        self._plan[CHOSEN_WORD["asked"]] = len(pieces)
+        if not self._library.chosen(self._address, self._plan.nbytes, first):
+            return np.zeros(0, np.int64)
+        return first + np.flatnonzero(self.kinds[0, first : int(pieces[-1, 3])] == CHOSEN_UNREAD)
 
     @property
     def texts(self) -> list[str]:

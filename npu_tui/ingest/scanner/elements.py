@@ -22,11 +22,14 @@ class Elements:
         self.view = self.text.data
         """Where the bytes of a piece are to be written."""
 
-    def bounds(self, length: int, count: int) -> I64 | None:
-        """Begin and end of each of the ``count`` events in ``length`` bytes of ``view``, (n, 2); None if it has others.
+    def bounds(self, length: int, count: int, offset: int = 0) -> I64 | None:
+        """Begin and end of each of the ``count`` events in ``length`` bytes of ``view`` from ``offset`` on, (n, 2).
 
-        The next call overwrites them. Only quotes and brackets are looked at.
+        None if there are others. The next call overwrites them. Only quotes and brackets are looked at.
         """
-        self.text[length : length + PADDING] = 0
-        room = self.text.ctypes.data, length, length + PADDING, self.found.ctypes.data, len(self.found)
-        return self.found[:count] if self._library.elements(*room) == count else None
+        text = self.text.ctypes.data + offset, length, len(self.text) - offset
+        return (
+            self.found[:count]
+            if self._library.elements(*text, self.found.ctypes.data, len(self.found)) == count
+            else None
+        )

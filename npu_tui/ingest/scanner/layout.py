@@ -87,21 +87,22 @@ CHAIN_SPREAD = 0xBF58476D1CE4E5B9 - (1 << 64)
 """What frames of call stacks are mixed with, as int64; two numbers of 64 bits tell stacks apart."""
 
 _CHOSEN_REGIONS = (
-    "text", "bounds", "positions", "keys", "letters", "values", "kinds", "slots", "entries", "heap",
+    "text", "pieces", "bounds", "positions", "keys", "letters", "values", "kinds", "slots", "entries", "heap",
 )  # fmt: skip
-_CHOSEN_WORDS = ("asked", "count", "row", "rows", "known", "used")
+_CHOSEN_WORDS = ("asked", "count", "rows", "known", "used")
 
 CHOSEN_REGION = {name: 2 * i for i, name in enumerate(_CHOSEN_REGIONS)}
 """The plan of chosen args: the words that hold the address of a region, whose length in bytes follows.
 
-``bounds`` are begin and end of each event in ``text``, ``positions`` say for every row which event it is of. ``keys``
-are offset and length of each key in ``letters``. ``values`` (int64) and ``kinds`` (one byte) have all rows of the first
-key, then those of the next. Texts are numbered: ``slots`` (int32, a power of two of them) lead to ``entries`` of three
-words, hash, offset and length in ``heap``.
+``pieces`` of ``text`` are four words each: offset, length, how many events there are, the row behind those asked for.
+``bounds`` have room for begin and end of the events of one, ``positions`` say for every row which of them it is of.
+``keys`` are offset and length of each key in ``letters``. ``values`` (int64) and ``kinds`` (one byte) have all rows of
+the first key, then those of the next. Texts are numbered: ``slots`` (int32, a power of two of them) lead to ``entries``
+of three words, hash, offset and length in ``heap``.
 """
 
 CHOSEN_WORD = {name: 2 * len(_CHOSEN_REGIONS) + i for i, name in enumerate(_CHOSEN_WORDS)}
-"""The plain numbers after the regions: rows asked for, keys, first row, all rows, texts known, bytes of the heap."""
+"""The plain numbers after the regions: pieces, keys, all rows, texts known, bytes of the heap."""
 
 CHOSEN_ABSENT, CHOSEN_NUMBER, CHOSEN_TEXT, CHOSEN_UNREAD = 0, 1, 2, 3
 """What a value is; events that are not of the common kinds are left unread."""

@@ -20,7 +20,7 @@ OFF = "off"
 _FOLDER = Path(__file__).parent / "library"
 _ARGUMENTS = {
     "scan": 2, "rehash": 2, "first_fit": 7, "elements": 5, "passing": 8, "table_rows": 11, "stack_marks": 7,
-    "cells": 2, "ansi": 2, "crossing": 5, "covered": 11, "chosen": 2, "contradicting": 7, "edge_order": 9,
+    "cells": 2, "ansi": 2, "crossing": 5, "covered": 11, "chosen": 3, "contradicting": 7, "edge_order": 9,
     "edge_rows": 10, "nesting": 4,
 }  # fmt: skip
 """The functions of a library, each with the number of its arguments; all are int64."""

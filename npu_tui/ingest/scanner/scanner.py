@@ -32,6 +32,8 @@ from npu_tui.ingest.scanner.state import GROUPS, State
 from npu_tui.ingest.times import nanoseconds, parse_time
 
 BUFFER = 1 << 20
+_CHUNK = 16 << 10
+"""Bytes per chunk at most: these are not decoded, and little is read again for the args of few events."""
 _FOREVER = 1 << 62
 _ODD_BYTES = 16 << 10
 _ODD_MOST = 4 << 20
@@ -65,7 +67,7 @@ class Scanner:
         self._name = name
         self._chunk_size = chunk_size
         self._state = State(min(BUFFER, max(range_bytes, 1 << 16)), range_bytes)
-        self._state.put("chunk_size", chunk_size)
+        self._state.put("chunk_size", min(chunk_size, _CHUNK))
         self._buffer = self._state.arrays["buffer"]
         self._view = self._buffer.data
         self._room = len(self._buffer) - PADDING

@@ -65,7 +65,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "ansi": (ansi, 2),
         "crossing": (crossing, 5),
         "covered": (covered, 11),
-        "chosen": (chosen, 2),
+        "chosen": (chosen, 3),
         "contradicting": (contradicting, 7),
         "edge_order": (edge_order, 9),
         "edge_rows": (edge_rows, 10),

@@ -10,15 +10,17 @@ from npu_tui.ingest.scanner.layout import (
     CHOSEN_UNREAD,
     CHOSEN_WORD,
 )
+from npu_tui.ingest.scanner.source.elements import elements
 from npu_tui.ingest.scanner.source.memory import Region, compiled, read8, read32, read64, write8, write32, write64
 from npu_tui.ingest.scanner.source.numbers import whole
 from npu_tui.ingest.scanner.source.tables import hashed, is_same, last_word, number, put, region
 from npu_tui.ingest.scanner.source.texts import blank_end, plain_end, value_end
 
-_TEXT, _BOUNDS, _POSITIONS, _KEYS = (CHOSEN_REGION[name] for name in ("text", "bounds", "positions", "keys"))
-_LETTERS, _VALUES, _KINDS = (CHOSEN_REGION[name] for name in ("letters", "values", "kinds"))
+_TEXT, _PIECES, _BOUNDS = (CHOSEN_REGION[name] for name in ("text", "pieces", "bounds"))
+_POSITIONS, _KEYS, _LETTERS = (CHOSEN_REGION[name] for name in ("positions", "keys", "letters"))
+_VALUES, _KINDS = CHOSEN_REGION["values"], CHOSEN_REGION["kinds"]
 _SLOTS, _ENTRIES, _HEAP = (CHOSEN_REGION[name] for name in ("slots", "entries", "heap"))
-_ASKED, _COUNT, _ROW, _ROWS = (CHOSEN_WORD[name] for name in ("asked", "count", "row", "rows"))
+_ASKED, _COUNT, _ROWS = (CHOSEN_WORD[name] for name in ("asked", "count", "rows"))
 _KNOWN, _USED = CHOSEN_WORD["known"], CHOSEN_WORD["used"]
 _ARGS = 0x73677261
 _QUOTE, _COMMA, _COLON, _OPENING, _CLOSING, _NULL = 34, 44, 58, 123, 125, 110
@@ -163,22 +165,31 @@ def chosen_end(plan: Region, text: Region, at: int, row: int) -> int:
 
 
 @compiled
-def chosen(plan_address: int, plan_bytes: int) -> int:
-    """Write the chosen args of the events asked for into their rows; how many rows are left unread.
+def chosen(plan_address: int, plan_bytes: int, row: int) -> int:
+    """Write the chosen args of the events asked for into their rows, from ``row`` on; how many are left unread.
 
-    ``layout.CHOSEN_REGION`` and ``CHOSEN_WORD`` say what the plan has.
+    ``layout.CHOSEN_REGION`` and ``CHOSEN_WORD`` say what the plan has. A piece whose events cannot be told apart is
+    left unread.
     """
     plan = (plan_address, plan_bytes)
-    text, bounds, positions = region(plan, _TEXT), region(plan, _BOUNDS), region(plan, _POSITIONS)
-    kinds, rows, count = region(plan, _KINDS), number(plan, _ROWS), number(plan, _COUNT)
+    whole_text, pieces, bounds = region(plan, _TEXT), region(plan, _PIECES), region(plan, _BOUNDS)
+    positions, kinds = region(plan, _POSITIONS), region(plan, _KINDS)
+    rows, count = number(plan, _ROWS), number(plan, _COUNT)
     unread = 0
-    for k in range(number(plan, _ASKED)):
-        row = number(plan, _ROW) + k
-        position = read64(positions, 8 * row)
-        for key in range(count):
-            write8(kinds, key * rows + row, CHOSEN_ABSENT)
-        if chosen_end(plan, text, read64(bounds, 16 * position), row) != read64(bounds, 16 * position + 8):
-            unread += 1
+    for piece in range(number(plan, _ASKED)):
+        offset, length = read64(pieces, 32 * piece), read64(pieces, 32 * piece + 8)
+        events, last = read64(pieces, 32 * piece + 16), read64(pieces, 32 * piece + 24)
+        text = (whole_text[0] + offset, whole_text[1] - offset)
+        told = elements(text[0], length, text[1], bounds[0], bounds[1] >> 4) == events
+        while row < last:
+            position = read64(positions, 8 * row)
             for key in range(count):
-                write8(kinds, key * rows + row, CHOSEN_UNREAD)
+                write8(kinds, key * rows + row, CHOSEN_ABSENT)
+            if not told or (
+                chosen_end(plan, text, read64(bounds, 16 * position), row) != read64(bounds, 16 * position + 8)
+            ):
+                unread += 1
+                for key in range(count):
+                    write8(kinds, key * rows + row, CHOSEN_UNREAD)
+            row += 1
     return unread

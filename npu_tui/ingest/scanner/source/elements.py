@@ -43,7 +43,7 @@ def elements(text_address: int, length: int, padded: int, found_address: int, ro
     """The objects and lists in ``length`` bytes that are in no other: how many, or -1 where brackets do not match.
 
     Begin and end of each go to ``found`` as int64, of at most ``room`` of them. ``padded`` is the length with the 32
-    zeros or more after the text. The text is not checked otherwise.
+    bytes or more after the text, whatever they are. The text is not checked otherwise.
     """
     text: Region = (text_address, padded)
     found: Region = (found_address, 16 * room)
@@ -51,6 +51,11 @@ def elements(text_address: int, length: int, padded: int, found_address: int, ro
     inside = escaped = 0
     while at < length:
         quotes, backslashes = equal_bytes(text, at, _QUOTE), equal_bytes(text, at, _BACKSLASH)
+        own = _ALL
+        if length - at < _BLOCK:
+            own = (1 << (length - at)) - 1
+            quotes &= own
+            backslashes &= own
         if escaped:
             quotes, backslashes, escaped = quotes & ~1, backslashes & ~1, 0
         if backslashes:
@@ -59,7 +64,7 @@ def elements(text_address: int, length: int, padded: int, found_address: int, ro
         within = quoted(quotes) ^ inside
         inside = _ALL if within >> (_BLOCK - 1) else 0
         opening = bracket_bytes(text, at, _OPENING) & ~within
-        brackets = opening | (bracket_bytes(text, at, _CLOSING) & ~within)
+        brackets = (opening | (bracket_bytes(text, at, _CLOSING) & ~within)) & own
         while brackets:
             place = trailing_zeros(brackets)
             brackets &= brackets - 1
