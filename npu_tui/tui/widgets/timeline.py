@@ -6,7 +6,7 @@ import time
 from functools import partial
 
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
@@ -54,6 +54,7 @@ class Timeline(Drawing):
         self.frame: Frame | None = None
         self._encoder: Encoder | None = None
         self._strips: list[Strip] = []
+        self._fitted: Size | None = None
         self._versions: list[int] = []
         self._version = 0
         self._shown = Shown(0)
@@ -67,9 +68,10 @@ class Timeline(Drawing):
     # --- painting
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the explorer to the new size."""
-        self._fit()
-        self.refresh()
+        """Fit the explorer to the new size, unless it was drawn in that already."""
+        if self._fitted != self.size:
+            self._fit()
+            self.refresh()
 
     def show_scene(self, explorer: Explorer, painter: Painter) -> None:
         """Look at another scene."""
@@ -78,6 +80,7 @@ class Timeline(Drawing):
         self.refresh()
 
     def _fit(self) -> None:
+        self._fitted = self.size
         width, height = self.size
         heads = self.app.size.height >= HEADS_FROM
         self.explorer.resize(max(width - gutter_width(width), 1), max(height - lanes_top(height), 1), heads)
@@ -158,7 +161,7 @@ class Timeline(Drawing):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The painted rows of ``crop``."""
-        if len(self._strips) != self.size.height:
+        if self._fitted != self.size:
             self._fit()
         strips = self._strips[crop.y : crop.bottom]
         if crop.x == 0 and crop.width == self.size.width:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -163,11 +164,10 @@ class Encoder:
 
     def _code_tables(self) -> list[npt.NDArray[np.uint8]]:
         """What ``Compiled.ansi`` wants to know of this terminal."""
-        attributes = [";".join(_attribute_codes(old, new)) for old in range(16) for new in range(16)]
         inks = range(len(self._canonical)) if self._depth != "none" else range(0)
         paints, grounds = ([self._colour(ink, base) for ink in inks] for base in (30, 40))
         looks = self._canonical.astype(np.uint8), _GROUND.astype(np.uint8)
-        return [*looks, *map(_records, (attributes, paints, grounds))]
+        return [*looks, _attribute_records(), _records(paints), _records(grounds)]
 
     def _sequence(self, key: int) -> str:
         rest, ground = divmod(key, 257)
@@ -202,12 +202,15 @@ def _attribute_codes(old: int, new: int) -> list[str]:
     return codes
 
 
+@cache
+def _attribute_records() -> npt.NDArray[np.uint8]:
+    return _records([";".join(_attribute_codes(old, new)) for old in range(16) for new in range(16)])
+
+
 def _records(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
     """``texts`` in records of 32 bytes, each after its length."""
-    table = np.zeros((len(texts), 32), np.uint8)
-    for record, text in zip(table, texts, strict=True):
-        record[: len(text) + 1] = [len(text), *text.encode()]
-    return table
+    records = (bytes([len(text)]) + text.encode().ljust(31, b"\0") for text in texts)
+    return np.frombuffer(b"".join(records), np.uint8).reshape(-1, 32)
 
 
 def _planes(grid: Grid) -> Sequence[npt.NDArray[np.uint32] | npt.NDArray[np.uint8]]:
