@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import overload
 
 import numpy as np
@@ -325,10 +326,17 @@ def _outside(ranks: Sequence[RankProfile], met: Meetings, start: I64) -> _Outsid
     return _Outside(row[first], peer[first], come[first], at_most[first])
 
 
-def excess(table: CallTable, key: Callable[[int], Hashable]) -> tuple[I64, Bools]:
+def excess(
+    table: CallTable,
+    key: Callable[[int], Hashable],
+    begun: Sequence[int | None] = (),
+    busy: Sequence[Busy | None] = (),
+) -> tuple[I64, Bools]:
     """How much longer each rank worked before a call than its peers with the same work, ns, and where that is known.
 
-    (calls of the table,) each. Work is the time since the call before on the same rank, so it needs no common clock.
+    (calls of the table,) each. Work is the time since the call before on the same rank, of its first call since
+    ``begun``, where its first step began (ns since 1970, None: unknown); so it needs no common clock. A rank that
+    computes in its calls is ahead afterwards: where ``busy`` tells that of all ranks, it is work as well.
     The same work is the same place in the order of calls of a step, with the same type, on a rank with the same
     ``key``; peers are compared with their median, two with the faster one.
     """
@@ -344,10 +352,17 @@ def excess(table: CallTable, key: Callable[[int], Hashable]) -> tuple[I64, Bools
                for _, kind, step in table.kinds]  # fmt: skip
     type_of, step_of = np.array(of_kind, np.int64)[table.kind].T
     place = _places(table.rank, step_of)
-    work, has_before = np.zeros(count, np.int64), np.ones(count, np.bool_)
+    work, gap, has_before = np.zeros(count, np.int64), np.zeros(count, np.int64), np.ones(count, np.bool_)
     has_before[table.first[:-1][np.diff(table.first) > 0]] = False
-    for low, high in zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True):
-        work[low + 1 : high] = table.start[low + 1 : high] - np.maximum.accumulate(table.end[low : max(high - 1, low)])
+    bounds = zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True)
+    hidden = busy if None not in busy else ()
+    for (low, high), since, inside in zip_longest(bounds, begun, hidden):
+        if since is not None and low < high and since <= table.start[low]:
+            work[low], has_before[low] = table.start[low] - since, True
+        gap[low + 1 : high] = table.start[low + 1 : high] - np.maximum.accumulate(table.end[low : max(high - 1, low)])
+        work[low + 1 : high] = gap[low + 1 : high]
+        if inside is not None:
+            work[low + 1 : high] += np.diff(inside.until(table.start[low:high]))
     some = np.flatnonzero(has_before)
     group = _codes(peers[some], type_of[some], place[some])
     groups = int(group.max(initial=-1)) + 1
@@ -356,7 +371,23 @@ def excess(table: CallTable, key: Callable[[int], Hashable]) -> tuple[I64, Bools
     more[some] = work[some] - usual[group]
     known[some] = ranks[group] >= 2
     more[~known] = 0
+    if hidden:
+        for low, high in zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True):
+            begin = low + (low < high and not has_before[low])
+            more[begin:high] = before_calls(more[begin:high], gap[begin:high])
     return more, known
+
+
+def before_calls(more: I64, gap: I64) -> I64:
+    """``more`` work of one rank, (n,) in order of time, none more than the ``gap`` before its call.
+
+    The rest is work before the calls ahead of it: a rank that waits in one may begin the work of several later ones.
+    """
+    if not len(more):
+        return more
+    beyond = np.cumsum((more - np.maximum(gap, 0))[:0:-1])
+    carried = np.append(0, beyond - np.minimum(np.minimum.accumulate(beyond), 0) if len(beyond) else beyond)[::-1]
+    return np.asarray(more + carried - np.append(0, carried[:-1]))
 
 
 def _places(rank: I64, step: I64) -> I64:

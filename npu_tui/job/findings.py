@@ -99,11 +99,12 @@ def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
     """The work before the collectives that the rank made late the most by its own, at most five."""
     blame = job.blamed
     own = np.flatnonzero(np.array(blame.ranks)[blame.rank] == rank) if len(blame) else np.zeros(0, np.int64)
-    own = own[(blame.own[own] > 0) & blame.has_gap[own] & (blame.call[own] >= 0)]
+    own = own[(blame.own[own] > 0) & (blame.call[own] >= 0)]
     own = own[np.argsort(-blame.own[own], kind="stable")][:5]
     start = job.calls.start[blame.call[own]]
+    length = np.where(blame.has_gap[own], blame.gap[own], blame.own[own])
     return tuple(
-        Evidence(rank, begun - gap, begun) for begun, gap in zip(start.tolist(), blame.gap[own].tolist(), strict=True)
+        Evidence(rank, begun - took, begun) for begun, took in zip(start.tolist(), length.tolist(), strict=True)
     )
 
 

@@ -53,8 +53,9 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
     measured = Profile(load(source), source)
     found = calls_of(measured)
     lines, told = _lines_of(measured), _told_of(measured)
+    begun = _begun(measured)
     if not found:
-        return replace(profile, lines=lines, told=told)
+        return replace(profile, lines=lines, told=told, begun=begun)
     notifies = notifies_of(measured, profile.rank)
     calls = Calls.of(_with_pairs(found, notifies))
     return replace(
@@ -66,7 +67,17 @@ def with_trace(profile: RankProfile, source: Source) -> RankProfile:
         lines=lines,
         told=told,
         busy=_busy_in(measured, calls),
+        begun=begun,
     )
+
+
+def _begun(profile: Profile) -> int | None:
+    """When the first step began, on the clock of the device; None without steps."""
+    first = next((step for step in profile.steps if step.number is not None), None)
+    if first is None:
+        return None
+    apart = next((facts.clocks_apart for facts in profile.whole.facts), 0)
+    return profile.trace.start_ns + int(profile.trace.slices.start[first.item]) + apart
 
 
 def _with_pairs(calls: list[Call], notifies: list[Notify]) -> list[Call]:
@@ -105,13 +116,16 @@ def _busy_in(profile: Profile, calls: Calls) -> Busy | None:
 
 
 def _work_of(profile: Profile, calls: Calls) -> Work | None:
-    """What the device that makes ``calls`` did between them; None where the trace shows no device."""
+    """What the device that makes ``calls`` did from start to start; None where the trace shows no device.
+
+    A rank that waits in a collective goes on computing, which a slow one does before it comes.
+    """
     device = next((each for each in profile.devices if each.slices is not None and each.slices.collective.any()), None)
     if device is None or device.slices is None:
         return None
     trace = profile.trace
-    end = np.maximum.accumulate(calls.end) - trace.start_ns
-    low, high = np.concatenate((np.zeros(1, np.int64), end[:-1])), calls.start - trace.start_ns
+    high = calls.start - trace.start_ns
+    low = np.concatenate((np.zeros(1, np.int64), high[:-1]))
     compute = np.flatnonzero(device.slices.compute)
     start = trace.slices.start[compute].astype(np.int64)
     took = (trace.slices.end[compute] - trace.slices.start[compute]).astype(np.int64)

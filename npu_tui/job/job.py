@@ -216,7 +216,9 @@ class Job:
     @once
     def blamed(self) -> Blame:
         """Every collective on the common clock."""
-        found = blame(self.ranks, self.meetings, self.clocks, excess(self.calls, self._peers.__getitem__))
+        begun, busy = [profile.begun for profile in self.ranks], [profile.busy for profile in self.ranks]
+        own = excess(self.calls, self._peers.__getitem__, begun, busy)
+        found = blame(self.ranks, self.meetings, self.clocks, own)
         if self.only == Only():
             return found
         groups = {each.name for each in self.groups if self.only.group in (None, each.name, each.kind)}

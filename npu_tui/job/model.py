@@ -191,7 +191,7 @@ class LinkUse(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True, eq=False):
-    """What the trace shows of the work before each call of ``Calls``, since the call before; (n,) each.
+    """What the trace shows of the work before each call of ``Calls``, since the start of the call before; (n,) each.
 
     ``kernels`` began there and took ``computing`` ns together; the idle device waited ``lost`` ns for launches.
     """
@@ -251,7 +251,8 @@ class RankProfile(Struct, frozen=True):
     """One rank: where it lies and what it recorded.
 
     ``boot`` is the wall clock of its host at boot in ns, ``counter`` what its cycle counter is ahead of the monotonic
-    clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group.
+    clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group. ``begun`` is when
+    its first step began, ns since 1970 on its device's clock, where a trace tells.
     """
 
     rank: int
@@ -273,3 +274,4 @@ class RankProfile(Struct, frozen=True):
     lines: tuple[Line, ...] = ()
     told: tuple[Told, ...] = ()
     busy: Busy | None = None
+    begun: int | None = None

@@ -25,7 +25,8 @@ _WORTH = 0.01
 
 _MANY = 8
 _CHANCE = 7.0
-"""Ranks from which chance counts, and how many medians of what ranks work less than the usual it reaches."""
+"""Ranks from which the chance of each step counts, and how many medians of what ranks work less than the usual it
+reaches; of fewer ranks it is as many medians of how far each is from its own middle."""
 
 _AMONG = 0.5
 """Share of the slowest rank's excess in a step from which another one is slow in it too."""
@@ -59,6 +60,10 @@ def slow_cells(table: ByStep, length: int) -> Bools:
         fast = [column[column <= 0] for column in table.own.T]
         chance = [-float(np.median(column)) if len(column) else 0.0 for column in fast]
         least = np.maximum(least, _CHANCE * np.array(chance))
+    elif table.own.size:
+        least = np.maximum(
+            least, _CHANCE * float(np.median(np.abs(table.own - np.median(table.own, 1, keepdims=True))))
+        )
     return np.asarray((table.own >= least) & (table.own >= _AMONG * table.own.max(axis=0, initial=0)))
 
 

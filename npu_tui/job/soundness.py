@@ -9,7 +9,7 @@ import orjson
 import polars as pl
 
 _NULLABLE = frozenset({"broken", "boot", "counter", "level", "layout", "busy_start", "busy_end", "kernels", "computing",
-                       "lost"})  # fmt: skip
+                       "lost", "begun"})  # fmt: skip
 _ALIKE = (
     ("call_name", "call_kind", "call_ordinal", "call_start", "call_end", "call_pair"),
     ("busy_start", "busy_end"),
@@ -72,6 +72,7 @@ def _numbers() -> list[pl.Expr]:
         kinds.max() < pl.col("kinds").list.len(),
         count.min() >= 0,
         count.max() <= _MOST_RANKS,
+        pl.col("begun").is_between(-_FARTHEST_NS, _FARTHEST_NS),
         *times,
     ]
 

@@ -34,7 +34,7 @@ from npu_tui.job.soundness import sound
 from npu_tui.job.views import Notifies, Sightings
 from npu_tui.trace.message import Message, message
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever a row means something else."""
 
 _INTS = pl.List(pl.Int64)
@@ -53,7 +53,7 @@ SCHEMA: dict[str, Any] = {
     "kinds": pl.List(pl.Struct({"group": pl.String, "type": pl.String, "step": pl.String})),
     "call_name": pl.List(pl.String), "call_kind": _INTS, "call_ordinal": _INTS, "call_start": _INTS, "call_end": _INTS,
     "call_pair": _INTS, "busy_start": _INTS, "busy_end": _INTS,
-    "kernels": _INTS, "computing": _INTS, "lost": _INTS,
+    "kernels": _INTS, "computing": _INTS, "lost": _INTS, "begun": pl.Int64,
     "notifies": pl.List(_NOTIFY), "seen": pl.List(_SEEN), "steps": pl.List(_STEP), "links": pl.List(_LINK),
     "lines": pl.List(pl.Struct({"file": pl.String, "line": pl.Int64, "lost": pl.Int64})),
     "told": pl.List(pl.Struct({"id": pl.String, "gain": pl.Int64})),
@@ -119,6 +119,7 @@ def _row(profile: RankProfile) -> dict[str, Any]:
         "kernels": None if work is None else work.kernels.tolist(),
         "computing": None if work is None else work.computing.tolist(),
         "lost": None if work is None else work.lost.tolist(),
+        "begun": profile.begun,
         "notifies": [_fields(each, _NOTIFY) for each in profile.notifies],
         "seen": [_fields(each, _SEEN) for each in profile.seen],
         "steps": [_fields(each, _STEP) for each in profile.steps],
@@ -292,6 +293,7 @@ def _profile(row: dict[str, Any], groups: dict[tuple[Any, ...], tuple[int, ...]]
         tuple(Line(**each) for each in row["lines"]),
         tuple(Told(**each) for each in row["told"]),
         None if row["busy_start"] is None else Busy(row["busy_start"], row["busy_end"]),
+        row["begun"],
     )
 
 

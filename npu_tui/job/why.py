@@ -77,7 +77,7 @@ def _by_steps(profile: RankProfile, usual: dict[str, float]) -> list[Message]:
 
 
 def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blame: Blame) -> list[Message]:
-    """The work before the collectives that the rank came late to by its own work, against its median peer's."""
+    """The work of the steps in which the rank came late to collectives by its own, against its median peer's."""
     work = ranks[place].work
     others = [other for other in same if other != place and ranks[other].work is not None]
     if work is None or not others:
@@ -85,9 +85,12 @@ def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blam
     first, own_row = blame.met.table.first, blame.rank == place
     late = np.flatnonzero(own_row & (blame.own > 0) & (blame.call >= 0))
     excess = int(blame.own[late].sum())
-    calls, rows = blame.call[late] - first[place], blame.row[late]
     if not excess:
         return []
+    # What peers did while they waited for this rank is work of the same step, not of the same segment.
+    slow_steps = np.isin(blame.steps[blame.row], blame.steps[blame.row[late]])
+    chosen = np.flatnonzero(own_row & (blame.call >= 0) & slow_steps)
+    calls, rows = blame.call[chosen] - first[place], blame.row[chosen]
 
     def above(name: str) -> int:
         mine = getattr(work, name)[calls]

@@ -6,8 +6,10 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from npu_tui.job.job import Job
-from npu_tui.job.model import Call, Layout, LinkUse, RankProfile, StepTime
+from npu_tui.job.model import Busy, Call, Layout, LinkUse, RankProfile, StepTime
 
 EPOCH = 1_760_000_000_000_000_000
 """ns since 1970 at which the jobs start."""
@@ -82,3 +84,58 @@ def linked(
         for target in range(world)
         if source != target
     ]
+
+
+def overlapped(
+    world: int,
+    work: Callable[[int, int, int], int],
+    steps: int = 6,
+    calls: int = 4,
+    begun: Callable[[int], int] = lambda rank: 0,
+) -> Job:
+    """A data parallel job whose ranks go on working while gradients are reduced, as far as the step goes.
+
+    A reduction follows the work before it and the reduction before, and takes 300 us; the first work of a step,
+    ``work(r, step, 0)`` ns, follows all reductions of the step before. Rank r begins ``begun(r)`` ns after the first;
+    what it does before is no part of a step.
+    """
+    free = [begun(rank) for rank in range(world)]
+    recorded: list[list[Call]] = [[] for _ in range(world)]
+    worked: list[list[tuple[int, int]]] = [[] for _ in range(world)]
+    for step in range(steps):
+        done = list(free)
+        reduced = list(free)
+        for number in range(calls):
+            for rank in range(world):
+                worked[rank].append((done[rank], done[rank] + work(rank, step, number)))
+                done[rank] = worked[rank][-1][1]
+            starts = [max(done[rank], reduced[rank]) for rank in range(world)]
+            for rank, start in enumerate(starts):
+                reduced[rank] = max(starts) + 300_000 + rank
+                name = f"hcom_allReduce__123_{step * calls + number}_1"
+                times = EPOCH + start, EPOCH + reduced[rank]
+                recorded[rank].append(Call("123", "allReduce", name, str(step), step * calls + number, *times))
+        free = [max(own) for own in zip(done, reduced, strict=True)]
+    total = max(free) // steps
+    ranks = []
+    for rank in range(world):
+        parts = [
+            (max(low, call.start - EPOCH), min(high, call.end - EPOCH))
+            for call in recorded[rank]
+            for low, high in worked[rank]
+        ]
+        start, end = np.array(sorted(part for part in parts if part[0] < part[1]), np.int64).reshape(-1, 2).T + EPOCH
+        ranks.append(
+            RankProfile(
+                rank,
+                Path(f"rank{rank}"),
+                "trace",
+                boot=EPOCH,
+                counter=0,
+                calls=tuple(recorded[rank]),
+                steps=tuple(StepTime(str(step), total // 2, total // 4, total // 4, total) for step in range(steps)),
+                busy=Busy(start, end),
+                begun=EPOCH + begun(rank),
+            )
+        )
+    return Job(Path("job"), ranks)

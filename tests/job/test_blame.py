@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
-from made_jobs import length_of, simulated
+from made_jobs import length_of, overlapped, simulated
 from msgspec.structs import replace
 
+from npu_tui.job.blame import before_calls
 from npu_tui.job.findings import job_findings
+from npu_tui.job.job import Job
 from npu_tui.job.model import Layout
 
 HOUR = 3_600 * 1_000_000_000
@@ -58,6 +61,61 @@ def test_the_replay_gives_the_recorded_times():
         arrival.start for each in job.blamed for arrival in each.arrivals
     )
     assert job.prices.length == recorded
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_slow_rank_whose_peers_work_on_while_they_wait(seed: int):
+    draw = random.Random(seed)
+    world, slower = draw.choice([3, 4, 8]), draw.uniform(1.2, 2.5)
+    slow = draw.randrange(world)
+    plain = worked(seed, lambda rank, step, call: 4_000_000 * (call == 0))
+
+    def work(rank: int, step: int, call: int) -> int:
+        return round(plain(rank, step, call) * (slower if rank == slow else 1.0))
+
+    job = overlapped(world, work)
+    truth = length_of(job) - length_of(overlapped(world, plain))
+    own = next(each for each in job.sums if each.rank == slow)
+    # The first start of a job is that of its fastest rank.
+    truth += job.prices.length - length_of(job)
+    assert own.gain == pytest.approx(truth, rel=0.12)
+    assert own.own == pytest.approx(truth, rel=0.12)
+    assert [each.ranks for each in slow_ranks(job)] == [(slow,)]
+
+
+def test_what_a_rank_does_before_its_first_collective_is_its_work():
+    late = worked(1, lambda rank, step, call: 30_000_000 * (rank == 2 and step == call == 0))
+    (found,) = slow_ranks(overlapped(4, late))
+    assert found.ranks == (2,)
+    assert found.gain == pytest.approx(30_000_000, rel=0.02)
+    assert found.evidence[0].end - found.evidence[0].start == pytest.approx(30_000_000, rel=0.02)
+    # When a rank began later, or where nothing tells when, it is not.
+    assert slow_ranks(overlapped(4, worked(1, lambda *_: 0), begun=lambda rank: 30_000_000 * (rank == 2))) == []
+    job = overlapped(4, late)
+    assert slow_ranks(Job(job.path, [replace(each, begun=None) for each in job.ranks])) == []
+
+
+def test_work_beyond_a_gap_is_done_before_the_calls_ahead():
+    draw = np.random.default_rng(5)
+    for _ in range(50):
+        more, gap = draw.integers(-100, 300, 12), draw.integers(0, 200, 12)
+        expected, carried = more.copy(), 0
+        for k in range(11, 0, -1):
+            carried += int(more[k])
+            expected[k], carried = min(carried, gap[k]), max(carried - int(gap[k]), 0)
+        expected[0] += carried
+        assert before_calls(more, gap).tolist() == expected.tolist()
+    assert not len(before_calls(np.zeros(0, np.int64), np.zeros(0, np.int64)))
+
+
+@pytest.mark.parametrize("world", [3, 4, 6])
+def test_chance_takes_no_turns(world: int):
+    """The noise of a job of few ranks is no matter of its data, whatever share of the step it is."""
+    for seed in range(20):
+        draw = np.random.default_rng([seed, world])
+        noise = draw.normal(0, 60_000, (world, 8, 6))
+        job = simulated(world, lambda rank, step, call, noise=noise: 2_000_000 + round(noise[rank, step, call]))
+        assert "RANK.WANDER" not in {each.id for each in job_findings(job)}, seed
 
 
 def test_turns_are_a_matter_of_data_and_no_slow_rank():
