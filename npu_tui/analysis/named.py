@@ -12,6 +12,8 @@ from npu_tui.trace.once import of_trace
 
 I64 = npt.NDArray[np.int64]
 
+_FEW = 8
+
 
 def named_on(trace: Trace, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
     """The slices on layers of ``kinds`` whose name fulfils ``rule``, ascending."""
@@ -25,9 +27,17 @@ def named_in(trace: Trace, lanes: Iterable[Lane], rule: Callable[[str], bool]) -
     found = [np.zeros(0, np.int64)]
     for lane in lanes:
         own = [code for code in known[lane.index] if rule(trace.names[code])]
-        if own:
+        if not own:
+            continue
+        name = trace.slices.name[lane.first : lane.last]
+        if len(own) <= _FEW:  # compared sooner than looked up
+            chosen = name == own[0]
+            for code in own[1:]:
+                chosen |= name == code
+        else:
             wanted[own] = True
-            found.append(lane.first + np.flatnonzero(wanted[trace.slices.name[lane.first : lane.last]]))
+            chosen = wanted[name]
+        found.append(lane.first + np.flatnonzero(chosen))
     return np.sort(np.concatenate(found))
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.launches.origin import Pairs, busy_pairs
-from npu_tui.analysis.overlap.free import FreeSplit, free_split, gap_split
+from npu_tui.analysis.overlap.free import FreeSplit, free_splits
 from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.trace.model import Trace
 
@@ -46,7 +46,7 @@ def device_parts(
         pairs = busy_pairs(trace, device, launched) if launched is not None else None
         split = gaps = None
         if own is not None and pairs is not None:
-            split, gaps = (tell(trace, device, own, pairs) for tell in (free_split, gap_split))
+            split, gaps = free_splits(trace, device, own, pairs)
         parts.append(DevicePart(device, own, launched, pairs, split, gaps))
     known = {device.device for device in devices}
     return parts + [DevicePart(None, each, None, None, None, None) for each in lanes if each.device not in known]

@@ -396,7 +396,7 @@ class Profile:
         steps = np.array([each.item for each in self.steps if each.item >= 0], np.int64)
         found = []
         for device in self.devices:
-            model = build(self.trace, device, self.whole.collectives, steps, loops)
+            model = build(self.trace, device, lambda: self.whole.collectives, steps, loops)
             found.append((device, None if model is None else Replay(model, loops)))
         return found
 

@@ -14,7 +14,7 @@ from situations import SITUATIONS
 from npu_tui.analysis.device import DeviceSlices, device_slices
 from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
 from npu_tui.analysis.launches.origin import Pairs, busy_pairs
-from npu_tui.analysis.overlap.free import FreeSplit, free_split, gap_split
+from npu_tui.analysis.overlap.free import FreeSplit, free_splits
 from npu_tui.analysis.overlap.lanes import OverlapLanes, overlap_lanes
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.load import load
@@ -63,6 +63,4 @@ def parts_of(trace: Trace) -> Parts:
     (lanes,) = overlap_lanes(trace, [device])
     (launches,) = dispatch(trace, [device], Thresholds())
     pairs = busy_pairs(trace, device, launches)
-    return Parts(
-        device, lanes, launches, pairs, *(tell(trace, device, lanes, pairs) for tell in (free_split, gap_split))
-    )
+    return Parts(device, lanes, launches, pairs, *free_splits(trace, device, lanes, pairs))

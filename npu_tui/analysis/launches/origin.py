@@ -107,6 +107,14 @@ def dequeue_of(trace: Trace, link: I64) -> I64:
 
 
 @of_trace
+def dequeued_launches(trace: Trace) -> tuple[I64, I64]:
+    """The ``HostToDevice`` links that end in a slice, and the Dequeue slice of each as ``dequeue_of`` has it; (n,)."""
+    link = trace.links_of(HOST_TO_DEVICE)
+    link = link[trace.links.target_slice[link] >= 0]
+    return link, dequeue_of(trace, link)
+
+
+@of_trace
 def _dequeues(trace: Trace) -> Around:
     return Around(trace, dequeue_slices(trace))
 

@@ -44,37 +44,46 @@ class FreeSplit(Struct, frozen=True):
         return float(late), float(side), float((high - low)[~self.linked].sum())
 
 
-def free_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None) -> FreeSplit:
-    """Each Free slice by the launch of the first busy slice that starts in it, or right after it."""
-    return _split(trace, device, lanes.free, pairs)
+def free_splits(
+    trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None
+) -> tuple[FreeSplit, FreeSplit]:
+    """Each Free slice by the launch of the first busy slice that starts in it, or right after it.
 
-
-def gap_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None) -> FreeSplit:
-    """Each part of Free in which no copy runs either, by the launch of the busy slice that ends it.
-
-    Free goes on through copies: a host that pauses after one is late for what comes next, however early that copy was.
+    Then the same of each part of Free in which no copy runs either: Free goes on through copies, and a host that pauses
+    after one is late for what comes next, however early that copy was.
     """
+    starts = None if pairs is None else _starts(trace, device, pairs)
     copies = np.flatnonzero(device.copy)
     copied = trace.slices.start[copies], trace.slices.end[copies]
-    return _split(trace, device, difference(*lanes.free, *copied), pairs)
+    return _split(lanes.free, starts), _split(difference(*lanes.free, *copied), starts)
 
 
-def _split(trace: Trace, device: DeviceSlices, idle: Intervals, pairs: Pairs | None) -> FreeSplit:
-    slices, links = trace.slices, trace.links
+class _Starts(Struct, frozen=True):
+    """The starts of the busy slices of a device in order of time, and the launch of each, if known; (n,) ns each."""
+
+    start: I64
+    launch: F64
+
+
+def _starts(trace: Trace, device: DeviceSlices, pairs: Pairs) -> _Starts:
+    busy = np.flatnonzero(device.busy)
+    pair = BySlice(len(trace.slices), trace.links.target_slice[pairs.link], np.arange(len(pairs.link)))
+    launch = np.append(pairs.launch, np.nan)[pair.of(busy)]  # the last one is that of no pair
+    # Of those that start together one with a launch comes first.
+    order = np.lexsort((np.isnan(launch), trace.slices.start[busy]))
+    return _Starts(trace.slices.start[busy[order]], launch[order])
+
+
+def _split(idle: Intervals, starts: _Starts | None) -> FreeSplit:
     start, end = idle
     linked = np.zeros(len(start), np.bool_)
     late_until = start.astype(np.float64)
-    busy = np.flatnonzero(device.busy)
-    if pairs is None or not len(busy):
+    if starts is None or not len(starts.start):
         return FreeSplit(start, end, late_until, linked)
-    pair = BySlice(len(slices), links.target_slice[pairs.link], np.arange(len(pairs.link)))
-    launch = np.append(pairs.launch, np.nan)  # the last one is that of no pair
-    busy = busy[np.lexsort((np.isnan(launch[pair.of(busy)]), slices.start[busy]))]
-    begins = slices.start[busy]
-    at = np.searchsorted(begins, start, "left")
-    following = busy[np.minimum(at, len(busy) - 1)]
-    near = (at < len(busy)) & (slices.start[following] <= end + _ROUNDING_NS)
-    launch_of = launch[pair.of(following)]
+    at = np.searchsorted(starts.start, start, "left")
+    following = np.minimum(at, len(starts.start) - 1)
+    near = (at < len(starts.start)) & (starts.start[following] <= end + _ROUNDING_NS)
+    launch_of = starts.launch[following]
     linked = near & ~np.isnan(launch_of)
     late_until[linked] = np.clip(launch_of[linked], start[linked], end[linked])
     return FreeSplit(start, end, late_until, linked)

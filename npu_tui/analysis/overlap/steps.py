@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.launches.origin import dequeue_of, enqueue_slices
+from npu_tui.analysis.launches.origin import dequeued_launches, enqueue_slices
 from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.trace.classes import step_number
-from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
 
@@ -78,10 +78,8 @@ def _device_spans(trace: Trace, items: I64) -> list[tuple[int, int] | None]:
     Launches are ordered by the correlation id of the task queue, without a queue by their own time.
     """
     slices, links = trace.slices, trace.links
-    link = trace.links_of(HOST_TO_DEVICE)
-    link = link[links.target_slice[link] >= 0]
+    link, dequeue = dequeued_launches(trace)
     enqueues = enqueue_slices(trace)
-    dequeue = dequeue_of(trace, link)
     if len(enqueues) and (dequeue >= 0).any():
         link, dequeue = link[dequeue >= 0], dequeue[dequeue >= 0]
         order_of, made_at, made = slices.correlation[dequeue], slices.start[enqueues], slices.correlation[enqueues]

@@ -130,7 +130,7 @@ def host_edges(builder: Builder, points: HostPoints, node: I32) -> None:
     follows = np.flatnonzero(points.before >= 0)
     before = points.before[follows]
     low, high = points.time[before], np.maximum(points.until[follows], points.time[before])
-    waits = np.isin(points.kind[follows], (WAIT_BEGIN, WAIT_END))
+    waits = (points.kind[follows] == WAIT_BEGIN) | (points.kind[follows] == WAIT_END)
     builder.add(
         node[before],
         node[follows],

@@ -14,6 +14,7 @@ from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
+I8 = npt.NDArray[np.int8]
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -44,7 +45,7 @@ class HostPoints(Struct):
     """
 
     time: I64
-    kind: I64
+    kind: I8
     thread: I64
     item: I64
     before: I64
@@ -130,8 +131,10 @@ def host_points(
     tids, number = thread_numbers(trace)
     enqueues, dequeues = enqueue_slices(trace), dequeue_slices(trace)
     waits = waits_of(trace)
-    queue_threads = np.unique(number[slices.lane[dequeues]])
-    direct = ~np.isin(number[launch_lane], queue_threads) & (number[launch_lane] >= 0)
+    queue_threads = np.unique(number[np.flatnonzero(np.bincount(slices.lane[dequeues]))])
+    serves = np.zeros(len(tids) + 1, np.bool_)  # the last one is no thread of the host
+    serves[queue_threads] = True
+    direct = ~serves[number[launch_lane]] & (number[launch_lane] >= 0)
     parts = (
         (ENQUEUE, enqueues, slices.end[enqueues], slices.start[enqueues]),
         (DEQUEUE, dequeues, slices.start[dequeues], slices.start[dequeues]),
@@ -141,8 +144,8 @@ def host_points(
         (MARK, steps, slices.end[steps], slices.end[steps]),
     )
     made, count = int(direct.sum()), len(woken[1])
-    kinds = [np.full(len(items), code) for code, items, _, _ in parts]
-    kind = np.concatenate([*kinds, np.full(made, LAUNCH), np.full(count, MARK)])
+    counts = [len(items) for _, items, _, _ in parts] + [made, count]
+    kind = np.repeat(np.array([*(code for code, _, _, _ in parts), LAUNCH, MARK], np.int8), counts)
     item = np.concatenate([items for _, items, _, _ in parts] + [np.full(made + count, -1)])
     time = np.concatenate([each for _, _, each, _ in parts] + [launch_time[direct], woken[1]])
     begin = np.concatenate([each for _, _, _, each in parts] + [launch_time[direct], woken[1]])
@@ -166,7 +169,7 @@ def host_points(
         tids,
     )
     silent = Silence(trace, number)
-    _order_of_program(points, begin, np.isin(thread, queue_threads), silent)
+    _order_of_program(points, begin, serves[thread], silent)
     _queue_entries(trace, points)
     _waits(trace, points, silent)
     return points

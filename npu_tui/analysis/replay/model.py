@@ -7,7 +7,7 @@ last of them allows it, so that with nothing changed the model gives the recorde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from msgspec import Struct
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.clock import ahead_of_waits
-from npu_tui.analysis.replay.device import AWAIT, COLLECTIVE, RECORD, DeviceTasks, device_tasks
+from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL, DeviceTasks, device_tasks
 from npu_tui.analysis.replay.edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay.host import MARK, HostPoints, host_points, thread_numbers
 from npu_tui.analysis.replay.loops import Loops, PlainLoops
@@ -64,9 +64,15 @@ class Model(Struct):
 
 
 def build(
-    trace: Trace, part: DevicePart, collectives: Sequence[Collective], steps: I64, loops: Loops | None = None
+    trace: Trace,
+    part: DevicePart,
+    collectives: Callable[[], Sequence[Collective]],
+    steps: I64,
+    loops: Loops | None = None,
 ) -> Model | None:
     """The model of one device and the host behind it; ``steps`` are the slices of the steps.
+
+    The ``collectives`` are asked for last: somebody may be reading them meanwhile.
 
     None without launches that lead to the device.
     """
@@ -81,7 +87,6 @@ def build(
     silences = unrecorded_waits(trace, tasks, floor)
     woken = silences.thread, silences.until
     points = host_points(trace, steps, tasks.launched[known], tasks.lane[known], woken)
-    met = meetings(trace, collectives, tasks, len(steps))
     host, count = len(points), len(tasks)
     # Node 0 is the origin; hosts, then tasks (of waits and collectives: their end), then starts of collectives.
     both = np.flatnonzero(tasks.kind == COLLECTIVE)
@@ -92,16 +97,17 @@ def build(
     total = 1 + host + count + len(both)
     time = np.zeros(total, np.int64)
     time[host_node] = points.time
-    ends = np.isin(tasks.kind, (AWAIT, COLLECTIVE, RECORD))
+    ends = tasks.kind != KERNEL
     time[end_node] = np.where(ends, tasks.end, tasks.start) - floor
     time[start_node[both]] = tasks.start[both] - floor
-    length = tasks.end - tasks.start
-    length[[each.task for each in met]] = [each.others + each.transfer for each in met]
     builder = Builder()
     wait_edges(builder, points, tasks, host_node, end_node, floor)
     unrecorded_edges(builder, silences, points, tasks, host_node, end_node)
     host_edges(builder, points, host_node)
     device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_numbers(trace)[1])
+    met = meetings(trace, collectives(), tasks, len(steps))
+    length = tasks.end - tasks.start
+    length[[each.task for each in met]] = [each.others + each.transfer for each in met]
     meeting_edges(builder, met, tasks, start_node, end_node)
     source, target = builder.ends()
     wrong, order = _sorted(source, target, time, _levels(total, start_node, end_node), loops)

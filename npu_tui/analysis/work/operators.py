@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.launches.origin import dequeue_of
+from npu_tui.analysis.launches.origin import dequeued_launches
 from npu_tui.trace.by_slice import BySlice
-from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -50,6 +51,7 @@ def operator_type(name: str, operation: str = "") -> str:
     return word.rstrip("0123456789") or word
 
 
+@lru_cache(maxsize=1 << 16)  # every collective has a name of its own, and several rules ask
 def collective_type(name: str) -> str:
     """The type of a collective's ``name``: ``hcom_allReduce_`` of ``hcom_allReduce__586_0_1``."""
     head, double, _ = name.partition("__")
@@ -73,9 +75,7 @@ def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
 
 def _operations(trace: Trace, items: I64) -> I64:
     """The name code of the ``Dequeue@operation`` slice that launched each of ``items``, -1 without one; (n,)."""
-    link = trace.links_of(HOST_TO_DEVICE)
-    link = link[trace.links.target_slice[link] >= 0]
-    dequeue = dequeue_of(trace, link)
+    link, dequeue = dequeued_launches(trace)
     named = np.array([name.startswith(_DEQUEUE) for name in trace.names] + [False])
     name = np.where(dequeue >= 0, trace.slices.name[dequeue], -1)
     known = named[name]
