@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npu_tui.ingest.database.args import DatabaseArgs
 from npu_tui.ingest.database.load import load_database
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
@@ -26,6 +27,12 @@ EXACT = ("async_task_queue", "fwdbwd", "async_npu")
 def of(database: Path) -> Trace:
     """The trace in ``database``."""
     return load_database(database, None, lambda done, size, events: True)
+
+
+@pytest.fixture(scope="module")
+def both(same_run: tuple[Path, Path]) -> tuple[Trace, Trace]:
+    """The trace of the text and that of the database."""
+    return load(same_run[0]), of(same_run[1])
 
 
 def slices(trace: Trace, *but: str) -> Counter[tuple[object, ...]]:
@@ -46,8 +53,8 @@ def slices(trace: Trace, *but: str) -> Counter[tuple[object, ...]]:
     return found
 
 
-def test_every_slice_is_there(same_run: tuple[Path, Path]) -> None:
-    text, database = load(same_run[0]), of(same_run[1])
+def test_every_slice_is_there(both: tuple[Trace, Trace]) -> None:
+    text, database = both
     level0 = any(layer.name == "CANN" and not layer.lanes for layer in text.layers)
     but = ("Overlap Analysis", "CANN") if level0 else ("Overlap Analysis",)  # a text leaves CANN out at level 0
     assert slices(database, *but) == slices(text, *but)
@@ -56,21 +63,21 @@ def test_every_slice_is_there(same_run: tuple[Path, Path]) -> None:
 
 
 def test_reading_counters_and_links_beside_the_rest_changes_nothing(
-    same_run: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    same_run: tuple[Path, Path], both: tuple[Trace, Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = of(same_run[1])
+    _, alone = both
     monkeypatch.setattr("npu_tui.ingest.database.load._WORTH_A_THREAD", 0)
     for _ in range(3):
         assert_same(alone, of(same_run[1]))
 
 
-def test_the_overlap_analysis_is_the_same(same_run: tuple[Path, Path]) -> None:
+def test_the_overlap_analysis_is_the_same(both: tuple[Trace, Trace]) -> None:
     def lanes(trace: Trace) -> dict[str, tuple[list[int], list[int]]]:
         own = [lane for lane in trace.file_lanes if trace.layers[lane.layer].kind == "overlap"]
         times = (trace.slices.start + trace.start_ns, trace.slices.end + trace.start_ns)
         return {lane.name: tuple(time[lane.first : lane.last].tolist() for time in times) for lane in own}
 
-    text, database = lanes(load(same_run[0])), lanes(of(same_run[1]))
+    text, database = map(lanes, both)
     assert database.keys() == text.keys()
     for name, times in text.items():
         for told, expected in zip(database[name], times, strict=True):
@@ -78,7 +85,7 @@ def test_the_overlap_analysis_is_the_same(same_run: tuple[Path, Path]) -> None:
             assert (np.abs(np.array(told) - np.array(expected)) <= 2).all()  # a text has parts of nanoseconds
 
 
-def test_every_sample_is_there(same_run: tuple[Path, Path]) -> None:
+def test_every_sample_is_there(both: tuple[Trace, Trace]) -> None:
     def curves(trace: Trace) -> dict[tuple[str, str, str, str], tuple[list[int], list[float]]]:
         found = {}
         for series in trace.counters.series:
@@ -89,14 +96,14 @@ def test_every_sample_is_there(same_run: tuple[Path, Path]) -> None:
             found[key] = (times, trace.counters.value[own].tolist())
         return found
 
-    text, database = curves(load(same_run[0])), curves(of(same_run[1]))
+    text, database = map(curves, both)
     assert sorted(database) == sorted(text)
     for key, (times, values) in text.items():
         assert database[key][0] == times, key
         np.testing.assert_allclose(database[key][1], values, rtol=1e-6, atol=1e-6)
 
 
-def test_every_link_is_there(same_run: tuple[Path, Path]) -> None:
+def test_every_link_is_there(both: tuple[Trace, Trace]) -> None:
     def links(trace: Trace, category: str, *, source: bool) -> Counter[tuple[object, ...]]:
         found: Counter[tuple[object, ...]] = Counter()
         for link in trace.links_of(category).tolist():
@@ -106,7 +113,7 @@ def test_every_link_is_there(same_run: tuple[Path, Path]) -> None:
             found[tuple((trace.name_of(item), time + trace.start_ns) for item, time in ends)] += 1
         return found
 
-    text, database = load(same_run[0]), of(same_run[1])
+    text, database = both
     for category in EXACT:
         assert links(database, category, source=True) == links(text, category, source=True)
     assert links(database, HOST_TO_DEVICE, source=False) == links(text, HOST_TO_DEVICE, source=False)
@@ -119,8 +126,8 @@ def test_every_link_is_there(same_run: tuple[Path, Path]) -> None:
     assert np.median(earlier) < 20_000
 
 
-def test_args_have_the_same_names_and_values(same_run: tuple[Path, Path]) -> None:
-    text, database = load(same_run[0]), of(same_run[1])
+def test_args_have_the_same_names_and_values(both: tuple[Trace, Trace]) -> None:
+    text, database = both
     by_place = {}
     for trace in (text, database):
         own = {}
@@ -130,15 +137,20 @@ def test_args_have_the_same_names_and_values(same_run: tuple[Path, Path]) -> Non
                 key = (name, lane.name, int(trace.slices.start[item]) + trace.start_ns, trace.name_of(item))
                 own[key] = int(trace.slices.event[item])
         by_place[trace is database] = own
-    shared = by_place[True].keys() & by_place[False].keys()
+    shared = sorted(by_place[True].keys() & by_place[False].keys())
     assert len(shared) > 500
+    ordinals = np.array([by_place[True][key] for key in shared])
+    assert isinstance(database.args, DatabaseArgs)
+    all_told = dict(database.args.objects(ordinals))
+    for place in range(0, len(shared), 20):
+        assert database.args.one(int(ordinals[place])) == all_told.get(place, {})
     compared: Counter[str] = Counter()
-    for key in shared:
-        told, expected = database.args.one(by_place[True][key]), text.args.one(by_place[False][key])
+    for place, key in enumerate(shared):
+        told, expected = all_told.get(place, {}), text.args.one(by_place[False][key])
         for name, value in told.items():
             if name in expected and name not in DIFFERENT:
                 if isinstance(value, float):
-                    np.testing.assert_allclose(value, expected[name], rtol=0.2, atol=1e-3)
+                    assert abs(value - expected[name]) <= 0.2 * abs(expected[name]) + 1e-3, (key, name)
                 else:
                     assert (key, name, value) == (key, name, expected[name])
                 compared[name] += 1
