@@ -1,15 +1,25 @@
 """Hypothesis without chance or clock, the real profiles, and the slow reference reader for every folder of tests."""
 
+# ruff: noqa: E402 - where bytecode goes is said before anything is imported that has none
+
 from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+if sys.dont_write_bytecode:  # else every process of the tests, and every program they start, compiles all it imports
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(ROOT / ".pytest_cache" / "bytecode")
+    del os.environ["PYTHONDONTWRITEBYTECODE"]
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 import gc
 import json
-import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,19 +29,13 @@ from npu_tui.ingest.load import load
 from npu_tui.strings import ENGLISH, speak
 from npu_tui.trace.model import Trace
 
-ROOT = Path(__file__).resolve().parents[1]
-if sys.dont_write_bytecode:  # else every program that a test starts compiles all it imports
-    sys.dont_write_bytecode = False
-    sys.pycache_prefix = str(ROOT / ".pytest_cache" / "bytecode")
-    del os.environ["PYTHONDONTWRITEBYTECODE"]
-    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "ingest")]
 
 os.environ["NPU_TUI_CONFIG"] = os.devnull  # nobody's own settings
 
 gc.set_threshold(200_000, 50, 100)  # looking for garbage as often as usual is a tenth of the time of all tests
 
-from reference import Reference, read  # noqa: E402 - its folder is no package
+from reference import Reference, read  # its folder is no package
 
 settings.register_profile(
     "npu-tui",

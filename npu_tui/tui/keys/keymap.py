@@ -59,6 +59,10 @@ def use_keys(own: Mapping[str, tuple[str, ...]], lines: Mapping[str, int] | None
     ``KeymapError`` for an unknown key, for one that ``own`` gives to two commands, and for one that would both begin a
     sequence and run a command.
     """
+    if not own:
+        _without.clear()
+        set_keys({})
+        return []
     wanted = {command: _named(command, keys) for command, keys in own.items()}
     givers: _Givers = {}
     for command, keys in wanted.items():
@@ -69,7 +73,7 @@ def use_keys(own: Mapping[str, tuple[str, ...]], lines: Mapping[str, int] | None
                     raise KeymapError(command, _clash(command, key, other, whole, lines or {}))
     remarks = [*_taken(wanted, givers), *_odd(wanted)]
     _without[:] = [id_ for id_, keys in _left(wanted, givers).items() if not keys and BY_ID[id_].default_keys]
-    set_keys(wanted | _left(wanted, givers) if wanted else {})
+    set_keys(wanted | _left(wanted, givers))
     return remarks
 
 
