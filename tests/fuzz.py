@@ -409,12 +409,13 @@ def _outcome(path: Path, chunk_size: int, workers: PretendedWorkers | None = Non
 
 
 def truncation_sample(fixture: str, size: int = 200_000) -> Sample:
-    """The first trace of ``fixture`` cut to ``size`` bytes of whole events."""
+    """The first trace of ``fixture``, thinned out to ``size`` bytes of whole events of every part of it."""
     folder = FIXTURES / fixture
     path = next(path for path in trace_files() if folder in path.parents)
     data = path.read_bytes()
-    spans = [span for span in split(data) if span[1] < size]
-    return Sample(fixture, data[: spans[-1][1]] + b"]", tuple(spans))
+    spans = split(data)
+    kept = spans[:: len(data) // size + 1]
+    return rendered(fixture, [data[start:end] for start, end in kept], data[: spans[0][0]], b", ", b"]")
 
 
 def run_truncations(sample: Sample, cuts: range) -> tuple[Counter[str], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -207,7 +208,11 @@ def test_host_to_device_sources_lie_on_the_host(real: Sample) -> None:
 
 
 def test_every_event_can_be_fetched(bundled: Sample) -> None:
-    _check_fetch(bundled.trace, bundled.reference.events, range(len(bundled.reference.events)))
+    events, args = bundled.reference.events, json_args(bundled.trace)
+    texts = [text for _, block in args.texts() for text in block]
+    assert [json.loads(text) for text in texts] == events
+    assert [args.event_bytes(ordinal) for ordinal in range(0, len(events), 5)] == texts[::5]
+    _check_fetch(bundled.trace, events, range(0, len(events), 7))
 
 
 def test_events_can_be_fetched(real: Sample) -> None:

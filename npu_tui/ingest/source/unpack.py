@@ -257,12 +257,14 @@ def plain_path(file: EventFile) -> str:
 
 def _readable(inflate: zlib._Decompress, data: bytes) -> bytes:
     """What ``data`` unpacks to before its first damage."""
-    found = bytearray()
-    try:
-        for at in range(len(data)):
-            found += inflate.decompress(data[at : at + 1])
-    except zlib.error:
-        pass
+    found, at, step = bytearray(), 0, len(data)
+    while step and at < len(data):
+        before = inflate.copy()
+        try:
+            found += inflate.decompress(data[at : at + step])
+            at += step
+        except zlib.error:
+            inflate, step = before, step // 2
     return bytes(found)
 
 
