@@ -209,17 +209,19 @@ def _peak(path: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "fill", [b" ", b"\0", b"[", b'[{"ph": "X'], ids=["blanks", "zeros", "brackets", "half an event"]
+    ("fill", "most"),
+    [(b" ", 80_000), (b"\0", 80_000), (b"[", 80_000), (b'[{"ph": "X', 240_000)],
+    ids=["blanks", "zeros", "brackets", "half an event"],
 )
-def test_large_files_of_nothing_take_little_memory(tmp_path: Path, fill: bytes) -> None:
+def test_large_files_of_nothing_take_little_memory(tmp_path: Path, fill: bytes, most: int) -> None:
     path = tmp_path / "trace_view.json"
     with path.open("wb") as file:
         file.write(fill)
         if fill == b" ":
-            for _ in range(300):
+            for _ in range(100):
                 file.write(b" " * (1 << 20))
         else:
-            file.truncate((80 if fill == b'[{"ph": "X' else 300) << 20)  # a hole: zeros that take no disk
+            file.truncate((80 if fill == b'[{"ph": "X' else 100) << 20)  # a hole: zeros that take no disk
     grown, words = _peak(path)
     assert words
-    assert grown < 240_000, words
+    assert grown < most, words
