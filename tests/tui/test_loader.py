@@ -118,7 +118,7 @@ async def ended(app: NpuTui) -> None:
     async with app.run_test():
         for _ in range(2_000):
             await asyncio.sleep(0.01)
-            if app._exit:
+            if app._exception is not None:
                 return
 
 

@@ -16,6 +16,8 @@ PROFILE = "fixtures/dispatch_bound"
 KEYBOARD = b"\x1b[>"
 """How kitty's keyboard mode is taken begins with this."""
 ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT]
+EARLY = [signal.SIGTERM, signal.SIGINT]
+"""One handler serves all of them from the start; of Ctrl+C there is another before it."""
 CRASH = """
 import sys
 from npu_tui.view.frame.painter import Painter
@@ -71,9 +73,7 @@ def test_keys_that_leave(opened, data, code):
     restored(terminal)
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT], ids=lambda number: number.name
-)
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
 def test_signals(opened, number):
     terminal = opened([*PROGRAM, PROFILE])
     os.kill(terminal.pid, number)
@@ -81,9 +81,7 @@ def test_signals(opened, number):
     restored(terminal)
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT], ids=lambda number: number.name
-)
+@pytest.mark.parametrize("number", EARLY, ids=lambda number: number.name)
 def test_signals_while_the_terminal_is_asked(number):
     terminal = Terminal([*PROGRAM, PROFILE])  # it never answers
     try:
@@ -116,7 +114,7 @@ def pictured() -> Terminal:
     return terminal
 
 
-@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", EARLY, ids=lambda number: number.name)
 def test_signals_while_the_first_picture_stands(number):
     terminal = pictured()
     try:
