@@ -18,6 +18,7 @@ from npu_tui.compare.matching.lines import LineChange, line_changes
 from npu_tui.compare.matching.operations import OperationMatch, Operations, match_operations, refined
 from npu_tui.compare.partition import PARTS, Part
 from npu_tui.compare.side import Side
+from npu_tui.compare.steps import one_in_several
 from npu_tui.compare.verdict import Judgement, judge
 from npu_tui.trace.once import once
 
@@ -65,9 +66,11 @@ class Comparison:
         renumber: Callable[[CodeLine], int | None] | None = None,
         renamed: Mapping[str, str] | None = None,
     ) -> None:
+        self.tolerance = tolerance or Tolerance()
+        if one_in_several(base.sample, new.sample, self.tolerance.step):
+            base, new = base.with_outliers(), new.with_outliers()
         self.base, self.new = base, new
         self._renamed = dict(renamed or {})
-        self.tolerance = tolerance or Tolerance()
         self._renumber = renumber
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,10 +11,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.findings.model import FindingClass, Severity
+from npu_tui.analysis.overlap.lanes import Intervals
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.matching.kernels import GroupChange
 from npu_tui.compare.side import Side
 from npu_tui.compare.steps import StepWindow, within
+from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, message
 
 I64 = npt.NDArray[np.int64]
@@ -26,7 +28,9 @@ _WORTH = 0.002
 """Share of the base step from which a change is a finding."""
 _HIGH, _MEDIUM = 0.03, 0.01
 _SYNCS = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::nonzero")
-_CAUSES_OF_LINES = ("DIFF.SYNC.ADDED", "DIFF.COMPILE")
+_CAUSES_OF_LINES = ("DIFF.SYNC.ADDED", "DIFF.COMPILE", "DIFF.LOADER")
+_EXPLAINED = 1.25
+"""A line that costs more than this many times what a cause does has another one."""
 _COMPILE = "aclopCompileAndExecute"
 _FREQUENCY = "AI Core Freq"
 _FREQUENCY_SHARE = 0.02
@@ -45,7 +49,8 @@ _KERNEL_IDS = {
 }
 IDS = (
     "DIFF.STEP", *_KERNEL_IDS.values(), "DIFF.LINE", "DIFF.SYNC.ADDED", "DIFF.COMM.EXPOSED", "DIFF.COMM.LATE_RANK",
-    "DIFF.COMM.BANDWIDTH", "DIFF.COMPILE", "DIFF.MEMORY", "DIFF.FREQ", "DIFF.CONFIG", "DIFF.INCOMPARABLE",
+    "DIFF.COMM.BANDWIDTH", "DIFF.COMPILE", "DIFF.LOADER", "DIFF.COPY", "DIFF.MEMORY", "DIFF.FREQ", "DIFF.CONFIG",
+    "DIFF.INCOMPARABLE",
 )  # fmt: skip
 """All findings of a comparison."""
 
@@ -91,11 +96,20 @@ def differences(comparison: Comparison) -> list[Difference]:
         *_synchronisations(comparison, wall),
         *_collectives(comparison, wall),
         *_compilations(comparison, wall),
+        *_fetches(comparison, wall),
+        *_copies(comparison, wall),
     ]
     causes = [each for each in found if each.id in _CAUSES_OF_LINES and (each.delta or 0) > 0]
     cause = max(causes, key=lambda each: each.delta or 0, default=None)
-    found += _lines(comparison, wall, cause.id if cause else None)
-    found.sort(key=lambda each: -abs(each.delta or 0))
+    found += _lines(comparison, wall, cause)
+    # What a cause explains comes after it, also where it is a little more.
+    most = abs(cause.delta or 0) if cause else 0.0
+    found.sort(
+        key=lambda each: (
+            -min(abs(each.delta or 0), most) if each.part_of else -abs(each.delta or 0),
+            bool(each.part_of),
+        )
+    )
     return [
         *found, *_memory(comparison), *_frequency(comparison), *_configuration(comparison), *_step(comparison),
     ]  # fmt: skip
@@ -199,9 +213,56 @@ def _synchronisations(comparison: Comparison, wall: float) -> Iterator[Differenc
 
 
 def _idle(comparison: Comparison) -> float:
-    """How much longer the device has nothing to do, ns per step."""
+    """How much longer the device has nothing to do, ns per step, but for what longer fetches and copies explain."""
     idle = ("prep", "host_late", "device_side", "unlinked", "tail")
-    return sum(row.delta for row in comparison.parts if row.part in idle)
+    found = sum(row.delta for row in comparison.parts if row.part in idle)
+    for spans in (_fetching, _copying):
+        base, new = (side.idle_in(*spans(side)[1]) for side in comparison.sides)
+        found -= max(new - base, 0.0)
+    return found
+
+
+def _fetching(side: Side) -> tuple[I64, Intervals]:
+    """The slices in which the host fetches a batch, and when that is on the device's clock."""
+    items = _named(side, lambda name: "dataloader" in name.lower())
+    return items, union(side.trace.slices.start[items] + side.floor, side.trace.slices.end[items] + side.floor)
+
+
+def _copying(side: Side) -> tuple[I64, Intervals]:
+    """The copies of the device, and when they run."""
+    device = next((each.slices for each in side.profile.devices if each.slices is not None), None)
+    items = _NONE if device is None else np.flatnonzero(device.copy)
+    return items, union(side.trace.slices.start[items], side.trace.slices.end[items])
+
+
+def _fetches(comparison: Comparison, wall: float) -> Iterator[Difference]:
+    """The device waits for batches that the host fetches."""
+    found = [_fetching(side) for side in comparison.sides]
+    yield from _idle_difference(comparison, wall, "DIFF.LOADER", "diff.loader", found)
+
+
+def _copies(comparison: Comparison, wall: float) -> Iterator[Difference]:
+    """Copies while the device does nothing else."""
+    found = [_copying(side) for side in comparison.sides]
+    yield from _idle_difference(comparison, wall, "DIFF.COPY", "diff.copy", found)
+
+
+def _idle_difference(
+    comparison: Comparison, wall: float, name: str, code: str, found: list[tuple[I64, Intervals]]
+) -> Iterator[Difference]:
+    base, new = (side.idle_in(*span) for side, (_, span) in zip(comparison.sides, found, strict=True))
+    if abs(new - base) < _WORTH * wall:
+        return
+    items = (found[0][0], found[1][0])
+    yield Difference(
+        name,
+        "data",
+        _severity(new - base, wall),
+        message(code, base=base, new=new, delta=new - base),
+        new - base,
+        _both(comparison, *items),
+        items=items,
+    )
 
 
 def _alone(comparison: Comparison, k: int) -> tuple[list[int], list[str]]:
@@ -214,7 +275,8 @@ def _alone(comparison: Comparison, k: int) -> tuple[list[int], list[str]]:
     return own.item[at].tolist(), [own.name[each] for each in at.tolist()]
 
 
-def _lines(comparison: Comparison, wall: float, cause: str | None) -> Iterator[Difference]:
+def _lines(comparison: Comparison, wall: float, cause: Difference | None) -> Iterator[Difference]:
+    explained = _EXPLAINED * (cause.delta or 0) if cause else 0.0
     for row in comparison.lines:
         if abs(row.delta) < _WORTH * wall or row.code is None:
             continue
@@ -235,7 +297,7 @@ def _lines(comparison: Comparison, wall: float, cause: str | None) -> Iterator[D
             row.delta,
             _both(comparison, *items),
             (),
-            cause if row.delta > 0 else None,
+            cause.id if cause and 0 < row.delta <= explained else None,
             items=items,
         )
 
@@ -296,7 +358,7 @@ def _compilations(comparison: Comparison, wall: float) -> Iterator[Difference]:
     """Operators that are compiled while the step runs; nothing where a side has not recorded CANN."""
     if any(not _records_cann(side) for side in comparison.sides):
         return
-    items = [_named(side, _COMPILE) for side in comparison.sides]
+    items = [_named(side, lambda name: _COMPILE in name) for side in comparison.sides]
     time = [
         float((side.trace.slices.end[own] - side.trace.slices.start[own]).sum()) / len(side.windows)
         for side, own in zip(comparison.sides, items, strict=True)
@@ -323,10 +385,10 @@ def _records_cann(side: Side) -> bool:
     return any(layer.kind == "cann" and layer.lanes for layer in side.trace.layers)
 
 
-def _named(side: Side, part: str) -> I64:
-    """The slices of the compared steps whose name holds ``part``."""
+def _named(side: Side, rule: Callable[[str], bool]) -> I64:
+    """The slices of the compared steps whose name fulfils ``rule``."""
     slices = side.trace.slices
-    chosen = np.array([part in name for name in side.trace.names] + [False])
+    chosen = np.array([rule(name) for name in side.trace.names] + [False])
     if not chosen.any():
         return _NONE
     found = np.flatnonzero(chosen[slices.name])

@@ -21,6 +21,7 @@ from npu_tui.compare.partition import Claims, Part, claims, partitions
 from npu_tui.compare.steps import Sample, StepWindow, sample, step_windows, within
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.profile import Profile
+from npu_tui.trace.intervals import covered, difference, intersection
 from npu_tui.trace.once import once
 
 I64 = npt.NDArray[np.int64]
@@ -37,12 +38,16 @@ _VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
 
 
 class Side:
-    """One profile of a comparison; ``steps`` are those the user chose, None for all but the first and outliers."""
+    """One profile of a comparison; ``steps`` are those the user chose, None for all but the first and outliers.
 
-    def __init__(self, profile: Profile, steps: Sequence[int] | None = None) -> None:
+    With ``outliers`` these are compared as well.
+    """
+
+    def __init__(self, profile: Profile, steps: Sequence[int] | None = None, outliers: bool = False) -> None:
         self.profile = profile
         self.trace = profile.trace
         self._chosen = None if steps is None else frozenset(steps)
+        self._outliers = outliers
         self._operations: dict[StepWindow, Operations] = {}
 
     @once
@@ -51,7 +56,11 @@ class Side:
         windows = step_windows(self.trace, self.profile.steps)
         if self._chosen is not None:
             return sample([each for each in windows if each.number in self._chosen] or windows, everything=True)
-        return sample(windows)
+        return sample(windows, outliers=self._outliers)
+
+    def with_outliers(self) -> Side:
+        """The same with the steps that are far longer than the others."""
+        return self if self._chosen is not None else Side(self.profile, outliers=True)
 
     @property
     def windows(self) -> list[StepWindow]:
@@ -84,6 +93,20 @@ class Side:
         if device is None or device.lanes is None:
             return device_claims(self.trace)
         return claims(device.lanes, device.split, device.gaps, self.waits)
+
+    @once
+    def floor(self) -> int:
+        """What takes a time of the host to the device, ns."""
+        floors = [floor.floor for found in self.profile.dispatch for floor in found.floors]
+        return round(min(floors, default=0.0))
+
+    def idle_in(self, start: I64, end: I64) -> float:
+        """How long the device neither computes nor communicates in ``[start, end)`` of its own time, ns per step."""
+        own = self.claims
+        if own is None:
+            return 0.0
+        free = difference(*difference(start, end, *own.computing), *own.exposed)
+        return covered(*intersection(*free, self._begins, self._ends)) / len(self.windows)
 
     def parts(self, waits: bool) -> dict[Part, I64]:
         """The partition of every compared step, ns, (steps,); empty without a device.

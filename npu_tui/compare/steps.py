@@ -17,6 +17,7 @@ I64 = npt.NDArray[np.int64]
 LeftOut = Literal["first", "outlier"]
 
 _OUTLIER = 5.0
+_SEVERAL = 2
 _LEAST_SPREAD = 0.01
 """Share of the median that counts as spread where the steps agree better than that."""
 
@@ -71,8 +72,8 @@ def step_windows(trace: Trace, steps: list[Step]) -> list[StepWindow]:
     return found or [StepWindow(None, None, 0, trace.end, 0)]
 
 
-def sample(windows: list[StepWindow], everything: bool = False) -> Sample:
-    """The steps that stand for the profile: not the first, and none far above the median.
+def sample(windows: list[StepWindow], everything: bool = False, outliers: bool = False) -> Sample:
+    """The steps that stand for the profile: not the first, and none far above the median but with ``outliers``.
 
     With ``everything`` none is left out, as where the user named the steps.
     """
@@ -80,11 +81,30 @@ def sample(windows: list[StepWindow], everything: bool = False) -> Sample:
         return Sample(windows, [])
     kept = windows[1:]
     walls = np.array([each.wall for each in kept])
+    left: list[tuple[StepWindow, LeftOut]] = [(windows[0], "first")]
+    if outliers:
+        return Sample(kept, left)
     centre = float(np.median(walls))
     spread = max(float(np.median(np.abs(walls - centre))), _LEAST_SPREAD * centre)
-    left: list[tuple[StepWindow, LeftOut]] = [(windows[0], "first")]
     left += [(each, "outlier") for each in kept if each.wall > centre + _OUTLIER * spread]
     return Sample([each for each in kept if each.wall <= centre + _OUTLIER * spread], left)
+
+
+def one_in_several(base: Sample, new: Sample, tolerance: float) -> bool:
+    """Whether long steps that come again and again are what differs: leaving them out would hide it.
+
+    One side has several more of them, and with them its steps take longer by more than ``tolerance`` of the base.
+    """
+    counts, excess = zip(*(_long_steps(each) for each in (base, new)), strict=True)
+    usual = float(np.mean([each.wall for each in base.compared]))
+    return bool(abs(counts[1] - counts[0]) >= _SEVERAL and abs(excess[1] - excess[0]) > tolerance * usual)
+
+
+def _long_steps(own: Sample) -> tuple[int, float]:
+    """How many steps are left out as too long, and what they add to the mean step, ns."""
+    walls = [each.wall for each, why in own.left_out if why == "outlier"]
+    usual = float(np.mean([each.wall for each in own.compared]))
+    return len(walls), sum(wall - usual for wall in walls) / (len(walls) + len(own.compared))
 
 
 def within(time: I64, begins: I64, ends: I64) -> npt.NDArray[np.bool_]:

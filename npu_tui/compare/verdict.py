@@ -46,6 +46,8 @@ def judge(base: F64, new: F64, tolerance: float, paired: bool = False, few: Verd
         verdict = "same"
     elif found is not None:
         verdict = _by_interval(found, limit)
+        if verdict == "same" and abs(delta) > limit:
+            verdict = "unsure"  # few samples changed, but by much
     else:
         verdict = few or _by_mean(delta, limit)
     return Judgement(base, new, delta, found, visible, verdict)

@@ -14,7 +14,7 @@ import simulator
 from generate import build, write
 from launcher import Launcher
 from measured import profile_at
-from situations import Situation, SlowLine, Trouble
+from situations import Situation, SlowLine, Trouble, Uneven
 from workload import ModuleCall
 
 from npu_tui.compare.comparison import Comparison, Tolerance
@@ -116,6 +116,6 @@ def with_details(folder: Path, dtype: str) -> None:
 
 
 __all__ = [
-    "BASE", "Situation", "SlowLine", "Trouble", "compared", "layers_of", "moved_lines", "profile", "replace",
+    "BASE", "Situation", "SlowLine", "Trouble", "Uneven", "compared", "layers_of", "moved_lines", "profile", "replace",
     "slower_kernel",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from pairs import (
     BASE,
     SlowLine,
     Trouble,
+    Uneven,
     compared,
     layers_of,
     moved_lines,
@@ -165,3 +166,41 @@ def test_terms_add_up():
     medoids = [side.sample.medoid.wall for side in found.sides]
     assert found.lag.lag[0] == 0
     assert found.lag.lag[-1] == medoids[1] - medoids[0]
+
+
+def test_a_longer_fetch():
+    found = compared(profile(BASE), profile(replace(BASE, dataloader_ns=20_000_000)))
+    assert first(found).id == "DIFF.LOADER"
+    assert first(found).delta == pytest.approx(found.step.delta, rel=0.03)
+    assert all(each.part_of == "DIFF.LOADER" for each in differences(found) if each.id == "DIFF.LINE")
+    back = compared(profile(replace(BASE, dataloader_ns=20_000_000)), profile(BASE))
+    assert first(back).id == "DIFF.LOADER"
+    assert first(back).delta == pytest.approx(-first(found).delta, rel=0.01)
+
+
+def test_longer_copies():
+    found = compared(profile(BASE), profile(replace(BASE, copy_ns=8_000_000)))
+    assert first(found).id == "DIFF.COPY"
+    assert first(found).delta == pytest.approx(found.step.delta, rel=0.03)
+
+
+def test_a_sync_is_not_blamed_for_a_longer_fetch():
+    job = replace(BASE, item_sync=True, dataloader_ns=20_000_000)
+    found = {each.id: each for each in differences(compared(profile(BASE), profile(job)))}
+    assert found["DIFF.LOADER"].delta > 15_000_000
+    assert "DIFF.SYNC.ADDED" not in found or found["DIFF.SYNC.ADDED"].delta < 5_000_000
+
+
+def test_long_steps_that_come_again_are_no_outliers():
+    base = replace(BASE, steps=11)
+    paused = replace(base, trouble=Trouble(pause_ns=60_000_000), uneven=Uneven(trouble_every=3))
+    found = compared(profile(base), profile(paused))
+    assert found.step.verdict == "unsure"  # three steps of ten
+    assert found.step.delta == pytest.approx(18_000_000, rel=0.25)
+    assert sum(row.delta for row in found.parts) == pytest.approx(found.step.delta)
+    # Long steps that both sides have, or a single one, say nothing of the change.
+    assert compared(profile(paused), profile(paused)).step.verdict == "same"
+    assert len(compared(profile(paused), profile(paused)).base.sample.left_out) == 4
+    once = compared(profile(base), profile(replace(base, stalled_step=5, stall_ns=90_000_000)))
+    assert [why for _, why in once.new.sample.left_out] == ["first", "outlier"]
+    assert abs(once.step.delta) < 1_000_000

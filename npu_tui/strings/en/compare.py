@@ -165,6 +165,8 @@ TEXTS: dict[str, str] = {
     "diff.wait": "{type} {ordinal} of {group} waits {base_wait:time} → {new_wait:time} for rank {new_peer}",
     "diff.bandwidth": "{type} {ordinal} of {group} transfers for {base:time} → {new:time}",
     "diff.exposed": "Exposed communication: {base:time} → {new:time} per step",
+    "diff.loader": "Fetching batches: the device waits {base:time} → {new:time} per step",
+    "diff.copy": "Copies while the device does nothing else: {base:time} → {new:time} per step",
     "diff.compile": "Operator compiles: {base_count:mean_count} → {new_count:mean_count} per step, {base:time} → {new:time} on the host",
     "diff.memory.allocated": "Peak memory in use: {base:memory} → {new:memory} ({share:share_change})",
     "diff.memory.reserved": "Peak memory reserved: {base:memory} → {new:memory} ({share:share_change})",

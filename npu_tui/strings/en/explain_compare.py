@@ -68,6 +68,16 @@ TEXTS: dict[str, str] = {
         "or without a cache. The price is what of it the device is idle."
     ),
     "explain.DIFF.COMPILE.do": "Use torch_npu.npu.set_compile_mode(jit_compile=False), or keep the shapes the same.",
+    "explain.DIFF.LOADER": (
+        "The device is idle for longer or shorter while the host fetches a batch: the part of the slices named after the "
+        "dataloader in which it neither computes nor communicates."
+    ),
+    "explain.DIFF.LOADER.do": "Compare num_workers, prefetch_factor and the storage of both runs.",
+    "explain.DIFF.COPY": (
+        "Copies take more or less time in which the device neither computes nor communicates: there are more of them, they are "
+        "larger, or their memory is not pinned."
+    ),
+    "explain.DIFF.COPY.do": "Copy from pinned memory with non_blocking=True, while the step before still runs.",
     "explain.DIFF.MEMORY": "The highest memory of the framework's allocator differs by 2% and 16 MiB or more.",
     "explain.DIFF.MEMORY.do": "Look at the memory lanes of both sides at the marked times.",
     "explain.DIFF.FREQ": "The recorded clock of the AI cores differs by 2% or more: computing cannot be compared without it.",

@@ -177,6 +177,8 @@ TEXTS: dict[str, str] = {
     "diff.wait": "{group} 的第 {ordinal} 个 {type} 等待 rank {new_peer}：{base_wait:time} → {new_wait:time}",
     "diff.bandwidth": "{group} 的第 {ordinal} 个 {type} 传输耗时 {base:time} → {new:time}",
     "diff.exposed": "未掩盖通信：每个 step {base:time} → {new:time}",
+    "diff.loader": "取数据：每个 step 设备等待 {base:time} → {new:time}",
+    "diff.copy": "设备没有其他工作时的拷贝：每个 step {base:time} → {new:time}",
     "diff.compile": (
         "算子编译：每个 step {base_count:mean_count} → {new_count:mean_count} 次，Host 耗时 {base:time} → {new:time}"
     ),

@@ -55,6 +55,12 @@ TEXTS: dict[str, str] = {
         "Host 上 aclopCompileAndExecute 的时间变多或变少：step 执行中编译算子，原因是新的 shape 或没有缓存。代价按其中设备空闲的部分计。"
     ),
     "explain.DIFF.COMPILE.do": "使用 torch_npu.npu.set_compile_mode(jit_compile=False)，或保持 shape 不变。",
+    "explain.DIFF.LOADER": (
+        "Host 取一批数据时设备空闲的时间变长或变短：名称含 dataloader 的切片中，设备既不计算也不通信的部分。"
+    ),
+    "explain.DIFF.LOADER.do": "比较两次运行的 num_workers、prefetch_factor 和存储。",
+    "explain.DIFF.COPY": ("设备既不计算也不通信时的拷贝时间变长或变短：拷贝更多、数据更大，或内存没有锁页。"),
+    "explain.DIFF.COPY.do": "从锁页内存用 non_blocking=True 拷贝，与上一个 step 重叠。",
     "explain.DIFF.MEMORY": "框架内存分配器的峰值相差 2% 且 16 MiB 以上。",
     "explain.DIFF.MEMORY.do": "在标出的时刻查看两侧的内存泳道。",
     "explain.DIFF.FREQ": "采集到的 AI Core 频率相差 2% 以上：不考虑频率就无法比较计算。",
