@@ -83,6 +83,8 @@ def _told(text: str, tables: ProfileTables, known: Iterable[str]) -> Message:
         valid = _VALID.search(text)
         told = re.findall(r'"((?:[^"\\]|\\.)*)"', valid[1]) if valid else []
         columns = told or [column for table in known for column in tables.columns(table)]
+        if not columns:  # such as "SELECT start, end FROM slices", which SQL ends in front of the keyword
+            return message("query.no_from")
         return _unknown("query.no_column", found[1] or found[2], columns)
     if found := _NO_FUNCTION.search(text):
         return message("query.no_function", name=brief(found[1], 60))

@@ -54,6 +54,8 @@ def tables() -> ProfileTables:
         ("SELECT zzzz FROM slices", "there is no column zzzz; nearest of 20: "),
         ("SELECT kernel_lane FROM slices", "there is no column kernel_lane; nearest of 20: lane, "),
         ("SELECT qqqq FROM apis", "there is no column qqqq; there are rank, level, "),
+        ("SELECT start, end FROM slices", "the query reads no table: FROM is missing, or a name in front of it"),
+        ("SELECT start", "the query reads no table"),
         ("SELECT frobnicate(start) FROM slices", "there is no function frobnicate"),
         ("", "a query begins with SELECT or WITH; tables cannot be changed"),
         ("DELETE FROM slices", "a query begins with SELECT or WITH; tables cannot be changed"),

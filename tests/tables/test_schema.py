@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,6 +107,14 @@ def test_the_manual_names_every_table() -> None:
     text = page("query", "en")
     named = text.partition("Tables: ")[2].partition(".\n")[0]
     assert [name.strip("`") for name in named.replace("\n", " ").split(", ")] == list(TABLES)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_manual_names_every_time_that_is_a_fraction(language: str) -> None:
+    columns = [column for table in TABLES.values() for column in table.columns]
+    fractions = {column.name for column in columns if column.unit == "ns" and column.type == "Float64"}
+    (rule,) = (each for each in page("agents", language).split("\n* ") if "`start_ns`" in each)
+    assert set(re.findall(r"`(\w+)`", rule)) - {"query", "start_ns"} == fractions
 
 
 def test_rank_tells_profiles_apart() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "query.description": "Polars SQL over the tables of a profile. Without SQL, the tables are listed; with the name of a table, its columns.",
-    "query.epilog": 'Times are whole ns since the first slice; start_ns is since 1970. Sorting: NULLs come last, with DESC first; write NULLS LAST. a / b is a fraction, a // b whole. A number such as 1000.0 is a decimal of few digits: write 1000 or 1e3. Text columns compare and sort as texts; LIKE, ILIKE and ~ search in them. Quote a name that is a keyword: "end". Some functions: median, quantile_cont(x, 0.99), stddev, round, substr, regexp_like, coalesce; windows (OVER), WITH, UNION, subqueries and QUALIFY work. In the explorer, :sql SELECT puts the answer into a tab whose rows lead to their slice or time. From Python: npu_tui.open(PATH).sql(SQL).',
+    "query.epilog": 'Times are in ns since the first slice; start_ns is since 1970. Sorting: NULLs come last, with DESC first; write NULLS LAST. a / b is a fraction, a // b whole. A number such as 1000.0 is a decimal of few digits: write 1000 or 1e3. Text columns compare and sort as texts; LIKE, ILIKE and ~ search in them. Quote a name that is a keyword: "end". Some functions: median, quantile_cont(x, 0.99), stddev, round, substr, regexp_like, coalesce; windows (OVER), WITH, UNION, subqueries and QUALIFY work. In the explorer, :sql SELECT puts the answer into a tab whose rows lead to their slice or time. From Python: npu_tui.open(PATH).sql(SQL).',
     "query.path": "trace_view.json, a profile directory, a database, or a folder of the ranks of a job",
     "query.sql": "the query, or the name of a table for its columns",
     "query.file": "read the query from this file; - is standard input",
@@ -38,6 +38,7 @@ TEXTS: dict[str, str] = {
     "query.no_column.several": (
         "there is no column {name}; nearest of {count:count}: {names}; npu-tui query PATH TABLE lists those of a table"
     ),
+    "query.no_from": 'the query reads no table: FROM is missing, or a name in front of it is a keyword; write "end" in quotes',
     "query.no_function": "there is no function {name}",
     "query.wrong": "the query does not work: {why}",
     "query.more": "only the first {shown:row|rows}; --limit 0 shows all",

@@ -9,7 +9,7 @@ TEXTS: dict[str, str] = {
     "doctor.name.colours": "颜色",
     "doctor.name.locale": "区域设置",
     "doctor.name.answers": "终端回答",
-    "doctor.name.copies": "解析副本",
+    "doctor.name.copies": "解析缓存",
     "doctor.name.settings": "设置",
     "doctor.machine": "{cores:核|核}，内存 {size:memory}",
     "doctor.colours": "终端支持真彩色时请声明：export COLORTERM=truecolor（ssh 和 sudo 会丢掉它）",

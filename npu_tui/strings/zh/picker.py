@@ -25,7 +25,7 @@ TEXTS: dict[str, str] = {
     "picker.too_many": "已标记 {count:count} 个；最多一起打开 {most} 个",
     "picker.help.words": "Enter 打开 profile 为时间线，作业（▾）为各卡总览，已标记的上下排列一起打开；在其中按 Esc 回到此列表。"
     "不是按键的字母开始按名称、卡号和结论筛选，Backspace 删除最后一个。最新的在最前；作业之后是它的各卡。"
-    "结论逐步给出：先是有解析副本的 profile，再从小到大。很大的 trace 只在打开时读取。",
+    "结论逐步给出：先是有解析缓存的 profile，再从小到大。很大的 trace 只在打开时读取。",
     "group.list": "profile 列表",
     "help.task.list": "profile 列表",
     "command.open_profile": "打开 profile、作业或已标记的；在多份 profile 的表中与第一份对比打开",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "query.description": "对 profile 的数据表执行 Polars SQL。不给 SQL 则列出各表；给表名则列出其列。",
-    "query.epilog": '时间为自第一个片段起的整数 ns；start_ns 自 1970 年起。排序时 NULL 在后，DESC 时在前；请写 NULLS LAST。a / b 为小数，a // b 为整数。1000.0 这样的数是位数很少的 decimal：请写 1000 或 1e3。文本列按文本比较和排序；可用 LIKE、ILIKE 和 ~ 搜索。列名是关键字时加引号："end"。部分函数：median、quantile_cont(x, 0.99)、stddev、round、substr、regexp_like、coalesce；支持窗口（OVER）、WITH、UNION、子查询和 QUALIFY。在浏览器中输入 :sql SELECT 可把结果放入标签页，各行可跳到其片段或时间。在 Python 中：npu_tui.open(PATH).sql(SQL)。',
+    "query.epilog": '时间为自第一个片段起的 ns；start_ns 自 1970 年起。排序时 NULL 在后，DESC 时在前；请写 NULLS LAST。a / b 为小数，a // b 为整数。1000.0 这样的数是位数很少的 decimal：请写 1000 或 1e3。文本列按文本比较和排序；可用 LIKE、ILIKE 和 ~ 搜索。列名是关键字时加引号："end"。部分函数：median、quantile_cont(x, 0.99)、stddev、round、substr、regexp_like、coalesce；支持窗口（OVER）、WITH、UNION、子查询和 QUALIFY。在浏览器中输入 :sql SELECT 可把结果放入标签页，各行可跳到其片段或时间。在 Python 中：npu_tui.open(PATH).sql(SQL)。',
     "query.path": "trace_view.json、profile 目录、数据库，或一个作业各 rank 的目录",
     "query.sql": "查询语句，或表名以列出其列",
     "query.file": "从此文件读取查询语句；- 表示标准输入",
@@ -36,6 +36,7 @@ TEXTS: dict[str, str] = {
     "query.no_column": "没有列 {name}；有 {names}",
     "query.no_column.near": "没有列 {name}；是不是 {near}？",
     "query.no_column.several": "没有列 {name}；{count:count} 个中最接近的：{names}；npu-tui query PATH TABLE 列出一张表的列",
+    "query.no_from": '查询没有读取任何表：缺少 FROM，或其前的列名是关键字；请写成带引号的 "end"',
     "query.no_function": "没有函数 {name}",
     "query.wrong": "查询无法执行：{why}",
     "query.more": "仅显示前 {shown:count} 行；--limit 0 显示全部",
