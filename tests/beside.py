@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from measured import profile_at
 
 from npu_tui.profile.profile import Profile
@@ -207,9 +206,3 @@ def _matrix(profile: Profile) -> dict[str, object]:
         if source != target
     }  # fmt: skip
     return {"step20": {"p2p": {}, "collective": {"hcom_allReduce__417_0_1@417": pairs}}}
-
-
-def slices_named(profile: Profile, name: str) -> np.ndarray:
-    """The slices with that name."""
-    trace = profile.trace
-    return np.flatnonzero(trace.slices.name == trace.names.index(name))

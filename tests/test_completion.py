@@ -15,7 +15,7 @@ from npu_tui.commands.completion import completed
 from npu_tui.commands.tree import COMMANDS
 from npu_tui.manual.pages import TOPICS
 from npu_tui.report.explain import finding_ids
-from npu_tui.strings import say
+from npu_tui.strings import LANGUAGES, say
 from npu_tui.tables.schema import TABLES
 
 
@@ -58,6 +58,17 @@ def test_completed(line: str, wanted: list[str]) -> None:
 
 def test_options_say_what_they_do() -> None:
     assert all(each.partition("\t")[2] for each in completed(["report", "--"]))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_help_has_commands_to_copy(
+    language: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["--lang", language, "completion", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [len(line.split(" > ")) for line in lines if line.startswith("npu-tui completion ")] == [2, 2, 2]
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:

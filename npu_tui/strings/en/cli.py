@@ -21,11 +21,15 @@ TEXTS: dict[str, str] = {
     "cli.shell": "which shell: {names}",
     "cli.completion": "print the script that makes a shell complete commands, options, paths, findings and tables",
     "cli.completion_epilog": (
-        "bash with bash-completion: npu-tui completion bash > ~/.local/share/bash-completion/completions/npu-tui\n"
-        "bash without it: source <(npu-tui completion bash) in ~/.bashrc\n"
-        "zsh: npu-tui completion zsh > ~/.zfunc/_npu-tui, and in ~/.zshrc fpath=(~/.zfunc $fpath) before compinit\n"
-        "fish: npu-tui completion fish > ~/.config/fish/completions/npu-tui.fish\n"
-        "A folder that is not there yet: mkdir -p makes it. Then open a new shell."
+        "bash with bash-completion:\n"
+        "npu-tui completion bash > ~/.local/share/bash-completion/completions/npu-tui\n"
+        "bash without it, in ~/.bashrc:\n"
+        "source <(npu-tui completion bash)\n"
+        "zsh, with fpath=(~/.zfunc $fpath) before compinit in ~/.zshrc:\n"
+        "npu-tui completion zsh > ~/.zfunc/_npu-tui\n"
+        "fish:\n"
+        "npu-tui completion fish > ~/.config/fish/completions/npu-tui.fish\n"
+        "Create a missing folder with mkdir -p first, and open a new shell afterwards."
     ),
     "cli.no_command": "{word}: no such file, and no such command",
     "cli.meant": "; did you mean npu-tui {nearest}?",

@@ -20,10 +20,14 @@ TEXTS: dict[str, str] = {
     "cli.shell": "哪种 shell：{names}",
     "cli.completion": "打印补全脚本，使 shell 可以补全命令、选项、路径、诊断和表名",
     "cli.completion_epilog": (
-        "bash（装有 bash-completion）：npu-tui completion bash > ~/.local/share/bash-completion/completions/npu-tui\n"
-        "bash（没有 bash-completion）：在 ~/.bashrc 中加入 source <(npu-tui completion bash)\n"
-        "zsh：npu-tui completion zsh > ~/.zfunc/_npu-tui，并在 ~/.zshrc 的 compinit 之前加入 fpath=(~/.zfunc $fpath)\n"
-        "fish：npu-tui completion fish > ~/.config/fish/completions/npu-tui.fish\n"
+        "bash（装有 bash-completion）：\n"
+        "npu-tui completion bash > ~/.local/share/bash-completion/completions/npu-tui\n"
+        "bash（没有 bash-completion），在 ~/.bashrc 中加入：\n"
+        "source <(npu-tui completion bash)\n"
+        "zsh，并在 ~/.zshrc 的 compinit 之前加入 fpath=(~/.zfunc $fpath)：\n"
+        "npu-tui completion zsh > ~/.zfunc/_npu-tui\n"
+        "fish：\n"
+        "npu-tui completion fish > ~/.config/fish/completions/npu-tui.fish\n"
         "目录不存在时先用 mkdir -p 创建，然后打开新的 shell。"
     ),
     "cli.no_command": "{word}：没有这个文件，也没有这个命令",
