@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from troubled import TROUBLED
 
 from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.analysis.findings.find import RULES
-from npu_tui.analysis.findings.rule import Draft, Skipped
+from npu_tui.analysis.findings.rule import Draft, Rule, Skipped
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import Window
 from npu_tui.ingest.load import load
@@ -71,6 +73,13 @@ def test_every_threshold_belongs_to_a_rule_and_is_explained() -> None:
     assert set(Thresholds.__struct_fields__) == named | of_all
     for name in named:
         assert f"threshold.{name}" in table("en")
+
+
+@pytest.mark.parametrize("own", RULES, ids=[each.id for each in RULES])
+def test_a_rule_names_the_thresholds_that_it_reads(own: Rule) -> None:
+    source = inspect.getsource(own.check)
+    used = set(re.findall(r"\blimits\.(\w+)", source)) | ({"severity_high"} if "severity_of(" in source else set())
+    assert used <= set(own.thresholds)
 
 
 def test_ids_are_unique_and_sourced() -> None:

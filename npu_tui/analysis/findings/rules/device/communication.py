@@ -348,7 +348,7 @@ RULES = (
         "communication",
         ("device", "overlap"),
         long_op,
-        ("long_op_factor", "long_op_share", "straggler_ms"),
+        ("long_op_factor", "long_op_share", "straggler_ms", "severity_medium", "severity_high"),
         ("MindStudio Insight walk-through 1-59",),
     ),
 )

@@ -136,7 +136,7 @@ RULES = (
         "dispatch",
         ("device", "overlap", "links"),
         pauses,
-        ("pause_ms", "pause_share", "severity_medium", "severity_high"),
+        ("pause_ms", "pause_share", "step_start_share", "severity_medium", "severity_high"),
         ("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
         reach="cause",
     ),
