@@ -47,7 +47,7 @@ class DeviceSlices:
 def on_ai_cpu(trace: Trace, items: I64) -> Bools:
     """Which of the slices ``items`` are kernels of the AI CPU, if they are kernels at all, by task type or name."""
     of_type = _kinds(trace.task_types, lambda kind: kind == "AI_CPU")
-    named = _kinds(trace.names, lambda name: _ON_AI_CPU.search(name) is not None)
+    named = _kinds(trace.names, lambda name: "AiCpu" in name and _ON_AI_CPU.search(name) is not None)
     found: Bools = of_type[trace.slices.task_type[items]] | named[trace.slices.name[items]]
     return found
 

@@ -99,8 +99,8 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     returned = np.sort(np.concatenate((slices.end[sync], slices.end[operations])))
     low = np.searchsorted(returned, host_start, "right")
     waited = np.searchsorted(returned, np.minimum(issued, host_end), "right") > low
-    head = np.union1d(np.flatnonzero(device.collective), named_on(trace, ("hardware",), _is_event_wait))
-    head = head[length(head) >= _LONG_HEAD_NS]
+    heads = np.flatnonzero(device.collective), named_on(trace, ("hardware",), _is_event_wait)
+    head = np.union1d(*(each[length(each) >= _LONG_HEAD_NS] for each in heads))
     copy, ai_cpu = np.flatnonzero(device.copy), np.flatnonzero(device.compute)
     copy, ai_cpu = copy[length(copy) >= _LONG_COPY_NS], ai_cpu[on_ai_cpu(trace, ai_cpu)]
     compiling = named_on(trace, ("cann",), lambda name: name.endswith("aclopCompileAndExecute"))

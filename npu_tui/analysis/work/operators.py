@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import dequeued_launches
 from npu_tui.trace.by_slice import BySlice
+from npu_tui.trace.distinct import distinct
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -62,14 +63,14 @@ def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
     """The distinct operator types of the kernels ``items`` by their names, and which one each has; (n,)."""
     slices = trace.slices
     operation = _operations(trace, items)
-    pair = slices.name[items].astype(np.int64) * (len(trace.names) + 1) + operation + 1
-    distinct, code = np.unique(pair, return_inverse=True)
+    (names, name), (launching, launch) = distinct(slices.name[items]), distinct(operation)
+    pairs, code = distinct(name * len(launching) + launch)
     types: dict[str, int] = {}
-    of_pair = np.zeros(len(distinct), np.int64)
-    for k, value in enumerate(distinct.tolist()):
-        name, launching = divmod(value, len(trace.names) + 1)
-        by = trace.names[launching - 1].removeprefix(_DEQUEUE) if launching else ""
-        of_pair[k] = types.setdefault(operator_type(trace.names[name], by), len(types))
+    of_pair = np.zeros(len(pairs), np.int64)
+    for k, (own, by) in enumerate(zip(*(each.tolist() for each in np.divmod(pairs, len(launching))), strict=True)):
+        dequeue = int(launching[by])
+        queued = trace.names[dequeue].removeprefix(_DEQUEUE) if dequeue >= 0 else ""
+        of_pair[k] = types.setdefault(operator_type(trace.names[int(names[own])], queued), len(types))
     return list(types), of_pair[code]
 
 
@@ -100,7 +101,7 @@ def operators(
     known = {core: code for code, core in enumerate(dict.fromkeys(cores or [None]))}
     core_code = np.array([known[core] for core in cores], np.int64) if cores else np.zeros(len(items), np.int64)
     names = list(known)
-    group, code = np.unique(type_code * len(names) + core_code, return_inverse=True)
+    group, code = distinct(type_code * len(names) + core_code)
     length = trace.slices.end[items] - trace.slices.start[items]
     order = np.argsort(code, kind="stable")
     firsts = np.searchsorted(code[order], np.arange(len(group)))

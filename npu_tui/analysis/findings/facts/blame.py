@@ -10,6 +10,7 @@ from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of, together, without
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.launches.origin import enqueue_slices, operation_of
+from npu_tui.trace.distinct import distinct
 from npu_tui.trace.intervals import covered_before
 
 I64 = npt.NDArray[np.int64]
@@ -58,12 +59,15 @@ def _blocks(name: str) -> bool:
     return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
 
 
-def launch_blocking(facts: Facts, calls: I64 | None = None) -> float:
+def launch_blocking(facts: Facts) -> float:
     """Share of the launches that a wait for the stream follows at once: what ASCEND_LAUNCH_BLOCKING=1 does.
 
-    1 where the environment says so, 0 for graphs: one wait after each of them is a read-back. ``calls`` are those that
-    wait.
+    1 where the environment says so, 0 for graphs: one wait after each of them is a read-back.
     """
+    return facts.kept(_launch_blocking)
+
+
+def _launch_blocking(facts: Facts) -> float:
     if (facts.beside.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
         return 1.0
     own = facts.launches
@@ -71,7 +75,7 @@ def launch_blocking(facts: Facts, calls: I64 | None = None) -> float:
         return 0.0
     if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH * len(own.link):
         return 0.0
-    return len(waits_after_launches(facts, sync_calls(facts) if calls is None else calls)) / len(own.link)
+    return len(waits_after_launches(facts, sync_calls(facts))) / len(own.link)
 
 
 def queue_is_off(facts: Facts) -> bool:
@@ -135,7 +139,7 @@ def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
     start, end = facts.trace.slices.start[calls] + facts.floor, facts.trace.slices.end[calls] + facts.floor
     shared = covered_before(*span, end.astype(np.float64)) - covered_before(*span, start.astype(np.float64))
     name = facts.trace.slices.name[calls]
-    names, code = np.unique(name, return_inverse=True)
+    names, code = distinct(name)
     sums, counts = np.bincount(code, shared, len(names)), np.bincount(code, shared > 0, len(names))
     rows = [
         Blamed(facts.trace.names[names[k]].rpartition("@")[2], round(sums[k]), int(counts[k]))

@@ -155,14 +155,14 @@ class Facts(WithinWindow):
     @once
     def working(self) -> Span:
         """Compute or a collective, in the whole trace."""
-        return self.busy_span(copies=False)
-
-    def busy_span(self, copies: bool = True) -> Span:
-        """When the device computes, communicates or (with ``copies``) copies, in the whole trace."""
         device = self.part.slices
-        if device is None:
-            return NOTHING
-        return self.span_of(device.busy if copies else device.compute | device.collective)
+        return NOTHING if device is None else self.span_of(np.flatnonzero(device.compute | device.collective))
+
+    @once
+    def busy(self) -> Span:
+        """When the device computes, communicates or copies, in the whole trace."""
+        device = self.part.slices
+        return NOTHING if device is None else self.span_of(np.flatnonzero(device.busy))
 
     @once
     def host_late(self) -> Span:

@@ -53,8 +53,10 @@ class TraceSlices:
         slices = self.trace.slices
         found = [np.zeros(0, np.int64)]
         for lane in lanes:
-            first, last = lane.first + np.searchsorted(slices.start[lane.first : lane.last], (low, high))
-            found.append(first + np.flatnonzero(slices.end[first:last] > after))
+            begun = slices.start[lane.first : lane.last]
+            first, last = (lane.first + int(begun.searchsorted(time)) for time in (low, high))
+            if first < last:
+                found.append(first + np.flatnonzero(slices.end[first:last] > after))
         return np.concatenate(found)
 
     @once

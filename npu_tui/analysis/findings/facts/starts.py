@@ -32,13 +32,15 @@ def before_late_copies(facts: Facts) -> Span:
     split, device, pairs = facts.part.gaps, facts.part.slices, facts.part.pairs
     if split is None or device is None or pairs is None:
         return NOTHING
+    own = np.flatnonzero(~split.linked)
+    if not len(own):
+        return NOTHING
     slices, links = facts.trace.slices, facts.trace.links
     busy = np.flatnonzero(device.busy)
     busy = busy[np.argsort(slices.start[busy], kind="stable")]
     pair = BySlice(len(slices), links.target_slice[pairs.link], np.arange(len(pairs.link))).of(busy)
     launch = np.append(pairs.launch, np.nan)[pair]
     known, launch = busy[~np.isnan(launch)], launch[~np.isnan(launch)]
-    own = np.flatnonzero(~split.linked)
     at, behind = (np.searchsorted(slices.start[each], split.start[own]) for each in (busy, known))
     there = (at < len(busy)) & (behind < len(known))
     own, at, behind = own[there], at[there], behind[there]

@@ -29,7 +29,7 @@ def event_waits(facts: Facts) -> Draft | None:
         return None
     chosen = _holding(facts, tasks)
     low, high = tasks.start[chosen], tasks.end[chosen]
-    idle = without(facts.free, together(facts.busy_span(), facts.host_late))
+    idle = without(facts.free, together(facts.busy, facts.host_late))
     removes = both(idle, union(low, high))
     chosen = chosen[touches(*removes, low.astype(np.float64), high.astype(np.float64))]
     share = facts.share(length_of(removes))

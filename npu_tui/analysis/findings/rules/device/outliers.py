@@ -10,6 +10,7 @@ from npu_tui.analysis.findings.facts.spans import I64
 from npu_tui.analysis.findings.phrases import advise
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.trace.distinct import distinct
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
@@ -106,7 +107,7 @@ def _equals(facts: Facts) -> I64:
 def _ratios(facts: Facts, names: I64) -> F64:
     """How long each kernel takes as a multiple of the median of its equals; (n,)."""
     length = facts.length(facts.kernels)
-    _, code = np.unique(names, return_inverse=True)
+    _, code = distinct(names)
     counts = np.bincount(code)
     middle = np.cumsum(counts) - counts + (counts - 1) // 2
     beyond = int(length.max(initial=0)) + 1

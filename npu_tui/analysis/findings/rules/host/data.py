@@ -22,7 +22,7 @@ from npu_tui.trace.text import brief
 
 def idle(facts: Facts) -> Span:
     """When the device neither computes, communicates nor copies: Free, and the time before its first slice."""
-    start, end = facts.busy_span()
+    start, end = facts.busy
     if not len(start):
         return facts.free
     before = np.array([min(0, int(start[0]))], np.int64), start[:1]

@@ -146,7 +146,7 @@ def interrupt(facts: Facts) -> Draft | None:
         return None
     low = np.array([each.start for each in found]).astype(np.int64)
     high = np.array([each.end for each in found]).astype(np.int64)
-    removes = without((low, high), facts.busy_span())
+    removes = without((low, high), facts.busy)
     share = facts.share(length_of(removes))
     cut = sum(each.interrupted for each in found)
     if share < limits.drain_share and cut < limits.interruptions_fewest:

@@ -95,7 +95,7 @@ def _note(length: int, frame: str) -> Message:
 
 def at_the_end(facts: Facts) -> Span:
     """From the last work of the device to the end of the last step, which is no Free of the device."""
-    busy = facts.busy_span()
+    busy = facts.busy
     if not facts.whole_steps or not facts.steps or not len(busy[1]):
         return NOTHING
     end = int(facts.trace.slices.end[facts.steps[-1].item]) + facts.floor

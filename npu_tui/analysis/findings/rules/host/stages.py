@@ -50,5 +50,5 @@ def caveat(facts: Facts) -> Said:
     inflating = [name for name in ("with_stack", "profile_memory", "_l2_cache") if settings.get(name)]
     if inflating:
         return message("finding.caveat.profiled", settings=[name.lstrip("_") for name in inflating])
-    stacks = bool((facts.trace.slices.stack >= 0).any())
+    stacks = bool(facts.trace.slices.stack.max(initial=-1) >= 0)
     return message("finding.caveat.profiled", settings=["with_stack"]) if stacks else ""

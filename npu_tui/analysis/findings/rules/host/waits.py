@@ -45,7 +45,7 @@ def sync_host(facts: Facts) -> Draft | None:
     calls, operations = sync_calls(facts), sync_operations(facts)
     waits = np.concatenate((_outside(facts, calls, operations), operations))
     blocked = length_of(facts.span_of(waits))
-    blocking = launch_blocking(facts, calls)
+    blocking = launch_blocking(facts)
     if facts.share(blocked) < limits.sync_share and blocking <= limits.sync_blocking:
         return None
     site = sync_site(facts)

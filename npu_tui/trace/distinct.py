@@ -1,0 +1,28 @@
+"""The distinct ones among many codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+
+_ROOM = 1 << 16
+
+
+def distinct(code: npt.NDArray[np.integer]) -> tuple[I64, I64]:
+    """The distinct values of ``code``, ascending, and which of them each is; (m,) and (n,).
+
+    Where they are not far apart they are looked up, which takes a fraction of the time of sorting them.
+    """
+    least, most = (int(code.min()), int(code.max())) if len(code) else (0, -1)
+    if most - least >= max(len(code), _ROOM):
+        values, place = np.unique(code, return_inverse=True)
+        return values.astype(np.int64, copy=False), place.astype(np.int64, copy=False)
+    there = np.zeros(most - least + 1, np.bool_)
+    at = code.astype(np.int64, copy=False) - least
+    there[at] = True
+    found = np.flatnonzero(there)
+    place_of = np.zeros(len(there), np.int64)
+    place_of[found] = np.arange(len(found))
+    return found + least, place_of[at]
