@@ -6,6 +6,8 @@ from typing import overload
 
 from npu_tui.trace.text import printable
 
+_EXACT = 1 << 53
+
 
 @overload
 def us(ns: float) -> float: ...
@@ -13,6 +15,8 @@ def us(ns: float) -> float: ...
 def us(ns: float | None) -> float | None: ...
 def us(ns: float | None) -> float | None:
     """Nanoseconds as microseconds; None stays None."""
+    if type(ns) is int and -_EXACT < ns < _EXACT:
+        return ns / 1000  # the float nearest to it has no more decimals
     return None if ns is None else round(float(ns) / 1000, 3)
 
 

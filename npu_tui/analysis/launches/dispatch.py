@@ -111,7 +111,7 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     floors: list[ClockFloor] = []
     floor = np.zeros(len(link))
     host = _host_process(trace, link)
-    for process in np.unique(host):
+    for process in np.unique(host) if host.any() else host[:1]:
         own = host == process
         floors.append(clock_floor(latency[own]))
         floor[own] = floors[-1].floor

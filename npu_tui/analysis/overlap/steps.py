@@ -10,6 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import dequeued_launches, enqueue_slices
+from npu_tui.analysis.named import named_in
 from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.window import EVERYTHING, Window
@@ -114,8 +115,12 @@ def _device_spans(trace: Trace, items: I64) -> list[tuple[int, int] | None]:
 
 def step_sums(trace: Trace, found: list[Step], lanes: OverlapLanes) -> list[StepSums]:
     """The time of each of the steps ``found`` by kind; every slice counts as a whole for the step it starts in."""
-    receiving = np.array([name.startswith(_RECEIVE) for name in trace.names] + [False])[trace.slices.name]
-    received = np.flatnonzero(receiving & _of_groups(trace, lanes.device))
+    groups = (
+        lane
+        for lane in trace.file_lanes
+        if trace.layers[lane.layer].kind == "communication" and trace.layers[lane.layer].device == lanes.device
+    )
+    received = named_in(trace, groups, lambda name: name.startswith(_RECEIVE))
     received = received[np.argsort(trace.slices.start[received], kind="stable")]
     receive = trace.slices.start[received], trace.slices.end[received]
     kinds = (lanes.computing, lanes.communication, lanes.not_overlapped, lanes.free, receive)
@@ -143,15 +148,6 @@ def _within(window: Window, start: I64, end: I64) -> tuple[I64, I64]:
     """The intervals, ascending by start, that start in ``window``."""
     own = slice(*np.searchsorted(start, (window.start, window.end)).tolist())
     return start[own], end[own]
-
-
-def _of_groups(trace: Trace, device: int | None) -> npt.NDArray[np.bool_]:
-    mask = np.zeros(len(trace.slices), np.bool_)
-    for lane in trace.file_lanes:
-        layer = trace.layers[lane.layer]
-        if layer.kind == "communication" and layer.device == device:
-            mask[lane.first : lane.last] = True
-    return mask
 
 
 def _host_start(trace: Trace, step: Step) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +56,8 @@ class Arrivals(Struct, frozen=True):
 def arrivals_of(rows: Sequence[Sequence[tuple[int, int]] | None]) -> Arrivals:
     """The arrivals of collectives, each as (rank, ns after this rank)."""
     counts = np.array([len(row or ()) for row in rows], np.int64)
-    flat = np.array([each for row in rows for each in row or ()], np.int64).reshape(-1, 2)
+    pairs = chain.from_iterable(row or () for row in rows)
+    flat = np.fromiter(chain.from_iterable(pairs), np.int64).reshape(-1, 2)
     return Arrivals(len(rows), np.repeat(np.arange(len(rows)), counts), flat[:, 0], flat[:, 1])
 
 

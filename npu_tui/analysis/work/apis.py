@@ -6,6 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.window import Window
+from npu_tui.trace.distinct import distinct
 from npu_tui.trace.model import Trace
 
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
@@ -26,15 +27,15 @@ class ApiSum(Struct, frozen=True):
 def apis(trace: Trace, window: Window) -> list[ApiSum]:
     """The calls on the CANN layers that start in ``window``, most time first."""
     slices = trace.slices
-    on_cann = np.zeros(len(slices), np.bool_)
-    for lane in trace.file_lanes:
-        if trace.layers[lane.layer].kind == "cann":
-            on_cann[lane.first : lane.last] = True
-    items = np.flatnonzero(on_cann & window.holds(slices.start))
+    lanes = [lane for lane in trace.file_lanes if trace.layers[lane.layer].kind == "cann"]
+    items = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes] or [np.zeros(0, np.int64)])
+    items = items[window.holds(slices.start[items])]
     if not len(items):
         return []
-    items = items[np.argsort(slices.name[items], kind="stable")]
-    name, first, count = np.unique(slices.name[items], return_index=True, return_counts=True)
+    name, code = distinct(slices.name[items])
+    items = items[np.argsort(code.astype(np.min_scalar_type(len(name))), kind="stable")]
+    count = np.bincount(code)
+    first = np.cumsum(count) - count
     length = slices.end[items] - slices.start[items]
     total = np.add.reduceat(length, first)
     deviation = (length - np.repeat(total / count, count)) / 1000

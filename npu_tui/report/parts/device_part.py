@@ -161,19 +161,24 @@ def operator_part(rows: list[OperatorSum]) -> list[OperatorRow]:
 
 def communication_part(trace: Trace, found: list[Collective]) -> list[CollectiveRow]:
     """The collectives ``found``."""
-    return [_collective_row(trace, each) for each in found]
+    items = np.array([each.item for each in found], np.int64)
+    groups = [text(lane.name) for lane in trace.lanes]
+    columns = trace.slices.start[items].tolist(), trace.slices.lane[items].tolist()
+    return [
+        _collective_row(trace.name_of(each.item), groups[lane], start, each)
+        for each, start, lane in zip(found, *columns, strict=True)
+    ]
 
 
-def _collective_row(trace: Trace, each: Collective) -> CollectiveRow:
+def _collective_row(name: str, group: str, start: int, each: Collective) -> CollectiveRow:
     timing, traffic = each.timing, each.traffic
     size = sum(link.size for link in traffic) if traffic else None
     transfer = sum(link.transfer for link in traffic) if traffic else None
-    name = trace.name_of(each.item)
     return CollectiveRow(
         name=text(name),
         type=text(collective_type(name)),
-        group=text(trace.lanes[int(trace.slices.lane[each.item])].name),
-        start_us=us(int(trace.slices.start[each.item])),
+        group=group,
+        start_us=us(start),
         elapsed_us=us(each.elapsed),
         wait_us=us(timing.wait) if timing else None,
         transit_us=us(timing.transit) if timing else None,

@@ -52,8 +52,7 @@ def _gaps(facts: Facts) -> tuple[I64, I64, I64]:
     device = facts.part.slices
     assert own is not None
     assert device is not None
-    busy = np.flatnonzero(device.compute | device.copy)
-    busy = busy[np.lexsort((slices.start[busy], slices.lane[busy]))]
+    busy = np.flatnonzero(device.compute | device.copy)  # by lane and start, as all slices
     same = slices.lane[busy[1:]] == slices.lane[busy[:-1]]
     target = facts.target
     before = BySlice(len(slices), busy[1:][same], busy[:-1][same]).of(target)

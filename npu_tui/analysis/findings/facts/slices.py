@@ -95,7 +95,7 @@ class TraceSlices:
     def outermost(self, items: I64) -> I64:
         """Those of ``items`` that lie in no other of them on the same lane."""
         slices = self.trace.slices
-        order = items[np.lexsort((-slices.end[items], slices.start[items], slices.lane[items]))]
+        order = np.sort(items)  # by lane, start and, the longest first, end: so all slices are sorted
         if not len(order):
             return order
         # Lanes one after another on one axis: what reaches no farther than any before it on its lane lies inside.

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.trace.distinct import distinct
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -152,8 +153,8 @@ class Groups:
     """
 
     def __init__(self, key: I64, duration: I64) -> None:
-        self.keys, self.of = np.unique(key, return_inverse=True)
-        self.order = np.lexsort((duration, self.of))
+        self.keys, self.of = distinct(key)
+        self.order = np.lexsort((duration, self.of.astype(np.min_scalar_type(len(self.keys)))))  # short ones are quick
         self.count: I64 = np.bincount(self.of, minlength=len(self.keys))
         self.first: I64 = np.cumsum(self.count) - self.count
         self._sorted = duration[self.order]

@@ -28,6 +28,8 @@ def event_waits(facts: Facts) -> Draft | None:
     if tasks is None:
         return None
     chosen = _holding(facts, tasks)
+    if not len(chosen):
+        return None
     low, high = tasks.start[chosen], tasks.end[chosen]
     idle = without(facts.free, together(facts.busy, facts.host_late))
     removes = both(idle, union(low, high))

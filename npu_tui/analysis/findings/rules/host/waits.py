@@ -308,12 +308,16 @@ def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
     if "cpu_op" not in trace.categories:
         return []
     code = trace.categories.index("cpu_op")
-    steps = {step.item for step in facts.steps}
+    operations = np.setdiff1d(
+        np.flatnonzero(slices.category == code), [step.item for step in facts.steps], assume_unique=True
+    )
+    operations = operations[np.argsort(slices.start[operations], kind="stable")]
+    begins, reach = slices.start[operations], np.maximum.accumulate(slices.end[operations])
     found: dict[CodeLine | str, int] = {}
     for start, end in zip(gaps[0].tolist(), gaps[1].tolist(), strict=True):
         low, high = start - facts.floor, end - facts.floor
-        items = np.flatnonzero((slices.category == code) & (slices.end > low) & (slices.start < high))
-        items = facts.outermost(np.array([item for item in items.tolist() if item not in steps], np.int64))
+        items = operations[int(reach.searchsorted(low, "right")) : int(begins.searchsorted(high))]
+        items = facts.outermost(items[slices.end[items] > low])
         stacks = stack_of(trace, items)
         for item, stack in zip(items.tolist(), stacks.tolist(), strict=True):
             name = brief(trace.name_of(item), 60)
