@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import Slice, bound, innermost
 
+from npu_tui.trace import binding
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.depth import sort_slices
 
@@ -86,6 +88,31 @@ def test_started_equals_a_plain_scan(found: Found, queries: list[tuple[int, int,
     for (code, at, _), got in zip(queries, answer.tolist(), strict=True):
         begun = [item for item in sorted_slices.lanes[code] if item.start <= at] if code >= 0 else []
         assert got == ordinal(begun[-1] if begun else None)
+
+
+@given(SLICES, QUERIES, st.integers(0, 9), st.integers(1, 5))
+def test_enclosing_equals_a_plain_scan(
+    found: Found, queries: list[tuple[int, int, int]], length: int, at_once: int
+) -> None:
+    sorted_slices = columns(found)
+    lane, time, _ = asked(queries)
+    with patch.object(binding, "_AT_ONCE", at_once):
+        answer = sorted_slices.index.enclosing(lane, time, time + length)
+    for (code, at, _), got in zip(queries, answer.tolist(), strict=True):
+        around = [item for item in sorted_slices.lanes[code] if item.start <= at and item.end >= at + length]
+        assert got == (ordinal(around[-1] if around else None) if code >= 0 else -1)
+
+
+@given(SLICES, st.integers(1, 5))
+def test_parents_equals_a_plain_scan(found: Found, at_once: int) -> None:
+    sorted_slices = columns(found)
+    lane = np.array([code for code, own in enumerate(sorted_slices.lanes) for _ in own], np.int32)
+    with patch.object(binding, "_AT_ONCE", at_once):
+        answer = sorted_slices.index.parents(lane).tolist()
+    for own in sorted_slices.lanes:
+        for number, item in enumerate(own):
+            around = [each for each in own[:number] if each.end >= item.end]
+            assert answer[item.ordinal] == ordinal(around[-1] if around else None)
 
 
 def test_a_long_slice_is_found_behind_many_short_ones() -> None:
