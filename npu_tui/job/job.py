@@ -15,7 +15,7 @@ from npu_tui.job.blame import Blame, blame, excess
 from npu_tui.job.clock import Clock, clocks
 from npu_tui.job.links import Link, judged_links, placed_links
 from npu_tui.job.meetings import Meetings, Unpaired, meetings
-from npu_tui.job.model import Layout, RankProfile
+from npu_tui.job.model import Layout, RankProfile, is_message
 from npu_tui.job.places import placed
 from npu_tui.job.shapes import Shape, SlowStage, shapes_of, slow_cells, slow_stage
 from npu_tui.job.sums import ByStep, Prices, RankSum, by_step, rank_sums
@@ -95,11 +95,11 @@ class Job:
         return found
 
     def stage(self, rank: int) -> int | None:
-        """The pipeline stage of ``rank``: its place in its pipeline group, else by the sizes of the groups."""
+        """The pipeline stage of ``rank``: its place in its pipeline group, by the sizes of groups, or in a chain."""
         place = self._positions.get(rank, {}).get("pp")
         if place is not None:
             return place
-        return None if self.layout is None else self.layout.stage(rank)
+        return self._chains.get(rank) if self.layout is None else self.layout.stage(rank)
 
     def peers_key(self, rank: int) -> Hashable:
         """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells.
@@ -119,6 +119,31 @@ class Job:
             exact[rank] = own, place
         alone = [rank for rank, count in Counter(exact.values()).items() if count == 1]
         return {rank: stage[rank] if alone else key for rank, key in exact.items()}
+
+    @once
+    def _chains(self) -> dict[int, int]:
+        """The place of every rank in the chain of three or more in which ranks send to their neighbours only.
+
+        Stages of a pipeline are such a chain, and do not do the same work; ranks that send in a ring do.
+        """
+        met = self.meetings
+        own = np.array([is_message(kind) for _, kind, _ in met.table.kinds] + [False])[met.kind]
+        first = met.first[:-1][own & (np.diff(met.first) == 2)]
+        beside: dict[int, set[int]] = defaultdict(set)
+        for one, other in np.unique(np.stack((met.rank[first], met.rank[first + 1]), axis=1), axis=0).tolist():
+            beside[one].add(other)
+            beside[other].add(one)
+        found: dict[int, int] = {}
+        for end in sorted(place for place, others in beside.items() if len(others) == 1):
+            chain, before = [end], -1
+            while following := beside[chain[-1]] - {before}:
+                if len(following) > 1 or chain[-1] in found:
+                    break
+                before = chain[-1]
+                chain.append(next(iter(following)))
+            if len(chain) > 2 and len(beside[chain[-1]]) == 1:
+                found |= {place: number for number, place in enumerate(chain)}
+        return {self.ranks[place].rank: number for place, number in found.items()}
 
     @once
     def hosts(self) -> list[Host]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
-from made_jobs import length_of, overlapped, simulated
+from made_jobs import EPOCH, length_of, overlapped, simulated
 from msgspec.structs import replace
 
 from npu_tui.job.blame import before_calls
 from npu_tui.job.findings import job_findings
 from npu_tui.job.job import Job
-from npu_tui.job.model import Layout
+from npu_tui.job.model import Call, Layout, RankProfile, StepTime
 
 HOUR = 3_600 * 1_000_000_000
 
@@ -165,3 +166,33 @@ def test_calls_that_ranks_did_not_make_equally_often_are_told_and_left_out():
     short = replace(job.ranks[1], calls=tuple(replace(call, ordinal=None) for call in job.ranks[1].calls[:-1]))
     odd = type(job)(job.path, [job.ranks[0], short, job.ranks[2]])
     assert [finding.id for finding in job_findings(odd)] == ["GROUP.SIZES"]
+
+
+def piped(work, calls, links) -> Job:
+    """Ranks that work ``work(rank)`` ns before each of ``calls`` rounds of messages between every two of ``links``."""
+    left, recorded = [0] * 4, [[] for _ in range(4)]
+    for number in range(calls):
+        for one, other in links:
+            starts = {rank: left[rank] + work(rank) for rank in (one, other)}
+            for rank, start in starts.items():
+                left[rank] = max(starts.values()) + 100_000
+                kind = "send" if rank == one else "receive"
+                name = f"hcom_{kind}__{one}{other}_{number}_1"
+                times = EPOCH + start, EPOCH + left[rank]
+                recorded[rank].append(Call(f"{one}{other}", kind, name, str(number), number, *times))
+    return Job(Path("job"), [
+        RankProfile(rank, Path(f"r{rank}"), "trace", boot=EPOCH, counter=0, calls=tuple(recorded[rank]),
+                    steps=tuple(StepTime(str(k), work(rank), 0, 0, left[rank] // calls) for k in range(calls)))
+        for rank in range(4)
+    ])  # fmt: skip
+
+
+def test_ranks_in_a_chain_of_messages_are_stages():
+    chain, ring = [(0, 1), (1, 2), (2, 3)], [(0, 1), (1, 2), (2, 3), (3, 0)]
+    even = piped(lambda rank: 2_000_000, 8, chain)
+    assert [even.stage(rank) for rank in range(4)] == [0, 1, 2, 3]
+    assert [each for each in job_findings(even) if each.severity != "info"] == []
+    slow = job_findings(piped(lambda rank: 2_000_000 * (1 + (rank == 2)), 8, chain))[0]
+    assert (slow.id, slow.ranks) == ("RANK.STAGE", (2,))
+    assert [piped(lambda rank: 2_000_000, 8, ring).stage(rank) for rank in range(4)] == [None] * 4
+    assert [piped(lambda rank: 2_000_000, 8, chain[:1]).stage(rank) for rank in range(2)] == [None] * 2

@@ -315,3 +315,13 @@ def test_many_waits_count_from_a_few_percent_on() -> None:
     assert length_of(draft.removes) < 0.08 * facts.total
     assert draft.most < facts.limits.sync_unproven * facts.total
     assert draft.severity == "high"
+
+
+def test_a_wait_at_the_end_of_a_step_is_not_what_holds_up_the_next_fetch() -> None:
+    fetching = replace(TROUBLED["loader"], seed=3, steps=4)
+    found = measured(fetching)
+    selection = select_step(found.profile.steps, found.profile.steps[1].number)
+    own = by_id(found.profile.part(selection).findings)
+    assert own["DATA.LOADER"].gain_ns is not None
+    sync = own.get("SYNC.HOST")
+    assert sync is None or sync.severity == "info"

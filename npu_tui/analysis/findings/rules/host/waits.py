@@ -197,9 +197,10 @@ def _queued(facts: Facts, waits: I64) -> Change:
 def _pauses(facts: Facts) -> Span:
     """Long times in which the device had nothing to do and the host did not wait for it, nor compiled or launched.
 
-    Without its waits the host would hide them: that is no merit of theirs.
+    Without its waits the host would hide them, those after the window too: that is no merit of theirs.
     """
-    start, end = together(facts.free, before_first_kernels(facts), at_the_end(facts))
+    free = facts.free if facts.part.lanes is None else facts.part.lanes.free
+    start, end = together(free, before_first_kernels(facts), at_the_end(facts))
     long = end - start >= facts.limits.pause_ms * 1e6
     waits = facts.on_device(facts.span_of(waits_of(facts.trace)))
     return without((start[long], end[long]), waits)
