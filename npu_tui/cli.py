@@ -26,7 +26,7 @@ from npu_tui.strings import language, say, speak, speaking
 from npu_tui.trace.text import printable
 
 _YOUNG = 50_000
-"""So many objects more make the garbage collector run: a report has many rows, and none holds a cycle."""
+"""New objects before the garbage collector runs: a report has many rows, and none is part of a cycle."""
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Ctrl+C: a command gives up what it does; before and after it, and the second time, the process ends at once."""
+"""Ctrl+C interrupts a command; before and after it, and when pressed again, the process ends at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _pressed = False
 
 
 def end_at_once() -> None:
-    """From now on Ctrl+C ends the process: there is nothing to put in order."""
+    """From now on Ctrl+C ends the process at once: there is nothing to clean up."""
     _answer(_end)
 
 
@@ -22,12 +22,12 @@ def give_up() -> None:
 
 
 def is_given_up() -> bool:
-    """Whether Ctrl+C was pressed meanwhile; what it was raised into may have made another error of it."""
+    """Whether Ctrl+C was pressed during the command; code that caught it may have raised another error instead."""
     return _pressed
 
 
 def _answer(handler: Any) -> None:
-    # A shell has a job in the background ignore the key, and so does this.
+    # A shell starts background jobs with SIGINT ignored; that stays.
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end, _raise):
         signal.signal(signal.SIGINT, handler)
 
@@ -40,6 +40,6 @@ def _raise(number: int, frame: Any) -> None:
     global _pressed
     _pressed = True
     if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
-        _end(number, frame)  # the callback of a lock of an import swallows what is raised into it
+        _end(number, frame)  # the callback of an import lock would swallow the exception
     end_at_once()
     raise KeyboardInterrupt

@@ -334,9 +334,9 @@ def excess(
 ) -> tuple[I64, Bools]:
     """How much longer each rank worked before a call than its peers with the same work, ns, and where that is known.
 
-    (calls of the table,) each. Work is the time since the call before on the same rank, of its first call since
-    ``begun``, where its first step began (ns since 1970, None: unknown); so it needs no common clock. A rank that
-    computes in its calls is ahead afterwards: where ``busy`` tells that of all ranks, it is work as well.
+    (calls of the table,) each. Work is the time since the previous call of the same rank, so it needs no common clock;
+    before the first call, the time since ``begun``, the start of the rank's first step (ns since 1970, None: unknown).
+    A rank that computes during its calls is ahead afterwards: where ``busy`` is known of all ranks, that counts too.
     The same work is the same place in the order of calls of a step, with the same type, on a rank with the same
     ``key``; peers are compared with their median, two with the faster one.
     """
@@ -379,9 +379,10 @@ def excess(
 
 
 def before_calls(more: I64, gap: I64) -> I64:
-    """``more`` work of one rank, (n,) in order of time, none more than the ``gap`` before its call.
+    """``more`` work of one rank, ns, (n,) in order of time, each limited to the ``gap`` before its call.
 
-    The rest is work before the calls ahead of it: a rank that waits in one may begin the work of several later ones.
+    The rest moves to the calls before it: a rank that waits in one may begin the work of several later ones. The sum
+    stays the same.
     """
     if not len(more):
         return more

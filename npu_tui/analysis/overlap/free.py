@@ -21,7 +21,7 @@ _ROUNDING_NS = 2
 
 
 class FreeSplit(Struct, frozen=True):
-    """The Free slices of one device, or what copies leave of them: host-late until ``late_until`` (ns), then its own.
+    """The Free slices of one device, or what copies leave of them: host-late until ``late_until``, ns.
 
     Where not ``linked``, nothing tells which launch the device waited for, and ``late_until`` is the start.
     """

@@ -101,7 +101,7 @@ class Builder:
         self._count += len(source)
 
     def ends(self) -> tuple[I32, I32]:
-        """Source and target of all of them, in the order in which they came; they are given away, not kept."""
+        """Source and target of all of them, in the order in which they came; the builder keeps neither."""
         source, target = (np.concatenate(own, dtype=np.int32) for own in zip(*self._ends, strict=True))
         self._ends.clear()
         return source, target

@@ -146,7 +146,7 @@ TEXTS: dict[str, str] = {
     ),
     "explain.HOST.PAUSE": (
         "A few long waits for a launch during which no host event begins. They hold at least pause_share of the "
-        "host-late time."
+        "host-late time. Pauses before the first kernels of steps are left to STEP.START."
     ),
     "explain.FREQ": "The AI cores run below their full clock while kernels run. Full is the highest clock recorded; a constant clock is not judged.",
     "explain.ENV/STARTUP": "Environment variables in profiler_metadata.json that cost time, and a task queue that is off.",

@@ -119,6 +119,7 @@ TEXTS: dict[str, str] = {
     ),
     "explain.HOST.PAUSE": (
         "少数几段较长的时间里设备在等待下发，而 Host 没有任何事件开始；它们至少占 Host 下发慢时间的 pause_share。"
+        "step 第一个 kernel 之前的停顿由 STEP.START 说明。"
     ),
     "explain.FREQ": "kernel 执行期间 AI Core 低于满频。满频取记录中的最高频率；恒定不变的频率不作判断。",
     "explain.ENV/STARTUP": "profiler_metadata.json 中影响性能的环境变量，以及未开启的任务队列。",

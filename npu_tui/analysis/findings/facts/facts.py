@@ -49,7 +49,7 @@ class Facts(WithinWindow):
     # What the profile has.
 
     def has(self, needed: Input) -> bool:
-        """Whether the profile has the input ``needed``; of those of collectives it raises what ``planes`` does."""
+        """Whether the profile has the input ``needed``; raises what ``planes`` does where that is asked for."""
         return self._kept.value(needed, lambda: _HAS[needed](self))
 
     def has_layer(self, kind: LayerKind) -> bool:

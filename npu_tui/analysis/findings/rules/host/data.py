@@ -200,7 +200,7 @@ def collector(facts: Facts) -> Draft | None:
 
 
 def _without_collections(facts: Facts, items: I64) -> Change:
-    """Of a thread on which nothing else runs it is not told whom it stopped: all that ran Python."""
+    """Without ``items``; those on a thread of their own are taken to stop all host threads."""
     trace = facts.trace
     collections = np.array([name == GARBAGE_COLLECTION for name in trace.names] + [False])
     busy = {
