@@ -90,7 +90,7 @@ def differences(comparison: Comparison) -> list[Difference]:
     """All that changed and is worth a look: what costs or saves most first, then what only explains."""
     if comparison.comparability.verdict == "incomparable":
         return [Difference("DIFF.INCOMPARABLE", "config", "info", message("diff.incomparable"), None, ())]
-    wall = float(comparison.base.walls.mean())
+    wall = max(float(comparison.base.walls.mean()), 1.0)  # of one slice it may be 0
     found = [
         *_kernels(comparison, wall),
         *_synchronisations(comparison, wall),

@@ -1,8 +1,10 @@
 """Simulated pairs of jobs with one cause each: it is found first, with its price."""
 
 import dataclasses
+import json
 
 import pytest
+from measured import profile_at
 from pairs import (
     BASE,
     SlowLine,
@@ -31,6 +33,14 @@ def test_equal_jobs_have_no_finding():
     own = compared(profile(BASE), profile(BASE))
     assert own.step.verdict == "same"
     assert differences(own) == []
+
+
+def test_slices_that_take_no_time(tmp_path):
+    trace = tmp_path / "trace_view.json"
+    layer = {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "Ascend Hardware"}}
+    kernel = {"ph": "X", "name": "MatMul", "pid": 1, "tid": 1, "ts": "5.0", "dur": 0, "args": {"Task Type": "AI_CORE"}}
+    trace.write_text(json.dumps([layer, kernel]))
+    assert {each.delta or 0 for each in differences(compared(profile_at(trace), profile_at(trace)))} <= {0}
 
 
 def test_a_slower_kernel():

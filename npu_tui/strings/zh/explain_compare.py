@@ -56,7 +56,7 @@ TEXTS: dict[str, str] = {
     ),
     "explain.DIFF.COMPILE.do": "使用 torch_npu.npu.set_compile_mode(jit_compile=False)，或保持 shape 不变。",
     "explain.DIFF.LOADER": (
-        "Host 取一批数据时设备空闲的时间变长或变短：名称含 dataloader 的切片中，设备既不计算也不通信的部分。"
+        "Host 取一批数据时设备空闲的时间变长或变短：名称含 dataloader 的片段中，设备既不计算也不通信的部分。"
     ),
     "explain.DIFF.LOADER.do": "比较两次运行的 num_workers、prefetch_factor 和存储。",
     "explain.DIFF.COPY": ("设备既不计算也不通信时的拷贝时间变长或变短：拷贝更多、数据更大，或内存没有锁页。"),
