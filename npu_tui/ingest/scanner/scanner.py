@@ -32,7 +32,7 @@ from npu_tui.ingest.scanner.state import GROUPS, State
 from npu_tui.ingest.times import nanoseconds, parse_time
 
 BUFFER = 1 << 20
-_CHUNK = 16 << 10
+_CHUNK = 8 << 10
 """Bytes per chunk at most: these are not decoded, and little is read again for the args of few events."""
 _FOREVER = 1 << 62
 _ODD_BYTES = 16 << 10

@@ -7,6 +7,8 @@ another rank, the amount of data off all planes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,8 @@ from npu_tui.analysis.device import is_group_lane
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.trace.arg_column import ArgColumn
 from npu_tui.trace.model import Lane, Trace
+
+T = TypeVar("T")
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -261,31 +265,36 @@ def _traffic(tasks: _Tasks, links: list[str], count: int) -> list[list[Traffic] 
     key = moving.owner * max(len(links), 1) + moving.link
     keys, code = np.unique(key, return_inverse=True)
     size, length = _sums(code, moving.size, len(keys)), _sums(code, moving.length, len(keys))
-    found: list[list[Traffic] | None] = [None] * count
-    for each, bytes_, time in zip(keys.tolist(), size.tolist(), length.tolist(), strict=True):
-        owner, link = divmod(each, len(links))
-        found[owner] = [*(found[owner] or []), Traffic(links[link], bytes_, time)]
-    return found
+    owner, link = np.divmod(keys, max(len(links), 1))
+    rows = [
+        Traffic(links[kind], bytes_, time)
+        for kind, bytes_, time in zip(link.tolist(), size.tolist(), length.tolist(), strict=True)
+    ]
+    return _by_owner(rows, owner, count)
 
 
 def _arrivals(trace: Trace, waits: _Tasks, begin: I64) -> list[list[tuple[int, int]] | None]:
     """End of the earliest wait for each peer after the start of each; None where no task names a peer."""
     slices = trace.slices
     waits = waits.taken((waits.target >= 0) & (waits.source >= 0))
-    found: list[list[tuple[int, int]] | None] = [None] * len(begin)
     first = np.flatnonzero(np.diff(waits.owner, prepend=-1))
-    for owner, own in zip(waits.owner[first].tolist(), waits.source[first].tolist(), strict=True):
-        found[owner] = [(own, 0)]
     start, end = slices.start[waits.item], slices.end[waits.item]
     order = np.lexsort((end, start, waits.target, waits.owner))
     owner, target = waits.owner[order], waits.target[order]
     new = np.flatnonzero((np.diff(owner, prepend=-1) != 0) | (np.diff(target, prepend=-1) != 0))
-    after = end[order[new]] - begin[owner[new]]
-    for number, peer, time in zip(owner[new].tolist(), target[new].tolist(), after.tolist(), strict=True):
-        row = found[number]
-        assert row is not None
-        row.append((peer, time))
-    return [None if row is None else sorted(row) for row in found]
+    # This rank itself is there at the start.
+    ranks = np.concatenate((waits.source[first], target[new]))
+    after = np.concatenate((np.zeros(len(first), np.int64), end[order[new]] - begin[owner[new]]))
+    owner = np.concatenate((waits.owner[first], owner[new]))
+    order = np.lexsort((after, ranks, owner))
+    rows = list(zip(ranks[order].tolist(), after[order].tolist(), strict=True))
+    return _by_owner(rows, owner[order], len(begin))
+
+
+def _by_owner(rows: list[T], owner: I64, count: int) -> list[list[T] | None]:
+    """The ``rows`` of each of ``count`` owners, who are ascending; None without any."""
+    bounds = np.searchsorted(owner, np.arange(count + 1)).tolist()
+    return [rows[low:high] or None for low, high in pairwise(bounds)]
 
 
 def _sums(code: I64, values: I64, count: int) -> I64:
