@@ -18,7 +18,6 @@ from npu_tui.trace.intervals import difference, union
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.floating]
 
 CLOSE_ENOUGH = 0.02
 """A model that misses the recorded length by more is not used."""
@@ -56,6 +55,7 @@ class Replay:
         self._rows = _Rows(*self._loops.rows(edges.source, edges.target, len(model)))
         kind = model.tasks.kind
         self._kernels = np.flatnonzero(kind == KERNEL)
+        self._kernel_length = model.length[self._kernels]
         busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
         self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
         self._marked_rows = _Marks(*(self._rows.node[each].astype(np.int64) for each in self._marks))
@@ -119,7 +119,7 @@ class Replay:
     def _span(self, time: I64, marks: _Marks, length: I64) -> int:
         """From the first step (without steps: the first task) to the end of the last step and task."""
         ends = time[marks.ends]
-        ends[: len(self._kernels)] += length[self._kernels]
+        ends[: len(self._kernels)] += self._kernel_length if length is self.model.length else length[self._kernels]
         last = int(ends.max()) if len(ends) else 0
         if len(marks.steps):
             steps = time[marks.steps]
@@ -185,7 +185,7 @@ class Replay:
     def _cut(self, change: Change) -> tuple[I64, I64]:
         """The edges whose work becomes less, and by how much, ns; (m,) each."""
         work = self.model.edges.work
-        parts: list[tuple[I64, F64]] = []
+        parts: list[tuple[I64, float, I64]] = []
         taken: dict[int, Span] = {}
         for thread, keep, span in spans_by_cut(change.host):
             before = taken.get(ANY_THREAD)
@@ -196,20 +196,20 @@ class Replay:
             if thread == ANY_THREAD or thread in self._number_of:
                 number = None if thread == ANY_THREAD else self._number_of[thread]
                 hit, within = self._loops.covered(*span, work.low, work.high, work.thread, number)
-                parts.append((hit, (1.0 - keep) * within))
+                parts.append((hit, keep, within))
             held = taken.get(thread)
             taken[thread] = (
                 span if held is None else union(np.concatenate((held[0], span[0])), np.concatenate((held[1], span[1])))
             )
-        if len(parts) == 1:
-            ((hit, cut),) = parts
+        if len(parts) == 1 and not parts[0][1]:  # mostly all of it goes
+            ((hit, _, cut),) = parts
         else:
             every = np.zeros(len(self._work))
-            for own, more in parts:
-                every[own] += more
+            for own, keep, within in parts:
+                every[own] += (1.0 - keep) * within
             hit = np.flatnonzero(every)
-            cut = every[hit]
-        return work.edge[hit], np.minimum(np.rint(cut).astype(np.int64), self._work[hit])
+            cut = np.rint(every[hit]).astype(np.int64)
+        return work.edge[hit], np.minimum(cut, self._work[hit])
 
     def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
         """Last arrival of a peer at each meeting, after the end of the meeting before or the origin, NEVER without."""
