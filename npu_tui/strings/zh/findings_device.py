@@ -115,9 +115,8 @@ TEXTS: dict[str, str] = {
     "finding.affinity.lines": "调用位置：{lines:and}。",
     "finding.affinity.place": "可改用 {api}",
     "finding.copy.title": "拷贝占用设备 {time:time}（{share:share}）",
-    "finding.copy.detail": (
-        "{count:count} 次拷贝，合计 {time:time}，其中 {exposed:time} 没有其他工作；{blocking} 次调用会阻塞 Host。"
-    ),
+    "finding.copy.detail": ("{count:count} 次拷贝，合计 {time:time}，其中 {exposed:time} 没有其他工作。"),
+    "finding.copy.blocking": "Host 等待其中 {count:count} 次拷贝结束。",
     "finding.copy.moved": "按方向：{ways:and}。",
     "finding.copy.way": "{way} {count:count} 次共 {size:memory}，{speed:.1f} GB/s",
     "finding.copy.place": "Host 与设备之间的拷贝",

@@ -325,3 +325,15 @@ def test_a_wait_at_the_end_of_a_step_is_not_what_holds_up_the_next_fetch() -> No
     assert own["DATA.LOADER"].gain_ns is not None
     sync = own.get("SYNC.HOST")
     assert sync is None or sync.severity == "info"
+
+
+def test_copies_that_the_host_waits_for_are_counted() -> None:
+    job_of = replace(TROUBLED["copies"], seed=3)
+    draft = check("DATA.COPY", facts_of(measured(job_of)))
+    assert isinstance(draft, Draft)
+    assert "waits" not in words(draft.detail)
+    blocking = replace(job_of, trouble=replace(job_of.trouble, blocking_copies=True))
+    draft = check("DATA.COPY", facts_of(measured(blocking)))
+    assert isinstance(draft, Draft)
+    copies = words(draft.detail).split(" copies")[0]
+    assert f"The host waits for {copies} copies to end." in words(draft.detail)

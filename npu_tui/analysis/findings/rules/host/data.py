@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts.blame import cache_drops, fetches, memory_calls, starving
+from npu_tui.analysis.findings.facts.blame import cache_drops, fetches, memory_calls, starving, sync_calls
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.slices import GARBAGE_COLLECTION
 from npu_tui.analysis.findings.facts.spans import I64, Span, both, largest, length_of, together, without
@@ -18,6 +18,9 @@ from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.replay.change import ANY_THREAD, Change, HostCut, TaskCut
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
+
+_WOKEN_NS = 100_000
+"""How long after the end of a copy a call that waits for it ends at the latest."""
 
 
 def idle(facts: Facts) -> Span:
@@ -70,6 +73,15 @@ def loader(facts: Facts) -> Draft | None:
     )
 
 
+def _waited_for(facts: Facts, items: I64) -> int:
+    """How many of the copies ``items`` a call of the host waits for: one that ends as they do, and began before."""
+    start, end = facts.on_device(facts.span_of(sync_calls(facts)))
+    done = np.sort(facts.trace.slices.end[items])
+    last = np.searchsorted(done, end, "right") - 1
+    ended = done[np.maximum(last, 0)]
+    return len(np.unique(last[(last >= 0) & (start < ended) & (end - ended <= _WOKEN_NS)]))
+
+
 def copies(facts: Facts) -> Draft | None:
     """Copies between host and device that nothing hides."""
     limits, device = facts.limits, facts.part.slices
@@ -79,7 +91,7 @@ def copies(facts: Facts) -> Draft | None:
     share = facts.share(length_of(removes))
     if share <= limits.copy_share:
         return None
-    blocking = facts.named(("cann",), lambda name: name.endswith("@aclrtMemcpy"))
+    blocking = _waited_for(facts, items)
     severity: Severity = "high" if share > limits.copy_share_high else "medium"
     moved = _moved(facts)
     return Draft(
@@ -91,8 +103,8 @@ def copies(facts: Facts) -> Draft | None:
                 count=len(items),
                 time=length_of(facts.span_of(items)),
                 exposed=length_of(removes),
-                blocking=len(blocking),
             ),
+            message("finding.copy.blocking", count=blocking) if blocking else "",
             message("finding.copy.moved", ways=list(moved)) if moved else "",
         ),
         facts.longest(items, lambda item: message("finding.copy.place")),
