@@ -11,7 +11,7 @@ TEXTS: dict[str, str] = {
     "compare.base": "the profile to compare with",
     "compare.new": "the profile that changed",
     "compare.format": "text, markdown, json or html; without it a terminal shows the comparison, anything else gets text",
-    "compare.step": "the steps to compare, by number: 7, 5..9 or all (the default leaves out the first step and outliers)",
+    "compare.step": "the steps to compare, by number: 7, 5..9 or all (by default all but the first step and outliers; long steps that recur on one side count)",
     "compare.rank_option": "compare rank R of both jobs, or rank R of BASE with rank S of NEW, where a PATH holds several ranks",
     "compare.needs_two": (
         "npu-tui compare: two profiles are needed, the one before and the one after: npu-tui compare BASE NEW"

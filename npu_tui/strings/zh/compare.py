@@ -11,7 +11,7 @@ TEXTS: dict[str, str] = {
     "compare.base": "作为比较基准的 profile",
     "compare.new": "变化后的 profile",
     "compare.format": "text、markdown、json 或 html；不给出时终端显示对比界面，否则输出文本",
-    "compare.step": "要比较的 step 编号：7、5..9 或 all（默认不含第一个 step 和离群的 step）",
+    "compare.step": "要比较的 step 编号：7、5..9 或 all（默认不含第一个 step 和离群的 step；一侧反复出现的长 step 计入）",
     "compare.rank_option": "PATH 中有多张卡时：比较两个作业的 rank R，或 BASE 的 rank R 与 NEW 的 rank S",
     "compare.needs_two": "npu-tui compare：需要两份 profile，改动前和改动后：npu-tui compare BASE NEW",
     "compare.needs_new": "npu-tui compare：{path} 只是一份 profile，还缺与之对比的一份：npu-tui compare {path} NEW",
