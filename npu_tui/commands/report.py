@@ -10,6 +10,7 @@ from npu_tui.commands.profile_options import add_profile, part_of
 from npu_tui.commands.ranks import FORMATS, write_job
 from npu_tui.commands.streams import DONE, write
 from npu_tui.strings import ENGLISH, say, speak
+from npu_tui.trace.message import message
 
 if TYPE_CHECKING:
     from npu_tui.report.schema import Report
@@ -31,8 +32,9 @@ def run(words: list[str]) -> int:
         parser.error(say("cli.fields_of"))
     if options.format == "json":
         speak(ENGLISH)
-    from npu_tui.ingest.errors import SeveralError
+    from npu_tui.ingest.errors import InputError, SeveralError
     from npu_tui.job.summaries import summaries_in
+    from npu_tui.nearby.profiles import are_runs
     from npu_tui.report.report import report
 
     if summaries_in(Path(options.path)):
@@ -43,6 +45,8 @@ def run(words: list[str]) -> int:
         of_one = options.range, options.step, options.fields
         if options.format not in FORMATS or any(each is not None for each in of_one):
             raise
+        if are_runs(Path(options.path)):
+            raise InputError(message("input.runs", path=options.path)) from None
         return write_job(Path(options.path), options.format)
     found = report(part)
     if options.fields is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from npu_tui.cli import main
 from npu_tui.nearby.profiles import are_runs, in_order, matching, nearby
 from npu_tui.nearby.verdicts import verdicts
 from npu_tui.strings import words
@@ -52,10 +53,12 @@ def test_two_runs_of_a_rank_are_no_job(folder):
     assert [each.name for each in found] == ["run/again_1", "run/rank0", "run/rank1"]
 
 
-def test_profiles_of_one_rank_alone_are_runs(folder):
+def test_profiles_of_one_rank_alone_are_runs(folder, capsys):
     assert not are_runs(folder)
     shutil.rmtree(folder / "run" / "rank1_ascend_pt")
     assert are_runs(folder)  # rank 0 of MindSpore too
+    assert main(["report", str(folder)]) == 3
+    assert "holds several runs of one rank, not a job" in capsys.readouterr().err
     assert not are_runs(folder / "run")
     assert not are_runs(folder / "bare")
 

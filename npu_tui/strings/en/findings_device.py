@@ -147,7 +147,7 @@ TEXTS: dict[str, str] = {
     "finding.affinity.lines": "Called from {lines:and}.",
     "finding.affinity.place": "could use {api}",
     "finding.copy.title": "Copies take {time:time} of device time ({share:share})",
-    "finding.copy.detail": ("{count:copy|copies}, {time:time} in total, {exposed:time} of it with no other work."),
+    "finding.copy.detail": "{count:copy|copies}, {time:time} in total, {exposed:time} of it with no other work.",
     "finding.copy.blocking": "The host waits for {count:copy|copies} to end.",
     "finding.copy.moved": "By direction: {ways:and}.",
     "finding.copy.way": "{way} {size:memory} in {count:copy|copies} at {speed:.1f} GB/s",

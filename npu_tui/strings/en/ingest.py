@@ -6,6 +6,7 @@ TEXTS: dict[str, str] = {
     "input.stream": "{path}: not a file, and a stream can be read only once; pipe it in: npu-tui - < {path}",
     "input.missing": "{path}: no such file or directory; give a trace_view.json or a profile directory",
     "input.unreadable_place": "{path}: {why}; give a file or directory that can be read",
+    "input.runs": "{path}: holds several runs of one rank, not a job; npu-tui {path} lists them: give one",
     "input.several": "{path}: holds {count:count} traces; npu-tui ranks compares them, or give one of them: {names}",
     "input.tables": "{path}: holds {count:profile|profiles} without a trace; npu-tui ranks compares them, or give one of them: {names}",
     "input.tables_more": "{path}: holds {count:profile|profiles} without a trace; npu-tui ranks compares them, or give one of them: {names}, and {rest} more",

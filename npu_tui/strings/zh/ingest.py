@@ -6,6 +6,7 @@ TEXTS: dict[str, str] = {
     "input.stream": "{path}：不是文件，而流只能读取一次；请通过管道传入：npu-tui - < {path}",
     "input.missing": "{path}：文件或目录不存在；请给出 trace_view.json 或 profile 目录",
     "input.unreadable_place": "{path}：{why}；请给出可读的文件或目录",
+    "input.runs": "{path}：含有同一张卡的多次采集，不是一个作业；npu-tui {path} 可列出它们，请给出其中一个",
     "input.several": "{path}：含有 {count:count} 个 trace；npu-tui ranks 可整体比较，或给出其中一个：{names}",
     "input.tables": "{path}：含有 {count:count} 个没有 trace 的 profile；npu-tui ranks 可整体比较，或给出其中一个：{names}",
     "input.tables_more": "{path}：含有 {count:count} 个没有 trace 的 profile；npu-tui ranks 可整体比较，或给出其中一个：{names}，另有 {rest} 个",
