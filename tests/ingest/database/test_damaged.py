@@ -6,13 +6,14 @@ import hashlib
 import os
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small import SMALL, small_database
 
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.database.load import load_database
-from npu_tui.ingest.database.tables.connect import PADDED, header_of
+from npu_tui.ingest.database.tables.connect import PADDED, header_of, open_database
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import find_source
@@ -227,6 +228,29 @@ def test_locked_by_another_program(database: Path, lock: str) -> None:
     assert listing(database.parent) == before
     writer.execute("ROLLBACK")
     writer.close()
+
+
+def test_a_lock_is_waited_for_once(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    connect = sqlite3.connect
+
+    def noted(name: str, **how: Any) -> sqlite3.Connection:
+        if name.endswith("mode=ro"):
+            waits.append(how["timeout"])
+        return connect(name, **how)
+
+    writer = connect(database, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    for _ in range(3):
+        open_database(database).close()
+    assert waits[0] > 0
+    assert waits[1:] == [0, 0]
+    writer.execute("ROLLBACK")
+    writer.close()
+    for _ in range(2):
+        open_database(database).close()
+    assert waits[-1] > 0
 
 
 def test_what_was_not_finished_is_rolled_back_in_a_copy(database: Path, tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ MAGIC = b"SQLite format 3\0"
 _HEADER = 100
 _WAL = 2
 _PATIENCE_SECONDS = 1.0
+_locked: set[Path] = set()
+"""What was locked when it was last opened: a file is opened many times, and waited for once."""
+
 PADDED = -(1 << 63)
 """The row number of what stands in a damaged database for a page that is lost."""
 
@@ -138,8 +141,10 @@ def open_database(path: Path) -> Database:
                 connection = _connected(path, "mode=ro&immutable=1")  # else a log would be made beside it
         else:
             try:
-                connection = _connected(path, "mode=ro")
+                connection = _connected(path, "mode=ro", 0.0 if path in _locked else _PATIENCE_SECONDS)
+                _locked.discard(path)
             except sqlite3.OperationalError:
+                _locked.add(path)
                 if changes_beside(path):
                     path, copy = _private_copy(path)
                     connection = _connected(path, "mode=rw")
@@ -168,12 +173,12 @@ def changes_beside(path: Path) -> list[Path]:
     return [file for file in files if file.is_file() and file.stat().st_size]
 
 
-def _connected(path: Path, how: str) -> sqlite3.Connection:
-    """Raises ``sqlite3.OperationalError`` where it is locked, ``sqlite3.DatabaseError`` where it is none."""
+def _connected(path: Path, how: str, patience: float = 0.0) -> sqlite3.Connection:
+    """Raises ``OperationalError`` where it is locked for ``patience`` seconds, ``DatabaseError`` where it is none."""
     connection = sqlite3.connect(
         f"file:{quote(os.path.abspath(path))}?{how}",
         uri=True,
-        timeout=_PATIENCE_SECONDS,
+        timeout=patience,
         check_same_thread=False,
         isolation_level=None,
     )
