@@ -16,7 +16,7 @@ from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.matching.kernels import GroupChange
 from npu_tui.compare.side import Side
 from npu_tui.compare.steps import StepWindow, within
-from npu_tui.trace.intervals import union
+from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.message import Message, message
 
 I64 = npt.NDArray[np.int64]
@@ -223,9 +223,10 @@ def _idle(comparison: Comparison) -> float:
 
 
 def _fetching(side: Side) -> tuple[I64, Intervals]:
-    """The slices in which the host fetches a batch, and when that is on the device's clock."""
+    """The slices in which the host fetches a batch, and when that is on the device's clock while nothing is copied."""
     items = _named(side, lambda name: "dataloader" in name.lower())
-    return items, union(side.trace.slices.start[items] + side.floor, side.trace.slices.end[items] + side.floor)
+    spans = union(side.trace.slices.start[items] + side.floor, side.trace.slices.end[items] + side.floor)
+    return items, difference(*spans, *_copying(side)[1])
 
 
 def _copying(side: Side) -> tuple[I64, Intervals]:

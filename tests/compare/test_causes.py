@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 from measured import profile_at
 from pairs import (
@@ -192,6 +193,13 @@ def test_longer_copies():
     found = compared(profile(BASE), profile(replace(BASE, copy_ns=8_000_000)))
     assert first(found).id == "DIFF.COPY"
     assert first(found).delta == pytest.approx(found.step.delta, rel=0.03)
+
+
+def test_what_is_copied_during_a_fetch_is_no_wait_for_it(monkeypatch: pytest.MonkeyPatch):
+    found = compared(profile(BASE), profile(replace(BASE, dataloader_ns=20_000_000)))
+    always = np.array([-(1 << 40)]), np.array([1 << 40])
+    monkeypatch.setattr("npu_tui.compare.differences._copying", lambda side: (np.zeros(0, np.int64), always))
+    assert "DIFF.LOADER" not in {each.id for each in differences(found)}
 
 
 def test_a_sync_is_not_blamed_for_a_longer_fetch():

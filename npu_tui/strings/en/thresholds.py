@@ -20,7 +20,7 @@ TEXTS: dict[str, str] = {
     "threshold.drain_share": "share of the time the device ran dry (as severity_medium)",
     "threshold.interruptions_fewest": "fewest times a filled queue ran empty (own choice)",
     "threshold.sync_share": "share of the device's time from which waits or losses count (own choice: 1 %)",
-    "threshold.sync_unproven": "share of the device's time from which a single wait per step counts where only the replay shows its cost (own choice: 10 %)",
+    "threshold.sync_unproven": "share of the device's time from which one wait per step counts where only the replay shows its cost (own choice: 10 %)",
     "threshold.sync_blocking": (
         "share of launches immediately followed by a wait (msprof-analyze advisor: synchronize stream)"
     ),
