@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
-from npu_tui.analysis.findings.model import FindingClass, Severity
 from npu_tui.analysis.overlap.lanes import Intervals
 from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.difference import Difference, Place, SideName, places_of, places_on_both, severity_of
 from npu_tui.compare.matching.kernels import GroupChange
 from npu_tui.compare.side import Side
-from npu_tui.compare.steps import StepWindow, within
+from npu_tui.compare.steps import within
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.message import Message, message
 
 I64 = npt.NDArray[np.int64]
 
-SideName = Literal["base", "new"]
-
 _NONE = np.zeros(0, np.int64)
 _WORTH = 0.002
 """Share of the base step from which a change is a finding."""
-_HIGH, _MEDIUM = 0.03, 0.01
 _SYNCS = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::nonzero")
 _CAUSES_OF_LINES = ("DIFF.SYNC.ADDED", "DIFF.COMPILE", "DIFF.LOADER")
 _EXPLAINED = 1.25
@@ -36,7 +30,6 @@ _FREQUENCY = "AI Core Freq"
 _FREQUENCY_SHARE = 0.02
 _MEMORY_SHARE, _MEMORY_LEAST = 0.02, 16 * 2**20
 """Share of the base, and bytes, from which another peak of memory is a finding."""
-_MOST_EVIDENCE = 5
 _KERNEL_IDS = {
     "new": "DIFF.KERNEL.NEW",
     "gone": "DIFF.KERNEL.GONE",
@@ -53,37 +46,6 @@ IDS = (
     "DIFF.INCOMPARABLE",
 )  # fmt: skip
 """All findings of a comparison."""
-
-
-class Place(Struct, frozen=True):
-    """Where on one side a difference is to be seen: ``[start, end)`` in ns of that side's trace, on ``lane``."""
-
-    side: SideName
-    start: int
-    end: int
-    lane: int | None
-    name: str
-    item: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing that changed.
-
-    ``delta`` is what it adds to a step (ns, negative: saves), None where that cannot be told. ``items`` are all of its
-    slices in the base and in the new profile, ``places`` the longest of them; ``p`` is how likely chance made it.
-    """
-
-    id: str
-    cls: FindingClass
-    severity: Severity
-    title: Message
-    delta: float | None
-    places: tuple[Place, ...]
-    advice: tuple[Message, ...] = ()
-    part_of: str | None = None
-    items: tuple[I64, I64] = field(default=(_NONE, _NONE), compare=False, repr=False)
-    p: float | None = None
 
 
 def differences(comparison: Comparison) -> list[Difference]:
@@ -115,37 +77,6 @@ def differences(comparison: Comparison) -> list[Difference]:
     ]  # fmt: skip
 
 
-def _severity(delta: float, wall: float) -> Severity:
-    share = abs(delta) / wall
-    if delta <= 0:
-        return "info"
-    return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
-
-
-def places_of(side: Side, name: SideName, items: I64, step: StepWindow | None = None) -> list[Place]:
-    """The longest of the slices ``items``, by start: of those in ``step`` (by default the typical one) if any are."""
-    slices = side.trace.slices
-    window = step or side.sample.medoid
-    inside = items[(slices.start[items] >= window.start) & (slices.start[items] < window.end)]
-    items = inside if len(inside) else items
-    longest = items[np.argsort(slices.start[items] - slices.end[items], kind="stable")][:_MOST_EVIDENCE]
-    return [
-        Place(
-            name,
-            int(slices.start[item]),
-            int(slices.end[item]),
-            int(slices.lane[item]),
-            side.trace.name_of(item),
-            item,
-        )
-        for item in sorted(longest.tolist())
-    ]
-
-
-def _both(comparison: Comparison, base: I64, new: I64) -> tuple[Place, ...]:
-    return (*places_of(comparison.base, "base", base), *places_of(comparison.new, "new", new))
-
-
 def _kernels(comparison: Comparison, wall: float) -> Iterator[Difference]:
     for row in comparison.groups:
         finding = _KERNEL_IDS.get(row.change)
@@ -154,10 +85,10 @@ def _kernels(comparison: Comparison, wall: float) -> Iterator[Difference]:
         yield Difference(
             finding,
             "compute",
-            _severity(row.delta, wall),
+            severity_of(row.delta, wall),
             message(f"diff.{row.change}", **_group_words(row)),
             row.delta,
-            _both(comparison, row.base_items, row.new_items),
+            places_on_both(comparison, row.base_items, row.new_items),
             items=(row.base_items, row.new_items),
             p=row.q,
         )
@@ -203,7 +134,7 @@ def _synchronisations(comparison: Comparison, wall: float) -> Iterator[Differenc
     yield Difference(
         "DIFF.SYNC.ADDED",
         "dispatch",
-        _severity(idle, wall),
+        severity_of(idle, wall),
         message("diff.sync_added", count=len(outer), operation=comparison.new.trace.name_of(int(outer[0])), delta=idle),
         idle,
         tuple(places_of(comparison.new, "new", outer)),
@@ -258,10 +189,10 @@ def _idle_difference(
     yield Difference(
         name,
         "data",
-        _severity(new - base, wall),
+        severity_of(new - base, wall),
         message(code, base=base, new=new, delta=new - base),
         new - base,
-        _both(comparison, *items),
+        places_on_both(comparison, *items),
         items=items,
     )
 
@@ -285,7 +216,7 @@ def _lines(comparison: Comparison, wall: float, cause: Difference | None) -> Ite
         yield Difference(
             "DIFF.LINE",
             "dispatch",
-            _severity(row.delta, wall),
+            severity_of(row.delta, wall),
             message(
                 "diff.line" if row.delta > 0 else "diff.line_earlier",
                 file=row.code.file,
@@ -296,7 +227,7 @@ def _lines(comparison: Comparison, wall: float, cause: Difference | None) -> Ite
                 delta=row.delta,
             ),
             row.delta,
-            _both(comparison, *items),
+            places_on_both(comparison, *items),
             (),
             cause.id if cause and 0 < row.delta <= explained else None,
             items=items,
@@ -312,7 +243,7 @@ def _collectives(comparison: Comparison, wall: float) -> Iterator[Difference]:
             continue
         words = {"type": row.type, "group": row.group, "ordinal": row.ordinal + 1}
         items = (np.array(base.items, np.int64), np.array(new.items, np.int64))
-        places = _both(comparison, *items)
+        places = places_on_both(comparison, *items)
         if not known or None in (base.wait, new.wait, base.transfer, new.transfer):
             continue
         waited = new.exposed_wait - base.exposed_wait
@@ -322,7 +253,7 @@ def _collectives(comparison: Comparison, wall: float) -> Iterator[Difference]:
             yield Difference(
                 "DIFF.COMM.LATE_RANK",
                 "communication",
-                _severity(waited, wall),
+                severity_of(waited, wall),
                 message(code, **words, **args, delta=waited),
                 waited,
                 places,
@@ -333,7 +264,7 @@ def _collectives(comparison: Comparison, wall: float) -> Iterator[Difference]:
             yield Difference(
                 "DIFF.COMM.BANDWIDTH",
                 "communication",
-                _severity(moved, wall),
+                severity_of(moved, wall),
                 message("diff.bandwidth", **words, base=base.transfer, new=new.transfer, delta=moved),
                 moved,
                 places,
@@ -347,10 +278,10 @@ def _collectives(comparison: Comparison, wall: float) -> Iterator[Difference]:
         yield Difference(
             "DIFF.COMM.EXPOSED",
             "communication",
-            _severity(exposed.delta, wall),
+            severity_of(exposed.delta, wall),
             message("diff.exposed", base=exposed.base, new=exposed.new, delta=exposed.delta),
             exposed.delta,
-            _both(comparison, *items),
+            places_on_both(comparison, *items),
             items=items,
         )
 
@@ -374,10 +305,10 @@ def _compilations(comparison: Comparison, wall: float) -> Iterator[Difference]:
         yield Difference(
             "DIFF.COMPILE",
             "dispatch",
-            _severity(delta, wall),
+            severity_of(delta, wall),
             message("diff.compile", base_count=counts[0], new_count=counts[1], base=time[0], new=time[1]),
             delta,
-            _both(comparison, items[0], items[1]),
+            places_on_both(comparison, items[0], items[1]),
             items=(items[0], items[1]),
         )
 

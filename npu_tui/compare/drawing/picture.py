@@ -7,7 +7,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.differences import Difference, Place, SideName, differences, places_of
+from npu_tui.compare.difference import Difference, Place, SideName, places_of
+from npu_tui.compare.differences import differences
 from npu_tui.compare.drawing.slices import DrawnSteps
 from npu_tui.compare.steps import StepWindow
 from npu_tui.trace.once import once

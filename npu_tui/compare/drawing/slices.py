@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.differences import Difference
+from npu_tui.compare.difference import Difference
 from npu_tui.compare.lag import lag
 from npu_tui.compare.matching.collectives import Exchanged, collective_changes
 from npu_tui.compare.matching.operations import OperationMatch

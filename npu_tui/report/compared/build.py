@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.differences import Difference, differences
+from npu_tui.compare.difference import Difference
+from npu_tui.compare.differences import differences
 from npu_tui.compare.matching.collectives import CollectiveChange
 from npu_tui.compare.matching.kernels import GroupChange
 from npu_tui.compare.matching.kernels import GroupSide as GroupTimes
