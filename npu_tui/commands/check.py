@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npu_tui.commands.parser import Parser
-from npu_tui.commands.profile_options import add_profile, opened_profile, part_of
+from npu_tui.commands.profile_options import REPORTING, add_profile, opened_profile, part_of
 from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import drop_output, write
 from npu_tui.strings import ENGLISH, say, speak, speaking
@@ -52,15 +52,16 @@ def run(words: list[str]) -> int:
     if not (limits or severity or options.baseline or options.write_baseline or options.against):
         parser.error(say("gate.nothing"))
 
-    from npu_tui.gate.answer import Answer
     from npu_tui.gate.baseline import baseline, read_baseline, write_baseline
+
+    base = read_baseline(Path(options.baseline)) if options.baseline else None
+    part = part_of(parser, options, REPORTING)
+    from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks, trace_checks
     from npu_tui.gate.evidence import unread
     from npu_tui.gate.measures import measures
     from npu_tui.report.report import report
 
-    base = read_baseline(Path(options.baseline)) if options.baseline else None
-    part = part_of(parser, options)
     found, incomplete = report(part), unread(part.profile.health)
     measured = measures(found, incomplete)
     checks = trace_checks(found) + limit_checks(measured, limits)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from npu_tui.commands.settings_file import thresholds_of
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from npu_tui.ingest.source.find import Form
     from npu_tui.profile.part import ProfilePart
     from npu_tui.profile.profile import Profile
+
+REPORTING = ("npu_tui.profile.part", "npu_tui.analysis.findings.find", "npu_tui.report.report")
+"""What a report needs and reading a trace does not."""
 
 _PIPE = "-"
 _THREADS = 4
@@ -37,29 +43,45 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_terminal(parser: argparse.ArgumentParser, path: str) -> None:
-    """Nobody types a trace: ``-`` wants a pipe or a file on standard input."""
+    """Nobody types a trace: ``-`` needs a pipe or a file on standard input."""
     if path == _PIPE and sys.stdin is not None and sys.stdin.isatty():
         parser.error(say("cli.piped_terminal"))
 
 
-def opened_profile(path: str, cached: bool, thresholds: Thresholds, form: Form | None = None) -> Profile:
-    """The profile at ``path``, in ``form`` where both forms are there. Raises ``InputError`` if it cannot be read."""
+def opened_profile(
+    path: str, cached: bool, thresholds: Thresholds, form: Form | None = None, ahead: Sequence[str] = ()
+) -> Profile:
+    """The profile at ``path``, in ``form`` where both forms are there; modules ``ahead`` are imported meanwhile.
+
+    Raises ``InputError`` if it cannot be read.
+    """
     from npu_tui.ingest.heap import share_heap
     from npu_tui.ingest.opening import opening_of
     from npu_tui.profile.profile import Profile
 
     share_heap()
     opening = opening_of(path, cached, form)
+    _import_ahead(ahead)
     return Profile(opening.trace(), opening.source, thresholds, threads=min(os.cpu_count() or 1, _THREADS))
 
 
-def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> ProfilePart:
+def _import_ahead(modules: Sequence[str]) -> None:
+    """Import ``modules`` in a thread: while it reads a trace, this program leaves the interpreter alone."""
+    if modules:
+        Thread(target=lambda: [*map(import_module, modules)], name="imports", daemon=True).start()
+
+
+def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead: Sequence[str] = ()) -> ProfilePart:
     """The part of a profile that ``options`` name, with the thresholds of the settings in use.
+
+    Modules ``ahead`` are imported while the trace is read. Memory that reading leaves serves what is computed after it:
+    a command ends soon.
 
     Raises ``InputError`` if the profile cannot be read, ``SettingsError`` if the settings cannot, ``SystemExit`` (2)
     for a part that the profile does not have.
     """
     thresholds = thresholds_of(options.config)
+    from npu_tui.ingest.heap import keep_memory
     from npu_tui.profile.selection import WHOLE_TRACE, parse_range, select_step
     from npu_tui.trace.units import exact_text
 
@@ -67,7 +89,8 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Pro
     if selection is None:
         parser.error(say("cli.bad_range"))
     refuse_terminal(parser, options.path)
-    profile = opened_profile(options.path, not options.no_cache, thresholds, options.source)
+    keep_memory()
+    profile = opened_profile(options.path, not options.no_cache, thresholds, options.source, ahead)
     trace = profile.trace
     if selection.window.start > trace.end or selection.window.end < 0:
         parser.error(say("cli.outside", end=exact_text(trace.end)))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npu_tui.commands.parser import Parser
-from npu_tui.commands.profile_options import add_profile, part_of
+from npu_tui.commands.profile_options import REPORTING, add_profile, part_of
 from npu_tui.commands.ranks import FORMATS, write_job
 from npu_tui.commands.streams import DONE, write
 from npu_tui.strings import ENGLISH, say, speak
@@ -14,6 +14,13 @@ from npu_tui.trace.message import message
 
 if TYPE_CHECKING:
     from npu_tui.report.schema import Report
+
+_PAGES = {
+    "text": "npu_tui.report.pages.text_report",
+    "markdown": "npu_tui.report.pages.markdown_report",
+    "html": "npu_tui.report.pages.html_report",
+    "json": "npu_tui.report.pages.json_report",
+}
 
 
 def run(words: list[str]) -> int:
@@ -35,12 +42,11 @@ def run(words: list[str]) -> int:
     from npu_tui.ingest.errors import InputError, SeveralError
     from npu_tui.job.summaries import summaries_in
     from npu_tui.nearby.profiles import are_runs
-    from npu_tui.report.report import report
 
     if summaries_in(Path(options.path)):
         return write_job(Path(options.path), options.format)
     try:
-        part = part_of(parser, options)
+        part = part_of(parser, options, (*REPORTING, _PAGES[options.format]))
     except SeveralError:
         of_one = options.range, options.step, options.fields
         if options.format not in FORMATS or any(each is not None for each in of_one):
@@ -48,6 +54,8 @@ def run(words: list[str]) -> int:
         if are_runs(Path(options.path)):
             raise InputError(message("input.runs", path=options.path)) from None
         return write_job(Path(options.path), options.format)
+    from npu_tui.report.report import report
+
     found = report(part)
     if options.fields is not None:
         write(_chosen(parser, found, options.fields))

@@ -48,6 +48,13 @@ def share_heap() -> None:
         found.mallopt(_ARENA_MAX, _ONE)
 
 
+def keep_memory() -> None:
+    """Memory that is freed from now on stays for what comes next until the process ends."""
+    found = _library()
+    if found is not None:
+        _begin(found)
+
+
 @contextmanager
 def reused_memory() -> Iterator[None]:
     """Memory that is freed meanwhile stays for what comes next; at the end the system has it back."""

@@ -53,3 +53,24 @@ print(faults())
     pages = 50 * 4_000_000 // resource.getpagesize()
     answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert all(int(line) < pages / 10 for line in answer.splitlines()), answer
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are left as they are")
+def test_what_is_kept_stays_until_the_end() -> None:
+    code = """
+import resource
+import numpy as np
+from npu_tui.ingest.heap import keep_memory, reused_memory
+
+def fill():
+    [np.ones(400_000) for _ in range(40)]
+
+keep_memory()
+with reused_memory():
+    fill()
+begin = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+fill()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - begin)
+"""
+    answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert int(answer) < 40 * 400_000 * 8 / resource.getpagesize() / 10
