@@ -107,7 +107,7 @@ def told(shell: str, code: str, folder: Path) -> list[str]:
     ],
 )
 def test_bash(line: str, wanted: set[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Readline breaks words at ``=`` too, and takes what stands behind it for the one to complete."""
+    """Readline breaks words at ``=`` too, and takes what stands after it for the one to complete."""
     code = f"""compopt() {{ :; }}
 {script("bash", capsys)}
 COMP_WORDS=({line}) COMP_CWORD={line.count(" ")}

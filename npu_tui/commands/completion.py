@@ -12,7 +12,7 @@ from npu_tui.manual.pages import TOPICS
 from npu_tui.strings import say
 
 _ASK = "--"
-"""Behind it stand the words of a command line, the last one as far as it is typed."""
+"""After it stand the words of a command line, the last one as far as it is typed."""
 
 _FILES = ":files"
 """The line that tells the shell to complete paths."""

@@ -42,7 +42,7 @@ _PART_BYTES = 32 << 20
 _FIRST_SECONDS = 0.1
 _EARLY_SECONDS = 0.5
 _EARLY_SHARE = 0.7
-"""Behind this share of the file the whole trace comes soon."""
+"""Past this share of the file the whole trace comes soon."""
 
 _LONGEST_HEAD = 64 << 20
 

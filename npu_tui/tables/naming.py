@@ -34,7 +34,7 @@ class Name(Struct, frozen=True):
 def possible_names(sql: str, names: Sequence[str]) -> list[Name]:
     """What the last word of ``sql`` may become, those that begin with it first; ``names`` are the tables there are.
 
-    Behind FROM and JOIN tables, elsewhere columns of the tables that the query names, of all where it names none yet;
+    After FROM and JOIN tables, elsewhere columns of the tables that the query names, of all where it names none yet;
     the first word of all may be a table. Nothing inside of a quoted text, where an alias stands, and for a whole word.
     """
     if _QUOTED.sub("", sql).count("'") % 2:

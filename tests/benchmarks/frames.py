@@ -62,7 +62,7 @@ def main() -> None:
     """Print one table per trace."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trace", nargs="+", type=Path)
-    parser.add_argument("--after", type=float, default=8.0, metavar="SECONDS", help="of rest behind the first row")
+    parser.add_argument("--after", type=float, default=8.0, metavar="SECONDS", help="of rest after the first row")
     options = parser.parse_args()
     for path in options.trace:
         print(f"\n{path.name}, {path.stat().st_size / 1e6:.1f} MB, {SIZE[0]}x{SIZE[1]}\n")

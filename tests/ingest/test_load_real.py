@@ -225,4 +225,4 @@ def _check_fetch(trace: Trace, events: list[dict[str, object]], ordinals: range)
     for ordinal in ordinals:
         assert json_args(trace).event(ordinal) == events[ordinal]
         found = json_args(trace).event_bytes(ordinal)
-        at = data.index(found, at) + len(found)  # each lies behind the one before
+        at = data.index(found, at) + len(found)  # each lies after the one before

@@ -145,7 +145,7 @@ def _own_gain(candidate: Candidate, scale: Scale) -> int | None:
 
 
 def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
-    """Behind the ladder: by severity, what is of the job before what is of the profile, then by weight.
+    """After the ladder: by severity, what is of the job before what is of the profile, then by weight.
 
     What is hidden comes after all that is not, and the two that sum the job up come last.
     """

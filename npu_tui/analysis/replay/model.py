@@ -113,7 +113,7 @@ def build(
     wrong, order = _sorted(source, target, time, _levels(total, start_node, end_node), loops)
     where = np.empty(total + 1, np.int32)
     where[order] = np.arange(total)
-    where[total] = total  # behind all others
+    where[total] = total  # after all others
     count = len(source) - len(wrong)
     target[wrong] = total
     source, target, place = loops.ordered(source, target, where)

@@ -59,7 +59,7 @@ class ChosenArgs:
     def take(self, first: int, pieces: I64) -> I64:
         """Read the rows from ``first`` on of ``pieces`` that lie in the text; those that are left unread.
 
-        Each piece is its offset in the text, its length, how many events it has, and the row behind its last; (n, 4).
+        Each piece is its offset in the text, its length, how many events it has, and the row after its last; (n, 4).
         """
         self._pieces[: len(pieces)] = pieces
         self._plan[CHOSEN_WORD["asked"]] = len(pieces)

@@ -94,7 +94,7 @@ _CHOSEN_WORDS = ("asked", "count", "rows", "known", "used")
 CHOSEN_REGION = {name: 2 * i for i, name in enumerate(_CHOSEN_REGIONS)}
 """The plan of chosen args: the words that hold the address of a region, whose length in bytes follows.
 
-``pieces`` of ``text`` are four words each: offset, length, how many events there are, the row behind those asked for.
+``pieces`` of ``text`` are four words each: offset, length, how many events there are, the row after those asked for.
 ``bounds`` have room for begin and end of the events of one, ``positions`` say for every row which of them it is of.
 ``keys`` are offset and length of each key in ``letters``. ``values`` (int64) and ``kinds`` (one byte) have all rows of
 the first key, then those of the next. Texts are numbered: ``slots`` (int32, a power of two of them) lead to ``entries``

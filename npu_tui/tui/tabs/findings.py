@@ -76,7 +76,7 @@ def _is_minor(finding: Finding) -> bool:
 
 
 def _gain(after: int, gain: str) -> str:
-    """``gain`` behind the findings that must be fixed before it, so that the figures stand below each other."""
+    """``gain`` after the findings that must be fixed before it, so that the figures stand below each other."""
     if not after:
         return gain
     return say("findings.after", gain=gain) if after == 1 else say("findings.after_many", after=after, gain=gain)

@@ -53,7 +53,7 @@ class Verdict(Static):
 
 
 def _broken(console: Console, line: Text, width: int, most: int) -> list[Text]:
-    """``line`` on at most ``most`` lines of ``width`` cells; what follows a number stands below what is behind it."""
+    """``line`` on at most ``most`` lines of ``width`` cells; further lines begin below the text after the number."""
     indent = "  " if line.plain[:1].isdigit() else ""
     parts = list(line.wrap(console, width - len(indent), no_wrap=False))
     for part in parts:

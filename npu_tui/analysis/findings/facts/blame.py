@@ -231,7 +231,7 @@ def fetches(facts: Facts) -> I64:
 def sync_span(facts: Facts, site: SyncSite | None) -> Span:
     """When the device starved because the host had waited for it: by line of code, and by the cause of its drains.
 
-    What a slow fetch behind the wait adds is not the wait's fault.
+    What a slow fetch after the wait adds is not the wait's fault.
     """
     causes = [each for each in facts.drains if each.cause == "sync"]
     drained = NOTHING

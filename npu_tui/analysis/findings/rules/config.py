@@ -1,7 +1,7 @@
 """Findings about settings: clock frequency, environment, and what the profiler itself costs.
 
 Rules F23, F28 and F29 of the collected diagnosis rules: the environment and frequency rules of msprof-analyze's
-advisor, and the gap that a profiler with l2_cache leaves behind every kernel.
+advisor, and the gap that a profiler with l2_cache leaves after every kernel.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def ansi(plan_address: int, plan_bytes: int) -> int:
     attributes of the grid and of the one that the terminal shows; the rows wanted; for every ink which one looks the
     same, and whether it is a ground; the codes of attributes (before, after), of paints and of grounds in records of
     32 bytes, the first of which is their length; a row of bytes to work with; the output; where each row ends in it.
-    Behind them: rows wanted, columns, whether the terminal shows a grid, whether it has colours, and the four bytes
+    After them: rows wanted, columns, whether the terminal shows a grid, whether it has colours, and the four bytes
     that end a row.
     """
     plan = (plan_address, plan_bytes)

@@ -88,7 +88,7 @@ def cells(plan_address: int, plan_bytes: int) -> int:
 
     The plan has 22 regions, each as address and length in bytes: offsets, items (int32), starts, ends and sums of the
     rows, which of them are wanted, edges, keys, where their levels begin, and every 64th start; then the twelve columns
-    of ``view.cells.raster.Cells``. Behind them: rows wanted, columns, levels, bits and drop of the keys.
+    of ``view.cells.raster.Cells``. After them: rows wanted, columns, levels, bits and drop of the keys.
     """
     plan = (plan_address, plan_bytes)
     offsets, items, starts, ends = region(plan, 0), region(plan, 1), region(plan, 2), region(plan, 3)

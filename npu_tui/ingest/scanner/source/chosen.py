@@ -72,7 +72,7 @@ def key_number(plan: Region, text: Region, at: int, length: int) -> int:
 
 @compiled
 def args_end(plan: Region, text: Region, at: int, row: int) -> int:
-    """Behind the args at ``at``, whose chosen values go to ``row``; negative where one is of another kind."""
+    """The place after the args at ``at``, whose chosen values go to ``row``; negative where one is of another kind."""
     rows = number(plan, _ROWS)
     values, kinds = region(plan, _VALUES), region(plan, _KINDS)
     if read8(text, at) != _OPENING:
@@ -128,7 +128,7 @@ def args_end(plan: Region, text: Region, at: int, row: int) -> int:
 
 @compiled
 def chosen_end(plan: Region, text: Region, at: int, row: int) -> int:
-    """Behind the event at ``at``; negative where it or one of the chosen args is not of the common kinds."""
+    """The place after the event at ``at``; negative where it or one of the chosen args is not of the common kinds."""
     if read8(text, at) != _OPENING:
         return -1
     at = blank_end(text, at + 1)

@@ -203,7 +203,7 @@ def event_end(state: Region, buffer: Region, at: int) -> int:
 
 @compiled
 def time_end(state: Region, buffer: Region, at: int, byte: int) -> int:
-    """Behind the time at ``at``: any text, or a number."""
+    """The place after the time at ``at``: any text, or a number."""
     if byte == 34:
         time, end, exact = nanoseconds(buffer, at + 1)
         if not exact or read8(buffer, end) != 34:
@@ -229,7 +229,7 @@ def time_end(state: Region, buffer: Region, at: int, byte: int) -> int:
 
 @compiled
 def duration_end(state: Region, buffer: Region, at: int, byte: int) -> int:
-    """Behind the duration at ``at``: a number, or the text of one."""
+    """The place after the duration at ``at``: a number, or the text of one."""
     quoted = 1 if byte == 34 else 0
     value, end, exact = decimal(buffer, at + quoted, region(state, _POWERS))
     if end < 0:
@@ -245,7 +245,7 @@ def duration_end(state: Region, buffer: Region, at: int, byte: int) -> int:
 
 @compiled
 def place_end(state: Region, buffer: Region, at: int, byte: int, value_word: int, at_word: int) -> int:
-    """Behind the process or thread at ``at``: its number, or its name."""
+    """The place after the process or thread at ``at``: its number, or its name."""
     if byte == 34:
         end = plain_end(buffer, at + 1)
         if end < 0:
@@ -260,7 +260,7 @@ def place_end(state: Region, buffer: Region, at: int, byte: int, value_word: int
 
 @compiled
 def id_end(state: Region, buffer: Region, at: int, byte: int) -> int:
-    """Behind the id at ``at``: a text, a number of digits, or nothing."""
+    """The place after the id at ``at``: a text, a number of digits, or nothing."""
     if byte == 34:
         end = plain_end(buffer, at + 1)
         if end < 0:
@@ -293,7 +293,7 @@ def begin_slice_args(state: Region) -> None:
 
 @compiled
 def slice_args_end(state: Region, buffer: Region, at: int) -> int:
-    """Behind the args at ``at`` of a slice."""
+    """The place after the args at ``at`` of a slice."""
     begin_slice_args(state)
     if read8(buffer, at) != 123:
         return -1 - at
@@ -364,7 +364,7 @@ def slice_args_end(state: Region, buffer: Region, at: int) -> int:
 
 @compiled
 def sample_args_end(state: Region, buffer: Region, at: int) -> int:
-    """Behind the args at ``at`` of a counter event, whose values are all numbers."""
+    """The place after the args at ``at`` of a counter event, whose values are all numbers."""
     put(state, _VALUES, 0)
     if read8(buffer, at) != 123:
         return -1 - at

@@ -1,7 +1,7 @@
 """Texts and whole values of JSON: where they end.
 
 An end is an offset; a negative one, ``-1 - offset``, says where that what stands there is none. The rules are stricter
-than those of any reader behind this one: what is refused here is only read more slowly.
+than those of any reader after this one: what is refused here is only read more slowly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_hex(byte: int) -> bool:
 
 @compiled
 def escape_end(buffer: Region, at: int) -> int:
-    """Behind the escape at ``at``; halves of characters are refused."""
+    """The place after the escape at ``at``; halves of characters are refused."""
     byte = read8(buffer, at + 1)
     if byte == 117:
         high = read8(buffer, at + 2)
@@ -59,7 +59,7 @@ def is_continued(byte: int) -> bool:
 
 @compiled
 def character_end(buffer: Region, at: int) -> int:
-    """Behind the character of several bytes at ``at``, which must be well-formed UTF-8."""
+    """The place after the character of several bytes at ``at``, which must be well-formed UTF-8."""
     first, second = read8(buffer, at), read8(buffer, at + 1)
     if not is_continued(second):
         return -1 - (at + 1)
@@ -116,7 +116,7 @@ def plain_end(buffer: Region, at: int) -> int:
 
 @compiled
 def number_end(buffer: Region, at: int) -> int:
-    """Behind the number at ``at``."""
+    """The place after the number at ``at``."""
     if read8(buffer, at) == 45:
         at += 1
     begin = at
@@ -150,7 +150,7 @@ def number_end(buffer: Region, at: int) -> int:
 
 @compiled
 def scalar_end(buffer: Region, at: int) -> int:
-    """Behind the text, number or literal at ``at``."""
+    """The place after the text, number or literal at ``at``."""
     byte = read8(buffer, at)
     if byte == 34:
         end = text_end(buffer, at + 1)
@@ -167,7 +167,7 @@ def scalar_end(buffer: Region, at: int) -> int:
 
 @compiled
 def value_end(buffer: Region, at: int) -> int:
-    """Behind the value at ``at``, whatever it is, as long as it is not nested too deeply."""
+    """The place after the value at ``at``, whatever it is, as long as it is not nested too deeply."""
     byte = read8(buffer, at)
     if byte != 123 and byte != 91:
         return scalar_end(buffer, at)
