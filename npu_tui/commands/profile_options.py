@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from npu_tui.profile.part import ProfilePart
     from npu_tui.profile.profile import Profile
 
-REPORTING = ("npu_tui.profile.part", "npu_tui.analysis.findings.find", "npu_tui.report.report")
-"""What a report needs and reading a trace does not."""
+REPORTING = ("numpy.ma", "npu_tui.profile.part", "npu_tui.analysis.findings.find", "npu_tui.report.report")
+"""What a report needs and reading a trace does not; ``numpy.unique`` imports the first."""
 
 _PIPE = "-"
 _THREADS = 4
@@ -67,8 +68,14 @@ def opened_profile(
 
 def _import_ahead(modules: Sequence[str]) -> None:
     """Import ``modules`` in a thread: while it reads a trace, this program leaves the interpreter alone."""
+
+    def run() -> None:
+        with suppress(Exception):  # what cannot be imported is told where it is needed
+            for module in modules:
+                import_module(module)
+
     if modules:
-        Thread(target=lambda: [*map(import_module, modules)], name="imports", daemon=True).start()
+        Thread(target=run, name="imports", daemon=True).start()
 
 
 def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead: Sequence[str] = ()) -> ProfilePart:
