@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import dequeue_slices, enqueue_of, enqueue_slices
 from npu_tui.analysis.named import named_on
+from npu_tui.analysis.replay.loops import Loops
 from npu_tui.analysis.replay.silence import Silence
 from npu_tui.trace.before import one_before
 from npu_tui.trace.by_slice import BySlice
@@ -120,7 +121,12 @@ def waits_of(trace: Trace) -> I64:
 
 
 def host_points(
-    trace: Trace, steps: I64, launch_time: I64, launch_lane: I64, woken: tuple[I64, I64] = (_NONE, _NONE)
+    trace: Trace,
+    steps: I64,
+    launch_time: I64,
+    launch_lane: I64,
+    loops: Loops,
+    woken: tuple[I64, I64] = (_NONE, _NONE),
 ) -> HostPoints:
     """The points of the host: ends of Enqueue, starts of Dequeue, waits, steps, and launches made without a queue.
 
@@ -168,7 +174,7 @@ def host_points(
         np.zeros(count, np.int64),
         tids,
     )
-    silent = Silence(trace, number)
+    silent = Silence(trace, number, loops)
     _order_of_program(points, begin, serves[thread], silent)
     _queue_entries(trace, points)
     _waits(trace, points, silent)

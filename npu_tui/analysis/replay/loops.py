@@ -29,6 +29,10 @@ class Loops(Protocol):
         """
         ...
 
+    def ascending_ends(self, start: I64, end: I64) -> I64:
+        """The ends of slices, by start, in ascending order; (n,)."""
+        ...
+
     def contradicting(self, source: I32, target: I32, key: I64) -> I64:
         """Which edges lead to a node whose ``key`` is not above that of their source; (m,)."""
         ...
@@ -66,6 +70,10 @@ class PlainLoops:
         found = covered_within(start, end, low[own], high[own])
         hit = np.flatnonzero(found)
         return own[hit], found[hit]
+
+    def ascending_ends(self, start: I64, end: I64) -> I64:
+        """See ``Loops``."""
+        return np.sort(end)
 
     def contradicting(self, source: I32, target: I32, key: I64) -> I64:
         """See ``Loops``."""

@@ -84,9 +84,9 @@ def build(
     if not any(each.trusted for each in part.launches.floors):
         floor += ahead_of_waits(trace, tasks, floor)
     known = (tasks.launched >= 0) & (tasks.lane >= 0)
-    silences = unrecorded_waits(trace, tasks, floor)
+    silences = unrecorded_waits(trace, tasks, floor, loops)
     woken = silences.thread, silences.until
-    points = host_points(trace, steps, tasks.launched[known], tasks.lane[known], woken)
+    points = host_points(trace, steps, tasks.launched[known], tasks.lane[known], loops, woken)
     host, count = len(points), len(tasks)
     # Node 0 is the origin; hosts, then tasks (of waits and collectives: their end), then starts of collectives.
     both = np.flatnonzero(tasks.kind == COLLECTIVE)

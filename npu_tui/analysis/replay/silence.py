@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.replay.loops import Loops
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -15,9 +16,10 @@ _NONE = np.zeros(0, np.int64)
 class Silence:
     """When threads of Python begin or end anything."""
 
-    def __init__(self, trace: Trace, number: I64) -> None:
+    def __init__(self, trace: Trace, number: I64, loops: Loops) -> None:
         """Of the threads that ``number`` numbers by lane."""
         self._slices = trace.slices
+        self._loops = loops
         # The slices of a lane stand together: no mask over all slices is needed.
         self._parts: dict[int, list[slice]] = {}
         for lane in trace.lanes:
@@ -30,10 +32,8 @@ class Silence:
         if thread not in self._known:
             parts = self._parts.get(thread, [])
             begun, ended = ([times[part] for part in parts] for times in (self._slices.start, self._slices.end))
-            starts = begun[0] if len(parts) == 1 else np.sort(np.concatenate([*begun, _NONE]), kind="stable")
-            ends = np.concatenate([*ended, _NONE])
-            ends.sort()
-            self._known[thread] = starts, ends
+            ended = [self._loops.ascending_ends(*times) for times in zip(begun, ended, strict=True)]
+            self._known[thread] = _merged(begun), _merged(ended)
         return self._known[thread]
 
     def edges(self, thread: I64, low: I64, high: I64) -> I64:
@@ -65,3 +65,8 @@ class Silence:
             found.append((np.full(len(long), number), known[long], known[long + 1]))
         thread, low, high = (np.concatenate(each) for each in zip(*found, strict=True))
         return thread, low, high
+
+
+def _merged(parts: list[I64]) -> I64:
+    """Columns that ascend as one that does."""
+    return parts[0] if len(parts) == 1 else np.sort(np.concatenate([*parts, _NONE]), kind="stable")

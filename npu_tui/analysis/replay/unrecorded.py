@@ -10,6 +10,7 @@ from npu_tui.analysis.launches.origin import dequeue_slices
 from npu_tui.analysis.replay.device import KERNEL, DeviceTasks
 from npu_tui.analysis.replay.edges import Builder
 from npu_tui.analysis.replay.host import MARK, HostPoints, thread_numbers
+from npu_tui.analysis.replay.loops import Loops
 from npu_tui.analysis.replay.silence import Silence
 from npu_tui.trace.model import Trace
 
@@ -35,7 +36,7 @@ class Unrecorded(Struct, frozen=True):
     done: I64
 
 
-def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded:
+def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int, loops: Loops) -> Unrecorded:
     """The silences that end when all that had been launched is done.
 
     Only where the trace has no CANN slices at all: with them every wait is recorded.
@@ -44,7 +45,7 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded
     if any(layer.kind == "cann" and layer.lanes for layer in trace.layers) or not len(known):
         return Unrecorded(*(np.zeros(0, np.int64),) * 5)
     _, number = thread_numbers(trace)
-    thread, since, until = Silence(trace, number).gaps(_LEAST_NS)
+    thread, since, until = Silence(trace, number, loops).gaps(_LEAST_NS)
     # A queue that is empty waits for no device.
     waiting = ~np.isin(thread, number[trace.slices.lane[dequeue_slices(trace)]])
     thread, since, until = thread[waiting], since[waiting], until[waiting]

@@ -10,6 +10,8 @@ from npu_tui.ingest.scanner.library import Library, library
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
+_OPEN = 1 << 12
+"""So many slices of a thread are open at once where they are nested as calls are."""
 _MANY = 1 << 12
 """So many edges that contradict others are told at first."""
 
@@ -51,6 +53,13 @@ class Replaying:
         asked = low.ctypes.data, high.ctypes.data, thread.ctypes.data, -1 if number is None else number, len(low)
         count = self._library.covered(*spans, *asked, place.ctypes.data, found.ctypes.data)
         return place[:count].copy(), found[:count].copy()
+
+    def ascending_ends(self, start: I64, end: I64) -> I64:
+        """The ends of slices, by start, in ascending order; (n,)."""
+        start, end = np.ascontiguousarray(start, np.int64), np.ascontiguousarray(end, np.int64)
+        found, opens = np.empty(len(end), np.int64), np.empty(_OPEN, np.int64)
+        columns = start.ctypes.data, end.ctypes.data, len(end), found.ctypes.data
+        return np.sort(end) if self._library.ascending_ends(*columns, opens.ctypes.data, _OPEN) else found
 
     def contradicting(self, source: I32, target: I32, key: I64) -> I64:
         """Which edges lead to a node whose ``key`` is not above that of their source; (m,)."""

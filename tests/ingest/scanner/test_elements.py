@@ -115,6 +115,28 @@ def test_spans_cover_as_much_as_in_python() -> None:
                 assert np.array_equal(found, whole[whole > 0])
 
 
+@pytest.mark.parametrize("longest", [0, 3, 40, 100_000])
+@pytest.mark.parametrize("inner", [1, 3, 10_000])
+def test_ends_ascend_as_in_python(longest: int, inner: int) -> None:
+    random = np.random.default_rng(longest + inner)
+    compiled = replaying()
+    assert compiled is not None
+    for count in (0, 1, 2, 9_000):
+        start = np.sort(random.integers(0, 40_000, count))
+        end = start + random.integers(0, longest + 1, count)
+        end[::inner] = start[::inner] + random.integers(0, 5, len(end[::inner]))  # nested, or most cross others
+        mine = PlainLoops().ascending_ends(start, end)
+        assert np.array_equal(compiled.ascending_ends(start, end), mine)
+        assert mine.tolist() == sorted(end.tolist())
+
+
+def test_ends_of_slices_that_end_before_they_start_ascend() -> None:
+    compiled = replaying()
+    assert compiled is not None
+    start, end = np.array([5, 9, 12]), np.array([7, 3, 2])
+    assert compiled.ascending_ends(start, end).tolist() == [2, 3, 7]
+
+
 @pytest.mark.parametrize("nodes", [1, 2, 5, 300])
 def test_edges_are_sorted_and_put_into_rows_as_in_python(nodes: int) -> None:
     random = np.random.default_rng(nodes)

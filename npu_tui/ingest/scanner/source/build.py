@@ -47,6 +47,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
     from npu_tui.ingest.scanner.source.depth import first_fit
     from npu_tui.ingest.scanner.source.edges import contradicting, edge_order, edge_rows
     from npu_tui.ingest.scanner.source.elements import elements
+    from npu_tui.ingest.scanner.source.ends import ascending_ends
     from npu_tui.ingest.scanner.source.nesting import nesting
     from npu_tui.ingest.scanner.source.pages import table_rows
     from npu_tui.ingest.scanner.source.passing import passing
@@ -70,6 +71,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "edge_order": (edge_order, 9),
         "edge_rows": (edge_rows, 10),
         "nesting": (nesting, 4),
+        "ascending_ends": (ascending_ends, 6),
     }
 
 
