@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.trace.communication import is_group_lane
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Layer, Trace
 
 Bools = npt.NDArray[np.bool_]
@@ -50,11 +51,6 @@ def on_ai_cpu(trace: Trace, items: I64) -> Bools:
     named = _kinds(trace.names, lambda name: "AiCpu" in name and _ON_AI_CPU.search(name) is not None)
     found: Bools = of_type[trace.slices.task_type[items]] | named[trace.slices.name[items]]
     return found
-
-
-def is_group_lane(name: str) -> bool:
-    """Whether a lane of the communication layer holds whole collectives, not the tasks of one plane."""
-    return not name.startswith("Plane ")
 
 
 def device_slices(trace: Trace) -> list[DeviceSlices]:

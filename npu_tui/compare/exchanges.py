@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.collectives.communication import Collective, groups_of, rank_numbers
+from npu_tui.analysis.work.collectives.communication import Collective
 from npu_tui.analysis.work.collectives.groups import Groups, with_ranks_of_job
 from npu_tui.compare.steps import StepWindow
 from npu_tui.ingest.errors import InputError
+from npu_tui.trace.communication import groups_of, rank_numbers
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]

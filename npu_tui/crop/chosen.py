@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.launches.origin import Around, dequeue_of, enqueue_of
 from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.analysis.work.collectives.communication import groups_of
+from npu_tui.trace.communication import groups_of
 from npu_tui.trace.model import HOST_TO_DEVICE, TASK_QUEUE, Trace
 
 I64 = npt.NDArray[np.int64]

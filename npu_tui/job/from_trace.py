@@ -10,7 +10,6 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.analysis.launches.code_lines import losing_launches
-from npu_tui.analysis.work.collectives.communication import NO_RANK, plane_tasks
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import Source
 from npu_tui.job.model import (
@@ -28,6 +27,7 @@ from npu_tui.job.model import (
 )  # fmt: skip
 from npu_tui.job.reading import call_name
 from npu_tui.profile.profile import Profile
+from npu_tui.trace.communication import NO_RANK, plane_tasks
 from npu_tui.trace.intervals import intersection, union
 
 I64 = npt.NDArray[np.int64]

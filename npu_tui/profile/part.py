@@ -19,7 +19,7 @@ from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.apis import ApiSum, apis
-from npu_tui.analysis.work.collectives.communication import Collective, PlaneArgs, collectives
+from npu_tui.analysis.work.collectives.communication import Collective, collectives
 from npu_tui.analysis.work.collectives.groups import with_own_args, with_ranks_of_job
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.analysis.work.copies import Copies
@@ -31,6 +31,8 @@ from npu_tui.analysis.work.operators import OperatorSum, operators
 from npu_tui.ingest.heap import reused_memory
 from npu_tui.profile.selection import Selection
 from npu_tui.profile.step_table import step_sums
+from npu_tui.trace.communication import communication_args
+from npu_tui.trace.communication_args import PlaneArgs
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -113,7 +115,7 @@ class ProfilePart:
     @property
     def planes(self) -> PlaneArgs:
         """Args of all tasks of collectives. Raises ``InputError`` if the file is gone or has changed."""
-        return self.profile.planes
+        return communication_args(self.trace).planes
 
     @property
     def beside(self) -> Beside:
@@ -132,8 +134,8 @@ class ProfilePart:
     @once
     def collectives(self) -> list[Collective]:
         """The collectives that start in the selection. Raises ``InputError`` as ``planes`` does."""
-        args = self.profile.communication_args
-        found = with_own_args(collectives(self.trace, args.planes, self.window), args)
+        args = communication_args(self.trace)
+        found = with_own_args(collectives(self.trace, args.planes, self.window), args.collectives)
         return with_ranks_of_job(self.trace, found, self.beside.groups)
 
     @once

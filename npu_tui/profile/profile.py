@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from npu_tui.analysis.parts import DevicePart
     from npu_tui.analysis.replay.run import Replay
     from npu_tui.analysis.search.search import Searchable
-    from npu_tui.analysis.work.collectives.communication import PlaneArgs
-    from npu_tui.analysis.work.collectives.groups import CommunicationArgs
     from npu_tui.analysis.work.collectives.link_matrix import PairSum
     from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
     from npu_tui.analysis.work.copies import Copies
@@ -354,18 +352,6 @@ class Profile:
         from npu_tui.analysis.overlap.steps import step_sums
 
         return [step_sums(self.trace, self.steps, lanes) for lanes in self.overlap_lanes]
-
-    @once
-    def communication_args(self) -> CommunicationArgs:
-        """Args of all collectives and their tasks. Raises ``InputError`` if the file is gone or has changed."""
-        from npu_tui.analysis.work.collectives.groups import communication_args
-
-        return communication_args(self.trace)
-
-    @property
-    def planes(self) -> PlaneArgs:
-        """Args of all tasks of collectives; raises what ``communication_args`` does."""
-        return self.communication_args.planes
 
     @once
     def copies(self) -> Copies:

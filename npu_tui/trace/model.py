@@ -14,6 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.trace.args import ArgReader
+from npu_tui.trace.communication_args import CommunicationArgs
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import Known
 from npu_tui.trace.rows import Rows
@@ -213,6 +214,8 @@ class Trace:
     """What ``of_trace`` has computed of it."""
     roles: list[RoleKind] = field(default_factory=list, init=False, repr=False, compare=False)
     """What every lane is there for, where a parsed copy knows it."""
+    communication: CommunicationArgs | None = field(default=None, init=False, repr=False, compare=False)
+    """The args of communication layers, where a parsed copy knows them."""
 
     @property
     def size(self) -> int:

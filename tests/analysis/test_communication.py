@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from npu_tui.analysis.work.collectives.communication import Collective, collectives
-from npu_tui.analysis.work.collectives.groups import communication_args
 from npu_tui.ingest.load import load
+from npu_tui.trace.communication import communication_args
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:

@@ -5,25 +5,30 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from equality import assert_same, assert_same_events, assert_same_folds
 from measured import answers
+from msgspec import structs
 from refusals import refused
 
 from npu_tui.ingest.args.json_args import json_args
-from npu_tui.ingest.copy import cache
+from npu_tui.ingest.copy import cache, container
+from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source import unpack
 from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.strings import words
+from npu_tui.trace.communication import communication_args
 from npu_tui.trace.leaf import DEEP, leaf_row
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
@@ -47,6 +52,11 @@ def kept(path: str | Path) -> tuple[Trace, str]:
     return trace, key
 
 
+def gone(*_: object) -> Any:
+    """Takes the place of what reads a file that is no longer there."""
+    raise InputError(Message("input.gone", {"path": "trace_view.json", "why": "gone"}))
+
+
 def found(path: str | Path, key: str) -> Trace | None:
     return cache.find(find_source(Path(path)), key)
 
@@ -67,6 +77,35 @@ def test_a_copy_is_the_trace_to_the_bit(name: str) -> None:
         alone = leaf_row(trace, lane)
         assert np.array_equal(copy.folded[lane.first_row].item, alone.item)
         assert np.array_equal(copy.folded[lane.first_row].end, alone.end)
+
+
+@pytest.mark.parametrize("name", ["healthy", "communication_bound", "two_ranks/rank0_ascend_pt", "level0", "kineto"])
+def test_a_copy_knows_the_args_of_communication_layers(name: str) -> None:
+    _, key = kept(f"fixtures/{name}")
+    copy = found(f"fixtures/{name}", key)
+    assert copy is not None
+    copy.args = gone  # nothing is read again
+    assert_same(communication_args(load(f"fixtures/{name}")), communication_args(copy))
+
+
+def test_a_copy_without_the_args_of_communication_layers_has_them_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = shutil.copytree("fixtures/healthy", tmp_path / "healthy")
+    monkeypatch.setattr(container, "communication_args", gone)
+    _, key = kept(path)
+    copy = found(path, key)
+    assert copy is not None
+    assert copy.communication is None
+    assert len(communication_args(copy).planes.item)
+
+
+def test_args_of_other_slices_are_no_args_of_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    args = communication_args(load("fixtures/healthy"))
+    planes = structs.replace(args.planes, item=args.planes.item + 1)
+    monkeypatch.setattr(container, "communication_args", lambda _: structs.replace(args, planes=planes))
+    _, key = kept("fixtures/healthy")
+    assert found("fixtures/healthy", key) is None
 
 
 def test_a_copy_is_shown_before_anything_is_made_of_it() -> None:

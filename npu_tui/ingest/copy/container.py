@@ -6,6 +6,7 @@ a multiple of 64 bytes. Whoever changes the file without this module changes its
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
 from collections.abc import Callable
@@ -18,11 +19,14 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.ingest.args.json_args import JsonArgs
-from npu_tui.ingest.copy.proof import BLOCK, Progress, checksums, codes_hold, folded_holds, proven
+from npu_tui.ingest.copy.proof import BLOCK, Progress, args_hold, checksums, codes_hold, folded_holds, proven
 from npu_tui.ingest.copy.sketch import deep_lanes, sketch_of
+from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import Unpacking
 from npu_tui.trace.args import ArgReader
+from npu_tui.trace.communication import communication_args
+from npu_tui.trace.communication_args import CollectiveArgs, CommunicationArgs, PlaneArgs
 from npu_tui.trace.model import (
     Chunks,
     Counters,
@@ -56,8 +60,9 @@ class _Head(msgspec.Struct):
     """Everything of a trace but its columns; ``arrays`` gives (name, type, offset, length) of those.
 
     ``files`` gives the plain bytes of each file and whether it is packed, ``opened`` the path when this was written.
-    ``folded`` are the first rows of the lanes that were made one row of, whose columns follow each other. All places
-    are counted from the head.
+    ``folded`` are the first rows of the lanes that were made one row of, whose columns follow each other. ``links`` and
+    ``algorithms`` are texts of the args of communication layers, None where those could not be read. All places are
+    counted from the head.
     """
 
     stamp: int
@@ -79,6 +84,8 @@ class _Head(msgspec.Struct):
     health: Health
     roles: list[RoleKind]
     folded: list[int]
+    links: list[str] | None
+    algorithms: list[str] | None
     arrays: list[tuple[str, str, int, int]]
 
 
@@ -90,6 +97,8 @@ class _Label(msgspec.Struct):
 
 _GROUPS: dict[str, type] = {"slices": Slices, "rows": Rows, "links": Links, "counters": Counters, "chunks": Chunks}
 _FOLDED = "folded"
+_ARGS: dict[str, type] = {"planes": PlaneArgs, "collectives": CollectiveArgs}
+"""Groups that are there where the args of communication layers could be read."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Head).decode
 _decode_label = msgspec.msgpack.Decoder(_Label).decode
@@ -98,6 +107,8 @@ _decode_label = msgspec.msgpack.Decoder(_Label).decode
 def _columns(trace: Trace, folded: dict[int, Rows]) -> list[tuple[str, npt.NDArray[Any]]]:
     found = []
     holders = {group: getattr(trace, group) for group in _GROUPS} | {_FOLDED: joined_rows([*folded.values()])}
+    if trace.communication is not None:
+        holders |= {group: getattr(trace.communication, group) for group in _ARGS}
     for group, holder in holders.items():
         for name in holder.__struct_fields__:
             values = getattr(holder, name)
@@ -126,6 +137,8 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
         return False
     trace.roles = sketch.roles
     folded = {lane.first_row: trace.folded[lane.first_row] for lane in deep_lanes(trace)}
+    with contextlib.suppress(InputError):
+        trace.communication = communication_args(trace)
     if _write_part(trace, folded, out, whole, stamp, go_on) is None:
         return False
     out.seek(0)
@@ -138,7 +151,7 @@ def _write_part(
     trace: Trace, folded: dict[int, Rows], out: BinaryIO, base: int, stamp: int, go_on: Callable[[], bool]
 ) -> int | None:
     """Write one of the two at ``base``; returns where it ends, None if ``go_on`` said to stop."""
-    columns = _columns(trace, folded)
+    args, columns = trace.communication, _columns(trace, folded)
     arrays = [(name, values.dtype.str, 0, len(values)) for name, values in columns]
     head = _Head(
         stamp=stamp,
@@ -160,6 +173,8 @@ def _write_part(
         health=trace.health,
         roles=trace.roles,
         folded=[*folded],
+        links=None if args is None else args.planes.links,
+        algorithms=None if args is None else args.collectives.algorithms,
         arrays=[(name, kind, 2**62, length) for name, kind, _, length in arrays],
     )
     columns_bytes = sum(_aligned(values.nbytes) for _, values in columns)
@@ -258,13 +273,13 @@ class Container:
         if held is None:
             raise DamagedError
         trace = self._trace(held.data)
-        if not codes_hold(trace):
+        if not (codes_hold(trace) and args_hold(trace)):
             raise DamagedError
         return trace
 
     def _trace(self, data: memoryview) -> Trace:
         head = self._head
-        groups: dict[str, dict[str, Any]] = {group: {} for group in (*_GROUPS, _FOLDED)}
+        groups: dict[str, dict[str, Any]] = {group: {} for group in (*_GROUPS, *_ARGS, _FOLDED)}
         try:
             for name, kind, offset, count in head.arrays:
                 group, _, column = name.partition(".")
@@ -274,6 +289,11 @@ class Container:
         groups["counters"]["series"] = head.series
         folded = Rows(**groups[_FOLDED])
         held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
+        communication = None
+        if head.links is not None and head.algorithms is not None:
+            planes = PlaneArgs(**groups["planes"], links=head.links)
+            collectives = CollectiveArgs(**groups["collectives"], algorithms=head.algorithms)
+            communication = CommunicationArgs(planes, collectives)
         args: ArgReader = JsonArgs(self._path, self._files, held["chunks"], sum(head.events.values()))
         if self._kind == "database":
             from npu_tui.ingest.database.args import DatabaseArgs  # most traces are JSON
@@ -301,6 +321,7 @@ class Container:
             raise DamagedError
         trace.folded = dict(zip(head.folded, single_rows(folded), strict=True))
         trace.roles = head.roles
+        trace.communication = communication
         return trace
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from npu_tui.ingest.errors import Cancelled
 from npu_tui.trace.classes import OpClass
+from npu_tui.trace.communication import group_slices, plane_tasks
 from npu_tui.trace.model import Trace
 from npu_tui.trace.rows import Rows
 
@@ -102,6 +103,22 @@ def codes_hold(trace: Trace) -> bool:
         and bool(np.all(chunks.first_event[1:] >= chunks.first_event[:-1]))
         and bool(np.all((chunks.offset >= 0) & (chunks.length >= 0)))
         and all(0 <= lane.first <= lane.last <= count for lane in trace.lanes)
+    )
+
+
+def args_hold(trace: Trace) -> bool:
+    """Whether the args of communication layers, if they are known, are those of the slices there."""
+    if trace.communication is None:
+        return True
+    planes, collectives = trace.communication.planes, trace.communication.collectives
+    return (
+        np.array_equal(planes.item, plane_tasks(trace))
+        and len(planes.item) == len(planes.source_rank) == len(planes.target_rank) == len(planes.size)
+        and len(planes.item) == len(planes.link)
+        and _among(planes.link, len(planes.links))
+        and np.array_equal(collectives.item, group_slices(trace))
+        and len(collectives.item) == len(collectives.algorithm) == len(collectives.size)
+        and _among(collectives.algorithm, len(collectives.algorithms))
     )
 
 

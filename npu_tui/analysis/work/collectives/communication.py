@@ -6,7 +6,7 @@ another rank, the amount of data off all planes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TypeVar
 
@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.device import is_group_lane
 from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.trace.arg_column import ArgColumn
+from npu_tui.trace.communication import groups_of
+from npu_tui.trace.communication_args import PlaneArgs
 from npu_tui.trace.model import Lane, Trace
 
 T = TypeVar("T")
@@ -26,35 +26,9 @@ Bools = npt.NDArray[np.bool_]
 
 ON_CHIP = "ON_CHIP"
 
-NO_RANK = 4_294_967_295
-"""What msprof writes for a rank that a task has none of."""
-
-_MOST = 1 << 44
-"""No task moves as many bytes, so that the sum over those of a collective stays in 64 bits."""
-
 _WAIT = "Notify_Wait"
 _TRANSIT = ("Memcpy", "Reduce_Inline")
 _REMOTE_MEMORY = "RDMA"
-PLANE_ARGS = ("src rank", "dst rank", "size(Byte)", "link type")
-
-
-class PlaneArgs(Struct, frozen=True):
-    """Args of the plane tasks ``item`` (slices in ascending order); (n,) each.
-
-    ``source_rank`` and ``target_rank`` are ranks of the group, -1 where the task names none; ``size`` is in bytes, -1
-    where unknown; ``link`` is the place in ``links``, texts such as ``HCCS`` or ``ON_CHIP``, empty where unknown.
-    """
-
-    item: I64
-    source_rank: I64
-    target_rank: I64
-    size: I64
-    link: I64
-    links: list[str]
-
-    def over(self, rule: Callable[[str], bool]) -> Bools:
-        """Which tasks use a link whose type fulfils ``rule``; (n,)."""
-        return np.array([rule(name) for name in self.links], np.bool_)[self.link]
 
 
 class Timing(Struct, frozen=True):
@@ -98,49 +72,6 @@ class Collective(Struct, frozen=True):
     def neighbours_only(self) -> bool:
         """Whether its ranks only talk to those beside them, so that who is late farther away cannot be seen."""
         return self.algorithm.upper().split("-")[-1] == "RING" and "MESH" not in self.algorithm.upper()
-
-
-def plane_tasks(trace: Trace) -> I64:
-    """All slices on the plane lanes of communication layers, ascending."""
-    lanes = [lane for group, planes in groups_of(trace) for lane in planes]
-    found = [np.arange(lane.first, lane.last, dtype=np.int64) for lane in lanes]
-    return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
-
-
-def plane_args(tasks: I64, columns: Sequence[ArgColumn]) -> PlaneArgs:
-    """The args of ``tasks`` of planes, of which ``columns`` are those of ``PLANE_ARGS``."""
-    source, target, size, link = columns
-    code = link.text_codes
-    return PlaneArgs(
-        tasks,
-        rank_numbers(source),
-        rank_numbers(target),
-        size.numbers(0, _MOST),
-        np.where(code < 0, len(link.texts), code),
-        [*link.texts, ""],
-    )
-
-
-def rank_numbers(column: ArgColumn) -> I64:
-    """The values of an arg such as ``dst rank`` as numbers, -1 where one is no rank or too large to be true; (n,)."""
-    ranks = column.numbers(0, _MOST)
-    return np.where(ranks == NO_RANK, -1, ranks)
-
-
-def groups_of(trace: Trace) -> list[tuple[Lane, list[Lane]]]:
-    """The group lanes of every communication layer with their planes, which follow them by thread id."""
-    found: list[tuple[Lane, list[Lane]]] = []
-    for layer in trace.layers:
-        if layer.kind != "communication":
-            continue
-        group: Lane | None = None
-        for lane in sorted((trace.lanes[index] for index in layer.lanes), key=lambda lane: lane.tid):
-            if is_group_lane(lane.name):
-                group = lane
-                found.append((lane, []))
-            elif group is not None:
-                found[-1][1].append(lane)
-    return found
 
 
 def collectives(trace: Trace, args: PlaneArgs, window: Window = EVERYTHING) -> list[Collective]:
@@ -229,10 +160,10 @@ def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, planes: list[Lan
         number_of,
         item,
         slices.end[item] - slices.start[item],
-        args.source_rank[row],
-        args.target_rank[row],
+        args.source_rank[row].astype(np.int64),
+        args.target_rank[row].astype(np.int64),
         args.size[row],
-        args.link[row],
+        args.link[row].astype(np.int64),
         _mask(trace, lambda name: name == _WAIT)[name],
         _mask(trace, lambda name: name in _TRANSIT)[name] & ~on_chip[row],
         _mask(trace, lambda name: name.startswith(_REMOTE_MEMORY))[name],
