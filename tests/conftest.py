@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from npu_tui.ingest.load import load
 from npu_tui.strings import ENGLISH, speak
@@ -45,6 +45,8 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+# Enough to know that a test fails, as tests/mutate.py asks for.
+settings.register_profile("first-failure", settings.get_profile("npu-tui"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("npu-tui")
 
 WITHOUT_TRACES = "NPU_TUI_TRACES is not set: it names the folder of the real profiles"
