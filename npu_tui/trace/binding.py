@@ -29,17 +29,15 @@ class LaneIndex:
 
     @once
     def _latest_end(self) -> list[I64]:
-        """The latest end of every slice, of every two, every four and so on."""
+        """The latest end of every slice, of every two, every four and so on, as long as there are as many."""
         found = [self._end]
-        while len(found[-1]) > 1:
-            level = found[-1]
-            padded = np.append(level, level[-1]) if len(level) % 2 else level
-            found.append(np.maximum(padded[::2], padded[1::2]))
+        while len(second := found[-1][1::2]):
+            found.append(np.maximum(found[-1][:-1:2], second))
         return found
 
     def started(self, lane: npt.NDArray[np.int32], time: I64) -> I64:
         """The last slice of ``lane`` that starts at or before ``time``, -1 without one; (n,)."""
-        found = np.full(len(time), -1, np.int64)
+        found = np.full_like(time, -1)
         if not len(time):
             return found
         order = np.lexsort((time, lane))
@@ -81,9 +79,8 @@ class LaneIndex:
         """
         begun = self.started(lane, time)
         found = self._last_reaching(begun, lane, time + 1)
-        missing = np.flatnonzero((found < 0) & (begun >= 0))
-        if len(missing):
-            found[missing] = self._last_reaching(begun[missing], lane[missing], time[missing])
+        missing = np.flatnonzero(found < 0)
+        found[missing] = self._last_reaching(begun[missing], lane[missing], time[missing])
         return found
 
     def enclosing(self, lane: npt.NDArray[np.int32], start: I64, end: I64) -> I64:
@@ -99,7 +96,7 @@ class LaneIndex:
 
     def _last_reaching(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
         """The last slice at or before ``begun`` on its lane whose end is at least ``until``, else -1."""
-        found = np.empty(len(begun), np.int64)
+        found = np.empty_like(begun)
         for low in range(0, len(begun), _AT_ONCE):
             own = slice(low, low + _AT_ONCE)
             found[own] = self._climb(begun[own], lane[own], until[own])
@@ -108,32 +105,25 @@ class LaneIndex:
     def _climb(self, begun: I64, lane: npt.NDArray[np.int32], until: I64) -> I64:
         """``_last_reaching`` of few.
 
-        Climbs a binary tree over the latest ends until a left neighbour reaches far enough, then descends into it.
+        Climbs a binary tree over the latest ends to the left until a node reaches far enough, then descends into it.
         """
-        # Mostly the very first one reaches far enough.
-        found = np.full(len(begun), -1, np.int64)
+        found = np.full_like(begun, -1)
         active = np.flatnonzero(begun >= 0)
         node, goal = begun[active], until[active]
-        near = self._end[node] >= goal
-        found[active[near]] = node[near]
-        active, node, goal = active[~near], node[~near], goal[~near]
         for level, ends in enumerate(self._latest_end):
             if not len(active):
                 break
-            even = node % 2 == 0
-            enough = even & (ends[node] >= goal)
+            enough = ends[node] >= goal
             found[active[enough]] = self._descend(node[enough], level, goal[enough])
-            node = node - even  # a left child failed: everything to its left is next, as a right child
+            node = (node - 1) >> 1  # over what lies left of a left child; over both children after a right one
             rest = ~enough & (node >= 0)
-            active, node, goal = active[rest], node[rest] >> 1, goal[rest]
-        first = self._first[np.maximum(lane, 0)]
-        found[found < first] = -1
+            active, node, goal = active[rest], node[rest], goal[rest]
+        found[found < self._first[lane]] = -1
         return found
 
     def _descend(self, position: I64, level: int, goal: I64) -> I64:
         while level:
             level -= 1
-            ends = self._latest_end[level]
-            right = np.minimum(position * 2 + 1, len(ends) - 1)
-            position = np.where(ends[right] >= goal, right, position * 2)
+            right = position * 2 + 1
+            position = np.where(self._latest_end[level][right] >= goal, right, right - 1)
         return position

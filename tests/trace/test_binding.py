@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product, starmap
 from unittest.mock import patch
 
 import numpy as np
@@ -15,10 +17,15 @@ from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.depth import sort_slices
 
 Found = list[tuple[int, int, int, int]]
-# (lane, start, duration, connection id or -1)
-SLICES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(0, 12), st.integers(-1, 3)), max_size=40)
-QUERIES = st.lists(st.tuples(st.integers(-1, 4), st.integers(-2, 45), st.integers(-1, 3)), max_size=30)
-LANES = 5  # the last one is always empty
+EPOCH = 1_700_000_000_000_000_001  # ns, which no float64 holds
+# (lane, start, duration, connection id or -1): so few of each that most slices tie, touch, cross or last no time
+SLICE = st.sampled_from(list(product(range(3), range(EPOCH, EPOCH + 7), (0, 1, 2, 9), (-1, 0, 1))))
+SLICES = st.integers(0, 24).flatmap(lambda count: st.lists(SLICE, min_size=count, max_size=count))
+LANES = 4  # the last one is always empty
+# Every lane, -1 for none, at every time from before the first slice to after the last, with every connection.
+PLAIN_TIMES = list(product(range(-1, LANES), range(EPOCH - 1, EPOCH + 17)))
+ASKED = np.array([(*each, connection) for each in PLAIN_TIMES for connection in range(-1, 3)])
+TIMES = np.array([code for code, _ in PLAIN_TIMES], np.int32), np.array([time for _, time in PLAIN_TIMES], np.int64)
 
 
 @dataclass
@@ -28,7 +35,9 @@ class Columns:
     index: LaneIndex
     connection: np.ndarray
     lanes: list[list[Slice]]
-    first: list[int]
+
+    def of(self, lane: int) -> list[Slice]:
+        return self.lanes[lane] if lane >= 0 else []
 
 
 def columns(found: Found) -> Columns:
@@ -48,89 +57,99 @@ def columns(found: Found) -> Columns:
         for code in range(LANES)
     ]
     index = LaneIndex(first.astype(np.int64), last.astype(np.int64), start, end)
-    return Columns(index, connection, plain, first.tolist())
-
-
-def asked(queries: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    lane = np.array([lane for lane, _, _ in queries], np.int32)
-    time = np.array([time for _, time, _ in queries], np.int64)
-    return lane, time, np.array([connection for _, _, connection in queries], np.int64)
+    return Columns(index, connection, plain)
 
 
 def ordinal(item: Slice | None) -> int:
     return item.ordinal if item else -1
 
 
-@given(SLICES, QUERIES)
-def test_exact_equals_a_plain_scan(found: Found, queries: list[tuple[int, int, int]]) -> None:
-    sorted_slices = columns(found)
-    lane, time, connection = asked(queries)
-    answer = sorted_slices.index.exact(lane, time, connection, sorted_slices.connection)
-    for (code, at, wanted), got in zip(queries, answer.tolist(), strict=True):
-        starting = [item for item in sorted_slices.lanes[code] if item.start == at] if code >= 0 else []
-        assert got == ordinal(bound(starting, at, wanted if wanted >= 0 else None))
+def last_of(items: Iterable[Slice]) -> Slice | None:
+    return max(items, key=ordinal, default=None)
 
 
-@given(SLICES, QUERIES)
-def test_innermost_equals_a_plain_scan(found: Found, queries: list[tuple[int, int, int]]) -> None:
-    sorted_slices = columns(found)
-    lane, time, _ = asked(queries)
-    answer = sorted_slices.index.innermost(lane, time)
-    for (code, at, _), got in zip(queries, answer.tolist(), strict=True):
-        assert got == (ordinal(innermost(sorted_slices.lanes[code], at)) if code >= 0 else -1)
+def equals(answer: np.ndarray, plain: Iterable[Slice | None]) -> bool:
+    return answer.tolist() == [ordinal(item) for item in plain]
 
 
-@given(SLICES, QUERIES)
-def test_started_equals_a_plain_scan(found: Found, queries: list[tuple[int, int, int]]) -> None:
-    sorted_slices = columns(found)
-    lane, time, _ = asked(queries)
-    answer = sorted_slices.index.started(lane, time)
-    for (code, at, _), got in zip(queries, answer.tolist(), strict=True):
-        begun = [item for item in sorted_slices.lanes[code] if item.start <= at] if code >= 0 else []
-        assert got == ordinal(begun[-1] if begun else None)
+@given(SLICES)
+def test_exact_equals_a_plain_scan(found: Found) -> None:
+    have = columns(found)
+    lane, time, connection = ASKED.T
+    answer = have.index.exact(lane.astype(np.int32), time, connection, have.connection)
+
+    def plain(code: int, at: int, wanted: int) -> Slice | None:
+        starting = [item for item in have.of(code) if item.start == at]
+        return bound(starting, at, wanted if wanted >= 0 else None)
+
+    assert equals(answer, starmap(plain, ASKED.tolist()))
 
 
-@given(SLICES, QUERIES, st.integers(0, 9), st.integers(1, 5))
-def test_enclosing_equals_a_plain_scan(
-    found: Found, queries: list[tuple[int, int, int]], length: int, at_once: int
-) -> None:
-    sorted_slices = columns(found)
-    lane, time, _ = asked(queries)
-    with patch.object(binding, "_AT_ONCE", at_once):
-        answer = sorted_slices.index.enclosing(lane, time, time + length)
-    for (code, at, _), got in zip(queries, answer.tolist(), strict=True):
-        around = [item for item in sorted_slices.lanes[code] if item.start <= at and item.end >= at + length]
-        assert got == (ordinal(around[-1] if around else None) if code >= 0 else -1)
+@given(SLICES)
+def test_innermost_equals_a_plain_scan(found: Found) -> None:
+    have = columns(found)
+    answer = have.index.innermost(*TIMES)
+    assert equals(answer, (innermost(have.of(code), at) for code, at in PLAIN_TIMES))
 
 
-@given(SLICES, st.integers(1, 5))
-def test_parents_equals_a_plain_scan(found: Found, at_once: int) -> None:
-    sorted_slices = columns(found)
-    lane = np.array([code for code, own in enumerate(sorted_slices.lanes) for _ in own], np.int32)
-    with patch.object(binding, "_AT_ONCE", at_once):
-        answer = sorted_slices.index.parents(lane).tolist()
-    for own in sorted_slices.lanes:
-        for number, item in enumerate(own):
-            around = [each for each in own[:number] if each.end >= item.end]
-            assert answer[item.ordinal] == ordinal(around[-1] if around else None)
+@given(SLICES)
+def test_started_equals_a_plain_scan(found: Found) -> None:
+    have = columns(found)
+
+    def plain(code: int, at: int) -> Slice | None:
+        return last_of(item for item in have.of(code) if item.start <= at)
+
+    assert equals(have.index.started(*TIMES), starmap(plain, PLAIN_TIMES))
 
 
-def test_a_long_slice_is_found_behind_many_short_ones() -> None:
-    sorted_slices = columns([(0, 0, 40, -1), *((0, 2 * i + 1, 1, -1) for i in range(15)), (1, 3, 1, -1)])
-    lane, time = np.array([0, 0, 1], np.int32), np.array([38, 40, 38], np.int64)
-    assert sorted_slices.index.innermost(lane, time).tolist() == [0, 0, -1]
+@given(SLICES, st.integers(0, 5))
+def test_enclosing_equals_a_plain_scan(found: Found, length: int) -> None:
+    have = columns(found)
+    lane, time = TIMES
+
+    def plain(code: int, at: int) -> Slice | None:
+        return last_of(item for item in have.of(code) if item.start <= at and item.end >= at + length)
+
+    assert equals(have.index.enclosing(lane, time, time + length), starmap(plain, PLAIN_TIMES))
 
 
-def test_a_slice_that_ends_there_counts_only_where_no_other_is_open() -> None:
-    sorted_slices = columns([(0, 0, 10, -1), (0, 2, 3, -1), (1, 2, 3, -1)])
-    lane, time = np.array([0, 0, 1, 1], np.int32), np.array([4, 5, 5, 6], np.int64)
-    assert sorted_slices.index.innermost(lane, time).tolist() == [1, 0, 2, -1]
+@given(SLICES)
+def test_parents_equals_a_plain_scan(found: Found) -> None:
+    have = columns(found)
+    lane = np.repeat(np.arange(LANES, dtype=np.int32), [len(own) for own in have.lanes])
+    plain = (
+        last_of(each for each in own[:number] if each.end >= item.end)
+        for own in have.lanes
+        for number, item in enumerate(own)
+    )
+    assert equals(have.index.parents(lane), plain)
 
 
-def test_no_slices_and_no_queries() -> None:
-    empty = columns([])
-    none = np.zeros(0, np.int64)
-    assert not len(empty.index.innermost(none.astype(np.int32), none))
-    lane, time = np.array([-1, 2], np.int32), np.array([0, 5], np.int64)
-    assert empty.index.innermost(lane, time).tolist() == [-1, -1]
-    assert empty.index.exact(lane, time, time, none).tolist() == [-1, -1]
+@given(SLICES, st.integers(1, 100))
+def test_every_query_is_looked_for_once_and_so_many_at_a_time(found: Found, at_once: int) -> None:
+    have = columns(found)
+    lane, time = TIMES
+    whole = have.index.enclosing(lane, time, time)
+    with (
+        patch.object(binding, "_AT_ONCE", at_once),
+        patch.object(LaneIndex, "_climb", autospec=True, side_effect=LaneIndex._climb) as climb,
+    ):
+        assert have.index.enclosing(lane, time, time).tolist() == whole.tolist()
+    sizes = [len(call.args[1]) for call in climb.call_args_list]
+    assert sum(sizes) == len(time)
+    assert set(sizes[:-1]) <= {at_once}
+
+
+@given(SLICES, st.lists(st.integers(0, len(ASKED) - 1), max_size=4))
+def test_each_query_is_answered_by_itself(found: Found, few: list[int]) -> None:
+    have = columns(found)
+    lane, time, connection = ASKED[:, 0].astype(np.int32), ASKED[:, 1], ASKED[:, 2]
+
+    def answers(which: slice | list[int]) -> list[np.ndarray]:
+        own = lane[which], time[which]
+        exact = have.index.exact(*own, connection[which], have.connection)
+        return [exact, have.index.innermost(*own), have.index.started(*own), have.index.enclosing(*own, time[which])]
+
+    for own, among_all in zip(answers(few), answers(slice(None)), strict=True):
+        assert own.dtype == np.int64
+        assert own.tolist() == among_all[few].tolist()
