@@ -66,6 +66,17 @@ def test_an_idle_time_lies_between_slices_within_two_nanoseconds(tmp_path: Path,
     assert (found.before >= 0).tolist() == (found.after >= 0).tolist() == [beside]
 
 
+def test_no_slice_lies_before_the_first_free_time_or_after_the_last(tmp_path: Path) -> None:
+    free = [sliced(3, "Free", start, end) | {"tid": 3} for start, end in ((0.5, 1.5), (10, 20), (30, 40))]
+    trace = trace_of(tmp_path, launch(1, 1, 2, 10), launch(2, 15, 20, 30), free, [thread(3, "Free")])
+    (found,) = profile_of(trace).idles
+    names = [
+        [trace.name_of(item) if item >= 0 else "" for item in side.tolist()] for side in (found.before, found.after)
+    ]
+    assert names == [["", "kernel1", "kernel2"], ["", "kernel2", ""]]
+    assert found.linked.tolist() == parts_of(trace).split.linked.tolist() == [False, True, False]
+
+
 @pytest.mark.parametrize(("late_ns", "after"), [(-3, "the end"), (-2, "kernel2"), (2, "kernel2"), (3, "the end")])
 def test_a_finding_names_what_ends_a_free_time_within_two_nanoseconds(tmp_path: Path, late_ns: int, after: str) -> None:
     second = launch(2, 1900, 2000 + late_ns / 1000, 2010)
@@ -73,7 +84,9 @@ def test_a_finding_names_what_ends_a_free_time_within_two_nanoseconds(tmp_path: 
         tmp_path, launch(1, 1, 2, 10), second, [sliced(3, "Free", 10, 2000) | {"tid": 3}, thread(3, "Free")]
     )
     (found,) = (each for each in findings_of(trace).findings if each.id == "DISPATCH.FREE")
-    assert [words(place.note) for place in found.evidence] == [f"1.990 ms free until {after}"]
+    (place,) = found.evidence
+    assert words(place.note) == f"1.990 ms free until {after}"
+    assert (place.name, trace.lanes[place.lane].name) == ("Free", "Free")
 
 
 @pytest.mark.parametrize(("longer_ns", "excess"), [(-3, -3), (-2, 0), (2, 0), (3, 3)])

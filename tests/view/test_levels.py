@@ -33,6 +33,11 @@ def test_a_range_over_several_levels_of_blocks() -> None:
     assert levels.longest(first, last).tolist() == [777, 15_000, 777, 15_001]
 
 
+def test_no_slices_have_no_keys() -> None:
+    (keys, begins, marks), _, _ = Levels(one_row()).packed()
+    assert [(each.tolist(), each.dtype) for each in (keys, begins, marks)] == [([], "i8"), ([0], "i8"), ([], "i8")]
+
+
 def test_huge_durations_keep_their_order() -> None:
     rows = one_row((0, 1 << 61), (1 << 61, (1 << 61) + 5), ((1 << 61) + 5, (1 << 62) + (1 << 61)))
     assert Levels(rows).longest(np.array([0, 0]), np.array([2, 3])).tolist() == [0, 2]

@@ -32,6 +32,11 @@ def test_what_is_contained_is_a_part_with_its_own_gain() -> None:
     assert found == [("whole", 100, None), ("inside", 20, "whole"), ("mostly", 12, "whole")]
 
 
+def test_what_keeps_a_fifth_of_its_gain_is_no_part() -> None:
+    assert order(candidate("whole", (0, 400)), candidate("kept", (320, 420)))[1] == ("kept", 20, None)
+    assert order(candidate("whole", (0, 400)), candidate("part", (319, 419)))[1] == ("part", 100, "whole")
+
+
 def test_a_cause_that_explains_nearly_all_goes_first() -> None:
     found = order(candidate("place", (0, 100)), candidate("cause", (0, 85), reach="cause"))
     assert found == [("cause", 85, None), ("place", 100, "cause")]
