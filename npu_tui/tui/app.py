@@ -28,6 +28,7 @@ from npu_tui.tui.key_screen import KeyScreen
 from npu_tui.tui.keys.bindings import quit_bindings
 from npu_tui.tui.loader import Advanced, Crashed, Early, Ended, Heard, Loader, Make
 from npu_tui.tui.loading import LoadingScreen
+from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheets.modal import Palette
@@ -318,7 +319,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             timeline.frame_shown()
 
     def _timelines(self) -> list[Timeline]:
-        return [timeline for screen in self.screen_stack for timeline in screen.query(Timeline)]
+        return [screen.timeline for screen in self.screen_stack if isinstance(screen, PanelScreen)]
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy ``text`` to the clipboard of the terminal, through tmux where that is between."""

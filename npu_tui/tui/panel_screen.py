@@ -43,6 +43,11 @@ class PanelScreen(KeyScreen[Timeline]):
         self._filtering = Filtering(self._panel, prompt)
         self._lanes_place: Place = "lanes"
 
+    @property
+    def timeline(self) -> Timeline:
+        """The lanes."""
+        return self._timeline
+
     @abstractmethod
     def _show_head(self) -> None:
         """Fill what stands above the lanes."""

@@ -22,7 +22,7 @@ REST = 0.12
 """Seconds between keys: the panel has followed the last one, and no frame is held back for the frame rate."""
 
 ZOOMS = (
-    ("whole", "00", "ws"),
+    ("whole", "w00", "ws"),  # the first 0 shows the step unless it is on screen already, the next one the whole trace
     ("1/16", "WW", "da"),
     ("1/256", "WW", "da"),
     ("1/4096", "WW", "da"),

@@ -81,9 +81,10 @@ class Grid(Struct):
             self.bg[y, x:stop] = bg
         return stop
 
-    def put(self, places: list[int], rows: Grid) -> None:
-        """Copy ``rows``, a grid of this width, row by row to ``places``."""
-        self.char[places], self.fg[places], self.bg[places], self.attr[places] = rows.char, rows.fg, rows.bg, rows.attr
+    def put(self, top: int, rows: Grid) -> None:
+        """Copy ``rows``, a grid of this width, to where it begins with row ``top``."""
+        place = slice(top, top + rows.height)
+        self.char[place], self.fg[place], self.bg[place], self.attr[place] = rows.char, rows.fg, rows.bg, rows.attr
 
     def text(self, y: int) -> str:
         """The characters of row ``y``; a wide one stands once."""
@@ -113,16 +114,6 @@ class Grid(Struct):
             return list(range(self.height))
         differs = (self.char != other.char) | (self.fg != other.fg) | (self.bg != other.bg) | (self.attr != other.attr)
         return [int(y) for y in np.flatnonzero(differs.any(axis=1))]
-
-
-def joined_rows(grids: list[Grid]) -> Grid:
-    """Grids of one width, each below the one before."""
-    return Grid(
-        np.concatenate([grid.char for grid in grids]),
-        np.concatenate([grid.fg for grid in grids]),
-        np.concatenate([grid.bg for grid in grids]),
-        np.concatenate([grid.attr for grid in grids]),
-    )
 
 
 _NARROW_UP_TO = 0x1100

@@ -10,6 +10,7 @@ from npu_tui.view.cells.labels import Labels
 from npu_tui.view.frame.charts import StepCurve
 from npu_tui.view.frame.counters import Curve, find_curve
 from npu_tui.view.frame.cover import Cover
+from npu_tui.view.frame.gutter import Gutter
 from npu_tui.view.frame.levels import Levels
 from npu_tui.view.frame.link_index import LinkIndex
 from npu_tui.view.frame.links import links_of_slice
@@ -41,6 +42,7 @@ class SceneCache:
         self._curves: dict[tuple[int, int], Curve] = {}
         self._charts: dict[tuple[int, Chart], StepCurve] = {}
         self._losses: dict[int, LossIndex] = {}
+        self.gutter = Gutter()
         self._steps: dict[int, tuple[I64, I64]] = {}
         self._places: tuple[list[ScreenRow], int, RowIndex] | None = None
         self._selection: tuple[Selected, I64] | None = None

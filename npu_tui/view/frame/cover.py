@@ -31,6 +31,6 @@ class Cover:
         return self._until(end) - self._until(start)
 
     def _until(self, time: int) -> int:
-        count = int(np.searchsorted(self.start, time))
+        count = int(self.start.searchsorted(time))
         total = int(self._sum[count])
         return total - max(int(self.end[count - 1]) - time, 0) if count else total

@@ -59,6 +59,32 @@ def gutter_row(row: ScreenRow, layer_ink: int, value: str, focused: bool, width:
     return _gutter_row(head, row.name, mark, depth, layer_ink, value, focused, width, pinned, label)
 
 
+class Gutter:
+    """The gutter that was drawn last; most of its rows stay from frame to frame."""
+
+    def __init__(self) -> None:
+        self._rows: list[Grid] = []
+        self._grid = Grid.blank(0, 0, Ink.TEXT, Ink.LANE)
+
+    def put(self, rows: list[Grid], grid: Grid) -> None:
+        """Copy ``rows``, one of each line of ``grid``, into it."""
+        kept = self._grid
+        if kept.char.shape != grid.char.shape:
+            kept = self._grid = Grid.blank(grid.height, grid.width, Ink.TEXT, Ink.LANE)
+            self._rows = []
+        for y, row in enumerate(rows):
+            if not self._rows or row is not self._rows[y]:
+                kept.put(y, row)
+        self._rows = rows
+        grid.put(0, kept)
+
+
+@lru_cache(maxsize=4)
+def blank_row(width: int) -> Grid:
+    """The gutter beside a line without a row."""
+    return Grid.blank(1, width, Ink.TEXT, Ink.LANE)
+
+
 @lru_cache(maxsize=4096)
 def _gutter_row(
     head: bool,

@@ -6,7 +6,7 @@ import numpy as np
 
 from npu_tui.view.cells.bars import Look, Painted, draw_bars
 from npu_tui.view.cells.compiled import Compiled
-from npu_tui.view.cells.grid import Attr, Grid, joined_rows
+from npu_tui.view.cells.grid import Attr, Grid
 from npu_tui.view.cells.lines import draw_lines, joined
 from npu_tui.view.cells.palette import Ink, layer_ink
 from npu_tui.view.cells.raster import Bools, Cells, rasterise
@@ -14,7 +14,7 @@ from npu_tui.view.frame.caches import SceneCache, valid_selection
 from npu_tui.view.frame.charts import chart_value, draw_chart
 from npu_tui.view.frame.counters import curve_levels, draw_curve, quantity_text, unit_of
 from npu_tui.view.frame.drawn import Frame, lanes_top
-from npu_tui.view.frame.gutter import gutter_row, gutter_width, offset_text, share_text
+from npu_tui.view.frame.gutter import blank_row, gutter_row, gutter_width, offset_text, share_text
 from npu_tui.view.frame.links import LaneArea, selection_lines, view_lines
 from npu_tui.view.frame.paired import column_widths, draw_marks
 from npu_tui.view.frame.ruler import find_ticks, range_columns
@@ -231,10 +231,10 @@ class _Drawing:
     def _gutter(self, cells: Cells) -> None:
         gutter = self.frame.grid.part(self.frame.lanes_top, 0, len(self.rows), self.frame.gutter)
         busy, labels = cells.busy.sum(axis=1), self.scene.labels
-        places: list[int] = []
         drawn: list[Grid] = []
         for y, row in enumerate(self.rows):
             if row is None:
+                drawn.append(blank_row(gutter.width))
                 continue
             ink = Ink.ACCENT if row.layer < 0 else layer_ink(self.scene.traces[row.trace].layers[row.layer].kind)
             cursor = self.scene.to_trace(row.trace, self.state.cursor)
@@ -251,10 +251,8 @@ class _Drawing:
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
                 value = share_text(share)
-            places.append(y)
             drawn.append(gutter_row(row, ink, value, y == self.focus_y, gutter.width, labels[row.trace]))
-        if drawn:
-            gutter.put(places, joined_rows(drawn))
+        self.cache.gutter.put(drawn, gutter)
 
     def _share(self, row: ScreenRow, busy: int) -> float:
         """Busy share of the lane in the part of the view that the trace covers; ``busy`` ns of this row are."""

@@ -7,6 +7,7 @@ from npu_tui.ingest.scanner.source.memory import Region, compiled, read32, read6
 _BEFORE = -(1 << 61)
 _SHIFT = 4
 _DIRECT = 32
+_FEW = 64
 
 
 @compiled
@@ -63,6 +64,16 @@ def highest(starts: Region, ends: Region, keys: Region, level_at: int, first: in
 def longest(starts: Region, ends: Region, keys: Region, levels: Region, count: int, low: int, high: int, bits: int,
             drop: int) -> int:  # fmt: skip
     """The position of the longest slice of ``[low, high)``, the earlier on ties; ``view.frame.levels`` has the keys."""
+    mask = (1 << bits) - 1
+    if high - low > _DIRECT:
+        # Whole blocks around the range are a few keys; it is rare that their winner lies outside of the range.
+        inner, outer, level = low >> _SHIFT, ((high - 1) >> _SHIFT) + 1, 0
+        while outer - inner > _FEW and level + 1 < count:
+            inner, outer, level = inner >> _SHIFT, ((outer - 1) >> _SHIFT) + 1, level + 1
+        best = highest(starts, ends, keys, read64(levels, 8 * level), inner, outer, bits, drop, -1)
+        found = mask - (best & mask)
+        if low <= found < high:
+            return found
     best, level, at = -1, 0, -1
     while high - low > _DIRECT and level < count:
         inner, outer = (low + 15) >> _SHIFT, high >> _SHIFT
@@ -71,7 +82,6 @@ def longest(starts: Region, ends: Region, keys: Region, levels: Region, count: i
         low, high, at = inner, outer, read64(levels, 8 * level)
         level += 1
     best = highest(starts, ends, keys, at, low, high, bits, drop, best)
-    mask = (1 << bits) - 1
     return mask - (best & mask)
 
 
