@@ -25,7 +25,7 @@ def named_in(trace: Trace, lanes: Iterable[Lane], rule: Callable[[str], bool]) -
     known = _names_in_lanes(trace)
     wanted = np.zeros(len(trace.names) + 1, np.bool_)
     found = [np.zeros(0, np.int64)]
-    for lane in lanes:
+    for lane in sorted(lanes, key=lambda lane: lane.first):
         own = [code for code in known[lane.index] if rule(trace.names[code])]
         if not own:
             continue
@@ -38,7 +38,7 @@ def named_in(trace: Trace, lanes: Iterable[Lane], rule: Callable[[str], bool]) -
             wanted[own] = True
             chosen = wanted[name]
         found.append(lane.first + np.flatnonzero(chosen))
-    return np.sort(np.concatenate(found))
+    return np.concatenate(found)
 
 
 @of_trace

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 _EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -45,15 +46,20 @@ def difference(start: I64, end: I64, cut_start: I64, cut_end: I64) -> tuple[I64,
     return _shared(*union(start, end), np.append(_EARLIEST, cut_end), np.append(cut_start, _LATEST))
 
 
-def covered_before(start: I64, end: I64, time: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def covered_before(start: I64, end: I64, time: F64) -> npt.NDArray[np.float64]:
     """How much of the union of ``[start, end)`` lies before each ``time``; (n,) float64 ns."""
     first, last = union(start, end)
     if not len(first):
         return np.zeros(len(time))
-    sums = np.concatenate(([0], np.cumsum(last - first)))
+    length = last - first
     at = np.searchsorted(first, time, "right") - 1
-    inside = np.minimum(time, last[np.maximum(at, 0)]) - first[np.maximum(at, 0)]
-    return np.where(at >= 0, sums[np.maximum(at, 0)] + inside, 0.0)
+    early = at < 0
+    at[early] = 0
+    found: F64 = np.minimum(time, last[at])
+    # From where a span begins to the time, and all spans before it.
+    found -= (first - (np.cumsum(length) - length))[at]
+    found[early] = 0.0
+    return found
 
 
 def covered_within(start: I64, end: I64, low: I64, high: I64) -> I64:
@@ -62,7 +68,7 @@ def covered_within(start: I64, end: I64, low: I64, high: I64) -> I64:
     return found.astype(np.int64)
 
 
-def touches(start: I64, end: I64, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]) -> Bools:
+def touches(start: I64 | F64, end: I64 | F64, low: F64, high: F64) -> Bools:
     """Whether any of ``[start, end)`` shares time with each ``[low, high)``; (n,)."""
     if not len(start):
         return np.zeros(len(low), np.bool_)
@@ -82,6 +88,7 @@ def _shared(start: I64, end: I64, other_start: I64, other_end: I64) -> tuple[I64
     """What two lists of intervals, each disjoint and ascending, share: every pair of them that meets has a part."""
     first = np.searchsorted(other_end, start, "right")
     count = np.searchsorted(other_start, end, "left") - first
-    own = np.repeat(np.arange(len(start)), count)
-    other = np.arange(len(own)) + np.repeat(first - (np.cumsum(count) - count), count)
-    return np.maximum(start[own], other_start[other]), np.minimum(end[own], other_end[other])
+    other = np.repeat(first - (np.cumsum(count) - count), count)
+    other += np.arange(len(other))
+    low, high = other_start[other], other_end[other]
+    return np.maximum(np.repeat(start, count), low, out=low), np.minimum(np.repeat(end, count), high, out=high)

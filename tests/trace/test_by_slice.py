@@ -9,8 +9,9 @@ from npu_tui.trace.once import Known, of_trace
 
 
 def test_a_slice_without_a_number_has_none_and_the_first_of_several_counts() -> None:
-    found = BySlice(6, np.array([4, 0, 4]), np.array([7, 0, 9]))
-    assert found.of(np.array([0, 1, 4, 5, -1])).tolist() == [0, -1, 7, -1, -1]
+    found = BySlice(np.array([4, 2, 4]), np.array([7, 0, 9]))
+    assert found.of(np.array([0, 2, 3, 4, 5, -1])).tolist() == [-1, 0, -1, 7, -1, -1]
+    assert BySlice(np.zeros(0, np.int64), np.zeros(0, np.int64)).of(np.array([0, 3, -1])).tolist() == [-1, -1, -1]
 
 
 @dataclass

@@ -116,12 +116,14 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[t
         return rule.check(facts) if missing is None else Skipped(needs_text(missing))
 
     if threads > 1:
+        # The model takes longest: it is begun first, and the rules that wait for it come last.
         from concurrent.futures import ThreadPoolExecutor  # few traces are worth it
 
-        # The model takes longest: it is begun first, and who waits for it leaves the machine to others.
-        with ThreadPoolExecutor(2 * threads) as pool:
+        with ThreadPoolExecutor(threads + 1) as pool:
             pool.submit(lambda: facts.replay)
-            answers = list(pool.map(asked, RULES))
+            order = sorted(RULES, key=lambda rule: rule.replayed)
+            given = {rule.id: answer for rule, answer in zip(order, pool.map(asked, order), strict=True)}
+        answers = [given[rule.id] for rule in RULES]
     else:
         answers = [asked(rule) for rule in RULES]
     candidates: list[Candidate] = []

@@ -54,7 +54,7 @@ class Rule(Struct, frozen=True):
     """One finding: ``check`` runs where all ``inputs`` are there; ``thresholds`` are fields of ``Thresholds``.
 
     ``sources`` are the documents it is taken from. A finding ``of_profiler`` speaks of the profile, not of the job: it
-    is no step of the what-if ladder.
+    is no step of the what-if ladder. One that is ``replayed`` asks for the model of the run, which takes longest.
     """
 
     id: str
@@ -65,6 +65,7 @@ class Rule(Struct, frozen=True):
     sources: tuple[str, ...] = field(default=())
     reach: Reach = "broad"
     of_profiler: bool = False
+    replayed: bool = False
 
 
 def severity_of(facts: Facts, share: float) -> Severity:

@@ -135,7 +135,7 @@ def _forward(trace: Trace) -> tuple[BySlice, Around]:
     ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
     backward = np.zeros(len(trace.slices), np.bool_)
     backward[links.target_slice[ways]] = True
-    return BySlice(len(trace.slices), links.target_slice[ways], links.source_slice[ways]), Around(trace, backward)
+    return BySlice(links.target_slice[ways], links.source_slice[ways]), Around(trace, backward)
 
 
 @of_trace

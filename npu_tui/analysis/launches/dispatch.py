@@ -102,10 +102,10 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     candidates = candidates[(target >= 0) & busy[target]] if len(candidates) else candidates
     # An id that is used again has another source: each is a launch of its own.
     order = np.lexsort((links.target_time[candidates], links.source_event[candidates], links.key[candidates]))
-    candidates = candidates[order]
+    key, event = links.key[candidates][order], links.source_event[candidates][order]
     first = np.ones(len(candidates), np.bool_)
-    first[1:] = (np.diff(links.key[candidates]) != 0) | (np.diff(links.source_event[candidates]) != 0)
-    link = np.sort(candidates[first])
+    first[order[1:]] = (key[1:] != key[:-1]) | (event[1:] != event[:-1])
+    link = candidates[first]
     source, start = links.source_time[link], links.target_time[link]
     latency = (start - source).astype(np.float64)
     floors: list[ClockFloor] = []

@@ -153,4 +153,4 @@ def _operations(trace: Trace) -> BySlice:
     ways = trace.links_of(ASYNC_NPU)
     source, end = trace.links.source_slice[ways], trace.links.target_slice[ways]
     bound = (end >= 0) & (source >= 0)
-    return BySlice(len(trace.slices), end[bound], source[bound])
+    return BySlice(end[bound], source[bound])

@@ -67,7 +67,7 @@ class _Starts(Struct, frozen=True):
 
 def _starts(trace: Trace, device: DeviceSlices, pairs: Pairs) -> _Starts:
     busy = np.flatnonzero(device.busy)
-    pair = BySlice(len(trace.slices), trace.links.target_slice[pairs.link], np.arange(len(pairs.link)))
+    pair = BySlice(trace.links.target_slice[pairs.link], np.arange(len(pairs.link)))
     launch = np.append(pairs.launch, np.nan)[pair.of(busy)]  # the last one is that of no pair
     # Of those that start together one with a launch comes first.
     order = np.lexsort((np.isnan(launch), trace.slices.start[busy]))

@@ -84,7 +84,7 @@ def idles(trace: Trace, device: DeviceSlices | None, lanes: OverlapLanes, pairs:
     busy = np.flatnonzero(device.busy) if device is not None else none[:0]
     if count and len(busy):
         own, launch = (none[:0], late[:0]) if pairs is None else (pairs.link, pairs.launch)
-        pair = BySlice(len(slices), links.target_slice[own], np.arange(len(own)))
+        pair = BySlice(links.target_slice[own], np.arange(len(own)))
         # Of slices that start together the one with a launch comes first.
         busy = busy[np.lexsort((pair.of(busy) < 0, slices.start[busy]))]
         at = np.searchsorted(slices.start[busy], start, "left")

@@ -15,6 +15,7 @@ from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.trace.classes import step_number
+from npu_tui.trace.distinct import distinct
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -90,7 +91,7 @@ def _device_spans(trace: Trace, items: I64) -> list[tuple[int, int] | None]:
         order_of = made = links.source_time[link]
         made_at = made
     target = links.target_slice[link]
-    launches, own = np.unique(order_of, return_inverse=True)
+    launches, own = distinct(order_of)
     first = np.full(len(launches), 2**62)
     last = np.full(len(launches), -(2**62))
     np.minimum.at(first, own, slices.start[target])

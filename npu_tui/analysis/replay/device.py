@@ -154,7 +154,7 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64]:
     connection = slices.connection[item]
     link = trace.links_of(HOST_TO_DEVICE)
     link = link[links.target_slice[link] >= 0]
-    led = BySlice(len(slices), links.target_slice[link], np.arange(len(link))).of(item)
+    led = BySlice(links.target_slice[link], np.arange(len(link))).of(item)
     linked = link[led[led >= 0]]
     time[led >= 0], lane[led >= 0] = links.source_time[linked], links.source_lane[linked]
     other = np.flatnonzero((led < 0) & (connection >= 0))
@@ -179,8 +179,10 @@ def _calls_of(trace: Trace, connections: I64) -> I64:
     """The calls of CANN with one of ``connections``, by connection and then by start."""
     slices = trace.slices
     lanes = [trace.lanes[each] for layer in trace.layers if layer.kind == "cann" for each in layer.lanes]
-    found = [own.first + np.flatnonzero(np.isin(slices.connection[own.first : own.last], connections)) for own in lanes]
-    calls: I64 = np.sort(np.concatenate([*found, np.zeros(0, np.int64)]))
+    found = [np.zeros(0, np.int64)]
+    for own in sorted(lanes, key=lambda lane: lane.first):
+        found.append(own.first + np.flatnonzero(np.isin(slices.connection[own.first : own.last], connections)))
+    calls = np.concatenate(found)
     return calls[np.lexsort((slices.start[calls], slices.connection[calls]))]
 
 

@@ -217,7 +217,7 @@ def _queue_entries(trace: Trace, points: HostPoints) -> None:
     if not len(own):
         return
     enqueued = np.flatnonzero(points.kind == ENQUEUE)
-    source = BySlice(len(slices), points.item[enqueued], enqueued).of(enqueue_of(trace, points.item[own]))
+    source = BySlice(points.item[enqueued], enqueued).of(enqueue_of(trace, points.item[own]))
     # The thread is busy with the entry before until that one ends.
     by_thread = own[np.lexsort((points.time[own], points.thread[own]))]
     busy_until = np.full(len(points), -1, np.int64)

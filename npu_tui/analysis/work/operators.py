@@ -81,7 +81,7 @@ def _operations(trace: Trace, items: I64) -> I64:
     name = np.where(dequeue >= 0, trace.slices.name[dequeue], -1)
     known = named[name]
     target = trace.links.target_slice[link[known]]
-    return BySlice(len(trace.slices), target[::-1], name[known][::-1]).of(items)
+    return BySlice(target[::-1], name[known][::-1]).of(items)
 
 
 def operators(

@@ -82,6 +82,16 @@ def test_a_rule_names_the_thresholds_that_it_reads(own: Rule) -> None:
     assert used <= set(own.thresholds)
 
 
+def test_a_rule_that_asks_for_the_model_of_the_run_says_so() -> None:
+    asking: set[str] = set()
+    for trouble in sorted({trouble for trouble, _, _ in SPEAKS.values()}):
+        for each in RULES:
+            facts = facts_of(job(trouble), replay_of=lambda device, each=each: asking.add(each.id))
+            if all(facts.has(needed) for needed in each.inputs):
+                each.check(facts)
+    assert asking == {each.id for each in RULES if each.replayed}
+
+
 def test_ids_are_unique_and_sourced() -> None:
     assert len({each.id for each in RULES}) == len(RULES) == 45
     assert all(each.sources for each in RULES)

@@ -28,6 +28,7 @@ from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.analysis.work.joined.peaks import peak_of
 from npu_tui.analysis.work.operators import kernel_types
+from npu_tui.trace.distinct import distinct
 from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
@@ -305,8 +306,8 @@ class Facts(WithinWindow):
         types = self.kernel_table.type if len(self.kernel_table) == len(self.kernels) else None
         if types is None:
             return kernel_types(self.trace, self.kernels)
-        distinct, code = np.unique(types.code, return_inverse=True)
-        return [types.values[each] for each in distinct.tolist()], code.astype(np.int64)
+        used, code = distinct(types.code)
+        return [types.values[each] for each in used.tolist()], code
 
     @once
     def kernel_table(self) -> KernelTable:

@@ -55,7 +55,7 @@ def _gaps(facts: Facts) -> tuple[I64, I64, I64]:
     busy = np.flatnonzero(device.compute | device.copy)  # by lane and start, as all slices
     same = slices.lane[busy[1:]] == slices.lane[busy[:-1]]
     target = facts.target
-    before = BySlice(len(slices), busy[1:][same], busy[:-1][same]).of(target)
+    before = BySlice(busy[1:][same], busy[:-1][same]).of(target)
     arrival = facts.trace.links.target_time[own.link] - own.relative
     known = (before >= 0) & device.compute[np.maximum(before, 0)]
     known &= arrival <= slices.end[np.maximum(before, 0)]

@@ -95,9 +95,13 @@ class TraceSlices:
     def outermost(self, items: I64) -> I64:
         """Those of ``items`` that lie in no other of them on the same lane."""
         slices = self.trace.slices
-        order = np.sort(items)  # by lane, start and, the longest first, end: so all slices are sorted
-        if not len(order):
-            return order
+        if not len(items):
+            return items
+        # By lane, start and, the longest first, end: so all slices are sorted.
+        least = int(items.min())
+        there = np.zeros(int(items.max()) - least + 1, np.bool_)
+        there[items - least] = True
+        order = least + np.flatnonzero(there)
         # Lanes one after another on one axis: what reaches no farther than any before it on its lane lies inside.
         far = slices.end[order] + slices.lane[order].astype(np.int64) * (int(slices.end[order].max()) + 1)
         outer = np.ones(len(order), np.bool_)

@@ -38,7 +38,7 @@ def before_late_copies(facts: Facts) -> Span:
     slices, links = facts.trace.slices, facts.trace.links
     busy = np.flatnonzero(device.busy)
     busy = busy[np.argsort(slices.start[busy], kind="stable")]
-    pair = BySlice(len(slices), links.target_slice[pairs.link], np.arange(len(pairs.link))).of(busy)
+    pair = BySlice(links.target_slice[pairs.link], np.arange(len(pairs.link))).of(busy)
     launch = np.append(pairs.launch, np.nan)[pair]
     known, launch = busy[~np.isnan(launch)], launch[~np.isnan(launch)]
     at, behind = (np.searchsorted(slices.start[each], split.start[own]) for each in (busy, known))

@@ -148,7 +148,7 @@ def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
     trace, hosts = facts.trace, facts.hosts
     operations = operation_of(trace, _kernels_of(facts, wanted))
     operations = operations[operations >= 0]
-    at = BySlice(len(trace.slices), hosts.item, np.arange(len(hosts.item))).of(operations)
+    at = BySlice(hosts.item, np.arange(len(hosts.item))).of(operations)
     at = at[at >= 0]
     if not len(at):
         return []

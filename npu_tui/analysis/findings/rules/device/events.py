@@ -100,5 +100,6 @@ RULES = (
         ("severity_medium", "severity_high"),
         ("operator tuning guide 0-02, 0-07",),
         reach="cause",
+        replayed=True,
     ),
 )

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts.blame import cache_drops, fetches, memory_calls, starving, sync_calls
+from npu_tui.analysis.findings.facts.blame import (
+    cache_drops,
+    fetches,
+    memory_calls,
+    runtime_calls,
+    starving,
+    sync_calls,
+)
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.slices import GARBAGE_COLLECTION
 from npu_tui.analysis.findings.facts.spans import I64, Span, both, largest, length_of, together, without
@@ -16,6 +23,7 @@ from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import advise, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.replay.change import ANY_THREAD, Change, HostCut, TaskCut
+from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
@@ -190,13 +198,12 @@ def collector(facts: Facts) -> Draft | None:
         )
     if len(events) or not facts.has("cann"):
         return None
-    calls = facts.span_of(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
-    suspects = [
-        (start, end)
-        for start, end in largest(facts.free, 50)
-        if end - start > limits.gc_suspect_ms * 1e6
-        and length_of(both(facts.on_device(calls), (np.array([start]), np.array([end])))) < 0.01 * (end - start)
-    ]
+    idle = [(start, end) for start, end in largest(facts.free, 50) if end - start > limits.gc_suspect_ms * 1e6]
+    if not idle:
+        return None
+    calls = facts.on_device(facts.span_of(runtime_calls(facts)))
+    called = covered_within(*calls, *np.array(idle, np.int64).T).tolist()
+    suspects = [(start, end) for (start, end), time in zip(idle, called, strict=True) if time < 0.01 * (end - start)]
     if not suspects:
         return None
     span = (np.array([start for start, _ in suspects]), np.array([end for _, end in suspects]))
@@ -235,6 +242,7 @@ RULES = (
         ("loader_ms", "loader_least_ms", "loader_free_share"),
         ("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
         reach="cause",
+        replayed=True,
     ),
     Rule(
         "DATA.COPY",

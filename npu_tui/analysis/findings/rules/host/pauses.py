@@ -139,5 +139,6 @@ RULES = (
         ("pause_ms", "pause_share", "step_start_share", "severity_medium", "severity_high"),
         ("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
         reach="cause",
+        replayed=True,
     ),
 )

@@ -28,7 +28,7 @@ from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import enqueue_slices
 from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay.host import waits_of
-from npu_tui.trace.intervals import covered_before, touches
+from npu_tui.trace.intervals import covered_before, touches, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -214,31 +214,38 @@ def _waited_for(facts: Facts, item: int) -> Message:
     low, high = int(slices.start[item]) + facts.floor, int(slices.end[item]) + facts.floor
     best, found = 0.0, message("finding.sync.waited.nothing")
     edges = np.array([low, high], np.float64)
-    for kind, items, span in facts.kept(_kinds_of_work):
+    for kind, items, begun, reach, span in facts.kept(_kinds_of_work):
         before = covered_before(*span, edges)
         shared = float(before[1] - before[0])
         if shared > best:
-            own = items[(slices.start[items] < high) & (slices.end[items] > low)]
+            own = np.sort(items[int(reach.searchsorted(low, "right")) : int(begun.searchsorted(high))])
+            own = own[slices.end[own] > low]
             longest = int(own[np.argmax(np.minimum(slices.end[own], high) - np.maximum(slices.start[own], low))])
             best = shared
             found = message(f"finding.sync.waited.{kind}", name=brief(facts.trace.name_of(longest), 60))
     return found
 
 
-def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, Span]]:
-    """What the device does: a word for it, its slices, and when."""
-    device = facts.part.slices
+def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64, Span]]:
+    """What the device does: a word for it, its slices by start, their starts, the latest end so far, and when."""
+    device, slices = facts.part.slices, facts.trace.slices
     assert device is not None
+    found = []
     masks = (("compute", device.compute), ("communication", device.collective), ("copy", device.copy))
-    return [(kind, (items := np.flatnonzero(mask)), facts.span_of(items)) for kind, mask in masks]
+    for kind, mask in masks:
+        items = np.flatnonzero(mask)
+        items = items[np.argsort(slices.start[items], kind="stable")]
+        start, end = slices.start[items], slices.end[items]
+        found.append((kind, items, start, np.maximum.accumulate(end), union(start, end)))
+    return found
 
 
 def _fresh_starts(facts: Facts) -> Span:
     """The starts of steps at which the device had not run dry before: what is lost there begins there."""
     start, end = before_first_kernels(facts)
-    dry = np.array([each.start for each in facts.drains if each.cause == "sync"])
-    until = np.array([each.end for each in facts.drains if each.cause == "sync"])
-    before = np.array([bool(((dry < at) & (until > at)).any()) for at in start.tolist()], np.bool_)
+    dry = np.array([(each.start, each.end) for each in facts.drains if each.cause == "sync"], np.float64).reshape(-1, 2)
+    at = start.astype(np.float64)
+    before = touches(dry[:, 0], dry[:, 1], at, at)
     return start[~before], end[~before]
 
 
@@ -348,6 +355,7 @@ RULES = (
             "msprof-analyze advisor: synchronize stream",
         ),
         reach="cause",
+        replayed=True,
     ),
     Rule(
         "STEP.START",
@@ -357,5 +365,6 @@ RULES = (
         ("step_start_share", "step_start_share_high"),
         ("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
         reach="place",
+        replayed=True,
     ),
 )
