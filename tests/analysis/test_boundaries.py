@@ -52,10 +52,12 @@ def trace_of(folder: Path, *events: list[dict[str, Any]]) -> Trace:
 def test_free_belongs_to_a_launch_that_starts_within_two_nanoseconds_of_its_end(
     tmp_path: Path, late_ns: int, linked: bool
 ) -> None:
-    first, second = launch(1, 1, 2, 10), launch(2, 15, 20 + late_ns / 1000, 30)
+    first, second = launch(1, 1, 2, 10), launch(2, 19 + late_ns / 1000, 20 + late_ns / 1000, 30)
     trace = trace_of(tmp_path, first, second, [sliced(3, "Free", 10, 20) | {"tid": 3}, thread(3, "Free")])
     split = parts_of(trace).split
-    assert (split.linked.tolist(), split.end.tolist()) == ([linked], [19_000])
+    start, end = 9_000, 19_000
+    assert (split.linked.tolist(), split.end.tolist()) == ([linked], [end])
+    assert split.late_until.tolist() == [end if linked else start]
 
 
 @pytest.mark.parametrize(("late_ns", "beside"), [(0, True), (2, True), (3, False)])
