@@ -1,27 +1,71 @@
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from builders import one_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npu_tui.trace.rows import Rows
 from npu_tui.view.frame.levels import Levels
+
+EPOCH = 1 << 60  # ns that leave no bit to spare
 
 
 def slow(durations: list[int], first: int, last: int) -> int:
     return max(range(first, last), key=lambda k: (durations[k], -k))
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 3000), st.integers(1, 6), st.integers(0, 2**32))
+def rows_of(durations: np.ndarray) -> Rows:
+    end = EPOCH + np.cumsum(durations + 1)
+    return one_row(*zip((end - durations).tolist(), end.tolist(), strict=True))
+
+
+COUNT, SEED = st.integers(1, 3000), st.integers(0, 2**32)
+MOST = st.sampled_from((1, 6, 1_000_000))  # few durations tie, many name one slice
+
+
+@settings(max_examples=60)
+@given(COUNT, MOST, SEED)
 def test_the_longest_slice_of_any_range_is_named(count: int, most: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     durations = random.integers(0, most, count)
-    end = np.cumsum(durations + 1)
-    rows = one_row(*zip((end - durations).tolist(), end.tolist(), strict=True))
+    levels = Levels(rows_of(durations))
     first = random.integers(0, count, 20)
     last = np.array([random.integers(low + 1, count + 1) for low in first])
-    found = Levels(rows).longest(first, last)
-    assert found.tolist() == [slow(durations.tolist(), a, b) for a, b in zip(first, last, strict=True)]
+    expected = [slow(durations.tolist(), a, b) for a, b in zip(first, last, strict=True)]
+    assert levels.longest(first, last).tolist() == expected
+    assert levels._exactly(first, last).tolist() == expected
+
+
+@settings(max_examples=12)
+@given(COUNT, MOST, SEED)
+def test_a_range_of_few_slices_or_whole_blocks_is_looked_at_once(count: int, most: int, seed: int) -> None:
+    durations = np.random.default_rng(seed).integers(0, most, count)
+    levels = Levels(rows_of(durations))
+    ranges = [(low, low + length) for low in range(0, count, 7) for length in (1, 31, 32)]
+    ranges += [(low, low + 16 * length) for low in range(0, count, 16) for length in (3, 63, 64)]
+    ranges += [(low, low + 256 * length) for low in range(0, count, 256) for length in (5, 9)]
+    ranges = [(low, high) for low, high in ranges if high <= count]
+    with patch.object(Levels, "_exactly", side_effect=AssertionError):
+        found = levels.longest(*np.array(ranges, np.int64).reshape(-1, 2).T)
+    assert found.tolist() == [slow(durations.tolist(), low, high) for low, high in ranges]
+
+
+@settings(max_examples=40)
+@given(COUNT, MOST, SEED)
+def test_a_key_is_that_of_16_below(count: int, most: int, seed: int) -> None:
+    durations = np.random.default_rng(seed).integers(0, most, count)
+    rows = rows_of(durations)
+    (keys, begins, marks), bits, drop = Levels(rows).packed()
+    expected, level = [], [(duration << bits) + (1 << bits) - 1 - k for k, duration in enumerate(durations.tolist())]
+    assert (bits, drop, marks.tolist()) == (count.bit_length(), 0, rows.start[::64].tolist())
+    for begin in begins.tolist():
+        assert begin == len(expected)
+        level = [max(level[low : low + 16]) for low in range(0, len(level), 16)]
+        expected += level
+    assert keys.tolist() == expected
+    assert len(level) <= 32
 
 
 def test_a_range_over_several_levels_of_blocks() -> None:

@@ -6,6 +6,8 @@ into one int64, so a plain maximum names the winner.
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import numpy.typing as npt
 
@@ -32,18 +34,17 @@ class Levels:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self._bits = max(len(rows.item).bit_length(), 1)
-        longest = int((rows.end - rows.start).max()) if len(rows.item) else 0
+        self._bits = len(rows.item).bit_length()
+        longest = int((rows.end - rows.start).max(initial=0))
         self._drop = max(longest.bit_length() + self._bits - 63, 0)
         self._upper: list[I64] = [self._first_level()]
         while len(self._upper[-1]) > _DIRECT:
             below = self._upper[-1]
             self._upper.append(np.maximum.reduceat(below, np.arange(0, len(below), 1 << _SHIFT)))
-        sizes = [len(level) for level in self._upper]
-        self._begins = np.cumsum([0, *sizes[:-1]])
+        self._begins = np.cumsum([0, *(len(level) for level in self._upper[:-1])])
         self._marks = rows.start[::64].copy()
         self._keys = np.concatenate(self._upper)
-        self._upper = [self._keys[low : low + size] for low, size in zip(self._begins.tolist(), sizes, strict=True)]
+        self._upper = np.split(self._keys, self._begins[1:])
 
     def packed(self) -> Packed:
         """``Packed`` for a compiled library."""
@@ -51,12 +52,12 @@ class Levels:
 
     def longest(self, first: I64, last: I64) -> I64:
         """The position of the longest slice in each ``[first[k], last[k])`` (earlier on ties); no range is empty."""
-        best = np.full(len(first), -1, np.int64)
+        best = np.zeros(len(first), np.int64)  # less than any key
         direct = last - first <= _DIRECT
         self._raise_to(best, np.flatnonzero(direct), 0, first[direct], last[direct])
         # Whole blocks around a longer range are a few keys; it is rare that their winner lies outside of the range.
         active = np.flatnonzero(~direct)
-        for level in range(1, len(self._upper) + 1):
+        for level in count(1):
             if not len(active):
                 break
             low, high = first[active] >> _SHIFT * level, (last[active] - 1 >> _SHIFT * level) + 1
@@ -72,16 +73,16 @@ class Levels:
 
     def _exactly(self, first: I64, last: I64) -> I64:
         """``longest`` where whole blocks do not tell: what they leave at both ends is looked at by itself."""
-        best = np.full(len(first), -1, np.int64)
+        best = np.zeros(len(first), np.int64)  # less than any key
         active, low, high = np.arange(len(first)), first, last
-        for level in range(len(self._upper) + 1):
+        for level in count():
             direct = high - low <= _DIRECT
             self._raise_to(best, active[direct], level, low[direct], high[direct])
             rest = ~direct
             if not rest.any():
                 break
             active, low, high = active[rest], low[rest], high[rest]
-            inner_low, inner_high = (low + 15) >> _SHIFT, high >> _SHIFT
+            inner_low, inner_high = -(-low >> _SHIFT), high >> _SHIFT
             self._raise_to(best, active, level, low, inner_low << _SHIFT)
             self._raise_to(best, active, level, inner_high << _SHIFT, high)
             low, high = inner_low, inner_high
