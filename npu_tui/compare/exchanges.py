@@ -11,8 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.arrivals import Arrivals
+from npu_tui.analysis.work.collectives.collective import Collectives, Moved, Timings, Waits
 from npu_tui.analysis.work.collectives.groups import Groups, with_ranks_of_job
+from npu_tui.analysis.work.operators import collective_types
 from npu_tui.compare.steps import StepWindow
 from npu_tui.ingest.errors import InputError
 from npu_tui.trace.communication import groups_of, rank_numbers
@@ -25,7 +27,7 @@ _ASKED_STEPS = 16
 """Steps, evenly over the run, in which the peer of a wait is looked up."""
 
 
-def exchanges(trace: Trace, groups: Groups, windows: Sequence[StepWindow]) -> list[Collective]:
+def exchanges(trace: Trace, groups: Groups, windows: Sequence[StepWindow]) -> Collectives:
     """The collectives by start: elapsed time, the longest wait on any plane and when it ended, in ns.
 
     ``groups`` gives the ranks of the job; the peer is known in some of the steps ``windows``, else None.
@@ -53,29 +55,31 @@ def exchanges(trace: Trace, groups: Groups, windows: Sequence[StepWindow]) -> li
     order = np.argsort(slices.start[items], kind="stable")
     items, waits = items[order], waits[order]
     source, target = _peers(trace, items, waits, windows)
-    found = [
-        _collective(trace, *row)
-        for row in zip(items.tolist(), waits.tolist(), source.tolist(), target.tolist(), strict=True)
-    ]
+    found = _waiting(trace, items, waits, source, target)
     return with_ranks_of_job(trace, found, groups)
 
 
-def _collective(trace: Trace, item: int, wait: int, source: int, target: int) -> Collective:
-    slices = trace.slices
-    start, end = int(slices.start[item]), int(slices.end[item])
-    if wait < 0:
-        return Collective(item, end - start, None, None, None, None, None)
-    waited = min(int(slices.end[wait]), end) - start
-    known = target >= 0
-    return Collective(
-        item,
-        end - start,
-        None,
-        None,
-        int(slices.end[wait] - slices.start[wait]),
-        target if known else None,
-        [(max(source, 0), 0), (target, waited)] if known else None,
-        waited,
+def _waiting(trace: Trace, items: I64, waits: I64, source: I64, target: I64) -> Collectives:
+    """The collectives ``items`` with the longest wait of each, -1 for none, and what is told of both its ends."""
+    slices, count = trace.slices, len(items)
+    known, nothing = waits >= 0, np.zeros(count, np.int64)
+    longest = np.maximum(waits, 0)
+    until = np.minimum(slices.end[longest], slices.end[items]) - slices.start[items]
+    met = np.flatnonzero(known & (target >= 0))
+    owner = np.repeat(met, 2)
+    rank = np.stack((np.maximum(source[met], 0), target[met]), axis=1).ravel()
+    after = np.stack((nothing[met], until[met]), axis=1).ravel()
+    return Collectives(
+        items,
+        slices.end[items] - slices.start[items],
+        *collective_types(trace, items),
+        Timings(np.zeros(count, np.bool_), nothing, nothing, nothing, nothing),
+        Moved(nothing[:0], nothing[:0], nothing[:0], nothing[:0], ()),
+        Waits(known, slices.end[longest] - slices.start[longest], target, until),
+        Arrivals(count, owner, rank, after),
+        nothing,
+        ("",),
+        nothing - 1,
     )
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from npu_tui.analysis.launches.code_lines import launches_by_line
 from npu_tui.analysis.launches.origin import Around, operation_of
 from npu_tui.analysis.overlap.lanes import Intervals
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.collective import Collectives
 from npu_tui.compare.comparability import Circumstances
 from npu_tui.compare.exchanges import exchanges
 from npu_tui.compare.kineto import device_claims, device_kernels, kernel_type
@@ -73,18 +73,19 @@ class Side:
         return np.array([each.wall for each in self.windows], np.float64)
 
     @once
-    def collectives(self) -> list[Collective]:
+    def collectives(self) -> Collectives:
         """The collectives of the trace."""
         return exchanges(self.trace, self.profile.beside.groups, self.windows)
 
     @once
     def waits(self) -> Intervals | None:
         """From the start of each collective to the end of its longest wait for a peer; None where none is recorded."""
-        own = [each for each in self.collectives if each.waited is not None]
-        if not own:
+        found = self.collectives
+        known = found.waits.known
+        if not known.any():
             return None
-        start = self.trace.slices.start[np.array([each.item for each in own])]
-        return start, start + np.array([each.waited for each in own], np.int64)
+        start = self.trace.slices.start[found.item[known]]
+        return start, start + found.waits.until[known]
 
     @once
     def claims(self) -> Claims | None:
@@ -280,7 +281,7 @@ class Side:
         info = {} if profile.companions is None else profile.companions.profiler_info
         versions = {key: str(info[key]) for key in _VERSIONS if info.get(key)}
         environment = profile.beside.environment
-        names = {trace.name_of(each.item) for each in self.collectives}
+        names = {trace.names[code] for code in np.unique(trace.slices.name[self.collectives.item]).tolist()}
         return Circumstances(
             trace.rank,
             profile.profiler_level,

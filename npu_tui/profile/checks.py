@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.overlap.steps import Step, StepSums
 from npu_tui.analysis.work.apis import ApiSum
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.collective import Collective
 from npu_tui.analysis.work.joined.cross_check import Check, Figures, Key, cross_check
 from npu_tui.analysis.work.joined.kernel_groups import kernel_groups
 from npu_tui.analysis.work.joined.kernels import KernelTable

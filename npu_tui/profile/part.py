@@ -19,8 +19,9 @@ from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.apis import ApiSum, apis
-from npu_tui.analysis.work.collectives.communication import Collective, collectives
-from npu_tui.analysis.work.collectives.groups import with_own_args, with_ranks_of_job
+from npu_tui.analysis.work.collectives.collective import Collectives
+from npu_tui.analysis.work.collectives.communication import collectives
+from npu_tui.analysis.work.collectives.groups import with_ranks_of_job
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.analysis.work.copies import Copies
 from npu_tui.analysis.work.host_operators import HostOperators
@@ -132,10 +133,9 @@ class ProfilePart:
         return next((found for own, found in self.profile.replays if own is device), None)
 
     @once
-    def collectives(self) -> list[Collective]:
+    def collectives(self) -> Collectives:
         """The collectives that start in the selection. Raises ``InputError`` as ``planes`` does."""
-        args = communication_args(self.trace)
-        found = with_own_args(collectives(self.trace, args.planes, self.window), args.collectives)
+        found = collectives(self.trace, communication_args(self.trace), self.window)
         return with_ranks_of_job(self.trace, found, self.beside.groups)
 
     @once

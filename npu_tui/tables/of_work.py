@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu_tui.analysis.overlap.steps import Step, StepSums
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.collective import Collective
 from npu_tui.analysis.work.joined.kernels import Coded
 from npu_tui.analysis.work.operators import collective_type
 from npu_tui.profile.profile import Profile
@@ -218,7 +218,7 @@ def _collectives_of_files(profile: Profile) -> Sheet:
 def arrivals(profile: Profile) -> Sheet:
     """When every rank of a collective was there. Raises ``InputError`` as ``collectives`` does."""
     trace = profile.trace
-    known: list[Collective] = profile.whole.collectives if len(trace.slices) else []
+    known: Sequence[Collective] = profile.whole.collectives if len(trace.slices) else []
     found = [(each.item, *arrival) for each in known for arrival in each.arrivals or ()]
     item = np.array([row[0] for row in found], np.int64)
     after = np.array([row[2] for row in found], np.int64)

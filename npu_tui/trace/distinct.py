@@ -26,3 +26,11 @@ def distinct(code: npt.NDArray[np.integer]) -> tuple[I64, I64]:
     place_of = np.zeros(len(there), np.int64)
     place_of[found] = np.arange(len(found))
     return found + least, place_of[at]
+
+
+def in_groups(code: npt.NDArray[np.integer]) -> list[I64]:
+    """The places of every code, ascending, those of the code that comes first in front."""
+    _, group = distinct(code)
+    order = np.argsort(group, kind="stable")
+    found = np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
+    return sorted(found, key=lambda own: int(own[0]))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npu_tui.analysis.work.collectives.communication import Collective, collectives
+from npu_tui.analysis.work.collectives.collective import Collective
+from npu_tui.analysis.work.collectives.communication import collectives
 from npu_tui.ingest.load import load
 from npu_tui.trace.communication import communication_args
 from npu_tui.trace.model import Trace
@@ -21,7 +22,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def collectives_of(trace: Trace) -> list[Collective]:
-    return collectives(trace, communication_args(trace).planes)
+    return collectives(trace, communication_args(trace)).rows
 
 
 def test_communication_json(level1: Sample) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
-
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+
+from npu_tui.analysis.work.collectives.arrivals import Arrivals
 
 I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 UNKNOWN = -1
 """The rank of a peer that is not known."""
@@ -22,43 +19,6 @@ _HARDLY = 0.1
 _FILLS = 0.9
 """A first receive of which this share is the filling of the pipeline is not late."""
 _AS_LATE = 0.5
-
-
-class Arrivals(Struct, frozen=True):
-    """``rank`` came to the collective ``owner`` (0 … ``count`` - 1, ascending) ``after`` ns after this rank; (n,)."""
-
-    count: int
-    owner: I64
-    rank: I64
-    after: I64
-
-    def taken(self, chosen: Bools | I64) -> Arrivals:
-        """Some of them."""
-        return Arrivals(self.count, self.owner[chosen], self.rank[chosen], self.after[chosen])
-
-    def of(self, ranks: frozenset[int]) -> Bools:
-        """Which are those of ``ranks``; (n,)."""
-        found: Bools = np.isin(self.rank, np.array(sorted(ranks), np.int64))
-        return found
-
-    def latest(self) -> I64:
-        """How long after this rank the last one came to each collective, ns; 0 without one after it; (count,)."""
-        found = np.zeros(self.count, np.int64)
-        np.maximum.at(found, self.owner, self.after)
-        return found
-
-    def last(self) -> Arrivals:
-        """The one who came last to each collective that has any, of several the highest rank."""
-        order = np.lexsort((self.rank, self.after, self.owner))
-        return self.taken(order[np.flatnonzero(np.diff(self.owner[order], append=-1))])
-
-
-def arrivals_of(rows: Sequence[Sequence[tuple[int, int]] | None]) -> Arrivals:
-    """The arrivals of collectives, each as (rank, ns after this rank)."""
-    counts = np.array([len(row or ()) for row in rows], np.int64)
-    pairs = chain.from_iterable(row or () for row in rows)
-    flat = np.fromiter(chain.from_iterable(pairs), np.int64).reshape(-1, 2)
-    return Arrivals(len(rows), np.repeat(np.arange(len(rows)), counts), flat[:, 0], flat[:, 1])
 
 
 def late_arrivals(arrivals: Arrivals, elapsed: I64, fill: I64) -> Arrivals:

@@ -7,7 +7,7 @@ last of them allows it, so that with nothing changed the model gives the recorde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from npu_tui.analysis.replay.host import MARK, HostPoints, host_points, thread_n
 from npu_tui.analysis.replay.loops import Loops, PlainLoops
 from npu_tui.analysis.replay.peers import Meeting, meetings
 from npu_tui.analysis.replay.unrecorded import unrecorded_edges, unrecorded_waits
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.collective import Collectives
 from npu_tui.trace.model import Trace
 
 I32 = npt.NDArray[np.int32]
@@ -66,7 +66,7 @@ class Model(Struct):
 def build(
     trace: Trace,
     part: DevicePart,
-    collectives: Callable[[], Sequence[Collective]],
+    collectives: Callable[[], Collectives],
     steps: I64,
     loops: Loops | None = None,
 ) -> Model | None:

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.replay.arrivals import UNKNOWN, Arrivals, arrivals_of, late_arrivals, late_ranks
+from npu_tui.analysis.replay.arrivals import UNKNOWN, late_arrivals, late_ranks
 from npu_tui.analysis.replay.device import COLLECTIVE, DeviceTasks
-from npu_tui.analysis.replay.pipeline import pipeline_fills
-from npu_tui.analysis.work.collectives.communication import Collective
-from npu_tui.analysis.work.operators import collective_type
+from npu_tui.analysis.replay.pipeline import fill_of, pipeline_fills
+from npu_tui.analysis.work.collectives.arrivals import Arrivals
+from npu_tui.analysis.work.collectives.collective import Collectives
 from npu_tui.trace.before import one_before
+from npu_tui.trace.distinct import in_groups
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -54,18 +55,14 @@ class Meeting(Struct, frozen=True):
         return last if last > self.others else 0
 
 
-def meetings(
-    trace: Trace, collectives: Sequence[Collective], tasks: DeviceTasks, steps: int = 0
-) -> tuple[Meeting, ...]:
+def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: int = 0) -> tuple[Meeting, ...]:
     """The meetings of the device's ``tasks`` by start; ``steps`` is how many steps the run has."""
-    guessed = unknown_waits(trace, collectives, {each.item: each.size for each in collectives if each.size is not None})
+    guessed = unknown_waits(trace, collectives)
     fills = pipeline_fills(trace, collectives, steps)
     chosen = np.flatnonzero(tasks.kind == COLLECTIVE)
+    seen, elapsed = _seen(collectives, tasks.item[chosen]), tasks.end[chosen] - tasks.start[chosen]
+    fill = fill_of(fills, tasks.item[chosen])
     items = tasks.item[chosen].tolist()
-    known = {each.item: each for each in collectives}
-    rows = [known[item].arrivals if item in known else None for item in items]
-    seen, elapsed = arrivals_of(rows), tasks.end[chosen] - tasks.start[chosen]
-    fill = np.array([fills.get(item, 0) for item in items], np.int64)
     arrivals = _with_guessed(late_arrivals(seen, elapsed, fill), items, guessed)
     late = late_ranks(arrivals)
     previous = one_before(trace.slices.lane[tasks.item[chosen]])
@@ -93,6 +90,19 @@ def meetings(
             items, _peers(seen), behind, *(each.tolist() for each in columns), strict=True
         )
     )
+
+
+def _seen(collectives: Collectives, items: I64) -> Arrivals:
+    """Who came when to each of the slices ``items``."""
+    order = np.argsort(items)
+    at = np.searchsorted(items, collectives.item, sorter=order)
+    row = np.append(order, -1)[at]
+    row[np.append(items, -1)[row] != collectives.item] = -1
+    arrivals = collectives.arrivals
+    owner = row[arrivals.owner]
+    own = np.argsort(owner, kind="stable")
+    own = own[owner[own] >= 0]
+    return Arrivals(len(items), owner[own], arrivals.rank[own], arrivals.after[own])
 
 
 def _peers(seen: Arrivals) -> list[frozenset[int]]:
@@ -132,23 +142,20 @@ def _following(arrivals: Arrivals, before: I64, late: frozenset[int]) -> set[int
     return found
 
 
-def unknown_waits(trace: Trace, collectives: Sequence[Collective], sizes: Mapping[int, int]) -> dict[int, int]:
+def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
     """How long collectives of unknown arrivals waited, ns by slice: what they took beyond their siblings.
 
-    Siblings are the others of the same type and lane; with ``sizes`` a collective is held against the best rate of
-    them, else against their median length, and against a slow link, as all of them may have waited. Only what takes
-    three times as long, and a millisecond, counts.
+    Siblings are the others of the same type and lane; where their sizes are known a collective is held against the best
+    rate of them, else against their median length, and against a slow link, as all of them may have waited. Only what
+    takes three times as long, and a millisecond, counts.
     """
-    rows: dict[tuple[int, str], list[Collective]] = {}
-    for each in collectives:
-        if each.arrivals is not None:
-            continue
-        key = int(trace.slices.lane[each.item]), collective_type(trace.name_of(each.item))
-        rows.setdefault(key, []).append(each)
     found: dict[int, int] = {}
-    for own in rows.values():
-        elapsed = np.array([each.elapsed for each in own], np.float64)
-        size = np.array([sizes.get(each.item, 0) for each in own], np.float64)
+    chosen = np.flatnonzero(~collectives.has_arrivals)
+    item = collectives.item[chosen]
+    kind = trace.slices.lane[item].astype(np.int64) * max(len(collectives.types), 1) + collectives.type[chosen]
+    lengths, sizes = collectives.elapsed[chosen], np.maximum(collectives.size[chosen], 0)
+    for own in in_groups(kind):
+        elapsed, size = lengths[own].astype(np.float64), sizes[own].astype(np.float64)
         if len(own) < _SIBLINGS:
             expected = elapsed.copy()
         elif (size > 0).all():
@@ -157,7 +164,7 @@ def unknown_waits(trace: Trace, collectives: Sequence[Collective], sizes: Mappin
             expected = np.full(len(own), float(np.median(elapsed)))
         expected = np.where(size > 0, np.minimum(expected, size / _SLOWEST), expected)
         beyond = elapsed - expected
-        for each, more, usual in zip(own, beyond.tolist(), expected.tolist(), strict=True):
-            if each.elapsed >= _LONGER * usual and more >= _LEAST_NS:
-                found[each.item] = round(more)
+        waited = (lengths[own] >= _LONGER * expected) & (beyond >= _LEAST_NS)
+        rows = zip(item[own[waited]].tolist(), beyond[waited].tolist(), strict=True)
+        found |= {each: round(more) for each, more in rows}
     return found

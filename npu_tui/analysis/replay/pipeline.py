@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
-from npu_tui.analysis.work.collectives.communication import Collective
-from npu_tui.analysis.work.operators import collective_type
+from npu_tui.analysis.work.collectives.collective import Collective, Collectives
 from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
 
 _FEWEST_PASSES = 3
 
 
-def pipeline_fills(trace: Trace, collectives: Sequence[Collective], steps: int) -> dict[int, int]:
+def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[int, int]:
     """How long the first receive of each of ``steps`` steps would wait if no stage was slower than this one, ns.
 
     By slice. Of the wait for the first pass as large a part is the slow stage's as of every later pass, and each stage
     before this one needs no more than a pass. Only where every step receives as often from the same rank.
     """
-    rows: dict[tuple[int, str, int], list[Collective]] = {}
-    for each in collectives:
-        kind = collective_type(trace.name_of(each.item))
-        if each.arrivals is None or each.peer is None or not _receives(kind):
-            continue
-        rows.setdefault((int(trace.slices.lane[each.item]), kind, each.peer), []).append(each)
+    rows: dict[tuple[int, int, int], list[Collective]] = {}
+    receives = np.array([_receives(kind) for kind in collectives.types], np.bool_)[collectives.type]
+    chosen = np.flatnonzero(
+        receives & collectives.has_arrivals & collectives.waits.known & (collectives.waits.peer >= 0)
+    )
+    kinds = collectives.type[chosen].tolist()
+    for each, kind in zip(collectives.at(chosen), kinds, strict=True):
+        rows.setdefault((int(trace.slices.lane[each.item]), kind, each.peer or 0), []).append(each)
     found: dict[int, int] = {}
     for (_, _, peer), own in rows.items():
         if not steps or len(own) % steps or len(own) < _FEWEST_PASSES * steps:
@@ -38,6 +42,13 @@ def pipeline_fills(trace: Trace, collectives: Sequence[Collective], steps: int) 
         firsts = own[:: len(own) // steps]
         found |= {each.item: round(rest) for each, rest in zip(firsts, left.tolist(), strict=True)}
     return found
+
+
+def fill_of(fills: Mapping[int, int], items: I64) -> I64:
+    """What ``pipeline_fills`` has for each of ``items``, 0 for most; (n,)."""
+    if not fills:
+        return np.zeros(len(items), np.int64)
+    return np.array([fills.get(item, 0) for item in items.tolist()], np.int64)
 
 
 def _receives(kind: str) -> bool:

@@ -59,6 +59,18 @@ def collective_type(name: str) -> str:
     return f"{head}_" if double else operator_type(name)
 
 
+def collective_types(trace: Trace, items: I64) -> tuple[I64, list[str]]:
+    """Which type each of the collectives ``items`` has, (n,), and the types in the order in which they come."""
+    names, name = distinct(trace.slices.name[items])
+    firsts = np.full(len(names), len(items))
+    np.minimum.at(firsts, name, np.arange(len(items)))
+    types: dict[str, int] = {}
+    of_name = np.zeros(len(names), np.int64)
+    for k in np.argsort(firsts).tolist():
+        of_name[k] = types.setdefault(collective_type(trace.names[int(names[k])]), len(types))
+    return of_name[name], list(types)
+
+
 def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
     """The distinct operator types of the kernels ``items`` by their names, and which one each has; (n,)."""
     slices = trace.slices

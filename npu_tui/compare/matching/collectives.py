@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.overlap.lanes import Intervals
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.collective import Collective
 from npu_tui.analysis.work.operators import collective_type
 from npu_tui.compare.steps import StepWindow
 from npu_tui.trace.intervals import covered_before
@@ -57,7 +58,7 @@ class Exchanged(Struct, frozen=True):
     """The collectives of one side in the steps ``windows``, and when communication was ``exposed``."""
 
     trace: Trace
-    collectives: list[Collective]
+    collectives: Sequence[Collective]
     windows: list[StepWindow]
     exposed: Intervals
 

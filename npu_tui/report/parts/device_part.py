@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
@@ -11,7 +11,7 @@ from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.collective import Collective
 from npu_tui.analysis.work.operators import OperatorSum, collective_type
 from npu_tui.profile.selection import Selection
 from npu_tui.report.schema import (
@@ -159,7 +159,7 @@ def operator_part(rows: list[OperatorSum]) -> list[OperatorRow]:
     ]
 
 
-def communication_part(trace: Trace, found: list[Collective]) -> list[CollectiveRow]:
+def communication_part(trace: Trace, found: Sequence[Collective]) -> list[CollectiveRow]:
     """The collectives ``found``."""
     items = np.array([each.item for each in found], np.int64)
     groups = [text(lane.name) for lane in trace.lanes]

@@ -172,12 +172,9 @@ def test_rules_of_links_ask_for_the_transport(
     planes = facts.planes
     assert planes is not None
     kinds = [link_type if each == "HCCS" else each for each in planes.links]
-    rows = [
-        structs.replace(each, traffic=[structs.replace(row, link_type=link_type) for row in each.traffic or []])
-        for each in facts.collectives
-    ]
+    collectives = replace(facts.collectives, moved=structs.replace(facts.collectives.moved, links=kinds))
     other = facts_of(found, thresholds=Thresholds(**limits), planes=structs.replace(planes, links=kinds))
-    monkeypatch.setattr(Facts, "collectives", rows)
+    monkeypatch.setattr(Facts, "collectives", collectives)
     draft = check("COMM.LINK", other)
     assert isinstance(draft, Draft)
     assert said in words(draft.detail)

@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.analysis.replay.arrivals import Arrivals, arrivals_of, late_ranks
+from npu_tui.analysis.replay.arrivals import late_ranks
 from npu_tui.analysis.replay.peers import unknown_waits
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.arrivals import Arrivals
+from npu_tui.analysis.work.collectives.collective import Collectives, Moved, Timings, Waits
 
 MS = 1_000_000
 
 
 def arrivals(*late: tuple[int, int]) -> Arrivals:
     """A collective of eight ranks for each (rank, ns after this one); the others come 50 us after this one."""
-    return arrivals_of([[(rank, after if rank == own else 50_000) for rank in range(1, 8)] for own, after in late])
+    ranks = np.tile(np.arange(1, 8), len(late))
+    owner = np.repeat(np.arange(len(late)), 7)
+    own, after = np.array(late).T[:, owner]
+    return Arrivals(len(late), owner, ranks, np.where(ranks == own, after, 50_000))
 
 
 def test_all_who_take_turns_are_late() -> None:
@@ -30,11 +34,23 @@ def test_one_late_rank_is_alone_with_it() -> None:
 
 
 def waits(elapsed: list[int], sizes: list[int]) -> dict[int, int]:
-    rows = [Collective(number, each, None, None, None, None, None) for number, each in enumerate(elapsed)]
-    trace: Any = SimpleNamespace(
-        slices=SimpleNamespace(lane=np.zeros(len(rows), np.int64)), name_of=lambda item: f"hcom_allReduce__417_{item}_1"
+    count = len(elapsed)
+    nothing, never = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    trace: Any = SimpleNamespace(slices=SimpleNamespace(lane=nothing))
+    collectives = Collectives(
+        np.arange(count),
+        np.array(elapsed),
+        nothing,
+        ["hcom_allReduce_"],
+        Timings(never, nothing, nothing, nothing, nothing),
+        Moved(nothing[:0], nothing[:0], nothing[:0], nothing[:0], []),
+        Waits(never, nothing, nothing, nothing),
+        Arrivals(count, nothing[:0], nothing[:0], nothing[:0]),
+        nothing,
+        [""],
+        np.array([size or -1 for size in sizes]),
     )
-    return unknown_waits(trace, rows, {number: size for number, size in enumerate(sizes) if size})
+    return unknown_waits(trace, collectives)
 
 
 def test_bytes_that_no_link_is_so_slow_for_waited() -> None:

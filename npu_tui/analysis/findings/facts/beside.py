@@ -13,7 +13,7 @@ from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.run import Replay
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import Window
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.collective import Collectives
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.analysis.work.copies import Copies
 from npu_tui.analysis.work.host_operators import HostOperators
@@ -91,7 +91,7 @@ class Shared(Protocol):
         ...
 
     @property
-    def collectives(self) -> Sequence[Collective]:
+    def collectives(self) -> Collectives:
         """The collectives of all devices that start in the window."""
         ...
 

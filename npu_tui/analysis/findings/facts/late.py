@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import NOTHING, Span, both, length_of
-from npu_tui.analysis.replay.arrivals import arrivals_of, late_arrivals, late_ranks
+from npu_tui.analysis.replay.arrivals import late_arrivals, late_ranks
 from npu_tui.analysis.replay.peers import unknown_waits
-from npu_tui.analysis.replay.pipeline import pipeline_fills
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.replay.pipeline import fill_of, pipeline_fills
+from npu_tui.analysis.work.collectives.collective import Collective
 
 SEVERAL = 3
 """So many late ranks take turns, where none is late in most cases."""
@@ -45,22 +45,20 @@ def late(facts: Facts) -> Late | None:
 
 
 def _late(facts: Facts) -> Late | None:
-    slices = facts.trace.slices
-    known = [each for each in facts.collectives if each.arrivals is not None]
-    filling = fills(facts)
-    seen = arrivals_of([each.arrivals for each in known])
-    fill = np.array([filling.get(each.item, 0) for each in known], np.int64)
-    arrivals = late_arrivals(seen, np.array([each.elapsed for each in known], np.int64), fill)
+    slices, found = facts.trace.slices, facts.collectives
+    fill = fill_of(fills(facts), found.item)
+    seen = found.arrivals
+    arrivals = late_arrivals(seen, found.elapsed, fill)
     ranks = late_ranks(arrivals)
     others = np.maximum(seen.taken(~seen.of(ranks)).latest(), fill)
     last = arrivals.last()
     last = last.taken(last.of(ranks) & (last.after > others[last.owner]))
     if not len(last.rank):
         return None
-    begin = slices.start[[known[k].item for k in last.owner.tolist()]]
+    begin = slices.start[found.item[last.owner]]
     low, high = begin + others[last.owner], begin + last.after
-    rows = last.owner.tolist(), last.rank.tolist(), (high - low).tolist()
-    cases = [Case(known[owner], rank, excess) for owner, rank, excess in zip(*rows, strict=True)]
+    rows = found.at(last.owner), last.rank.tolist(), (high - low).tolist()
+    cases = [Case(each, rank, excess) for each, rank, excess in zip(*rows, strict=True)]
     waited: dict[int, int] = {}
     for case in cases:
         waited[case.rank] = waited.get(case.rank, 0) + case.excess
@@ -94,8 +92,7 @@ def fill_span(facts: Facts) -> Span:
 
 def unknown_span(facts: Facts) -> Span:
     """The exposed time in which collectives of unknown arrivals waited, by what their siblings take."""
-    sizes = {each.item: each.size for each in facts.collectives if each.size is not None}
-    found = unknown_waits(facts.trace, facts.collectives, sizes)
+    found = unknown_waits(facts.trace, facts.collectives)
     if not found:
         return NOTHING
     start = facts.trace.slices.start[list(found)]

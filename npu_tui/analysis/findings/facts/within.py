@@ -9,7 +9,7 @@ from npu_tui.analysis.findings.facts.slices import TraceSlices
 from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.collective import Collectives
 from npu_tui.analysis.work.copies import Copies
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.trace.communication_args import PlaneArgs
@@ -74,10 +74,11 @@ class WithinWindow(TraceSlices):
         ]
 
     @once
-    def collectives(self) -> list[Collective]:
+    def collectives(self) -> Collectives:
         """The collectives of this device that start in the window."""
+        found = self._shared.collectives
         if self.part.slices is None:
-            return []
-        own = np.array([each.item for each in self._shared.collectives], np.int64)
-        held = self.part.slices.collective[own] & self.window.holds(self.trace.slices.start[own])
-        return [each for each, inside in zip(self._shared.collectives, held.tolist(), strict=True) if inside]
+            return found.taken(np.zeros(0, np.int64))
+        return found.taken(
+            self.part.slices.collective[found.item] & self.window.holds(self.trace.slices.start[found.item])
+        )

@@ -6,235 +6,212 @@ another rank, the amount of data off all planes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
-from typing import TypeVar
-
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.analysis.work.collectives.arrivals import Arrivals
+from npu_tui.analysis.work.collectives.collective import Collectives, Moved, Timings, Waits
+from npu_tui.analysis.work.operators import collective_types
 from npu_tui.trace.communication import groups_of
-from npu_tui.trace.communication_args import PlaneArgs
+from npu_tui.trace.communication_args import CommunicationArgs, PlaneArgs
+from npu_tui.trace.distinct import distinct
 from npu_tui.trace.model import Lane, Trace
-
-T = TypeVar("T")
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 ON_CHIP = "ON_CHIP"
 
+_OTHER, _WAITING, _MOVING, _REMOTE = range(4)
+"""What the name of a plane task says it does."""
 _WAIT = "Notify_Wait"
 _TRANSIT = ("Memcpy", "Reduce_Inline")
 _REMOTE_MEMORY = "RDMA"
 
 
-class Timing(Struct, frozen=True):
-    """What the master plane did during a collective, ns; ``synchronization`` is the wait before the first transfer."""
-
-    wait: int
-    transit: int
-    synchronization: int
-    idle: int
-
-
-class Traffic(Struct, frozen=True):
-    """What all tasks over one type of link moved: ``size`` in bytes, the sum of their durations in ns."""
-
-    link_type: str
-    size: int
-    transfer: int
-
-
-class Collective(Struct, frozen=True):
-    """One collective; None is what its plane tasks do not tell.
-
-    ``traffic`` is what went to other chips. ``longest_wait`` is the longest Notify_Wait on any plane (ns), for
-    ``peer``; it ended ``waited`` ns after the start. ``arrivals`` are (rank, ns after the start at which it was
-    there), this rank at 0; ranks are those of the group, or of the job where its groups are known. ``algorithm`` is the
-    ``alg_type`` that was used, ``size`` what the collective works on, in bytes.
-    """
-
-    item: int
-    elapsed: int
-    timing: Timing | None
-    traffic: list[Traffic] | None
-    longest_wait: int | None
-    peer: int | None
-    arrivals: list[tuple[int, int]] | None
-    waited: int | None = None
-    algorithm: str = ""
-    size: int | None = None
-
-    @property
-    def neighbours_only(self) -> bool:
-        """Whether its ranks only talk to those beside them, so that who is late farther away cannot be seen."""
-        return self.algorithm.upper().split("-")[-1] == "RING" and "MESH" not in self.algorithm.upper()
-
-
-def collectives(trace: Trace, args: PlaneArgs, window: Window = EVERYTHING) -> list[Collective]:
-    """The collectives that start in ``window``, by start; ``args`` covers ``plane_tasks(trace)``."""
-    found: list[Collective] = []
-    for group, planes in groups_of(trace):
-        begin = trace.slices.start[group.first : group.last]
-        items = group.first + np.flatnonzero(window.holds(begin))
-        found += _of_group(trace, args, items, planes)
-    return sorted(found, key=lambda row: int(trace.slices.start[row.item]))
+def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHING) -> Collectives:
+    """The collectives that start in ``window``, by start."""
+    slices = trace.slices
+    groups = groups_of(trace)
+    own = [group.first + np.flatnonzero(window.holds(slices.start[group.first : group.last])) for group, _ in groups]
+    item = np.concatenate([*own, np.zeros(0, np.int64)])
+    order = np.argsort(slices.start[item], kind="stable")
+    number = np.empty(len(item), np.int64)
+    number[order] = np.arange(len(item))
+    item = item[order]
+    numbers = np.split(number, np.cumsum(np.array([len(items) for items in own[:-1]], np.int64)))
+    begin, end = slices.start[item], slices.end[item]
+    placed = [(each, planes) for each, (_, planes) in zip(numbers, groups, strict=False)]
+    tasks = _tasks(trace, args.planes, begin, end, placed)
+    told = np.searchsorted(args.collectives.item, item)
+    return Collectives(
+        item,
+        end - begin,
+        *collective_types(trace, item),
+        _timings(tasks, end - begin),
+        _moved(tasks, args.planes.links, len(item)),
+        _waits(trace, tasks, begin, end),
+        _arrivals(trace, tasks, begin),
+        args.collectives.algorithm[told],
+        args.collectives.algorithms,
+        args.collectives.size[told],
+    )
 
 
 class _Tasks(Struct, frozen=True):
-    """The plane tasks ``item`` of collectives ``owner`` (0…), by collective, plane and start, with their args; (n,)."""
+    """The plane tasks ``item`` of collectives ``owner`` (0…), by collective, plane and start, with their args; (n,).
+
+    ``kind`` is what they do; copies on the chip are no transfers.
+    """
 
     owner: I64
-    plane: I64
+    plane: npt.NDArray[np.integer]
     item: I64
     length: I64
-    source: I64
-    target: I64
+    kind: npt.NDArray[np.int8]
+    source: npt.NDArray[np.integer]
+    target: npt.NDArray[np.integer]
     size: I64
-    link: I64
-    wait: Bools
-    transit: Bools
-    remote: Bools
-
-    def taken(self, chosen: Bools | I64) -> _Tasks:
-        """Some of them."""
-        return _Tasks(*(getattr(self, name)[chosen] for name in self.__struct_fields__))
+    link: npt.NDArray[np.integer]
 
 
-def _of_group(trace: Trace, args: PlaneArgs, items: I64, planes: list[Lane]) -> list[Collective]:
-    """The collectives ``items`` of one group, whose tasks stand on ``planes``."""
-    slices, count = trace.slices, len(items)
-    begin, end = slices.start[items], slices.end[items]
-    tasks = _tasks(trace, args, begin, end, planes)
-    timing = _timings(tasks, end - begin)
-    traffic = _traffic(tasks, args.links, count)
-    waits = tasks.taken(tasks.wait)
-    arrivals = _arrivals(trace, waits, begin)
-    # The longest wait of each; of equals the one for the highest rank, then the last.
-    order = np.lexsort((waits.target, waits.length, waits.owner))
-    last = order[np.flatnonzero(np.diff(waits.owner[order], append=-1))]
-    longest: list[tuple[int, int, int] | None] = [None] * count
-    waited = np.minimum(slices.end[waits.item[last]], end[waits.owner[last]]) - begin[waits.owner[last]]
-    rows = (waits.owner[last], waits.length[last], waits.target[last], waited)
-    for owner, length, peer, until in zip(*(row.tolist() for row in rows), strict=True):
-        longest[owner] = length, peer, until
-    found = []
-    for number, (item, elapsed) in enumerate(zip(items.tolist(), (end - begin).tolist(), strict=True)):
-        wait, peer, until = longest[number] or (None, None, None)
-        found.append(
-            Collective(
-                item,
-                elapsed,
-                timing[number],
-                traffic[number],
-                wait,
-                None if peer is None or peer < 0 else peer,
-                arrivals[number],
-                until,
-            )
-        )
-    return found
-
-
-def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, planes: list[Lane]) -> _Tasks:
+def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, groups: list[tuple[I64, list[Lane]]]) -> _Tasks:
+    """The tasks of the collectives from ``begin`` to ``end``; ``groups`` are those of each with its planes."""
     slices = trace.slices
-    owners, numbers, items = [], [], []
-    for number, plane in enumerate(planes):
-        time = slices.start[plane.first : plane.last]
-        low, high = np.searchsorted(time, begin), np.searchsorted(time, end)
-        count = np.maximum(high - low, 0)
-        before = np.cumsum(count) - count
-        owners.append(np.repeat(np.arange(len(begin)), count))
-        items.append(plane.first + np.repeat(low - before, count) + np.arange(int(count.sum())))
-        numbers.append(np.full(int(count.sum()), number))
-    owner, number_of, item = (np.concatenate([*each, np.zeros(0, np.int64)]) for each in (owners, numbers, items))
-    order = np.lexsort((item, number_of, owner))
-    owner, number_of, item = owner[order], number_of[order], item[order]
-    row, name = np.searchsorted(args.item, item), slices.name[item]
-    on_chip = args.over(lambda link: link == ON_CHIP)  # such copies are no transfers
+    owners, planes, items, places = [], [], [], []
+    for numbers, lanes in groups:
+        for number, plane in enumerate(lanes):
+            time = slices.start[plane.first : plane.last]
+            low, high = np.searchsorted(time, begin[numbers]), np.searchsorted(time, end[numbers])
+            count = np.maximum(high - low, 0)
+            at = np.repeat(low - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+            owners.append(np.repeat(numbers, count))
+            planes.append(np.full(len(at), number, np.int32))
+            items.append(plane.first + at)
+            places.append(np.searchsorted(args.item, plane.first) + at)  # a lane has its slices one after the other
+    nothing = np.zeros(0, np.int64)
+    owner, plane_of, item, place = (np.concatenate([*each, nothing]) for each in (owners, planes, items, places))
+    # Of each plane they stand in the order of the collectives already.
+    order = np.argsort(owner, kind="stable")
+    item, place = item[order], place[order]
+    kind = np.array([*map(_kind, trace.names), _OTHER], np.int8)[slices.name[item]]
+    kind[(kind == _MOVING) & args.over(lambda name: name == ON_CHIP)[place]] = _OTHER
     return _Tasks(
-        owner,
-        number_of,
+        owner[order],
+        plane_of[order],
         item,
         slices.end[item] - slices.start[item],
-        args.source_rank[row].astype(np.int64),
-        args.target_rank[row].astype(np.int64),
-        args.size[row],
-        args.link[row].astype(np.int64),
-        _mask(trace, lambda name: name == _WAIT)[name],
-        _mask(trace, lambda name: name in _TRANSIT)[name] & ~on_chip[row],
-        _mask(trace, lambda name: name.startswith(_REMOTE_MEMORY))[name],
+        kind,
+        args.source_rank[place],
+        args.target_rank[place],
+        args.size[place],
+        args.link[place],
     )
 
 
-def _timings(tasks: _Tasks, elapsed: I64) -> list[Timing | None]:
-    """The timing of each by its first plane that talks to another rank; None without one, or with remote memory."""
+def _kind(name: str) -> int:
+    if name == _WAIT:
+        return _WAITING
+    if name in _TRANSIT:
+        return _MOVING
+    return _REMOTE if name.startswith(_REMOTE_MEMORY) else _OTHER
+
+
+def _timings(tasks: _Tasks, elapsed: I64) -> Timings:
+    """The timing of each by its first plane that talks to another rank; unknown without one, or with remote memory."""
     count = len(elapsed)
-    talks = (tasks.target >= 0) & (tasks.target != tasks.source)
-    nowhere = np.iinfo(np.int64).max
-    master = np.full(count, nowhere)
-    np.minimum.at(master, tasks.owner[talks], tasks.plane[talks])
-    own = tasks.taken(tasks.plane == master[tasks.owner])
-    at = np.arange(len(own.owner))
-    moved = np.full(count, nowhere)
-    np.minimum.at(moved, own.owner[own.transit], at[own.transit])
-    early = own.wait & (at < moved[own.owner])
+    talks = np.flatnonzero((tasks.target >= 0) & (tasks.target != tasks.source))
+    talks = talks[_firsts(tasks.owner[talks])]
+    master = np.full(count, -1, np.int64)
+    master[tasks.owner[talks]] = tasks.plane[talks]
+    own = np.flatnonzero(tasks.plane == master[tasks.owner])
+    owner, length, kind = tasks.owner[own], tasks.length[own], tasks.kind[own]
+    bounds = np.searchsorted(owner, np.arange(count + 1))
+    at = np.flatnonzero(kind == _MOVING)
+    moved = np.full(count, len(own))
+    first = _firsts(owner[at])
+    moved[owner[at[first]]] = at[first]
+    waiting = kind == _WAITING
+    early = waiting & (np.arange(len(own)) < moved[owner])
     wait, transit, synchronization = (
-        _sums(own.owner[mask], own.length[mask], count) for mask in (own.wait, own.transit, early)
+        _sums(np.where(mask, length, 0), bounds) for mask in (waiting, kind == _MOVING, early)
     )
-    known = (master < nowhere) & (np.bincount(own.owner[own.remote], minlength=count) == 0)
-    rows = (known, wait, transit, synchronization, elapsed - wait - transit)
-    return [Timing(*values) if told else None for told, *values in zip(*(row.tolist() for row in rows), strict=True)]
+    known = master >= 0
+    known[owner[kind == _REMOTE]] = False
+    return Timings(known, wait, transit, synchronization, elapsed - wait - transit)
 
 
-def _traffic(tasks: _Tasks, links: list[str], count: int) -> list[list[Traffic] | None]:
-    """What the tasks of each moved off the chip by type of link; None where nothing is known."""
-    moving = tasks.taken(tasks.transit & (tasks.size >= 0))
-    key = moving.owner * max(len(links), 1) + moving.link
-    keys, code = np.unique(key, return_inverse=True)
-    size, length = _sums(code, moving.size, len(keys)), _sums(code, moving.length, len(keys))
-    owner, link = np.divmod(keys, max(len(links), 1))
-    rows = [
-        Traffic(links[kind], bytes_, time)
-        for kind, bytes_, time in zip(link.tolist(), size.tolist(), length.tolist(), strict=True)
-    ]
-    return _by_owner(rows, owner, count)
+def _moved(tasks: _Tasks, links: list[str], count: int) -> Moved:
+    """What the tasks of each moved off the chip by type of link; nothing where that is not known."""
+    moving = np.flatnonzero((tasks.kind == _MOVING) & (tasks.size >= 0))
+    kinds = max(len(links), 1)
+    keys, code = distinct(tasks.owner[moving] * kinds + tasks.link[moving])
+    size, length = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+    np.add.at(size, code, tasks.size[moving])
+    np.add.at(length, code, tasks.length[moving])
+    owner, link = np.divmod(keys, kinds)
+    return Moved(owner, link, size, length, links)
 
 
-def _arrivals(trace: Trace, waits: _Tasks, begin: I64) -> list[list[tuple[int, int]] | None]:
-    """End of the earliest wait for each peer after the start of each; None where no task names a peer."""
+def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64) -> Waits:
+    """The longest wait of each; of equals the one for the highest rank, then the last."""
+    count = len(begin)
+    waits = np.flatnonzero(tasks.kind == _WAITING)
+    waits = waits[_largest(tasks.owner[waits], tasks.length[waits])]
+    waits = waits[_largest(tasks.owner[waits], tasks.target[waits])]
+    waits = waits[np.flatnonzero(np.diff(tasks.owner[waits], append=-1))]
+    owner, item = tasks.owner[waits], tasks.item[waits]
+    known, length, until, peer = np.zeros(count, np.bool_), *(np.zeros(count, np.int64) for _ in range(3))
+    known[owner], length[owner], peer[owner] = True, tasks.length[waits], tasks.target[waits]
+    until[owner] = np.minimum(trace.slices.end[item], end[owner]) - begin[owner]
+    return Waits(known, length, peer, until)
+
+
+def _arrivals(trace: Trace, tasks: _Tasks, begin: I64) -> Arrivals:
+    """End of the earliest wait for each peer after the start of each; nothing where no task names a peer."""
     slices = trace.slices
-    waits = waits.taken((waits.target >= 0) & (waits.source >= 0))
-    first = np.flatnonzero(np.diff(waits.owner, prepend=-1))
-    start, end = slices.start[waits.item], slices.end[waits.item]
-    order = np.lexsort((end, start, waits.target, waits.owner))
-    owner, target = waits.owner[order], waits.target[order]
-    new = np.flatnonzero((np.diff(owner, prepend=-1) != 0) | (np.diff(target, prepend=-1) != 0))
+    waits = np.flatnonzero((tasks.kind == _WAITING) & (tasks.target >= 0) & (tasks.source >= 0))
+    ranks = int(tasks.target[waits].max(initial=0)) + 1
+    keys, code = distinct(tasks.owner[waits] * ranks + tasks.target[waits])
+    start, end = slices.start[tasks.item[waits]], slices.end[tasks.item[waits]]
+    begun = _least(code, start, len(keys))
+    earliest = start == begun[code]  # of those that begin first the one that ends first
+    came = _least(code[earliest], end[earliest], len(keys))
+    owner, rank = np.divmod(keys, ranks)
     # This rank itself is there at the start.
-    ranks = np.concatenate((waits.source[first], target[new]))
-    after = np.concatenate((np.zeros(len(first), np.int64), end[order[new]] - begin[owner[new]]))
-    owner = np.concatenate((waits.owner[first], owner[new]))
-    order = np.lexsort((after, ranks, owner))
-    rows = list(zip(ranks[order].tolist(), after[order].tolist(), strict=True))
-    return _by_owner(rows, owner[order], len(begin))
+    first = waits[_firsts(tasks.owner[waits])]
+    own = tasks.owner[first]
+    owners = np.concatenate((own, owner))
+    peers = np.concatenate((tasks.source[first], rank))
+    after = np.concatenate((np.zeros(len(first), np.int64), came - begin[owner]))
+    order = np.lexsort((after, peers, owners))
+    return Arrivals(len(begin), owners[order], peers[order], after[order])
 
 
-def _by_owner(rows: list[T], owner: I64, count: int) -> list[list[T] | None]:
-    """The ``rows`` of each of ``count`` owners, who are ascending; None without any."""
-    bounds = np.searchsorted(owner, np.arange(count + 1)).tolist()
-    return [rows[low:high] or None for low, high in pairwise(bounds)]
-
-
-def _sums(code: I64, values: I64, count: int) -> I64:
-    """The sum of ``values`` for every code below ``count``."""
-    found = np.zeros(count, np.int64)
-    np.add.at(found, code, values)
+def _least(code: I64, values: I64, count: int) -> I64:
+    """The least of the ``values`` of every code below ``count``."""
+    found = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(found, code, values)
     return found
 
 
-def _mask(trace: Trace, rule: Callable[[str], bool]) -> Bools:
-    """Which name codes fulfil ``rule``; (names + 1,), the absent code does not."""
-    return np.array([rule(name) for name in trace.names] + [False], np.bool_)
+def _firsts(owner: I64) -> I64:
+    """Where each owner begins; they are ascending."""
+    return np.flatnonzero(np.diff(owner, prepend=-1))
+
+
+def _largest(owner: I64, value: npt.NDArray[np.integer]) -> I64:
+    """Where the largest value of each owner stands, every one of several equals; owners are ascending."""
+    firsts = _firsts(owner)
+    if not len(firsts):
+        return firsts
+    largest = np.maximum.reduceat(value, firsts)
+    return np.flatnonzero(value == np.repeat(largest, np.diff(firsts, append=len(owner))))
+
+
+def _sums(values: I64, bounds: I64) -> I64:
+    """The sum of the ``values`` between each of the ``bounds`` and the next one."""
+    total = np.concatenate((np.zeros(1, np.int64), np.cumsum(values)))
+    return total[bounds[1:]] - total[bounds[:-1]]

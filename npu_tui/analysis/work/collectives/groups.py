@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
-from npu_tui.analysis.work.collectives.communication import Collective
-from npu_tui.trace.communication_args import CollectiveArgs
+from npu_tui.analysis.work.collectives.collective import Collectives
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -21,29 +19,21 @@ Groups = Mapping[str, tuple[int, ...]]
 _LANE = re.compile(r"Group (?P<name>.+?) Communication(?: Aicpu)?")
 
 
-def with_own_args(found: Sequence[Collective], args: CollectiveArgs) -> list[Collective]:
-    """``found`` with algorithm and size."""
-    rows = np.searchsorted(args.item, np.array([each.item for each in found], np.int64))
-    names, sizes = args.algorithm[rows].tolist(), args.size[rows].tolist()
-    return [
-        replace(each, algorithm=args.algorithms[name], size=size if size >= 0 else None)
-        for each, name, size in zip(found, names, sizes, strict=True)
-    ]
-
-
-def with_ranks_of_job(trace: Trace, found: Sequence[Collective], groups: Groups) -> list[Collective]:
+def with_ranks_of_job(trace: Trace, found: Collectives, groups: Groups) -> Collectives:
     """``found`` with ranks of the job in place of ranks of the group, where ``groups`` has the group of the lane."""
-    of_lane = {lane.index: _ranks(lane.name, groups) for lane in trace.lanes}
-    rows = []
-    for each in found:
-        ranks = of_lane[int(trace.slices.lane[each.item])]
-        if each.arrivals is None or not ranks or max(rank for rank, _ in each.arrivals) >= len(ranks):
-            rows.append(each)
-            continue
-        arrivals = [(ranks[rank], after) for rank, after in each.arrivals]
-        peer = ranks[each.peer] if each.peer is not None and 0 <= each.peer < len(ranks) else each.peer
-        rows.append(replace(each, arrivals=arrivals, peer=peer))
-    return rows
+    came = found.arrivals
+    most = np.full(len(found), -1, np.int64)
+    np.maximum.at(most, came.owner, came.rank)
+    lanes = trace.slices.lane[found.item]
+    peer, rank = found.waits.peer.copy(), came.rank.copy()
+    for lane in np.unique(lanes[found.has_arrivals]).tolist():
+        ranks = np.array(_ranks(trace.lanes[lane].name, groups), np.int64)
+        told = found.has_arrivals & (lanes == lane) & (most < len(ranks))
+        own = told[came.owner]
+        rank[own] = ranks[rank[own]]
+        known = told & (peer >= 0) & (peer < len(ranks))
+        peer[known] = ranks[peer[known]]
+    return found.with_ranks(peer, rank)
 
 
 def _ranks(lane: str, groups: Groups) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.collectives.communication import Collective
+from npu_tui.analysis.work.collectives.collective import Collective
 from npu_tui.analysis.work.operators import collective_type
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.profile import Profile

@@ -17,7 +17,6 @@ from npu_tui.analysis.findings.rules.device.sequences import ATEN, BETWEEN_ATEN,
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.analysis.work.host_operators import HostOperators
-from npu_tui.analysis.work.operators import collective_type
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
@@ -147,24 +146,23 @@ def _all_reduces(facts: Facts, found: dict[str, _Found]) -> None:
     by_end = np.argsort(end, kind="stable")
     ended = end[by_end]
     working = facts.span_of(facts.kernels)
-    items = np.array([each.item for each in facts.collectives], np.int64)
+    every = facts.collectives
+    items = every.item
     begins, ends = slices.start[items].astype(np.float64), slices.end[items].astype(np.float64)
     together = covered_before(*working, ends) - covered_before(*working, begins)
     at = np.searchsorted(ended, slices.start[items], "right") - 1
     last = by_end[np.maximum(at, 0)]
     directly = (at >= 0) & products[last] & (slices.start[items] - end[last] <= _DIRECTLY_NS)
     directly &= together <= _SERIAL_SHARE * (slices.end[items] - slices.start[items])
+    directly &= np.array([kind == _ALL_REDUCE for kind in every.types] + [False])[every.type]
+    transfers = np.where(every.timings.known, every.timings.transit, every.elapsed)
     for k in np.flatnonzero(directly).tolist():
-        each = facts.collectives[k]
-        if collective_type(facts.trace.name_of(each.item)) != _ALL_REDUCE:
-            continue
-        kernel = int(facts.kernels[last[k]])
-        transfer = each.elapsed if each.timing is None else each.timing.transit
+        kernel, transfer = int(facts.kernels[last[k]]), int(transfers[k])
         length = int(slices.end[kernel] - slices.start[kernel])
         row = found.setdefault(_MATMUL_ALL_REDUCE, _Found())
         if row.add(length, max(length - transfer, 0), exact=True):
             words = f"{types[int(code[last[k]])]} → {_ALL_REDUCE.rstrip('_')}"
-            row.places.append((kernel, each.item, words))
+            row.places.append((kernel, int(items[k]), words))
 
 
 def _dots(facts: Facts, found: dict[str, _Found]) -> None:

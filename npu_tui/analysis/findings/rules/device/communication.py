@@ -16,12 +16,14 @@ from npu_tui.analysis.findings.phrases import advise, runs_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule, severity_of
 from npu_tui.analysis.replay.arrivals import UNKNOWN
 from npu_tui.analysis.replay.change import Change, TaskCut
-from npu_tui.analysis.work.collectives.communication import Collective
-from npu_tui.analysis.work.operators import collective_type
+from npu_tui.analysis.work.collectives.collective import Collective
+from npu_tui.trace.distinct import in_groups
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _NEGLIGIBLE = 0.01
+_CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
+"""Bytes at which a class of sizes begins: sizes of one bucket configuration fall together."""
 
 
 def straggler(facts: Facts) -> Draft | None:
@@ -43,8 +45,8 @@ def straggler(facts: Facts) -> Draft | None:
     if gain < limits.straggler_ms * 1e6 or not enough:
         return None
     slices = facts.trace.slices
-    seen = [each for each in facts.collectives if each.arrivals is not None]
-    transfer = sum(each.elapsed - max(after for _, after in each.arrivals or [(0, 0)]) for each in seen)
+    seen = facts.collectives.has_arrivals
+    transfer = int((facts.collectives.elapsed - facts.collectives.arrivals.latest())[seen].sum())
     arrivals = worst.collective.arrivals or []
     others = [rank for rank, _ in arrivals if rank not in found.ranks]
     there = int(slices.start[worst.collective.item]) + max(
@@ -100,10 +102,9 @@ def straggler(facts: Facts) -> Draft | None:
 
 def _inside_window(facts: Facts) -> frozenset[int]:
     """The collectives that the finding is about: not those of a warm-up step."""
-    start = facts.trace.slices.start
-    return frozenset(
-        each.item for each in facts.collectives if facts.window.start <= start[each.item] < facts.window.end
-    )
+    item = facts.collectives.item
+    start = facts.trace.slices.start[item]
+    return frozenset(item[(start >= facts.window.start) & (start < facts.window.end)].tolist())
 
 
 def _again(facts: Facts, found: Late, worst: Case) -> list[Message]:
@@ -137,15 +138,12 @@ def _steps_with(facts: Facts, found: list[Collective]) -> int:
 
 def _speeds(facts: Facts) -> Said:
     """The bandwidth of the collectives, the slowest and the fastest."""
-    speeds = []
-    for each in facts.collectives:
-        size = sum(link.size for link in each.traffic or [])
-        time = sum(link.transfer for link in each.traffic or [])
-        if size and time:
-            speeds.append(size / time)
-    if not speeds:
+    size, time = facts.collectives.moved.sums(len(facts.collectives))
+    moved = (size != 0) & (time != 0)
+    if not moved.any():
         return ""
-    low, high = min(speeds), max(speeds)
+    speeds = size[moved] / time[moved]
+    low, high = float(speeds.min()), float(speeds.max())
     return message("finding.speed", speed=low) if low == high else message("finding.speeds", low=low, high=high)
 
 
@@ -174,7 +172,7 @@ def exposed(facts: Facts) -> Draft | None:
     more = sums.communication > sums.computing
     if share <= limits.exposed_share:
         return None
-    known = any(each.arrivals is not None for each in facts.collectives)
+    known = bool(facts.collectives.has_arrivals.any())
     found = late(facts)
     waiting = found.span if found is not None else NOTHING if known else unknown_span(facts)
     waited = length_of(waiting)
@@ -203,10 +201,10 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message("finding.exposed.unknown"))
     if length_of(filling):
         parts.append(message("finding.straggler.fill", time=length_of(filling)))
-    items = np.array([each.item for each in facts.collectives], np.int64)
+    items = facts.collectives.item
     rest = without(without(facts.exposed, waiting), filling)
     hidden = min(length_of(rest), length_of(without(facts.computing, facts.communicating)))
-    moved = sum(int(facts.length(np.array([each.item]))[0]) for each in facts.collectives) - waited
+    moved = int(facts.length(items).sum()) - waited
     keep = 1.0 - hidden / moved if moved > hidden else 0.0
     return Draft(
         severity,
@@ -237,27 +235,23 @@ def _exposed_of(facts: Facts, item: int) -> int:
 def long_op(facts: Facts) -> Draft | None:
     """A collective that takes far longer than the others of its type, or a large part of the step."""
     limits = facts.limits
-    by_type: dict[tuple[str, int], list[Collective]] = {}
-    filling = fills(facts)
-    for each in facts.collectives:
-        if each.item in filling:
-            continue
-        size = sum(link.size for link in each.traffic or [])
-        # A size class is a power of four: sizes of one bucket configuration fall together.
-        key = collective_type(facts.trace.name_of(each.item)), size.bit_length() // 2
-        by_type.setdefault(key, []).append(each)
-    found = []
-    for rows in by_type.values():
-        median = float(np.median([row.elapsed for row in rows]))
-        for row in rows:
-            outlier = len(rows) >= 3 and row.elapsed >= limits.long_op_factor * median
-            # Its part in the window costs more to find than its length, which is no less.
-            large = facts.share(row.elapsed) >= limits.long_op_share
-            large = large and facts.share(_inside(facts, row)) >= limits.long_op_share
-            if (outlier and row.elapsed >= limits.straggler_ms * 1e6) or large:
-                found.append(row)
-    if not found:
+    every = facts.collectives
+    chosen = np.flatnonzero(~np.isin(every.item, np.array([*fills(facts)], np.int64)))
+    size, _ = every.moved.sums(len(every))
+    key = every.type[chosen] * (len(_CLASSES) + 1) + np.searchsorted(_CLASSES, size[chosen], "right")
+    places: list[int] = []
+    for own in in_groups(key):
+        rows = chosen[own]
+        elapsed = every.elapsed[rows]
+        outlier = (elapsed >= limits.long_op_factor * float(np.median(elapsed))) & (len(rows) >= 3)
+        # Its part in the window costs more to find than its length, which is no less.
+        large = elapsed / facts.total >= limits.long_op_share if facts.total else np.zeros(len(rows), np.bool_)
+        for at in np.flatnonzero(large).tolist():
+            large[at] = facts.share(_inside(facts, int(every.item[rows[at]]))) >= limits.long_op_share
+        places += rows[(outlier & (elapsed >= limits.straggler_ms * 1e6)) | large].tolist()
+    if not places:
         return None
+    found = every.at(np.array(places))
     worst = max(found, key=lambda row: row.elapsed)
     removes = both(_idle_waits(facts, found), facts.exposed)
     share = facts.share(length_of(removes))
@@ -267,7 +261,7 @@ def long_op(facts: Facts) -> Draft | None:
             "finding.long.detail",
             name=brief(facts.trace.name_of(worst.item)),
             time=worst.elapsed,
-            share=facts.share(_inside(facts, worst)),
+            share=facts.share(_inside(facts, worst.item)),
         )
     ]
     if timing is not None:
@@ -292,7 +286,7 @@ def long_op(facts: Facts) -> Draft | None:
             "finding.long.title",
             name=brief(facts.trace.name_of(worst.item), 40),
             time=worst.elapsed,
-            share=facts.share(_inside(facts, worst)),
+            share=facts.share(_inside(facts, worst.item)),
         ),
         sentences(*parts),
         tuple(
@@ -306,9 +300,9 @@ def long_op(facts: Facts) -> Draft | None:
     )
 
 
-def _inside(facts: Facts, each: Collective) -> int:
+def _inside(facts: Facts, item: int) -> int:
     """How much of a collective lies in the window, ns."""
-    return length_of(facts.cut(facts.span_of(np.array([each.item]))))
+    return length_of(facts.cut(facts.span_of(np.array([item]))))
 
 
 def _idle_waits(facts: Facts, found: list[Collective]) -> Span:

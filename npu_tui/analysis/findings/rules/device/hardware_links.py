@@ -12,10 +12,11 @@ import numpy as np
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.late import late
-from npu_tui.analysis.findings.facts.spans import I64, NOTHING, both, length_of, without
+from npu_tui.analysis.findings.facts.spans import I64, NOTHING, Bools, both, length_of, without
 from npu_tui.analysis.findings.model import SEVERITIES, Severity
 from npu_tui.analysis.findings.phrases import sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
+from npu_tui.analysis.work.collectives.collective import Moved
 from npu_tui.analysis.work.collectives.communication import ON_CHIP
 from npu_tui.trace.intervals import touches
 from npu_tui.trace.message import Message, message
@@ -57,15 +58,7 @@ def link(facts: Facts) -> Draft | None:
     if contended and _matters(facts, np.array(contended)):
         text = message("finding.link.contention", count=len(contended), speed=limits.contention_gb_s)
         problems.append(("low", text, message("finding.advice.contention"), contended))
-    again = [
-        each.item
-        for each in facts.collectives
-        if each.elapsed >= limits.retransmission_ms * 1e6
-        and any(
-            _transport(row.link_type) == "RDMA" and row.transfer >= limits.retransmission_ms * 1e6
-            for row in each.traffic or []
-        )
-    ]
+    again = _sent_again(facts)
     if again:
         problems.append(
             ("high", message("finding.link.again", count=len(again)), message("finding.advice.rdma"), again)
@@ -101,13 +94,29 @@ def _unaligned(facts: Facts) -> tuple[list[int], float]:
     if not odd.any():
         return [], 0.0
     starts = np.sort(facts.trace.slices.start[planes.item[odd]])
-    items = np.array([each.item for each in facts.collectives], np.int64)
-    moved = np.array([sum([row.transfer for row in each.traffic or []]) for each in facts.collectives], np.int64)
+    items = facts.collectives.item
+    _, moved = facts.collectives.moved.sums(len(items))
     begin, end = facts.trace.slices.start[items], facts.trace.slices.end[items]
     inside = np.searchsorted(starts, end) > np.searchsorted(starts, begin)
     total = int(moved.sum())
     found: list[int] = items[inside].tolist()
     return found, int(moved[inside].sum()) / total if total else 0.0
+
+
+def _carried_by(transport: str, moved: Moved) -> Bools:
+    """Which rows of ``moved`` went over links that ``transport`` serves."""
+    own: Bools = np.array([_is_carried_by(transport, link) for link in moved.links], np.bool_)[moved.link]
+    return own
+
+
+def _sent_again(facts: Facts) -> list[int]:
+    """Collectives in which RDMA took as long as it waits before it sends again."""
+    every, least = facts.collectives, facts.limits.retransmission_ms * 1e6
+    long = _carried_by("RDMA", every.moved) & (every.moved.transfer >= least)
+    again = np.zeros(len(every), np.bool_)
+    again[every.moved.owner[long]] = True
+    found: list[int] = every.item[again & (every.elapsed >= least)].tolist()
+    return found
 
 
 def _contended(facts: Facts) -> list[int]:
@@ -116,16 +125,10 @@ def _contended(facts: Facts) -> list[int]:
     wanted = np.array(["matmul" in name.lower() for name in types] + [False])
     products: I64 = facts.kernels[wanted[code]] if len(facts.kernels) else facts.kernels
     start, end = facts.trace.slices.start[products], facts.trace.slices.end[products]
-    slow = []
-    for each in facts.collectives:
-        moved = [row for row in each.traffic or [] if _transport(row.link_type) == "SDMA" and row.transfer]
-        if (
-            not moved
-            or sum(row.size for row in moved) / sum(row.transfer for row in moved) >= facts.limits.contention_gb_s
-        ):
-            continue
-        slow.append(each.item)
-    items = np.array(slow, np.int64)
+    moved = facts.collectives.moved
+    size, time = moved.sums(len(facts.collectives), _carried_by("SDMA", moved) & (moved.transfer != 0))
+    slow = (time != 0) & (size / np.where(time, time, 1) < facts.limits.contention_gb_s)
+    items = facts.collectives.item[slow]
     low, high = facts.trace.slices.start[items], facts.trace.slices.end[items]
     found: list[int] = items[touches(start, end, low.astype(np.float64), high.astype(np.float64))].tolist()
     return found
