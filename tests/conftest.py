@@ -49,6 +49,12 @@ settings.register_profile(
 settings.register_profile("first-failure", settings.get_profile("npu-tui"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("npu-tui")
 
+
+def pytest_unconfigure() -> None:
+    """Leave alone what the tests have loaded: pytest looks for garbage among all of it five times before it ends."""
+    gc.freeze()
+
+
 WITHOUT_TRACES = "NPU_TUI_TRACES is not set: it names the folder of the real profiles"
 REAL = {
     "level0/rank0": "text/level0/rank0_ascend_pt",
