@@ -3,7 +3,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from builders import one_row
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from npu_tui.trace.rows import Rows
@@ -26,13 +26,18 @@ MOST = st.sampled_from((1, 6, 1_000_000))  # few durations tie, many name one sl
 
 
 @settings(max_examples=60)
-@given(COUNT, MOST, SEED)
-def test_the_longest_slice_of_any_range_is_named(count: int, most: int, seed: int) -> None:
+@example(512, 6, False, 0)  # as many blocks as are looked at without blocks of their own
+@given(COUNT, MOST, st.booleans(), SEED)
+def test_the_longest_slice_of_any_range_is_named(count: int, most: int, ascending: bool, seed: int) -> None:
     random = np.random.default_rng(seed)
     durations = random.integers(0, most, count)
+    if ascending:
+        durations.sort()
     levels = Levels(rows_of(durations))
-    first = random.integers(0, count, 20)
-    last = np.array([random.integers(low + 1, count + 1) for low in first])
+    near_edges = random.integers(0, count // 16 + 1, (20, 2)) * 16 + random.integers(-1, 2, (20, 2))
+    anywhere = random.integers(0, count + 1, (20, 2))
+    first, last = np.sort(np.concatenate((near_edges, anywhere, [[0, count]])).clip(0, count)).T
+    first, last = first[first < last], last[first < last]
     expected = [slow(durations.tolist(), a, b) for a, b in zip(first, last, strict=True)]
     assert levels.longest(first, last).tolist() == expected
     assert levels._exactly(first, last).tolist() == expected
