@@ -26,13 +26,13 @@ def sliced(pid: int, name: str, start_us: float, end_us: float, **args: Any) -> 
     }  # fmt: skip
 
 
-def launch(key: int, at_us: float, start_us: float, end_us: float) -> list[dict[str, Any]]:
-    """A launch at ``at_us`` of a kernel that runs from ``start_us`` to ``end_us``."""
+def launch(key: int, at_us: float, start_us: float, end_us: float, host: int = 1) -> list[dict[str, Any]]:
+    """A launch at ``at_us`` by the process ``host`` of a kernel that runs from ``start_us`` to ``end_us``."""
     flow = {"cat": "HostToDevice", "name": "HostToDevice", "id": str(key), "tid": 1}
     return [
-        sliced(1, "launch", at_us, at_us + 1),
+        sliced(host, "launch", at_us, at_us + 1),
         sliced(2, f"kernel{key}", start_us, end_us, **{"Task Type": "AI_CORE"}),
-        flow | {"ph": "s", "pid": 1, "ts": f"{at_us:.3f}"},
+        flow | {"ph": "s", "pid": host, "ts": f"{at_us:.3f}"},
         flow | {"ph": "f", "bp": "e", "pid": 2, "ts": f"{start_us:.3f}"},
     ]
 
@@ -41,10 +41,13 @@ def thread(number: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "pid": 3, "tid": number, "name": "thread_name", "args": {"name": name}}
 
 
+def named(processes: dict[int, str]) -> list[dict[str, Any]]:
+    return [{"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}} for pid, name in processes.items()]
+
+
 def trace_of(folder: Path, *events: list[dict[str, Any]]) -> Trace:
-    names = [{"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}} for pid, name in PROCESSES.items()]
     path = folder / "trace_view.json"
-    path.write_text(json.dumps(names + [event for each in events for event in each]))
+    path.write_text(json.dumps(named(PROCESSES) + [event for each in events for event in each]))
     return load(path)
 
 
@@ -108,3 +111,31 @@ def test_a_drain_interrupts_where_three_launches_were_in_flight(tmp_path: Path, 
     parts = parts_of(trace)
     (found,) = drains(trace, parts.device, parts.pairs)
     assert (found.peak_backlog, found.interrupted) == (count, interrupted)
+
+
+PYTHON, OTHER_PYTHON, UNNAMED = 100, 200, 7
+CANN, SECOND_CANN, OTHER_CANN = PYTHON << 10 | 1, PYTHON << 10 | 2, OTHER_PYTHON << 10 | 1
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        {(PYTHON, CANN): "Python CANN", (OTHER_PYTHON, OTHER_CANN): "Python CANN"},
+        {(PYTHON, CANN): "Python CANN", (OTHER_PYTHON, OTHER_CANN): "Python CANN", (UNNAMED,): "Job"},
+        {(PYTHON, CANN, OTHER_CANN, UNNAMED): "Python CANN CANN Job"},
+        {(CANN, SECOND_CANN, UNNAMED): "CANN CANN Job"},
+        {(CANN, SECOND_CANN): "CANN CANN", (OTHER_CANN,): "CANN"},
+    ],
+    ids=["two", "two and an unknown one", "one Python", "one CANN", "two CANN"],
+)
+def test_each_process_of_the_host_has_a_clock_floor(tmp_path: Path, groups: dict[tuple[int, ...], str]) -> None:
+    events, relative = [], []
+    for number, (pids, names) in enumerate(groups.items()):
+        events += named(dict(zip(pids, names.split(), strict=True)))
+        for own, pid in enumerate(pids):
+            at = 1000.0 * (len(relative) + 1)
+            events += launch(pid, at, at + 5 + 20 * number + 3 * own, at + 100, pid)
+            relative.append(3_000 * own)
+    found = parts_of(trace_of(tmp_path, events)).launches
+    assert found.relative.tolist() == relative
+    assert sorted(floor.floor for floor in found.floors) == [5_000 + 20_000 * number for number in range(len(groups))]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from measured import dispatch_of
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.launches.dispatch import clock_floor
+from npu_tui.analysis.launches.dispatch import Dispatch, clock_floor
 from npu_tui.analysis.overlap.sums import overlap
 from npu_tui.analysis.thresholds import Thresholds
 
@@ -123,3 +123,13 @@ def test_the_settings_draw_the_classes(bundled: Sample) -> None:
     assert np.count_nonzero(strict.starved) < np.count_nonzero(usual.starved)
     classes = strict.near_vertical.astype(int) + strict.shallow + strict.queued
     assert (classes == 1).all()
+
+
+@pytest.mark.parametrize("near_limit", [20_000, 150_000])
+def test_a_launch_at_a_limit_is_of_the_class_below_it_but_starved(near_limit: int) -> None:
+    at = np.array(sorted({-1, *(limit + more for limit in (20_000, 100_000, 150_000) for more in (-1, 0, 1))}), float)
+    found = Dispatch(None, np.arange(len(at)), at, at, at.astype(np.int64), (), near_limit, near_limit)
+    assert found.near_vertical.tolist() == [each <= near_limit for each in at]
+    assert found.shallow.tolist() == [near_limit < each <= 100_000 for each in at]
+    assert found.queued.tolist() == [each > max(100_000, near_limit) for each in at]
+    assert found.starved.tolist() == [each >= near_limit for each in at]
