@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.trace.communication import is_group_lane
+from npu_tui.trace.copies import copy_marks
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Layer, Trace
 
 Bools = npt.NDArray[np.bool_]
@@ -20,7 +21,6 @@ COMPUTE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV
 """Task types of msprof's ``Ascend Hardware`` slices that compute."""
 
 _CORE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"})
-_COPY_TASK_TYPES = frozenset({"PCIE_DMA_SQE", "SDMA_SQE"})
 _ON_AI_CPU = re.compile(r"AiCpu(?![a-z])")
 """What CANN puts into the names of kernels of the AI CPU; older writers tell no type of such a task."""
 _NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
@@ -76,9 +76,9 @@ def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceS
         for lane in layer.lanes
         if is_group_lane(trace.lanes[lane].name)
     ]
-    copied = _kinds(trace.names, lambda name: name.startswith("MEMCPY"))
-    of_types = (_COPY_TASK_TYPES, COMPUTE_TASK_TYPES, _CORE_TASK_TYPES)
-    copying, computing, of_core = (_kinds(trace.task_types, kinds.__contains__) for kinds in of_types)
+    copied, copying = copy_marks(trace)
+    of_types = (COMPUTE_TASK_TYPES, _CORE_TASK_TYPES)
+    computing, of_core = (_kinds(trace.task_types, kinds.__contains__) for kinds in of_types)
     compute, copy = (np.zeros(len(slices), np.bool_) for _ in range(2))
     spans = [slice(trace.lanes[lane].first, trace.lanes[lane].last) for lane in hardware]
     known = False

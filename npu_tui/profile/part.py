@@ -23,7 +23,6 @@ from npu_tui.analysis.work.collectives.collective import Collectives
 from npu_tui.analysis.work.collectives.communication import collectives
 from npu_tui.analysis.work.collectives.groups import with_ranks_of_job
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
-from npu_tui.analysis.work.copies import Copies
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.joined.cross_check import Check
 from npu_tui.analysis.work.joined.kernels import KernelTable
@@ -34,6 +33,8 @@ from npu_tui.profile.selection import Selection
 from npu_tui.profile.step_table import step_sums
 from npu_tui.trace.communication import communication_args
 from npu_tui.trace.communication_args import PlaneArgs
+from npu_tui.trace.copies import copies_of
+from npu_tui.trace.copy_args import Copies
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -111,7 +112,7 @@ class ProfilePart:
     @property
     def copies(self) -> Copies:
         """What copies say of themselves; raises what ``planes`` does."""
-        return self.profile.copies
+        return copies_of(self.trace)
 
     @property
     def planes(self) -> PlaneArgs:

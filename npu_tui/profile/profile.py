@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from npu_tui.analysis.search.search import Searchable
     from npu_tui.analysis.work.collectives.link_matrix import PairSum
     from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
-    from npu_tui.analysis.work.copies import Copies
     from npu_tui.analysis.work.host_operators import HostOperators
     from npu_tui.analysis.work.joined.kernels import KernelTable
     from npu_tui.analysis.work.joined.memory import Memory
@@ -352,16 +351,6 @@ class Profile:
         from npu_tui.analysis.overlap.steps import step_sums
 
         return [step_sums(self.trace, self.steps, lanes) for lanes in self.overlap_lanes]
-
-    @once
-    def copies(self) -> Copies:
-        """The bytes of the copies of all devices. Raises ``InputError`` if the file is gone or has changed."""
-        from npu_tui.analysis.work.copies import copies_of
-
-        copying = np.zeros(len(self.trace.slices), np.bool_)
-        for device in self.device_slices:
-            copying |= device.copy
-        return copies_of(self.trace, np.flatnonzero(copying))
 
     @once
     def host_operators(self) -> HostOperators:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from npu_tui.trace.args import ArgReader
 from npu_tui.trace.communication_args import CommunicationArgs
+from npu_tui.trace.copy_args import Copies
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import Known
 from npu_tui.trace.rows import Rows
@@ -216,6 +217,8 @@ class Trace:
     """What every lane is there for, where a parsed copy knows it."""
     communication: CommunicationArgs | None = field(default=None, init=False, repr=False, compare=False)
     """The args of communication layers, where a parsed copy knows them."""
+    copies: Copies | None = field(default=None, init=False, repr=False, compare=False)
+    """The copies that name their bytes, where a parsed copy knows them."""
 
     @property
     def size(self) -> int:

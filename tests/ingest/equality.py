@@ -9,7 +9,7 @@ import numpy as np
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.trace.model import Trace
 
-LAID_OUT = ("chunks", "files", "path", "args", "folded", "known", "roles", "communication")
+LAID_OUT = ("chunks", "files", "path", "args", "folded", "known", "roles", "communication", "copies")
 
 
 def assert_same(first: object, second: object, where: str = "trace") -> None:

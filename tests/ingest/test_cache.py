@@ -29,6 +29,7 @@ from npu_tui.ingest.source import unpack
 from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.strings import words
 from npu_tui.trace.communication import communication_args
+from npu_tui.trace.copies import copies_of
 from npu_tui.trace.leaf import DEEP, leaf_row
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
@@ -80,12 +81,13 @@ def test_a_copy_is_the_trace_to_the_bit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["healthy", "communication_bound", "two_ranks/rank0_ascend_pt", "level0", "kineto"])
-def test_a_copy_knows_the_args_of_communication_layers(name: str) -> None:
+def test_a_copy_knows_the_args_of_communication_layers_and_copies(name: str) -> None:
     _, key = kept(f"fixtures/{name}")
     copy = found(f"fixtures/{name}", key)
     assert copy is not None
     copy.args = gone  # nothing is read again
     assert_same(communication_args(load(f"fixtures/{name}")), communication_args(copy))
+    assert_same(copies_of(load(f"fixtures/{name}")), copies_of(copy))
 
 
 def test_a_copy_without_the_args_of_communication_layers_has_them_read(
@@ -96,7 +98,7 @@ def test_a_copy_without_the_args_of_communication_layers_has_them_read(
     _, key = kept(path)
     copy = found(path, key)
     assert copy is not None
-    assert copy.communication is None
+    assert copy.communication is copy.copies is None
     assert len(communication_args(copy).planes.item)
 
 

@@ -27,7 +27,7 @@ from npu_tui.ingest.source.unpack import plain_bytes
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 
-FORMAT = 6
+FORMAT = 7
 LEAST_BYTES = 24 << 20
 """Smaller traces are loaded as fast as they would be found."""
 

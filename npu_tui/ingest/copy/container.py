@@ -27,6 +27,8 @@ from npu_tui.ingest.source.unpack import Unpacking
 from npu_tui.trace.args import ArgReader
 from npu_tui.trace.communication import communication_args
 from npu_tui.trace.communication_args import CollectiveArgs, CommunicationArgs, PlaneArgs
+from npu_tui.trace.copies import copies_of
+from npu_tui.trace.copy_args import Copies
 from npu_tui.trace.model import (
     Chunks,
     Counters,
@@ -60,9 +62,9 @@ class _Head(msgspec.Struct):
     """Everything of a trace but its columns; ``arrays`` gives (name, type, offset, length) of those.
 
     ``files`` gives the plain bytes of each file and whether it is packed, ``opened`` the path when this was written.
-    ``folded`` are the first rows of the lanes that were made one row of, whose columns follow each other. ``links`` and
-    ``algorithms`` are texts of the args of communication layers, None where those could not be read. All places are
-    counted from the head.
+    ``folded`` are the first rows of the lanes that were made one row of, whose columns follow each other. ``links``,
+    ``algorithms`` and ``ways`` are texts of the args of communication layers and copies, None where those could not be
+    read. All places are counted from the head.
     """
 
     stamp: int
@@ -86,6 +88,7 @@ class _Head(msgspec.Struct):
     folded: list[int]
     links: list[str] | None
     algorithms: list[str] | None
+    ways: list[str] | None
     arrays: list[tuple[str, str, int, int]]
 
 
@@ -97,8 +100,8 @@ class _Label(msgspec.Struct):
 
 _GROUPS: dict[str, type] = {"slices": Slices, "rows": Rows, "links": Links, "counters": Counters, "chunks": Chunks}
 _FOLDED = "folded"
-_ARGS: dict[str, type] = {"planes": PlaneArgs, "collectives": CollectiveArgs}
-"""Groups that are there where the args of communication layers could be read."""
+_ARGS: dict[str, type] = {"planes": PlaneArgs, "collectives": CollectiveArgs, "copies": Copies}
+"""Groups that are there where the args of communication layers and copies could be read."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Head).decode
 _decode_label = msgspec.msgpack.Decoder(_Label).decode
@@ -107,8 +110,9 @@ _decode_label = msgspec.msgpack.Decoder(_Label).decode
 def _columns(trace: Trace, folded: dict[int, Rows]) -> list[tuple[str, npt.NDArray[Any]]]:
     found = []
     holders = {group: getattr(trace, group) for group in _GROUPS} | {_FOLDED: joined_rows([*folded.values()])}
-    if trace.communication is not None:
-        holders |= {group: getattr(trace.communication, group) for group in _ARGS}
+    if trace.communication is not None and trace.copies is not None:
+        holders |= {"planes": trace.communication.planes, "collectives": trace.communication.collectives}
+        holders |= {"copies": trace.copies}
     for group, holder in holders.items():
         for name in holder.__struct_fields__:
             values = getattr(holder, name)
@@ -138,7 +142,7 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
     trace.roles = sketch.roles
     folded = {lane.first_row: trace.folded[lane.first_row] for lane in deep_lanes(trace)}
     with contextlib.suppress(InputError):
-        trace.communication = communication_args(trace)
+        trace.communication, trace.copies = communication_args(trace), copies_of(trace)
     if _write_part(trace, folded, out, whole, stamp, go_on) is None:
         return False
     out.seek(0)
@@ -151,7 +155,7 @@ def _write_part(
     trace: Trace, folded: dict[int, Rows], out: BinaryIO, base: int, stamp: int, go_on: Callable[[], bool]
 ) -> int | None:
     """Write one of the two at ``base``; returns where it ends, None if ``go_on`` said to stop."""
-    args, columns = trace.communication, _columns(trace, folded)
+    args, copies, columns = trace.communication, trace.copies, _columns(trace, folded)
     arrays = [(name, values.dtype.str, 0, len(values)) for name, values in columns]
     head = _Head(
         stamp=stamp,
@@ -175,6 +179,7 @@ def _write_part(
         folded=[*folded],
         links=None if args is None else args.planes.links,
         algorithms=None if args is None else args.collectives.algorithms,
+        ways=None if copies is None else copies.ways,
         arrays=[(name, kind, 2**62, length) for name, kind, _, length in arrays],
     )
     columns_bytes = sum(_aligned(values.nbytes) for _, values in columns)
@@ -289,11 +294,12 @@ class Container:
         groups["counters"]["series"] = head.series
         folded = Rows(**groups[_FOLDED])
         held = {group: kind(**groups[group]) for group, kind in _GROUPS.items()}
-        communication = None
-        if head.links is not None and head.algorithms is not None:
+        communication = copies = None
+        if head.links is not None and head.algorithms is not None and head.ways is not None:
             planes = PlaneArgs(**groups["planes"], links=head.links)
             collectives = CollectiveArgs(**groups["collectives"], algorithms=head.algorithms)
             communication = CommunicationArgs(planes, collectives)
+            copies = Copies(**groups["copies"], ways=head.ways)
         args: ArgReader = JsonArgs(self._path, self._files, held["chunks"], sum(head.events.values()))
         if self._kind == "database":
             from npu_tui.ingest.database.args import DatabaseArgs  # most traces are JSON
@@ -321,7 +327,7 @@ class Container:
             raise DamagedError
         trace.folded = dict(zip(head.folded, single_rows(folded), strict=True))
         trace.roles = head.roles
-        trace.communication = communication
+        trace.communication, trace.copies = communication, copies
         return trace
 
 

@@ -107,9 +107,10 @@ def codes_hold(trace: Trace) -> bool:
 
 
 def args_hold(trace: Trace) -> bool:
-    """Whether the args of communication layers, if they are known, are those of the slices there."""
-    if trace.communication is None:
+    """Whether the args of communication layers and copies, if they are known, are those of the slices there."""
+    if trace.communication is None or trace.copies is None:
         return True
+    copies = trace.copies
     planes, collectives = trace.communication.planes, trace.communication.collectives
     return (
         np.array_equal(planes.item, plane_tasks(trace))
@@ -119,6 +120,9 @@ def args_hold(trace: Trace) -> bool:
         and np.array_equal(collectives.item, group_slices(trace))
         and len(collectives.item) == len(collectives.algorithm) == len(collectives.size)
         and _among(collectives.algorithm, len(collectives.algorithms))
+        and len(copies.item) == len(copies.size) == len(copies.way)
+        and _among(copies.item, len(trace.slices))
+        and _among(copies.way, len(copies.ways))
     )
 
 

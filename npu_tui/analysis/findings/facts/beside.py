@@ -15,11 +15,11 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.analysis.window import Window
 from npu_tui.analysis.work.collectives.collective import Collectives
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
-from npu_tui.analysis.work.copies import Copies
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.trace.communication_args import PlaneArgs
+from npu_tui.trace.copy_args import Copies
 from npu_tui.trace.model import Trace
 
 Input = Literal[

@@ -10,9 +10,9 @@ from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.analysis.work.collectives.collective import Collectives
-from npu_tui.analysis.work.copies import Copies
 from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.trace.communication_args import PlaneArgs
+from npu_tui.trace.copy_args import Copies
 from npu_tui.trace.once import Known, once
 
 

@@ -127,16 +127,16 @@ def _moved(facts: Facts) -> tuple[Message, ...]:
     device, slices, copied = facts.part.slices, facts.trace.slices, facts.copies
     assert device is not None
     own = device.copy & facts.window.holds(slices.start)
-    found: dict[str, list[int]] = {}
-    for item, size, way in zip(copied.item.tolist(), copied.size.tolist(), copied.way, strict=True):
+    found: dict[int, list[int]] = {}
+    for item, size, code in zip(copied.item.tolist(), copied.size.tolist(), copied.way.tolist(), strict=True):
         if own[item]:
-            row = found.setdefault(way, [0, 0, 0])
+            row = found.setdefault(code, [0, 0, 0])
             for at, more in enumerate((1, size, int(slices.end[item] - slices.start[item]))):
                 row[at] += more
     order = sorted(found.items(), key=lambda row: -row[1][1])
     return tuple(
-        message("finding.copy.way", way=brief(way), count=count, size=size, speed=size / max(time, 1))
-        for way, (count, size, time) in order[:3]
+        message("finding.copy.way", way=brief(copied.ways[code]), count=count, size=size, speed=size / max(time, 1))
+        for code, (count, size, time) in order[:3]
     )
 
 
