@@ -8,9 +8,9 @@ from msgspec import Struct
 
 
 class Copies(Struct, frozen=True):
-    """The copies ``item`` that have a size, ascending: bytes ``size`` and direction ``way``, as it is in ``ways``; (n,).
+    """The copies ``item`` that have a size, ascending: its bytes ``size`` and the direction ``way``; (n,) each.
 
-    ``ways`` are the profiler's words for the directions in lower case.
+    A direction is a place in ``ways``, the words of the profiler in lower case.
     """
 
     item: npt.NDArray[np.int64]
