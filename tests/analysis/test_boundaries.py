@@ -139,3 +139,15 @@ def test_each_process_of_the_host_has_a_clock_floor(tmp_path: Path, groups: dict
     found = parts_of(trace_of(tmp_path, events)).launches
     assert found.relative.tolist() == relative
     assert sorted(floor.floor for floor in found.floors) == [5_000 + 20_000 * number for number in range(len(groups))]
+
+
+def test_a_launch_ends_in_a_busy_slice_and_counts_once_for_each_source(tmp_path: Path) -> None:
+    first, again, nowhere = launch(1, 1, 2, 10), launch(1, 15, 20, 30), launch(2, 35, 40, 50)
+    waiting, twice = launch(3, 55, 60, 70), launch(4, 75, 80, 90)
+    nowhere[1]["pid"] = 1
+    waiting[1] |= {"name": "EVENT_WAIT", "args": {"Task Type": "EVENT_WAIT"}}
+    twice += [sliced(2, "kernel5", 92, 95, **{"Task Type": "AI_CORE"}), twice[-1] | {"ts": "92.000"}]
+    trace = trace_of(tmp_path, first, again, nowhere, waiting, twice)
+    found = parts_of(trace).launches
+    assert [trace.name_of(item) for item in trace.links.target_slice[found.link]] == ["kernel1", "kernel1", "kernel4"]
+    assert found.ready.tolist() == [-1, 9_000, 29_000]
