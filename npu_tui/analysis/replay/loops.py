@@ -29,20 +29,6 @@ class Loops(Protocol):
         """
         ...
 
-    def shorten(
-        self,
-        lag: I64,
-        edge: I64,
-        start: I64,
-        end: I64,
-        low: I64,
-        high: I64,
-        thread: I64,
-        number: int | None = None,
-    ) -> None:
-        """Take from the ``lag`` of every ``edge`` what ``covered`` finds of its ``[low, high)``; no edge twice."""
-        ...
-
     def ascending_ends(self, start: I64, end: I64) -> I64:
         """The ends of slices, by start, in ascending order; (n,)."""
         ...
@@ -84,21 +70,6 @@ class PlainLoops:
         found = covered_within(start, end, low[own], high[own])
         hit = np.flatnonzero(found)
         return own[hit], found[hit]
-
-    def shorten(
-        self,
-        lag: I64,
-        edge: I64,
-        start: I64,
-        end: I64,
-        low: I64,
-        high: I64,
-        thread: I64,
-        number: int | None = None,
-    ) -> None:
-        """See ``Loops``."""
-        hit, within = self.covered(start, end, low, high, thread, number)
-        lag[edge[hit]] -= within
 
     def ascending_ends(self, start: I64, end: I64) -> I64:
         """See ``Loops``."""

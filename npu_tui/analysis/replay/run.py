@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut, Span, spans_by_cut
+from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, Span, spans_by_cut
 from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay.edges import NEVER
 from npu_tui.analysis.replay.loops import Loops, PlainLoops
@@ -22,6 +22,7 @@ I64 = npt.NDArray[np.int64]
 CLOSE_ENOUGH = 0.02
 """A model that misses the recorded length by more is not used."""
 _LINKED = 0.5
+_KEPT_CUTS = 4
 
 
 class Run(Struct, frozen=True):
@@ -67,6 +68,8 @@ class Replay:
         self._number_of = {tid: number for number, tid in enumerate(tid_of)}
         self._by_item = np.argsort(model.tasks.item, kind="stable")
         self._items = model.tasks.item[self._by_item]
+        self._cuts: dict[object, tuple[I64, I64]] = {}
+        self._cutting = Lock()
         self._lag = np.append(edges.fixed, (NEVER, 0))
         self._lag[edges.work.edge] += self._work
         self._lag[edges.task.edge] += model.length[edges.task.number]
@@ -147,7 +150,8 @@ class Replay:
         edges = self.model.edges
         lag: I64 = self._lag.copy()
         if change.host:
-            self._shorten(lag, change.host)
+            edge, cut = self._cut_of(change)
+            lag[edge] -= cut
         if change.tasks:
             more = (length - self.model.length)[edges.task.number]
             changed = np.flatnonzero(more)
@@ -165,34 +169,46 @@ class Replay:
             lag[edges.wait.edge[dropped[edges.wait.number]]] = NEVER
         return lag
 
-    def _shorten(self, lag: I64, cuts: Sequence[HostCut]) -> None:
-        """Take what ``cuts`` leave out of the work of the host from ``lag``."""
+    def _cut_of(self, change: Change) -> tuple[I64, I64]:
+        """``_cut``, for the last changes kept: several are tried with the same host."""
+        key = change.key[0]
+        with self._cutting:
+            known = self._cuts.get(key)
+        if known is None:
+            known = self._cut(change)
+            with self._cutting:
+                if len(self._cuts) >= _KEPT_CUTS:
+                    del self._cuts[next(iter(self._cuts))]
+                self._cuts[key] = known
+        return known
+
+    def _cut(self, change: Change) -> tuple[I64, I64]:
+        """The edges whose work becomes less, and by how much, ns; (m,) each."""
         work = self.model.edges.work
-        parts: list[tuple[float, Span, int | None]] = []
+        parts: list[tuple[I64, float, I64]] = []
         taken: dict[int, Span] = {}
-        for thread, keep, span in spans_by_cut(cuts):
+        for thread, keep, span in spans_by_cut(change.host):
             before = taken.get(ANY_THREAD)
             if before is not None:
                 span = difference(*span, *before)
             if thread != ANY_THREAD and thread in taken:
                 span = difference(*span, *taken[thread])
             if thread == ANY_THREAD or thread in self._number_of:
-                parts.append((keep, span, None if thread == ANY_THREAD else self._number_of[thread]))
+                number = None if thread == ANY_THREAD else self._number_of[thread]
+                hit, within = self._loops.covered(*span, work.low, work.high, work.thread, number)
+                parts.append((hit, keep, within))
             held = taken.get(thread)
             taken[thread] = (
                 span if held is None else union(np.concatenate((held[0], span[0])), np.concatenate((held[1], span[1])))
             )
-        asked = work.low, work.high, work.thread
-        if not any(keep for keep, _, _ in parts):  # mostly all of it goes
-            for _, span, number in parts:
-                self._loops.shorten(lag, work.edge, *span, *asked, number)
-            return
+        if len(parts) == 1 and not parts[0][1]:  # mostly all of it goes
+            ((hit, _, cut),) = parts
+            return work.edge[hit], cut
         every = np.zeros(len(self._work))
-        for keep, span, number in parts:
-            own, within = self._loops.covered(*span, *asked, number)
+        for own, keep, within in parts:
             every[own] += (1.0 - keep) * within
         hit = np.flatnonzero(every)
-        lag[work.edge[hit]] -= np.minimum(np.rint(every[hit]).astype(np.int64), self._work[hit])
+        return work.edge[hit], np.minimum(np.rint(every[hit]).astype(np.int64), self._work[hit])
 
     def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
         """Last arrival of a peer at each meeting, after the end of the meeting before or the origin, NEVER without."""

@@ -44,32 +44,15 @@ class Replaying:
 
         The spans are disjoint and ascending; without ``number`` all threads count.
         """
-        start, end, low, high, thread = _contiguous(start, end, low, high, thread)
+        start, end, low, high, thread = (
+            np.ascontiguousarray(each, np.int64) for each in (start, end, low, high, thread)
+        )
         sums = np.cumsum(end - start) - (end - start)
         place, found = np.empty(len(low), np.int64), np.empty(len(low), np.int64)
         spans = start.ctypes.data, end.ctypes.data, sums.ctypes.data, len(start)
         asked = low.ctypes.data, high.ctypes.data, thread.ctypes.data, -1 if number is None else number, len(low)
         count = self._library.covered(*spans, *asked, place.ctypes.data, found.ctypes.data)
         return place[:count].copy(), found[:count].copy()
-
-    def shorten(
-        self,
-        lag: I64,
-        edge: I64,
-        start: I64,
-        end: I64,
-        low: I64,
-        high: I64,
-        thread: I64,
-        number: int | None = None,
-    ) -> None:
-        """Take from the ``lag`` of every ``edge`` what ``covered`` finds of its ``[low, high)``."""
-        assert lag.flags.c_contiguous
-        start, end, low, high, thread, edge = _contiguous(start, end, low, high, thread, edge)
-        sums = np.cumsum(end - start) - (end - start)
-        spans = start.ctypes.data, end.ctypes.data, sums.ctypes.data, len(start)
-        asked = low.ctypes.data, high.ctypes.data, thread.ctypes.data, -1 if number is None else number, len(low)
-        self._library.shortened(*spans, *asked, edge.ctypes.data, lag.ctypes.data, len(lag))
 
     def ascending_ends(self, start: I64, end: I64) -> I64:
         """The ends of slices, by start, in ascending order; (n,)."""
@@ -113,7 +96,3 @@ class Replaying:
         made = self._library.edge_rows(*edges, row.ctypes.data, *(each.ctypes.data for each in columns), room)
         assert made == room
         return row, columns[0], columns[1], columns[2], columns[3]
-
-
-def _contiguous(*columns: I64) -> tuple[I64, ...]:
-    return tuple(np.ascontiguousarray(each, np.int64) for each in columns)

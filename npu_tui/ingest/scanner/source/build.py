@@ -42,7 +42,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
     from npu_tui.ingest.scanner.source.cells import cells
     from npu_tui.ingest.scanner.source.chains import stack_marks
     from npu_tui.ingest.scanner.source.chosen import chosen
-    from npu_tui.ingest.scanner.source.covered import covered, shortened
+    from npu_tui.ingest.scanner.source.covered import covered
     from npu_tui.ingest.scanner.source.crossing import crossing
     from npu_tui.ingest.scanner.source.depth import first_fit
     from npu_tui.ingest.scanner.source.edges import contradicting, edge_order, edge_rows
@@ -72,7 +72,6 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "edge_rows": (edge_rows, 10),
         "nesting": (nesting, 4),
         "ascending_ends": (ascending_ends, 6),
-        "shortened": (shortened, 12),
     }
 
 

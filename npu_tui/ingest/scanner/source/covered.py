@@ -37,20 +37,6 @@ def last_begun(starts: Region, spans: int, time: int, near: int) -> int:
 
 
 @compiled
-def covered_time(spans: Region, ends: Region, sums: Region, count: int, low: int, high: int, near: int) -> int:
-    """How much of ``[low, high)`` lies in ``count`` spans; ``near`` is the last one begun at ``low``."""
-    before = 0
-    if near >= 0:
-        end = read64(ends, 8 * near)
-        before = read64(sums, 8 * near) + (low if low < end else end) - read64(spans, 8 * near)
-    last = last_begun(spans, count, high, near)
-    if last < 0:
-        return -before
-    end = read64(ends, 8 * last)
-    return read64(sums, 8 * last) + (high if high < end else end) - read64(spans, 8 * last) - before
-
-
-@compiled
 def covered(
     start_address: int, end_address: int, sum_address: int, spans: int, low_address: int, high_address: int,
     thread_address: int, thread: int, count: int, place_address: int, found_address: int,
@@ -70,34 +56,17 @@ def covered(
             continue
         low, high = read64(lows, 8 * k), read64(highs, 8 * k)
         at = last_begun(starts, spans, low, at)
-        within = covered_time(starts, ends, sums, spans, low, high, at)
-        if within != 0:
+        before = 0
+        if at >= 0:
+            end = read64(ends, 8 * at)
+            before = read64(sums, 8 * at) + (low if low < end else end) - read64(starts, 8 * at)
+        last = last_begun(starts, spans, high, at)
+        after = 0
+        if last >= 0:
+            end = read64(ends, 8 * last)
+            after = read64(sums, 8 * last) + (high if high < end else end) - read64(starts, 8 * last)
+        if after != before:
             write64(places, 8 * known, k)
-            write64(found, 8 * known, within)
+            write64(found, 8 * known, after - before)
             known += 1
     return known
-
-
-@compiled
-def shortened(
-    start_address: int, end_address: int, sum_address: int, spans: int, low_address: int, high_address: int,
-    thread_address: int, thread: int, count: int, edge_address: int, lag_address: int, lags: int,
-) -> int:  # fmt: skip
-    """Take what spans cover of ``count`` stretches, as ``covered`` has it, from the lags of their edges: 0.
-
-    Each stretch has its ``edge``, one of ``lags`` lags; all columns are int64.
-    """
-    starts, ends, sums = (start_address, 8 * spans), (end_address, 8 * spans), (sum_address, 8 * spans)
-    lows, highs, threads = (low_address, 8 * count), (high_address, 8 * count), (thread_address, 8 * count)
-    edges, lag = (edge_address, 8 * count), (lag_address, 8 * lags)
-    at = -1
-    for k in range(count):
-        if thread >= 0 and read64(threads, 8 * k) != thread:
-            continue
-        low, high = read64(lows, 8 * k), read64(highs, 8 * k)
-        at = last_begun(starts, spans, low, at)
-        within = covered_time(starts, ends, sums, spans, low, high, at)
-        if within != 0:
-            to = 8 * read64(edges, 8 * k)
-            write64(lag, to, read64(lag, to) - within)
-    return 0
