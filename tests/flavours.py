@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -88,10 +89,16 @@ def headline(trace: Trace) -> str:
     return health_lines(Profile(trace))[1]
 
 
+@cache
+def rows() -> tuple[Flavour, ...]:
+    """All rows."""
+    return *writers(), *malformations()
+
+
 def table() -> str:
     """All rows as Markdown."""
     lines = ["| input | what it is | what the user sees | slices kept |", "|---|---|---|---|"]
-    for row in (*writers(), *malformations()):
+    for row in rows():
         cells = (row.name, row.what, row.seen, f"{row.share} ({row.kept} of {row.whole})")
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)

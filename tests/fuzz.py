@@ -418,7 +418,7 @@ def truncation_sample(fixture: str, size: int = 200_000) -> Sample:
     return rendered(fixture, [data[start:end] for start, end in kept], data[: spans[0][0]], b", ", b"]")
 
 
-def run_truncations(sample: Sample, cuts: range) -> tuple[Counter[str], list[str]]:
+def run_truncations(sample: Sample, cuts: range, chunk_size: int = 1 << 14) -> tuple[Counter[str], list[str]]:
     """Read ``sample`` cut at each of ``cuts``: it must give exactly the complete events, and say that it is cut."""
     ended: Counter[str] = Counter()
     found = []
@@ -429,7 +429,7 @@ def run_truncations(sample: Sample, cuts: range) -> tuple[Counter[str], list[str
         for number, cut in enumerate(cuts):
             complete = sum(end <= cut for end in ends)
             loaded = number % 50 == 0
-            read, truncated = (_loaded if loaded else _read)(sample.data[:cut], path, start)
+            read, truncated = (_loaded if loaded else _read)(sample.data[:cut], path, start, chunk_size)
             right = read == complete and (truncated or not complete)
             ended["loaded" if loaded else "read"] += 1
             if not right:
@@ -437,17 +437,17 @@ def run_truncations(sample: Sample, cuts: range) -> tuple[Counter[str], list[str
     return ended, found
 
 
-def _read(data: bytes, path: Path, start: int) -> tuple[int, bool]:
+def _read(data: bytes, path: Path, start: int, chunk_size: int) -> tuple[int, bool]:
     if len(data) < start:
         return 0, True
-    reader: ChunkReader[Event] = ChunkReader(io.BytesIO(data), start, decode_events, strict_json, 1 << 14)
+    reader: ChunkReader[Event] = ChunkReader(io.BytesIO(data), start, decode_events, strict_json, chunk_size)
     return sum(len(chunk.events) for chunk in reader) + reader.malformed, reader.truncated
 
 
-def _loaded(data: bytes, path: Path, start: int) -> tuple[int, bool]:
+def _loaded(data: bytes, path: Path, start: int, chunk_size: int) -> tuple[int, bool]:
     path.write_bytes(data)
     try:
-        trace = load(path, chunk_size=1 << 14)
+        trace = load(path, chunk_size=chunk_size)
     except InputError:
         return 0, True
     return sum(trace.events.values()), trace.health.truncated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -218,29 +219,32 @@ def _traces_in(folder: Path, form: Form | None = None) -> list[tuple[Path, ...]]
     for place in (folder / _OUTPUT, folder, folder / _MSPROF_OUTPUT):
         if not place.is_dir():
             continue
-        files = sorted(file for file in place.iterdir() if file.is_file())
-        if found := (_texts_of(files) if form != "db" else []) or (_databases_of(files) if form != "text" else []):
+        names = sorted(os.listdir(place))
+        found = _texts_of(place, names) if form != "db" else []
+        if found := found or (_databases_of(place, names) if form != "text" else []):
             return found
     return [trace for child in folders_in(folder, "PROF_*") for trace in _traces_in(child, form)]
 
 
-def _texts_of(files: list[Path]) -> list[tuple[Path, ...]]:
+def _texts_of(folder: Path, names: list[str]) -> list[tuple[Path, ...]]:
     for pattern in (_TRACE, _MSPROF):
-        named = [file for file in files if pattern.fullmatch(file.name)]
-        if named:
+        if named := _files(folder, names, pattern):
             return [(file,) for file in _newest(named)]
-    exports = {match[2]: file for file in files if (match := _SLICE.fullmatch(file.name))}
+    exports = {match[2]: file for file in _files(folder, names, _SLICE) if (match := _SLICE.fullmatch(file.name))}
     if exports:
         return [_whole_export(exports[max(exports)])]
-    return [(file,) for file in files if _KINETO.fullmatch(file.name)]
+    return [(file,) for file in _files(folder, names, _KINETO)]
 
 
-def _databases_of(files: list[Path]) -> list[tuple[Path, ...]]:
+def _databases_of(folder: Path, names: list[str]) -> list[tuple[Path, ...]]:
     """One of the framework's profiler has all that msprof's has, of which the last one counts."""
-    named = [file for file in files if _DATABASE.fullmatch(file.name)]
-    if not named:
-        named = [file for file in files if _MSPROF_DATABASE.fullmatch(file.name)][-1:]
-    return [(file,) for file in named]
+    found = _files(folder, names, _DATABASE) or _files(folder, names, _MSPROF_DATABASE)[-1:]
+    return [(file,) for file in found]
+
+
+def _files(folder: Path, names: list[str], pattern: re.Pattern[str]) -> list[Path]:
+    """The files in ``folder`` whose whole name is ``pattern``, as ``names`` are ordered; only they are looked at."""
+    return [file for name in names if pattern.fullmatch(name) and (file := folder / name).is_file()]
 
 
 def _traces_below(folder: Path, form: Form | None, several: bool = False) -> list[tuple[Path, ...]]:
@@ -332,8 +336,8 @@ def _export(path: Path) -> str:
 def _rank_of(file: Path) -> int | None:
     """The rank named by the first ``profiler_info_<rank>.json`` two directories up, as torch_npu lays profiles out."""
     try:
-        above = file.resolve().parent.parent.iterdir()
-        found = sorted((each.name, int(match[1])) for each in above if (match := _INFO.fullmatch(each.name)))
+        above = os.listdir(file.resolve().parent.parent)
+        found = sorted((name, int(match[1])) for name in above if (match := _INFO.fullmatch(name)))
     except OSError:
         return None
     return found[0][1] if found else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from schema import ENUMS, INDEXES, SCHEMA, create
@@ -34,6 +36,18 @@ SMALL: dict[str, Any] = {
 
 def small_database(path: Path) -> Path:
     """Write a step of launches and one collective to ``path``."""
+    path.write_bytes(_content())
+    return path
+
+
+@cache
+def _content() -> bytes:
+    """The bytes of the database: SQLite takes longer to write them than most tests to read them."""
+    with TemporaryDirectory() as folder:
+        return _made(Path(folder) / "small.db").read_bytes()
+
+
+def _made(path: Path) -> Path:
     strings: dict[str, int] = {}
 
     def text(word: str) -> int:
