@@ -155,7 +155,8 @@ class ProfilePart:
             if self.profile.threads < 2 or len(self.trace.slices) < _LARGE:
                 return find(self._judged)
             with ThreadPoolExecutor(1) as reader:
-                reader.submit(lambda: self.collectives)  # the model needs them once the launches are known
+                # The model needs the ones once the launches are known, rules the others: until then nothing else runs.
+                reader.submit(lambda: (self.collectives, self.hosts))
                 return find(self._judged, self.profile.threads)
 
     @once

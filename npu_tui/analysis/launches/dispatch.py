@@ -101,10 +101,12 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     target = links.target_slice[candidates]
     candidates = candidates[(target >= 0) & busy[target]] if len(candidates) else candidates
     # An id that is used again has another source: each is a launch of its own.
-    order = np.lexsort((links.target_time[candidates], links.source_event[candidates], links.key[candidates]))
-    key, event = links.key[candidates][order], links.source_event[candidates][order]
+    key = links.key[candidates]
     first = np.ones(len(candidates), np.bool_)
-    first[order[1:]] = (key[1:] != key[:-1]) | (event[1:] != event[:-1])
+    again = np.flatnonzero(np.bincount(key)[key] > 1)  # links come by target time
+    again = again[np.lexsort((links.source_event[candidates[again]], key[again]))]
+    key, event = key[again], links.source_event[candidates[again]]
+    first[again[1:]] = (key[1:] != key[:-1]) | (event[1:] != event[:-1])
     link = candidates[first]
     source, start = links.source_time[link], links.target_time[link]
     latency = (start - source).astype(np.float64)

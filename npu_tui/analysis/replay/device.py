@@ -115,9 +115,12 @@ def is_of_event(name: str) -> bool:
 def _kinds_of_names(trace: Trace) -> I64:
     """What a task of the hardware is by its name: the record of an event, a wait for one, else a kernel."""
     found = np.full(len(trace.names) + 1, KERNEL)
-    words = [name[: len("EVENT_RECORD")].upper().replace(" ", "_") for name in trace.names]
-    for kind, prefix in ((RECORD, "EVENT_RECORD"), (AWAIT, "EVENT_WAIT")):
-        found[[code for code, word in enumerate(words) if word.startswith(prefix)]] = kind
+    for code, name in enumerate(trace.names):
+        if name[:5].upper() == "EVENT":  # few names do, and a prefix is told sooner
+            word = name.upper().replace(" ", "_")
+            for kind, prefix in ((RECORD, "EVENT_RECORD"), (AWAIT, "EVENT_WAIT")):
+                if word.startswith(prefix):
+                    found[code] = kind
     return found
 
 

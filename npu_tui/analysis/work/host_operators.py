@@ -34,12 +34,14 @@ def host_operators(trace: Trace, nesting: Nesting | None = None) -> HostOperator
     slices = trace.slices
     item = np.zeros(0, np.int64)
     if "cpu_op" in trace.categories:
-        step = np.array([step_number(name) is not None for name in trace.names] + [False])
+        other = np.array([step_number(name) is None for name in trace.names] + [True])
         item = np.flatnonzero(slices.category == trace.categories.index("cpu_op"))
-        item = item[~step[slices.name[item]]]
+        kept = other[slices.name[item]]
+        item = item if kept.all() else item[kept]
     around = Around(trace, item)
     item, parent = around.items, around.parents(nesting)
-    total = slices.end[item] - slices.start[item]
+    total = slices.end[item]
+    total -= slices.start[item]
     own = total.copy()
     inner = np.flatnonzero(parent >= 0)
     np.subtract.at(own, parent[inner], total[inner])
