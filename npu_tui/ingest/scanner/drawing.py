@@ -34,6 +34,25 @@ class Drawing:
         if self._library.cells(_address(plan), plan.nbytes):
             raise IndexError("a row ends after the slices")
 
+    def bars(
+        self, cells: Sequence[Array], look: Sequence[Array], widths: Array, tables: Sequence[Array],
+        grid: Sequence[Array], hits_only: bool, cursor: int,
+    ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
+        """Draw bars into the planes of ``grid``; free cells, filled ones, first cells and lengths of runs."""
+        lines, columns = cells[0].shape
+        given = [np.ascontiguousarray(column) for column in (*cells, *look, widths, *tables)]
+        free, filled = np.empty((lines, columns), np.bool_), np.empty((lines, columns), np.bool_)
+        first, length = np.empty(lines * columns, np.int64), np.empty(lines * columns, np.int64)
+        stride = grid[1].strides[0]
+        numbers = (lines, columns, columns if widths.ndim > 1 else 0, stride, int(hits_only), cursor)
+        size = (lines - 1) * stride + columns if lines and columns else 0
+        words = [word for plane in grid for word in (_address(plane), size * plane.itemsize)]
+        plan = _plan([*given, free, filled, first, length], numbers)
+        split = 2 * len(given)
+        plan = np.concatenate([plan[:split], words, plan[split:]])
+        found = self._library.bars(_address(plan), plan.nbytes)
+        return free, filled, first[:found], length[:found]
+
     def ansi(
         self, grid: Sequence[Array], before: Sequence[Array] | None, rows: Array, tables: Sequence[Array],
         coloured: bool, reset: bytes,

@@ -29,7 +29,7 @@ Bools = npt.NDArray[np.bool_]
 
 _RESET = "\x1b[0m"
 _SAME = 256
-_WORTH = 6
+_WORTH = 3
 _REVERSE = 8
 _WEIGHT = int(Attr.BOLD | Attr.DIM)
 _ON = {int(Attr.BOLD): "1", int(Attr.DIM): "2", int(Attr.UNDERLINE): "4", _REVERSE: "7"}

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.trace.classes import OpClass
+from npu_tui.view.cells.compiled import Compiled
 from npu_tui.view.cells.grid import CONTINUED, SPACE, U8, U32, Attr, Grid
 from npu_tui.view.cells.labels import ELLIPSIS, Labels
 from npu_tui.view.cells.palette import LIT, SHADES, Ink
@@ -22,8 +23,32 @@ LOWER_EIGHTHS: U32 = np.array([ord(c) for c in " ▁▂▃▄▅▆▇█"], np.
 HATCH = ord("╱")
 _TICK = ord("▏")
 _THIN: U32 = np.array([ord(c) for c in "▏▏▏│││▕▕▕"], np.uint32)
+_EDGE, _WHOLE, _LEFT_HALF, _RIGHT_HALF, _STRONG = (ord(c) for c in "▕█▌▐┃")
 _LABEL_ROOM = 3
 _GAP8 = 2
+
+_COLUMNS = ("count", "busy", "position", "from_left", "to_right", "touches", "leads", "start8", "end8")
+_NUMBERS = np.array(
+    [
+        Ink.RULE,
+        Ink.SELECTED,
+        Ink.LANE,
+        Ink.WAIT_GROUND,
+        Ink.RANGE,
+        Ink.RANGE_FOCUS,
+        Ink.CURSOR,
+        Ink.HIT,
+        OpClass.WAIT,
+        SHADES,
+        LIT,
+        Attr.UNDERLINE,
+    ],
+    np.int64,
+)
+_GLYPHS = np.array(
+    [*LEFT_EIGHTHS, *LOWER_EIGHTHS, *_THIN, HATCH, _TICK, _EDGE, _WHOLE, _LEFT_HALF, _RIGHT_HALF, _STRONG], np.uint32
+)
+"""What a compiled library draws with; its source names them in this order."""
 
 
 class Look(Struct):
@@ -56,12 +81,29 @@ class Painted(Struct):
     named: Bools
 
 
-def draw_bars(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> Painted:
+def draw_bars(cells: Cells, look: Look, width_ns: I64, grid: Grid, compiled: Compiled | None = None) -> Painted:
     """Draw ``cells`` into ``grid`` (the lane rows without gutter, its backgrounds already set).
 
     ``width_ns`` are the widths of the columns. Where a bar fills only a part of a cell, the other part shows the
     background that was there.
     """
+    if compiled is None or not grid.char.size:
+        free, filled = _draw_bodies(cells, look, width_ns, grid)
+        first, length = _label_runs(cells)
+    else:
+        columns = [getattr(cells, name) for name in _COLUMNS]
+        look_of = (look.kind, look.other_kind, look.shade, look.selected, look.other_selected, look.hit)
+        planes = (grid.char, grid.fg, grid.bg, grid.attr)
+        cursor = -1 if look.cursor is None else look.cursor
+        free, filled, first, length = compiled.bars(
+            columns, look_of, width_ns, (_NUMBERS, _GLYPHS), planes, look.hits_only, cursor
+        )
+    labelled = _draw_labels(first, length, cells, look, grid)
+    return Painted(free, filled & ~labelled, labelled)
+
+
+def _draw_bodies(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> tuple[Bools, Bools]:
+    """Draw all but the names; returns which cells are free and which are filled from edge to edge."""
     ground = grid.bg.copy()
     ink, fill = _inks(cells, look, ground)
     waits = look.kind == OpClass.WAIT
@@ -75,9 +117,7 @@ def draw_bars(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> Painted:
     grid.fg[hatched] = np.where(look.selected, int(Ink.LANE), ink)[hatched]
     if look.hit.any():
         _mark_hits(cells, look, grid)
-    labelled = _draw_labels(cells, look, grid)
-    free = cells.count == 0
-    return Painted(free, (solid | full) & ~waits & ~labelled, labelled)
+    return cells.count == 0, (solid | full) & ~waits
 
 
 def _inks(cells: Cells, look: Look, ground: U8) -> tuple[U8, U8]:
@@ -126,8 +166,8 @@ def _draw_single(cells: Cells, waits: Bools, ink: U8, fill: U8, ground: U8, grid
         size = cells.end8[lone] - cells.start8[lone]
         middle = (cells.end8[lone] + cells.start8[lone]) // 2
         thin = _THIN[middle]
-        half = np.where(middle < 4, ord("▌"), ord("▐"))
-        grid.char[lone] = np.select([size >= 6, size >= 3, size == 2], [ord("█"), half, ord("┃")], thin)
+        half = np.where(middle < 4, _LEFT_HALF, _RIGHT_HALF)
+        grid.char[lone] = np.select([size >= 6, size >= 3, size == 2], [_WHOLE, half, _STRONG], thin)
         grid.fg[lone] = ink[lone]
     return np.asarray(solid & ~tick)
 
@@ -135,8 +175,8 @@ def _draw_single(cells: Cells, waits: Bools, ink: U8, fill: U8, ground: U8, grid
 def _draw_wait_ends(opening: Bools, closing: Bools, cells: Cells, ink: U8, fill: U8, grid: Grid) -> None:
     """A wait has no body to cut in eighths: a cell it mostly fills is hatched, in another a thin edge stands."""
     for ends, mostly, edge in (
-        (opening, cells.start8 <= 4, ord("▕")),
-        (closing, cells.end8 >= 5, ord("▏")),
+        (opening, cells.start8 <= 4, _EDGE),
+        (closing, cells.end8 >= 5, _TICK),
     ):
         grid.char[ends] = np.where(mostly, HATCH, edge)[ends]
         grid.fg[ends] = ink[ends]
@@ -183,16 +223,13 @@ def _mark_hits(cells: Cells, look: Look, grid: Grid) -> None:
     grid.fg[thin] = Ink.HIT
 
 
-def _draw_labels(cells: Cells, look: Look, grid: Grid) -> Bools:
-    """Write names into runs of cells that one slice covers; returns the cells that were written."""
-    height, width = grid.char.shape
-    drawn = np.zeros((height, width), np.bool_)
+def _label_runs(cells: Cells) -> tuple[I64, I64]:
+    """The runs of cells that one slice covers and that have room for a name: first cell and length."""
+    width = cells.count.shape[1]
     body = (cells.count == 1) & cells.from_left & (cells.to_right | (cells.end8 == 8))
     fresh = body.copy()
     fresh[:, 1:] &= ~body[:, :-1] | (cells.position[:, 1:] != cells.position[:, :-1])
     first = np.flatnonzero(fresh)
-    if not len(first):
-        return drawn
     member = np.flatnonzero(body)
     length = np.diff(np.append(np.searchsorted(member, first), len(member)))
     # One blank keeps a name off the gutter and off a bar's edge where no tick does.
@@ -200,7 +237,15 @@ def _draw_labels(cells: Cells, look: Look, grid: Grid) -> Bools:
     indent = ((first % width == 0) | ((before >= 4) & (length > _LABEL_ROOM))).astype(np.int64)
     first, length = first + indent, length - indent
     roomy = length >= _LABEL_ROOM
-    first, length = first[roomy], length[roomy]
+    return first[roomy], length[roomy]
+
+
+def _draw_labels(first: I64, length: I64, cells: Cells, look: Look, grid: Grid) -> Bools:
+    """Write names into the runs of ``length`` cells from ``first`` on; returns the cells that were written."""
+    height, width = grid.char.shape
+    drawn = np.zeros((height, width), np.bool_)
+    if not len(first):
+        return drawn
     owner = look.trace[first // width]
     for index, table in enumerate(look.labels):
         mine = owner == index

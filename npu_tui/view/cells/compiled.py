@@ -26,6 +26,19 @@ class Compiled(Protocol):
         """
         ...
 
+    def bars(
+        self, cells: Sequence[Array], look: Sequence[Array], widths: I64, tables: Sequence[Array],
+        grid: Sequence[Array], hits_only: bool, cursor: int,
+    ) -> tuple[Array, Array, I64, I64]:  # fmt: skip
+        """Draw the bars of ``cells`` into the planes char, fg, bg and attr of ``grid``, parts of planes of one width.
+
+        ``cells`` are count, busy, position, from_left, to_right, touches, leads, start8 and end8 of ``raster.Cells``,
+        ``look`` kind, other_kind, shade, selected, other_selected and hit of ``bars.Look``; ``tables`` the numbers
+        and glyphs that ``bars`` lists. ``cursor`` is a column, -1 for none. Returns which cells are free and which are
+        filled from edge to edge, and first cells and lengths of the runs that have room for a name.
+        """
+        ...
+
     def ansi(
         self, grid: Sequence[Array], before: Sequence[Array] | None, rows: I64, tables: Sequence[Array],
         coloured: bool, reset: bytes,

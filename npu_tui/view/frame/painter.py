@@ -87,7 +87,7 @@ class _Drawing:
             compiled,
         )
         self.frame.items = cells.item
-        painted = self._bars(cells)
+        painted = self._bars(cells, compiled)
         self._background_lines(painted)
         self._counters(painted)
         self._links(painted)
@@ -118,7 +118,7 @@ class _Drawing:
         if self.cursor is not None:
             bg[:, self.cursor] = Ink.CURSOR
 
-    def _bars(self, cells: Cells) -> Painted:
+    def _bars(self, cells: Cells, compiled: Compiled | None) -> Painted:
         traces = np.array([row.trace if row else 0 for row in self.rows], np.int64)
         shape = cells.item.shape
         kind, other_kind = np.zeros(shape, np.int8), np.zeros(shape, np.int8)
@@ -144,7 +144,7 @@ class _Drawing:
             hits_only=self.state.hits_only and bool(self.state.hit_masks),
             cursor=self.cursor,
         )
-        painted = draw_bars(cells, look, column_widths(self.view, self.local, traces), self.lanes)
+        painted = draw_bars(cells, look, column_widths(self.view, self.local, traces), self.lanes, compiled)
         if self.scene.pair is not None:
             draw_marks(self.scene.pair, self.rows, cells, self.cache, painted, self.lanes)
         self._mark_selected(painted)

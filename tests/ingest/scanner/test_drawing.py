@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from npu_tui.ingest.scanner.drawing import drawing
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.rows import Rows, make_rows
 from npu_tui.view.cells.ansi import DEPTHS, Encoder
+from npu_tui.view.cells.bars import Look, draw_bars
 from npu_tui.view.cells.grid import CONTINUED, Grid
-from npu_tui.view.cells.labels import points
+from npu_tui.view.cells.labels import Labels, points
 from npu_tui.view.cells.palette import PALETTES, Ink
 from npu_tui.view.cells.raster import Cells, rasterise
 from npu_tui.view.frame.levels import Levels
@@ -48,6 +50,55 @@ def test_cells_are_those_of_the_slower_way(most: int) -> None:
             one, other = getattr(expected, name), getattr(found, name)
             assert one.dtype == other.dtype
             assert np.array_equal(one, other), name
+
+
+def random_look(random: np.random.Generator, cells: Cells, labels: Labels, names: int) -> Look:
+    """Slices of all classes; some are selected or hit."""
+    shape, slices = cells.count.shape, int(cells.item.max(initial=0)) + 1
+    classes = random.choice([*OpClass, OpClass.WAIT, OpClass.WAIT], slices).astype(np.int8)
+    chosen = random.integers(-2, slices)
+    hits = random.random(shape) < random.choice([0, 0.3])
+    return Look(
+        kind=classes[cells.item],
+        other_kind=classes[cells.other],
+        trace=np.zeros(shape[0], np.int64),
+        shade=random.integers(0, 2, shape[0]).astype(np.uint8),
+        names=[random.integers(0, names, slices).astype(np.int32)],
+        labels=[labels],
+        selected=(cells.item == chosen) & (cells.count > 0),
+        other_selected=(cells.other == chosen) & (chosen >= 0),
+        hit=hits,
+        hits_only=bool(hits.any()) and random.random() < 0.5,
+        cursor=None if random.random() < 0.3 else int(random.integers(shape[1])),
+    )
+
+
+@pytest.mark.parametrize("most", [4, 60, 3000])
+def test_bars_are_those_of_the_slower_way(most: int) -> None:
+    random = np.random.default_rng(most)
+    names = ["aten::linear", "x", "aclnnMm_MatMulCommon_MatMulV2", "矩阵乘", "hcom_allReduce__271_0_1"]
+    labels = Labels(names)
+    for _ in range(60):
+        rows = random_rows(random, most)
+        end = int(rows.end.max())
+        low, high = sorted(random.integers(-(end // 3) - 5, end + end // 3 + 5, 2).tolist())
+        view = Viewport.around(low, high, int(random.integers(1, 90)))
+        cells = rasterise([(rows, row, view) for row in range(-1, len(rows) + 1)], view.width, Levels)
+        look, widths = random_look(random, cells, labels, len(names)), np.diff(view.edges())
+        if random.random() < 0.5:
+            widths = np.broadcast_to(widths, cells.count.shape)
+        height = len(cells.count)
+        whole = Grid.blank(height + 3, view.width + 7, Ink.TEXT, Ink.LANE)
+        whole.bg[:] = random.choice([Ink.LANE, Ink.FOCUS, Ink.RANGE, Ink.RANGE_FOCUS, Ink.CURSOR], whole.bg.shape)
+        both = [Grid(whole.char.copy(), whole.fg.copy(), whole.bg.copy(), whole.attr.copy()) for _ in range(2)]
+        expected, found = (
+            draw_bars(cells, look, widths, grid.part(2, 5, height, view.width), one)
+            for grid, one in zip(both, (None, drawing()), strict=True)
+        )
+        for one, other in pairs(*both):
+            assert np.array_equal(one, other)
+        for name in ("free", "plain", "named"):
+            assert np.array_equal(getattr(expected, name), getattr(found, name)), name
 
 
 def test_rows_that_end_behind_their_slices_are_refused() -> None:

@@ -39,6 +39,7 @@ HOST_FREE = {
 def entry_points() -> dict[str, tuple[Any, int]]:
     """The functions that the libraries offer, and of how many int64 arguments each is."""
     from npu_tui.ingest.scanner.source.ansi import ansi
+    from npu_tui.ingest.scanner.source.bars import bars
     from npu_tui.ingest.scanner.source.cells import cells
     from npu_tui.ingest.scanner.source.chains import stack_marks
     from npu_tui.ingest.scanner.source.chosen import chosen
@@ -64,6 +65,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "stack_marks": (stack_marks, 7),
         "cells": (cells, 2),
         "ansi": (ansi, 2),
+        "bars": (bars, 2),
         "crossing": (crossing, 5),
         "covered": (covered, 11),
         "chosen": (chosen, 3),
