@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
+
+import pytest
 
 from npu_tui.tui.threads import Beside
 
@@ -31,3 +35,23 @@ async def test_what_is_done_is_not_busy():
     assert beside.submit(int, "7").result(20) == 7
     beside.shutdown()
     assert not beside.is_busy
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+def test_what_computes_gives_way_and_so_does_what_it_starts():
+    found: list[int] = []
+
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    def work() -> None:
+        other = threading.Thread(target=lambda: found.append(priority()))
+        other.start()
+        other.join()
+        found.append(priority())
+
+    before, beside = priority(), Beside()
+    beside.submit(work).result(20)
+    beside.shutdown()
+    assert found == [min(before + 10, 19)] * 2
+    assert priority() == before
