@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from npu_tui.analysis.findings.rules.device import sequences
-from npu_tui.analysis.findings.rules.device.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, Match, Run
+from npu_tui.analysis.findings.rules.device.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, Run
+
+
+class Match(NamedTuple):
+    """Where ``run`` stands: the members [``first``, ``last``)."""
+
+    run: Run
+    first: int
+    last: int
 
 
 def matches(words: Sequence[str], runs: Sequence[Run], between: frozenset[str]) -> list[Match]:
     names = ["of no member", *sorted(words)]  # a name may stand there twice
     code = np.array([names.index(word) + k % words.count(word) for k, word in enumerate(words)], np.int64)
-    return sequences.matches(names, code, runs, between)
+    found = sequences.matches(names, code, runs, between)
+    columns = (found.run.tolist(), found.first.tolist(), found.last.tolist())
+    return [Match(found.runs[run], first, last) for run, first, last in zip(*columns, strict=True)]
 
 
 def found(words: str, runs: tuple[Run, ...] = KERNEL, between: frozenset[str] = BETWEEN_KERNELS) -> list[str]:
@@ -122,6 +133,18 @@ def test_operations_that_nothing_replaces(words: str) -> None:
 def test_no_masked_softmax_before_the_mask() -> None:
     assert not found("SoftmaxV2 Add")
     assert not found("SoftmaxV2 MaskedFill")
+
+
+def test_of_runs_that_share_members_the_longest_counts_then_the_earliest() -> None:
+    pair, three = Run("A|B|C B|C|D", "pair", "test"), Run("B C D", "three", "test")
+    found = [(each.run.api, each.first) for each in matches(["A", "B", "C", "D", "A", "B"], (pair, three), frozenset())]
+    assert found == [("three", 1), ("pair", 4)]
+    triple = Run("C A B", "C A B", "test")
+    found = [
+        (each.run.api, each.first)
+        for each in matches(["A", "B", "C", "A", "B"], (triple, Run("A B C", "A B C", "x")), frozenset())
+    ]
+    assert found == [("A B C", 0)]
 
 
 def test_nothing_is_nothing() -> None:

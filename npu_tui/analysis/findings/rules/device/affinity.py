@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.findings.facts.spans import I64, Bools
 from npu_tui.analysis.findings.model import Evidence, Severity
 from npu_tui.analysis.findings.phrases import line_of, sentences
 from npu_tui.analysis.findings.rule import Draft, Rule
-from npu_tui.analysis.findings.rules.device.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, Match, matches
+from npu_tui.analysis.findings.rules.device.sequences import (
+    ATEN,
+    BETWEEN_ATEN,
+    BETWEEN_KERNELS,
+    KERNEL,
+    Matches,
+    matches,
+)
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.trace.distinct import in_groups
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
@@ -50,16 +58,13 @@ class _Found:
         self.exact = False
         self.places: list[tuple[int, int, str]] = []
 
-    def add(self, time: int, longest: int, exact: bool, whole: bool = False) -> bool:
-        """A run of ``time`` ns on the device: one operator takes about as long as the ``longest`` of it.
-
-        Where the ``whole`` run is replaced by something cheap, nothing of it stays. Whether its place is to be shown.
-        """
-        self.count += 1
+    def add(self, count: int, time: int, saves: int, exact: bool) -> int:
+        """More runs of ``time`` ns on the device; how many of their places are to be shown."""
+        self.count += count
         self.time += time
-        self.saves += time - (0 if whole else longest)
-        self.exact |= exact or whole
-        return len(self.places) < _MOST_PLACES
+        self.saves += saves
+        self.exact |= exact
+        return _MOST_PLACES - len(self.places)
 
 
 def affinity_api(facts: Facts) -> Draft | None:
@@ -71,8 +76,7 @@ def affinity_api(facts: Facts) -> Draft | None:
     for lane in np.unique(slices.lane[items]).tolist():
         own = np.flatnonzero(slices.lane[items] == lane)
         code = slices.name[items[own]].astype(np.int64)
-        runs = [_Run(each, each.run.api, each.run.exact) for each in matches(short, code, ATEN, BETWEEN_ATEN)]
-        _add(found, runs, items[own], device[own], short, code)
+        _add(found, matches(short, code, ATEN, BETWEEN_ATEN), items[own], device[own], short, code)
     lines = _lines(facts, [place[0] for each in found.values() for place in each.places])
     return _draft(facts, found, "api", lines)
 
@@ -84,12 +88,18 @@ def _top_level(facts: Facts, hosts: HostOperators) -> tuple[I64, I64]:
     looked into.
     """
     trace = facts.trace
-    closed = np.array([name.startswith(_PREFIX) or bool(_BACKWARD.search(name)) for name in trace.names] + [False])
+    closed = np.array([name.startswith(_PREFIX) or _is_backward(name) for name in trace.names] + [False])
     plain = np.array([name.startswith(_PREFIX) for name in trace.names] + [False])
     name = trace.slices.name[hosts.item]
-    own = np.flatnonzero(plain[name] & facts.window.holds(trace.slices.start[hosts.item] + facts.floor))
+    own = np.flatnonzero(plain[name])
+    own = own[facts.window.holds(trace.slices.start[hosts.item[own]] + facts.floor)]
     own = own[~_below(hosts, hosts.parent[own], closed[name])]
     return hosts.item[own], hosts.device_total[own]
+
+
+def _is_backward(name: str) -> bool:
+    """Whether an operation belongs to a backward pass; most names are told apart without the pattern."""
+    return ("Backward" in name or name.startswith("autograd::")) and _BACKWARD.search(name) is not None
 
 
 def _below(hosts: HostOperators, at: I64, chosen: Bools) -> Bools:
@@ -112,16 +122,23 @@ def affinity_kernel(facts: Facts) -> Draft | None:
     for lane in np.unique(slices.lane[facts.kernels]).tolist():
         own = np.flatnonzero(slices.lane[facts.kernels] == lane)
         items = facts.kernels[own]
-        runs = []
-        for match in matches(types, code[own], KERNEL, BETWEEN_KERNELS):
-            api, exact = match.run.api, match.run.exact
-            if match.run.linear and facts.kept(_in_linear)[own[match.first : match.last]].any():
-                api, exact = _ADDMM, False  # it is a linear already: only its bias is added apart
-            runs.append(_Run(match, api, exact))
-        _add(found, runs, items, facts.length(items), types, code[own])
+        matched = _without_linear(facts, matches(types, code[own], KERNEL, BETWEEN_KERNELS), own)
+        _add(found, matched, items, facts.length(items), types, code[own])
     _all_reduces(facts, found)
     _dots(facts, found)
     return _draft(facts, found, "kernel", ())
+
+
+def _without_linear(facts: Facts, matched: Matches, own: I64) -> Matches:
+    """``matched`` among the kernels ``own``: where a linear launched the run of one only its bias is added apart."""
+    linear = np.array([run.linear for run in matched.runs])[matched.run]
+    if not linear.any():
+        return matched
+    launched = np.append(0, np.cumsum(facts.kept(_in_linear)[own]))
+    linear &= launched[matched.last] > launched[matched.first]
+    apart = [replace(run, api=_ADDMM, exact=False) for run in matched.runs]
+    number = matched.run + np.where(linear, len(apart), 0)
+    return Matches((*matched.runs, *apart), number, matched.first, matched.last)
 
 
 def _in_linear(facts: Facts) -> Bools:
@@ -160,7 +177,7 @@ def _all_reduces(facts: Facts, found: dict[str, _Found]) -> None:
         kernel, transfer = int(facts.kernels[last[k]]), int(transfers[k])
         length = int(slices.end[kernel] - slices.start[kernel])
         row = found.setdefault(_MATMUL_ALL_REDUCE, _Found())
-        if row.add(length, max(length - transfer, 0), exact=True):
+        if row.add(1, length, min(length, transfer), exact=True) > 0:
             words = f"{types[int(code[last[k]])]} → {_ALL_REDUCE.rstrip('_')}"
             row.places.append((kernel, int(items[k]), words))
 
@@ -173,31 +190,31 @@ def _dots(facts: Facts, found: dict[str, _Found]) -> None:
     for item in table.item[batched & single & (table.item >= 0)].tolist():
         length = int(slices.end[item] - slices.start[item])
         row = found.setdefault(_DOT, _Found())
-        if row.add(length, length, exact=False):
+        if row.add(1, length, 0, exact=False) > 0:
             row.places.append((item, item, "BatchMatMul […,1,1]"))
 
 
-class _Run(NamedTuple):
-    """A match with the API that fits it, ``exact`` where that does the same."""
+def _add(found: dict[str, _Found], matched: Matches, items: I64, time: I64, names: Sequence[str], code: I64) -> None:
+    """Disjoint runs of ``items``, which take ``time`` ns on the device each; ``code`` are their ``names``.
 
-    match: Match
-    api: str
-    exact: bool
-
-
-def _add(
-    found: dict[str, _Found], runs: Sequence[_Run], items: I64, time: I64, names: Sequence[str], code: I64
-) -> None:
-    """Disjoint ``runs`` of ``items``, which take ``time`` ns on the device each; ``code`` are their ``names``."""
-    if not runs:
+    One operator takes about as long as the longest of a run; of a whole run, which something cheap replaces, nothing
+    stays.
+    """
+    if not len(matched.run):
         return
-    bounds = np.array([(each.match.first, each.match.last) for each in runs])
+    bounds = np.stack((matched.first, matched.last), axis=1).ravel()
     time = np.append(time, 0)  # the last run may end with the items
-    total, longest = (every.reduceat(time, bounds.ravel())[::2].tolist() for every in (np.add, np.maximum))
-    for each, own, most in zip(runs, total, longest, strict=True):
-        row = found.setdefault(each.api, _Found())
-        if row.add(own, most, each.exact, each.match.run.whole):
-            first, last = each.match.first, each.match.last
+    total, longest = (every.reduceat(time, bounds)[::2] for every in (np.add, np.maximum))
+    runs = matched.runs
+    whole = np.array([run.whole for run in runs])[matched.run]
+    exact = np.array([run.exact or run.whole for run in runs])[matched.run]
+    apis: dict[str, int] = {}
+    api = np.array([apis.setdefault(run.api, len(apis)) for run in runs])[matched.run]
+    for own in in_groups(api):
+        row = found.setdefault(runs[int(matched.run[own[0]])].api, _Found())
+        saves = total[own] - np.where(whole[own], 0, longest[own])
+        room = row.add(len(own), int(total[own].sum()), int(saves.sum()), bool(exact[own].any()))
+        for first, last in zip(matched.first[own[:room]].tolist(), matched.last[own[:room]].tolist(), strict=True):
             words = " → ".join(names[each] for each in code[first:last].tolist())
             row.places.append((int(items[first]), int(items[last - 1]), words))
 

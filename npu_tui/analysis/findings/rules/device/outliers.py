@@ -32,28 +32,19 @@ def outliers(facts: Facts) -> Draft | None:
     """Calls of a kernel that take several times as long as the other calls of the same kernel."""
     limits, slices = facts.limits, facts.trace.slices
     names = _equals(facts)
-    ratio = _ratios(facts, names)
-    order = np.argsort(names, kind="stable")
-    edges = np.flatnonzero(np.diff(names[order])) + 1
+    ratio, groups = _compared(facts, names, limits.outlier_factor)
     rows: list[tuple[int, I64, float]] = []
     cuts: list[TaskCut] = []
-    for own in np.split(order, edges):
-        if len(own) < _FEWEST_EQUALS:
-            continue
+    for own in groups:
         items = facts.kernels[own]
         length = facts.length(items).astype(np.float64)
         median = float(np.median(length))
         slow = length > limits.outlier_factor * median
-        count = int(slow.sum())
-        if not count or count > max(_RARE * len(items), 1):
-            continue
         usual = length[~slow]
         slow &= length > _APART * float(np.percentile(usual, 90))
         # Where all kernels take longer the work is larger: another batch, a longer sequence, the first token.
         chosen = np.flatnonzero(slow)
         slow[chosen] = _AS_SLOW * ratio[own[chosen]] > _around(ratio, names, own[chosen])
-        if not slow.any():
-            continue
         if not slow.any():
             continue
         rows.append((int((length[slow] - median).sum()), items[slow], median))
@@ -104,19 +95,28 @@ def _equals(facts: Facts) -> I64:
     return names * (int(shapes.max(initial=0)) + 2) + shapes + 1
 
 
-def _ratios(facts: Facts, names: I64) -> F64:
-    """How long each kernel takes as a multiple of the median of its equals; (n,)."""
+def _compared(facts: Facts, names: I64, factor: float) -> tuple[F64, list[I64]]:
+    """How long each kernel takes as a multiple of the median of its equals, (n,), and equals of which a few are slow.
+
+    Those are the positions of kernels that are equal, where few take longer than ``factor`` times their median.
+    """
     length = facts.length(facts.kernels)
     _, code = distinct(names)
     counts = np.bincount(code)
-    middle = np.cumsum(counts) - counts + (counts - 1) // 2
     beyond = int(length.max(initial=0)) + 1
     if length.min(initial=0) >= 0 and beyond * len(counts) < 2**62:
         ordered = np.sort(code * beyond + length) % beyond  # of one code after the other
     else:
         ordered = length[np.lexsort((length, code))]
-    found: F64 = length / np.maximum(ordered[middle][code], 1.0)
-    return found
+    first = np.cumsum(counts) - counts
+    lower = ordered[first + (counts - 1) // 2]
+    median = (lower + ordered[first + counts // 2]) / 2
+    slow = np.bincount(code[length > factor * median[code]], minlength=len(counts))
+    told = (counts >= _FEWEST_EQUALS) & (slow > 0) & (slow <= np.maximum(_RARE * counts, 1))
+    own = np.flatnonzero(told[code])
+    own = own[np.argsort(code[own], kind="stable")]
+    ratio: F64 = length / np.maximum(lower, 1.0)[code]
+    return ratio, np.split(own, np.flatnonzero(np.diff(code[own])) + 1) if len(own) else []
 
 
 def _around(ratio: F64, names: I64, chosen: I64) -> F64:

@@ -156,15 +156,16 @@ _FIRST_CHAR = 0xE000
 _MEMBER = re.compile(r"(?P<open>\[)?(?P<names>[^\[\]*]+)\]?(?:\*(?P<times>\d))?")
 
 
-class Match(Struct, frozen=True):
-    """Where ``run`` stands: the members ``[first, last)`` of the sequence."""
+class Matches(Struct, frozen=True):
+    """Where some of ``runs`` stand: ``run`` is the place in them, of the members [``first``, ``last``); (n,) each."""
 
-    run: Run
-    first: int
-    last: int
+    runs: Sequence[Run]
+    run: I64
+    first: I64
+    last: I64
 
 
-def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: frozenset[str]) -> list[Match]:
+def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: frozenset[str]) -> Matches:
     """All places of a sequence where one of ``runs`` stands; where several do, the earlier and longer one counts.
 
     ``code`` (n,) says which of ``names`` each of its members has.
@@ -175,19 +176,36 @@ def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: froze
     chars[there] = [ord(codes.setdefault(names[each], chr(_FIRST_CHAR + len(codes)))) for each in there.tolist()]
     text = chars[code].tobytes().decode("utf-32-le")
     gap = _any([codes[word] for word in between if word in codes])
-    found: list[Match] = []
-    for run in runs:
+    numbers: list[int] = []
+    spans: list[tuple[int, int]] = []
+    for number, run in enumerate(runs):
         pattern = _pattern(run, codes, f"(?:{gap}{{0,1}})" if gap else "")
         if pattern is None:
             continue
-        found += [Match(run, match.start(), match.end()) for match in re.finditer(pattern, text)]
-    taken = bytearray(len(text))
-    kept = []
-    for match in sorted(found, key=lambda match: (match.first - match.last, match.first)):
-        if not any(taken[match.first : match.last]):
-            taken[match.first : match.last] = b"\1" * (match.last - match.first)
-            kept.append(match)
-    return sorted(kept, key=lambda match: match.first)
+        own = [match.span() for match in re.finditer(pattern, text)]
+        numbers += [number] * len(own)
+        spans += own
+    first, last = np.array(spans, np.int64).reshape(-1, 2).T
+    kept = _apart(first, last)
+    kept = kept[np.argsort(first[kept], kind="stable")]
+    return Matches(runs, np.array(numbers, np.int64)[kept], first[kept], last[kept])
+
+
+def _apart(first: I64, last: I64) -> I64:
+    """Which of the spans stay if of those that share members the longest, the earliest, the first one counts."""
+    order = np.argsort(first, kind="stable")
+    alone = np.ones(len(order) + 1, np.bool_)
+    alone[1:-1] = first[order[1:]] >= np.maximum.accumulate(last[order])[:-1]
+    alone = alone[:-1] & alone[1:]
+    crowded = np.sort(order[~alone])
+    crowded = crowded[np.lexsort((first[crowded], (first - last)[crowded]))]
+    taken = bytearray(int(last.max(initial=0)))
+    kept = order[alone].tolist()
+    for number, begin, end in zip(crowded.tolist(), first[crowded].tolist(), last[crowded].tolist(), strict=True):
+        if not any(taken[begin:end]):
+            taken[begin:end] = b"\1" * (end - begin)
+            kept.append(number)
+    return np.array(kept, np.int64)
 
 
 def _pattern(run: Run, codes: dict[str, str], gap: str) -> str | None:
