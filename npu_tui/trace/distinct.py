@@ -1,4 +1,4 @@
-"""The distinct ones among many codes."""
+"""The distinct ones among many codes, and which of many are wanted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 _ROOM = 1 << 16
 
@@ -34,3 +35,13 @@ def in_groups(code: npt.NDArray[np.integer]) -> list[I64]:
     order = np.argsort(group, kind="stable")
     found = np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
     return sorted(found, key=lambda own: int(own[0]))
+
+
+def among(code: npt.NDArray[np.integer], wanted: npt.NDArray[np.integer]) -> Bools:
+    """Which of ``code`` are among ``wanted``; (n,). These are looked up where they are not far apart."""
+    least, most = (int(wanted.min()), int(wanted.max())) if len(wanted) else (0, -1)
+    if not len(wanted) or most - least >= max(len(code) + len(wanted), _ROOM):
+        return np.isin(code, wanted)
+    there = np.zeros(most - least + 3, np.bool_)  # at both ends one for all that lie outside
+    there[wanted.astype(np.int64, copy=False) - (least - 1)] = True
+    return there.take(code.astype(np.int64, copy=False) - (least - 1), mode="clip")

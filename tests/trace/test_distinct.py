@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from npu_tui.trace.distinct import distinct
+from npu_tui.trace.distinct import among, distinct
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,22 @@ def test_they_are_those_of_numpy(code: npt.NDArray[np.integer]) -> None:
     assert np.array_equal(values, mine)
     assert np.array_equal(place, own)
     assert values.dtype == place.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        np.zeros(0, np.int64),
+        np.array([7]),
+        np.array([3, 12, 3], np.int32),
+        np.array([5, 2**61, -(2**61)]),
+        np.random.default_rng(5).integers(-40, 40, 30),
+        np.random.default_rng(5).integers(0, 1 << 18, 2_000),
+    ],
+    ids=["none", "one", "few", "far apart", "dense", "sparse"],
+)
+def test_those_among_others_are_those_of_numpy(wanted: npt.NDArray[np.integer]) -> None:
+    code = np.concatenate((np.arange(-50, 50), [2**62, -(2**62), 2**61], wanted[:5], wanted[:5] + 1))
+    found = among(code, wanted)
+    assert found.tolist() == [each in set(wanted.tolist()) for each in code.tolist()]
+    assert among(code.astype(np.int64)[:0], wanted).tolist() == []

@@ -241,7 +241,8 @@ def _causes_of(
     if len(nearer) < 2:
         return []
     own = [each.draft for each in nearer]
-    explained = scale.removed(*above, *own) + whole - scale.removed(*above, *own, best.draft)
+    without, with_best = scale.each([(*above, *own), (*above, *own, best.draft)])
+    explained = without + whole - with_best
     covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
     return sorted(nearer, key=lambda each: -rest[id(each)]) if explained >= covers * whole else []
 

@@ -85,5 +85,5 @@ def _split(idle: Intervals, starts: _Starts | None) -> FreeSplit:
     near = (at < len(starts.start)) & (starts.start[following] <= end + _ROUNDING_NS)
     launch_of = starts.launch[following]
     linked = near & ~np.isnan(launch_of)
-    late_until[linked] = np.clip(launch_of[linked], start[linked], end[linked])
+    late_until[linked] = np.minimum(np.maximum(launch_of[linked], late_until[linked]), end[linked])
     return FreeSplit(start, end, late_until, linked)

@@ -15,7 +15,7 @@ from npu_tui.analysis.overlap.lanes import OverlapLanes
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.trace.classes import step_number
-from npu_tui.trace.distinct import distinct
+from npu_tui.trace.distinct import among, distinct
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ def _device_spans(trace: Trace, items: I64) -> list[tuple[int, int] | None]:
     if len(enqueues) and (dequeue >= 0).any():
         link, dequeue = link[dequeue >= 0], dequeue[dequeue >= 0]
         order_of, made_at, made = slices.correlation[dequeue], slices.start[enqueues], slices.correlation[enqueues]
-        launched = np.isin(made, order_of)
+        launched = among(made, order_of)
         made_at, made = made_at[launched], made[launched]
     else:
         order_of = made = links.source_time[link]

@@ -11,6 +11,7 @@ from msgspec import Struct
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.trace.before import one_before
 from npu_tui.trace.by_slice import BySlice
+from npu_tui.trace.distinct import among
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 I64 = npt.NDArray[np.int64]
@@ -138,7 +139,7 @@ def _streams_of_groups(trace: Trace, item: I64, kind: I64, hardware: list[slice]
     known = collectives[slices.connection[collectives] >= 0]
     ids = np.unique(slices.connection[known])
     on_device = np.concatenate(
-        [own.start + np.flatnonzero(np.isin(slices.connection[own], ids)) for own in hardware] or [known[:0]]
+        [own.start + np.flatnonzero(among(slices.connection[own], ids)) for own in hardware] or [known[:0]]
     )
     if not len(known) or not len(on_device):
         return {}
@@ -184,7 +185,7 @@ def _calls_of(trace: Trace, connections: I64) -> I64:
     lanes = [trace.lanes[each] for layer in trace.layers if layer.kind == "cann" for each in layer.lanes]
     found = [np.zeros(0, np.int64)]
     for own in sorted(lanes, key=lambda lane: lane.first):
-        found.append(own.first + np.flatnonzero(np.isin(slices.connection[own.first : own.last], connections)))
+        found.append(own.first + np.flatnonzero(among(slices.connection[own.first : own.last], connections)))
     calls = np.concatenate(found)
     return calls[np.lexsort((slices.start[calls], slices.connection[calls]))]
 
