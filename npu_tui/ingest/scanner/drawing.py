@@ -84,4 +84,4 @@ def _plan(arrays: Sequence[Array], numbers: Sequence[int]) -> npt.NDArray[np.int
 
 
 def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
+    return int(array.ctypes.data)

@@ -35,13 +35,13 @@ class StepCurve:
 
     def at(self, time: int) -> int | None:
         """The value that holds at ``time`` ns, None before the first step and from the end on."""
-        at = int(np.searchsorted(self.function.time, time, "right")) - 1
+        at = int(self.function.time.searchsorted(time, "right")) - 1
         return int(self.function.value[at]) if at >= 0 and time < self.function.end else None
 
     def cells(self, viewport: Viewport) -> tuple[Bools, I64]:
         """Which columns have a value, and the extreme of all that hold for some time in each; (width,) both."""
         edges, steps = viewport.edges(), self.function
-        inner = np.searchsorted(steps.time, edges, "left")
+        inner = steps.time.searchsorted(edges)
         # What holds at the left edge began before it, unless a step begins right there.
         first, last = inner[:-1] - 1, inner[1:]
         if len(steps.time):
@@ -93,7 +93,8 @@ def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bool
     levels = 1 + np.digitize(np.abs(value), _LEAD_BOUNDS)
     behind = value < 0
     chars = np.where(behind, _UPPER[levels], LOWER_EIGHTHS[levels])
-    inks = np.select([value <= STARVING_NS, behind], [int(Ink.ALERT), int(Ink.COUNTER_LOW)], int(Ink.COUNTER))
+    calm = np.where(behind, int(Ink.COUNTER_LOW), int(Ink.COUNTER))
+    inks = np.where(value <= STARVING_NS, int(Ink.ALERT), calm)
     grid.char[y, known], grid.fg[y, known] = chars[known], inks[known]
     return known
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -39,7 +40,7 @@ class Curve(Struct, frozen=True, dict=True):
 
     def at(self, time: int) -> float | None:
         """The value that holds at ``time`` ns: that of the last sample not after it, None before the first."""
-        index = int(np.searchsorted(self.time, time, "right")) - 1
+        index = int(self.time.searchsorted(time, "right")) - 1
         return float(self.value[index]) if index >= 0 else None
 
 
@@ -69,24 +70,24 @@ def curve_levels(curve: Curve, viewport: Viewport, end: int) -> I64:
     if curve.high == curve.low:
         levels[(edges[1:] > curve.time[0]) & (edges[:-1] < stop)] = 1
         return levels
-    at = np.searchsorted(curve.time, edges)
-    carried = at[:-1] - 1
-    highest = np.where(carried >= 0, curve.value[np.maximum(carried, 0)], -np.inf)
-    inside = at[1:] > at[:-1]
-    highest[inside] = np.maximum(highest[inside], curve.peaks.over(at[:-1][inside], at[1:][inside]))
-    known = np.isfinite(highest) & (edges[:-1] < stop)
-    scaled = (highest[known] - curve.low) / (curve.high - curve.low)
+    at = curve.time.searchsorted(edges)
+    known = slice(int(at[1:].searchsorted(1)), int(edges[:-1].searchsorted(stop)))
+    first, last = np.maximum(at[:-1] - 1, 0)[known], at[1:][known]  # with the sample that holds at the left edge
+    scaled = (curve.peaks.over(first, last) - curve.low) / (curve.high - curve.low)
     levels[known] = 1 + np.rint(7 * scaled).astype(np.int64)
     return levels
 
 
 def draw_curve(grid: Grid, y: int, levels: I64) -> None:
     """Draw ``levels`` into row ``y`` of ``grid``."""
-    some = levels > 0
+    some: Any = levels > 0
+    if some.all():
+        some = slice(None)
     grid.char[y, some] = LOWER_EIGHTHS[levels[some]]
     grid.fg[y, some] = np.where(levels[some] > 1, int(Ink.COUNTER), int(Ink.COUNTER_LOW))
 
 
+@lru_cache(maxsize=512)
 def unit_of(key: str) -> str:
     """The unit that the key of a counter names; empty where it names none."""
     found = _UNIT.search(key)

@@ -41,7 +41,7 @@ class _Cumulated:
 
     def before(self, time: I64) -> I64:
         """The sum in ns; products may wrap round, their difference is right."""
-        begun, over = np.searchsorted(self._start, time), np.searchsorted(self._end, time)
+        begun, over = self._start.searchsorted(time), self._end.searchsorted(time)
         return (begun * time - self._start_sum[begun]) - (over * time - self._end_sum[over])
 
 

@@ -19,6 +19,9 @@ SHAPE_GLYPHS = {
     LinkShape.QUEUED: chr(QUEUED_GLYPH),
 }
 """What stands for the shape of a link, here and in legends."""
+_NEAR, _NEGATIVE, _SHALLOW, _QUEUED = range(4)
+_GLYPHS = np.array([NEAR_GLYPH, NEGATIVE_GLYPH, SHALLOW_GLYPH, QUEUED_GLYPH], np.uint32)
+_INKS = np.array([Ink.NEAR, Ink.NEGATIVE, Ink.SHALLOW, Ink.QUEUED], np.uint8)
 _LOST_FAINT = 50_000
 _LOST_BOLD = 500_000
 
@@ -37,23 +40,16 @@ def draw_strip(grid: Grid, index: LinkIndex, viewport: Viewport) -> StripCount:
     A starved link always wins its cell and is red, brighter the more time was lost there; without one, a near-vertical
     link wins, then a negative latency, then the more frequent of shallow and queued.
     """
-    at = np.searchsorted(index.target, viewport.edges())
+    at = index.target.searchsorted(viewport.edges())
     links = np.diff(at)
     near, shallow, negative, starved, starved_near, starved_shallow, lost = np.diff(index.sums[at], axis=0).T
 
     some, red = links > 0, starved > 0
-    calm = np.select(
-        [near > 0, negative > 0, 2 * shallow > links],
-        [NEAR_GLYPH, NEGATIVE_GLYPH, SHALLOW_GLYPH],
-        QUEUED_GLYPH,
-    )
-    alarming = np.select([starved_near > 0, starved_shallow > 0], [NEAR_GLYPH, SHALLOW_GLYPH], QUEUED_GLYPH)
-    grid.char[0, some] = np.where(red, alarming, calm)[some]
-    ink = np.select(
-        [red & (lost < _LOST_FAINT), red, near > 0, negative > 0, 2 * shallow > links],
-        [Ink.ALERT_LOW, Ink.ALERT, Ink.NEAR, Ink.NEGATIVE, Ink.SHALLOW],
-        Ink.QUEUED,
-    )
+    often = 2 * shallow > links
+    calm = np.where(near > 0, _NEAR, np.where(negative > 0, _NEGATIVE, np.where(often, _SHALLOW, _QUEUED)))
+    alarming = np.where(starved_near > 0, _NEAR, np.where(starved_shallow > 0, _SHALLOW, _QUEUED))
+    grid.char[0, some] = _GLYPHS[np.where(red, alarming, calm)[some]]
+    ink = np.where(red, np.where(lost < _LOST_FAINT, int(Ink.ALERT_LOW), int(Ink.ALERT)), _INKS[calm])
     grid.fg[0, some] = ink[some]
     grid.attr[0, some & ((red & (lost >= _LOST_BOLD)) | (~red & (near > 0)))] = int(Attr.BOLD)
     return StripCount(int(links.sum()), int(starved.sum()), int(near.sum()))
