@@ -125,8 +125,8 @@ class Builder:
         return Edges(source, target, fixed[:count], Work(*placed(self._work, 4)), **owned)
 
 
-def host_edges(builder: Builder, points: HostPoints, node: I32) -> None:
-    """Program order, and what releases a point besides."""
+def host_edges(builder: Builder, points: HostPoints, node: I32, end: I64) -> None:
+    """Program order, and what releases a point besides; ``end`` are the ends of all slices, ns."""
     follows = np.flatnonzero(points.before >= 0)
     before = points.before[follows]
     low, high = points.time[before], np.maximum(points.until[follows], points.time[before])
@@ -143,12 +143,16 @@ def host_edges(builder: Builder, points: HostPoints, node: I32) -> None:
     builder.add(np.zeros(len(alone), np.int32), node[alone], points.time[alone])
     released = np.flatnonzero(points.source >= 0)
     source = points.source[released]
+    waits = points.kind[released] == WAIT_BEGIN
+    # A wait begins after the work of the queue for its last entry.
+    low = points.time[source]
+    high = np.where(waits, end[points.item[source]], low)
     builder.add(
         node[source],
         node[released],
         points.delay[released],
-        (points.source_low[released], points.source_high[released], points.thread[source]),
-        wait=np.where(points.kind[released] == WAIT_BEGIN, points.item[released], -1),
+        (low, high, points.thread[source]),
+        wait=np.where(waits, points.item[released], -1),
     )
 
 

@@ -41,8 +41,7 @@ class HostPoints(Struct):
     A point follows ``before`` (-1: none) on its thread or on the one that handed over: the host works from that
     point until ``until``, then needs ``rest`` and may wait. ``time`` is when the point was passed. ``source`` is the
     point that releases it besides (a queue entry its Enqueue, a wait the last entry of the queue; -1: none), after
-    the work ``[source_low, source_high)`` of its own thread and ``delay``. ``thread`` numbers ``tids``; ``item`` is
-    the slice a point stands for, and ``task_limit`` tells up to which time tasks have been launched for a wait.
+    ``delay``. ``thread`` numbers ``tids``, and ``item`` is the slice a point stands for.
     """
 
     time: I64
@@ -53,8 +52,6 @@ class HostPoints(Struct):
     until: I64
     rest: I64
     source: I64
-    source_low: I64
-    source_high: I64
     delay: I64
     tids: I64
 
@@ -170,8 +167,6 @@ def host_points(
         np.zeros(count, np.int64),
         np.full(count, -1, np.int64),
         np.zeros(count, np.int64),
-        np.zeros(count, np.int64),
-        np.zeros(count, np.int64),
         tids,
     )
     silent = Silence(trace, number, loops)
@@ -272,8 +267,6 @@ def _waits(trace: Trace, points: HostPoints, silent: Silence) -> None:
     active = np.maximum(silent.last_edge(points.thread[begins], start), floor)
     waited = emptied > active
     points.source[begins] = entry
-    points.source_low[begins] = points.time[entry]
-    points.source_high[begins] = slices.end[points.item[entry]]
     points.delay[begins] = np.where(waited, start - emptied, 0)
     points.until[begins] = np.where(waited, active, start)
     points.rest[begins] = np.where(waited, np.minimum(start - emptied, start - active), 0)

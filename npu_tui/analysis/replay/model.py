@@ -18,7 +18,7 @@ from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.clock import ahead_of_waits
 from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL, DeviceTasks, device_tasks
 from npu_tui.analysis.replay.edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
-from npu_tui.analysis.replay.host import MARK, HostPoints, host_points, thread_numbers
+from npu_tui.analysis.replay.host import MARK, host_points, thread_numbers
 from npu_tui.analysis.replay.loops import Loops, PlainLoops
 from npu_tui.analysis.replay.peers import Meeting, meetings
 from npu_tui.analysis.replay.unrecorded import unrecorded_edges, unrecorded_waits
@@ -38,20 +38,19 @@ class Model(Struct):
 
     Times of the device are on the host's clock less the least latency of a launch (``floor``). ``edges`` are sorted by
     target. ``end_node`` is for every task the node of its end, or of its start, from which its length counts;
-    ``length`` is what a task takes itself, of a collective without
-    the wait for late ranks. ``steps`` are the nodes of the steps' ends and
-    beginnings, ``linked`` the share of the busy tasks whose launch is known. ``missed`` counts relations of
-    the recording that contradict each other and are left out.
+    ``length`` is what a task takes itself, of a collective without the wait for late ranks. ``tids`` are the threads
+    of the host as the work of ``edges`` numbers them, ``steps`` the nodes of the steps' ends and beginnings, ``linked``
+    is the share of the busy tasks whose launch is known. ``missed`` counts relations of the recording that contradict
+    each other and are left out.
     """
 
     trace: Trace
     floor: int
-    points: HostPoints
+    tids: I64
     tasks: DeviceTasks
     meetings: tuple[Meeting, ...]
     time: I64
     edges: Edges
-    host_node: I64
     start_node: I64
     end_node: I64
     length: I64
@@ -103,12 +102,16 @@ def build(
     builder = Builder()
     wait_edges(builder, points, tasks, host_node, end_node, floor)
     unrecorded_edges(builder, silences, points, tasks, host_node, end_node)
-    host_edges(builder, points, host_node)
+    host_edges(builder, points, host_node, trace.slices.end)
     device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_numbers(trace)[1])
     met = meetings(trace, collectives(), tasks, len(steps))
     length = tasks.end - tasks.start
     length[[each.task for each in met]] = [each.others + each.transfer for each in met]
     meeting_edges(builder, met, tasks, start_node, end_node)
+    marks = points.kind == MARK
+    marked = host_node[marks][np.isin(points.item[marks], steps)] if len(steps) else host_node[:0]
+    tids = points.tids
+    del points  # the edges have what is needed of them, and need the memory
     source, target = builder.ends()
     wrong, order = _sorted(source, target, time, _levels(total, start_node, end_node), loops)
     where = np.empty(total + 1, np.int32)
@@ -120,20 +123,18 @@ def build(
     place[wrong] = count
     edges = builder.edges(source[:count], target[:count], place, count)
     busy = part.slices.busy[tasks.item]
-    marks = np.flatnonzero(np.isin(points.item, steps) & (points.kind == MARK)) if len(steps) else np.zeros(0, np.int64)
     return Model(
         trace,
         floor,
-        points,
+        tids,
         tasks,
         met,
         time[order],
         edges,
-        where[host_node].astype(np.int64),
         where[start_node].astype(np.int64),
         where[end_node].astype(np.int64),
         length,
-        where[host_node[marks]].astype(np.int64),
+        where[marked].astype(np.int64),
         len(wrong),
         float(np.mean(known[busy])) if busy.any() else 0.0,
     )

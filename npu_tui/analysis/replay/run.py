@@ -63,15 +63,13 @@ class Replay:
         self._others = np.array([each.others for each in model.meetings], np.int64)
         self._meeting_fixed = self._arrival(frozenset())
         self._lengths_known: dict[tuple[object, ...], int] = {}
-        self._work = edges.work.high - edges.work.low
-        tid_of = model.points.tids.tolist()
-        self._number_of = {tid: number for number, tid in enumerate(tid_of)}
+        self._number_of = {tid: number for number, tid in enumerate(model.tids.tolist())}
         self._by_item = np.argsort(model.tasks.item, kind="stable")
         self._items = model.tasks.item[self._by_item]
         self._cuts: dict[object, tuple[I64, I64]] = {}
         self._cutting = Lock()
         self._lag = np.append(edges.fixed, (NEVER, 0))
-        self._lag[edges.work.edge] += self._work
+        self._lag[edges.work.edge] += edges.work.high - edges.work.low
         self._lag[edges.task.edge] += model.length[edges.task.number]
         self.recorded = self._span(model.time, self._marks, model.length)
         self.base = self.run(NO_CHANGE)
@@ -204,11 +202,11 @@ class Replay:
         if len(parts) == 1 and not parts[0][1]:  # mostly all of it goes
             ((hit, _, cut),) = parts
             return work.edge[hit], cut
-        every = np.zeros(len(self._work))
+        every = np.zeros(len(work.edge))
         for own, keep, within in parts:
             every[own] += (1.0 - keep) * within
         hit = np.flatnonzero(every)
-        return work.edge[hit], np.minimum(np.rint(every[hit]).astype(np.int64), self._work[hit])
+        return work.edge[hit], np.minimum(np.rint(every[hit]).astype(np.int64), work.high[hit] - work.low[hit])
 
     def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
         """Last arrival of a peer at each meeting, after the end of the meeting before or the origin, NEVER without."""
