@@ -151,7 +151,7 @@ class JsonArgs:
             ]
             return [column_of(values) for values in zip(*rows, strict=True)]
         table = self._chunks
-        events = np.append(table.first_event[1:], self._count)[chunks] - table.first_event[chunks]
+        events = self._following(chunks) - table.first_event[chunks]
         blocks = self._near(chunks)
         begin = table.offset[chunks[[block.start for block in blocks]]]  # of each block
         begin = np.repeat(begin, list(map(len, blocks)))
@@ -170,16 +170,13 @@ class JsonArgs:
                 if len(left):
                     unread += left.tolist()
                     values += self._left_in(pieces, chunks[low:high], places[low:high], left, positions, keys)
+        known = chosen.texts
         if not unread:
-            return [
-                ArgColumn(kind, value, chosen.texts, ())
-                for kind, value in zip(chosen.kinds, chosen.values, strict=True)
-            ]
+            return [ArgColumn(kind, value, known, ()) for kind, value in zip(chosen.kinds, chosen.values, strict=True)]
         # The rows that were left are read one after the other and take the place of their own.
         index = np.arange(len(positions))
         index[unread] = len(positions) + np.arange(len(unread))
         rest = list(zip(*values, strict=True)) or [()] * len(keys)
-        known = chosen.texts
         return [
             joined([ArgColumn(kind, value, known, ()), column_of(others)])[index]
             for kind, value, others in zip(chosen.kinds, chosen.values, rest, strict=True)
@@ -202,6 +199,12 @@ class JsonArgs:
                 texts = [bytes(pieces.view[low:high]) for low, high in ends]
             values += _values(texts, keys)
         return values
+
+    def _following(self, chunks: I64) -> I64:
+        """The ordinal behind the last event of each of ``chunks``; (n,)."""
+        firsts = self._chunks.first_event
+        last = chunks == len(firsts) - 1
+        return np.where(last, self._count, firsts[np.where(last, 0, chunks + 1)])
 
     def _near(self, chunks: I64) -> list[range]:
         """Which of the ascending ``chunks`` are read together: no more than a few bytes lie between them."""

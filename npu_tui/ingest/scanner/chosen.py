@@ -71,5 +71,5 @@ class ChosenArgs:
     def texts(self) -> list[str]:
         """The texts that values of ``CHOSEN_TEXT`` are the places of."""
         known = self._entries[: int(self._plan[CHOSEN_WORD["known"]])]
-        data = self._heap.tobytes()
+        data = self._heap[: int(self._plan[CHOSEN_WORD["used"]])].tobytes()
         return [data[at : at + length].decode() for _, at, length in known.tolist()]
