@@ -30,7 +30,7 @@ _SLOWEST = 2.0
 """Bytes per ns that any link between ranks of a job moves: what takes longer than that waited."""
 
 
-class Meeting(Struct, frozen=True):
+class Meeting(Struct, frozen=True, gc=False):
     """One collective: ``task`` of the device's tasks, ``item`` its slice, ``previous`` the meeting before in its group.
 
     ``late`` are the late ranks of the run as (rank of the group, ns after this rank), UNKNOWN where only the length
@@ -69,10 +69,10 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
     before = tasks.start[chosen] - tasks.end[chosen[np.maximum(previous, 0)]]
     follow = _following(seen.taken(previous[seen.owner] >= 0), before, late)
     is_late = arrivals.of(late)
-    behind: list[list[tuple[int, int]]] = [[] for _ in items]
+    behind: dict[int, list[tuple[int, int]]] = {}
     own = arrivals.taken(is_late)
     for owner, rank, after in zip(own.owner.tolist(), own.rank.tolist(), own.after.tolist(), strict=True):
-        behind[owner].append((rank, after))
+        behind.setdefault(owner, []).append((rank, after))
     others = arrivals.taken(~is_late).latest()
     columns = chosen, previous, others, fill, elapsed - arrivals.latest()
     return tuple(
@@ -87,7 +87,11 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
             bool(waited) and max(waited, key=lambda one: one[1])[0] in follow,
         )
         for item, peers, waited, task, before_it, other, filling, transfer in zip(
-            items, _peers(seen), behind, *(each.tolist() for each in columns), strict=True
+            items,
+            _peers(seen),
+            (behind.get(k, ()) for k in range(len(items))),
+            *(each.tolist() for each in columns),
+            strict=True,
         )
     )
 

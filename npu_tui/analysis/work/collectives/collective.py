@@ -19,7 +19,7 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-class Timing(Struct, frozen=True):
+class Timing(Struct, frozen=True, gc=False):
     """What the master plane did during a collective, ns; ``synchronization`` is the wait before the first transfer."""
 
     wait: int
@@ -28,7 +28,7 @@ class Timing(Struct, frozen=True):
     idle: int
 
 
-class Traffic(Struct, frozen=True):
+class Traffic(Struct, frozen=True, gc=False):
     """What all tasks over one type of link moved: ``size`` in bytes, the sum of their durations in ns."""
 
     link_type: str
@@ -36,7 +36,7 @@ class Traffic(Struct, frozen=True):
     transfer: int
 
 
-class Collective(Struct, frozen=True):
+class Collective(Struct, frozen=True, gc=False):
     """One collective; None is what its plane tasks do not tell.
 
     ``traffic`` is what went to other chips. ``longest_wait`` is the longest Notify_Wait on any plane (ns), for
