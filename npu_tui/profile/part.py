@@ -155,8 +155,8 @@ class ProfilePart:
             if self.profile.threads < 2 or len(self.trace.slices) < _LARGE:
                 return find(self._judged)
             with ThreadPoolExecutor(1) as reader:
-                # The model needs the ones once the launches are known, rules the others: until then nothing else runs.
-                reader.submit(lambda: (self.collectives, self.hosts))
+                # The model and rules need these once the launches are known: until then nothing else runs.
+                reader.submit(lambda: (self.collectives, self.profile.device_tasks, self.hosts))
                 return find(self._judged, self.profile.threads)
 
     @once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from npu_tui.analysis.overlap.steps import Step, StepSums
     from npu_tui.analysis.overlap.sums import Overlap
     from npu_tui.analysis.parts import DevicePart
+    from npu_tui.analysis.replay.device import DeviceTasks
     from npu_tui.analysis.replay.run import Replay
     from npu_tui.analysis.search.search import Searchable
     from npu_tui.analysis.work.collectives.link_matrix import PairSum
@@ -361,6 +363,16 @@ class Profile:
         return host_operators(self.trace, nesting())
 
     @once
+    def device_tasks(self) -> list[DeviceTasks]:
+        """The tasks of each device of ``device_slices``, in the order of their streams."""
+        from npu_tui.analysis.replay.device import device_tasks
+
+        return [device_tasks(self.trace, device) for device in self.device_slices]
+
+    def _tasks_of(self, number: int) -> DeviceTasks:
+        return self.device_tasks[number]
+
+    @once
     def replays(self) -> list[tuple[DevicePart, Replay | None]]:
         """Every device with a model of its run, None where no launch leads to it; raises what ``planes`` does."""
         from npu_tui.analysis.replay.model import build
@@ -370,8 +382,9 @@ class Profile:
         loops = replaying()
         steps = np.array([each.item for each in self.steps if each.item >= 0], np.int64)
         found = []
-        for device in self.devices:
-            model = build(self.trace, device, lambda: self.whole.collectives, steps, loops)
+        for number, device in enumerate(self.devices):
+            tasks = partial(self._tasks_of, number)
+            model = build(self.trace, device, tasks, lambda: self.whole.collectives, steps, loops)
             found.append((device, None if model is None else Replay(model, loops)))
         return found
 
@@ -380,7 +393,7 @@ class Profile:
         """Waits of streams for events and the records they wait for, as slices."""
         from npu_tui.analysis.replay.device import event_pairs
 
-        return event_pairs(self.trace, self.device_slices)
+        return event_pairs(self.device_tasks)
 
     def operation_of(self, item: int) -> int:
         """The outermost operation of the framework that launched the kernel ``item``; -1 without one."""

@@ -97,11 +97,10 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
     return tasks
 
 
-def event_pairs(trace: Trace, devices: Sequence[DeviceSlices]) -> tuple[I64, I64]:
+def event_pairs(devices: Sequence[DeviceTasks]) -> tuple[I64, I64]:
     """Waits for events, as slices, and the record each waits for; those whose record is not known are left out."""
     waits, records = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for device in devices:
-        tasks = device_tasks(trace, device)
+    for tasks in devices:
         known = np.flatnonzero(tasks.event >= 0)
         waits.append(tasks.item[known])
         records.append(tasks.item[tasks.event[known]])

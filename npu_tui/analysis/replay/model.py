@@ -16,7 +16,7 @@ from msgspec import Struct
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.parts import DevicePart
 from npu_tui.analysis.replay.clock import ahead_of_waits
-from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL, DeviceTasks, device_tasks
+from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL, DeviceTasks
 from npu_tui.analysis.replay.edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay.host import MARK, host_points, thread_numbers
 from npu_tui.analysis.replay.loops import Loops, PlainLoops
@@ -65,20 +65,21 @@ class Model(Struct):
 def build(
     trace: Trace,
     part: DevicePart,
+    device_tasks: Callable[[], DeviceTasks],
     collectives: Callable[[], Collectives],
     steps: I64,
     loops: Loops | None = None,
 ) -> Model | None:
     """The model of one device and the host behind it; ``steps`` are the slices of the steps.
 
-    The ``collectives`` are asked for last: somebody may be reading them meanwhile.
+    ``device_tasks`` and, last, the ``collectives`` are asked for: somebody may be reading them meanwhile.
 
     None without launches that lead to the device.
     """
     loops = loops or PlainLoops()
     if part.slices is None or part.launches is None or not len(part.launches.link):
         return None
-    tasks = device_tasks(trace, part.slices)
+    tasks = device_tasks()
     floor = _floor(part.launches)
     if not any(each.trusted for each in part.launches.floors):
         floor += ahead_of_waits(trace, tasks, floor)
