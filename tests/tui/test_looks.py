@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
+import driving
 import numpy as np
 import pytest
-from driving import Driver
+from driving import SIZE, Driver
 from measured import session_of
 from rich.color import ColorType
 from textual.command import CommandPalette
@@ -35,13 +36,9 @@ WALK = ["", "x", "W", "t", "v", "d", "v", "c", "4", "5", ":", "\x1b", "?", "\x1b
 SIZES = [(120, 40), (60, 15)]
 
 
-@asynccontextmanager
-async def opened(session: Session, terminal: Terminal, size: tuple[int, int] = (120, 40)):
-    app = NpuTui(session=session, terminal=terminal)
-    async with app.run_test(size=size) as pilot:
-        driver = Driver(app, pilot)
-        await driver.settle()
-        yield driver
+def opened(session: Session, terminal: Terminal, size: tuple[int, int] = SIZE) -> AbstractAsyncContextManager[Driver]:
+    """The explorer on ``session`` in a ``terminal`` of ``size``."""
+    return driving.opened(session, size, NpuTui(session=session, terminal=terminal))
 
 
 async def walk(driver: Driver):
