@@ -1,4 +1,4 @@
-"""What a collective's own args tell, and which ranks of the job its group has."""
+"""Which ranks of the job the ranks of a group of collectives are."""
 
 from __future__ import annotations
 
