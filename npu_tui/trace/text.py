@@ -15,7 +15,7 @@ _JOINERS = frozenset("\u200c\u200d")
 
 def printable(text: str) -> str:
     """``text`` with control, escape, invisible and direction-changing characters replaced by a question mark."""
-    return _ODD.sub(_shown, text)
+    return text if text.isascii() and text.isprintable() else _ODD.sub(_shown, text)
 
 
 def _shown(match: re.Match[str]) -> str:

@@ -125,10 +125,15 @@ def step_sums(trace: Trace, found: list[Step], lanes: OverlapLanes) -> list[Step
     received = received[np.argsort(trace.slices.start[received], kind="stable")]
     receive = trace.slices.start[received], trace.slices.end[received]
     kinds = (lanes.computing, lanes.communication, lanes.not_overlapped, lanes.free, receive)
+    windows = [step.window or Window(0, 0) for step in found]
+    bounds = np.array([(window.start, window.end) for window in windows], np.int64).reshape(-1, 2)
+    places = [np.searchsorted(start, bounds).tolist() for start, _ in kinds]
     rows = []
-    for step in found:
-        window = step.window or Window(0, 0, whole=True)
-        own = [_within(window, *kind) for kind in kinds]
+    for step, *places_of_step in zip(found, *places, strict=True):
+        own = [
+            (start[first:last], end[first:last])
+            for (start, end), (first, last) in zip(kinds, places_of_step, strict=True)
+        ]
         computing, communication, exposed, free, bubble = (int((end - start).sum()) for start, end in own)
         begins = [int(start[0]) for start, _ in own if len(start)]
         ends = [int(end.max()) for _, end in own if len(end)]
@@ -143,12 +148,6 @@ def step_sums(trace: Trace, found: list[Step], lanes: OverlapLanes) -> list[Step
             )
         )
     return rows
-
-
-def _within(window: Window, start: I64, end: I64) -> tuple[I64, I64]:
-    """The intervals, ascending by start, that start in ``window``."""
-    own = slice(*np.searchsorted(start, (window.start, window.end)).tolist())
-    return start[own], end[own]
 
 
 def _host_start(trace: Trace, step: Step) -> int | None:
