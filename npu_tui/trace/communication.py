@@ -94,7 +94,7 @@ def rank_numbers(column: ArgColumn) -> I32:
 
 
 def _codes(column: ArgColumn) -> I32:
-    """The place of each text in those of the column, the one behind them for anything else; (n,)."""
+    """The place of each text in those of the column, the one after them for anything else; (n,)."""
     code = column.text_codes
     return np.where(code < 0, len(column.texts), code).astype(np.int32)
 
