@@ -33,6 +33,14 @@ def test_a_series_of_one_value_is_a_thin_line() -> None:
     assert levels(curve((250, 1800.0), (800, 1800.0))) == [0, 0, *[1] * 8]
 
 
+def test_a_value_replaced_at_the_left_edge_does_not_hold_in_the_column() -> None:
+    assert levels(curve((0, 7.0), (200, 0.0), (500, 3.5))) == [8, 8, 1, 1, 1, *[5] * 5]
+
+
+def test_values_as_far_apart_as_numbers_can_be_have_a_scale() -> None:
+    assert levels(curve((0, -1.7e308), (300, 1.7e308), (600, 0.0))) == [1, 1, 1, 8, 8, 8, 5, 5, 5, 5]
+
+
 @pytest.mark.parametrize("samples", [[], [(0, float("nan")), (5, float("inf"))]])
 def test_a_series_without_numbers_is_empty(samples: list[tuple[int, float]]) -> None:
     assert levels(curve(*samples)) == [0] * 10

@@ -53,6 +53,17 @@ class Drawing:
         found = self._library.bars(_address(plan), plan.nbytes)
         return free, filled, first[:found], length[:found]
 
+    def held(
+        self, time: Array, marks: Array, value: Array, keys: Sequence[Array], edges: Array, kind: int
+    ) -> tuple[Array, Array]:
+        """In which columns a value holds, and the most that holds in each."""
+        count = len(edges) - 1
+        found, known, places = np.empty(count, value.dtype), np.empty(count, np.bool_), np.empty(count, np.int64)
+        given = [np.ascontiguousarray(column) for column in (time, marks, value, *keys, edges)]
+        plan = _plan([*given, found, known, places], (len(time), count, len(keys[1]), kind))
+        self._library.held(_address(plan), plan.nbytes)
+        return known, found
+
     def ansi(
         self, grid: Sequence[Array], before: Sequence[Array] | None, rows: Array, tables: Sequence[Array],
         coloured: bool, reset: bytes,

@@ -20,11 +20,11 @@ OFF = "off"
 _FOLDER = Path(__file__).parent / "library"
 _ARGUMENTS = {
     "scan": 2, "rehash": 2, "first_fit": 7, "elements": 5, "passing": 8, "table_rows": 11, "stack_marks": 7,
-    "cells": 2, "ansi": 2, "bars": 2, "crossing": 5, "covered": 11, "chosen": 3, "contradicting": 7, "edge_order": 9,
-    "edge_rows": 10, "nesting": 4, "ascending_ends": 6,
+    "cells": 2, "ansi": 2, "bars": 2, "held": 2, "crossing": 5, "covered": 11, "chosen": 3, "contradicting": 7,
+    "edge_order": 9, "edge_rows": 10, "nesting": 4, "ascending_ends": 6,
 }  # fmt: skip
 """The functions of a library, each with the number of its arguments; all are int64."""
-_HOLDING = frozenset({"cells", "ansi", "bars"})
+_HOLDING = frozenset({"cells", "ansi", "bars", "held"})
 """Those that let no other thread run meanwhile: they take less than a frame, which would wait for its turn again."""
 _V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
 _V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
@@ -44,6 +44,7 @@ class Library(Struct, frozen=True, dict=True):
     cells: Any
     ansi: Any
     bars: Any
+    held: Any
     crossing: Any
     covered: Any
     chosen: Any

@@ -39,6 +39,17 @@ class Compiled(Protocol):
         """
         ...
 
+    def held(
+        self, time: I64, marks: I64, value: Array, keys: Sequence[I64], edges: I64, kind: int
+    ) -> tuple[Array, Array]:
+        """In which columns between ``edges`` a value holds, and the most that holds in each, 0 where none does.
+
+        Each ``value``, of 64 bits, holds from its ``time`` on until the next one; ``marks`` is every 64th time.
+        ``keys`` are what ``frame.held`` orders values by, for all levels of blocks of 16, and where each level begins.
+        The most is the highest of integers (``kind`` 0), the lowest (1), or the highest of floats (2).
+        """
+        ...
+
     def ansi(
         self, grid: Sequence[Array], before: Sequence[Array] | None, rows: I64, tables: Sequence[Array],
         coloured: bool, reset: bytes,

@@ -7,9 +7,10 @@ import numpy as np
 from npu_tui.trace.model import Bools
 from npu_tui.trace.units import duration_text, memory_text
 from npu_tui.view.cells.bars import LOWER_EIGHTHS
+from npu_tui.view.cells.compiled import Compiled
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.extremes import Extremes
+from npu_tui.view.frame.held import Held
 from npu_tui.view.scene import ChartKind, StepFunction
 from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
@@ -29,7 +30,7 @@ class StepCurve:
         self.function = function
         self.kind = kind
         self.highest = max(int(function.value.max(initial=0)), top)
-        self._extremes = Extremes(function.value, np.minimum if kind == "lead" else np.maximum)
+        self._held = Held(function.time, function.value, lowest=kind == "lead")
         lasting = np.diff(function.time, append=function.end) * function.value
         self._sums = np.concatenate(([0], np.cumsum(lasting)))
 
@@ -38,20 +39,11 @@ class StepCurve:
         at = int(self.function.time.searchsorted(time, "right")) - 1
         return int(self.function.value[at]) if at >= 0 and time < self.function.end else None
 
-    def cells(self, viewport: Viewport) -> tuple[Bools, I64]:
+    def cells(self, viewport: Viewport, compiled: Compiled | None = None) -> tuple[Bools, I64]:
         """Which columns have a value, and the extreme of all that hold for some time in each; (width,) both."""
-        edges, steps = viewport.edges(), self.function
-        inner = steps.time.searchsorted(edges)
-        # What holds at the left edge began before it, unless a step begins right there.
-        first, last = inner[:-1] - 1, inner[1:]
-        if len(steps.time):
-            there = np.flatnonzero(steps.time[np.minimum(inner[:-1], len(steps.time) - 1)] == edges[:-1])
-            first[there] = np.searchsorted(steps.time, edges[:-1][there], "right") - 1
-        first = np.maximum(first, 0)
-        known = (last > first) & (edges[:-1] < steps.end)
-        value = np.zeros(viewport.width, np.int64)
-        value[known] = self._extremes.over(first[known], last[known])
-        return known, value
+        edges = viewport.edges()
+        known, value = self._held.over(edges, compiled)
+        return known & (edges[:-1] < self.function.end), value
 
     def shares(self, viewport: Viewport) -> I64:
         """For how many thousandths of each column the value is 1, rounded up; (width,)."""
@@ -66,7 +58,7 @@ class StepCurve:
         return -(-1000 * np.diff(done) // length)
 
 
-def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bools:
+def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport, compiled: Compiled | None = None) -> Bools:
     """Draw ``curve`` into row ``y`` of ``grid``; returns the columns that are drawn.
 
     Depth and memory stand on the bottom, on a scale up to the most of the trace, a share as the part of each column. A
@@ -79,7 +71,7 @@ def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bool
         some = levels > 0
         grid.char[y, some], grid.fg[y, some] = LOWER_EIGHTHS[np.minimum(levels[some], 8)], Ink.COUNTER
         return some
-    known, value = curve.cells(viewport)
+    known, value = curve.cells(viewport, compiled)
     if curve.kind == "ghost":
         busy: Bools = known & (value > 0)
         grid.char[y, busy], grid.fg[y, busy] = LOWER_EIGHTHS[_GHOST_LEVEL], Ink.DIM

@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from npu_tui.trace.model import F64, Counters
 from npu_tui.view.cells.bars import LOWER_EIGHTHS
+from npu_tui.view.cells.compiled import Compiled
 from npu_tui.view.cells.grid import Grid
 from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.extremes import Extremes
+from npu_tui.view.frame.held import Held
 from npu_tui.view.spans import I64
 from npu_tui.view.viewport import Viewport
 
@@ -34,9 +35,9 @@ class Curve(Struct, frozen=True, dict=True):
     high: float
 
     @cached_property
-    def peaks(self) -> Extremes[np.float64]:
-        """The highest values of any samples."""
-        return Extremes(self.value, np.maximum)
+    def held(self) -> Held:
+        """The highest value in columns."""
+        return Held(self.time, self.value)
 
     def at(self, time: int) -> float | None:
         """The value that holds at ``time`` ns: that of the last sample not after it, None before the first."""
@@ -56,7 +57,7 @@ def find_curve(counters: Counters, series: int) -> Curve:
     return Curve(time, value, float(value.min()), float(value.max()))
 
 
-def curve_levels(curve: Curve, viewport: Viewport, end: int) -> I64:
+def curve_levels(curve: Curve, viewport: Viewport, end: int, compiled: Compiled | None = None) -> I64:
     """Height 1..8 of every column, 0 before the first sample and from ``end`` ns (where the trace ends) on.
 
     A column's value is the highest that held in it; the lowest value of the series is 1, the highest 8;
@@ -70,12 +71,11 @@ def curve_levels(curve: Curve, viewport: Viewport, end: int) -> I64:
     if curve.high == curve.low:
         levels[(edges[1:] > curve.time[0]) & (edges[:-1] < stop)] = 1
         return levels
-    at = curve.time.searchsorted(edges)
-    known = slice(int(at[1:].searchsorted(1)), int(edges[:-1].searchsorted(stop)))
-    first, last = np.maximum(at[:-1] - 1, 0)[known], at[1:][known]  # with the sample that holds at the left edge
-    scaled = (curve.peaks.over(first, last) - curve.low) / (curve.high - curve.low)
-    levels[known] = 1 + np.rint(7 * scaled).astype(np.int64)
-    return levels
+    known, value = curve.held.over(edges, compiled)
+    # Of halves, as the difference of two numbers need not be one.
+    scaled = (value / 2 - curve.low / 2) / (curve.high / 2 - curve.low / 2)
+    found: I64 = np.where(known & (edges[:-1] < stop), 1 + np.rint(7 * scaled), 0).astype(np.int64)
+    return found
 
 
 def draw_curve(grid: Grid, y: int, levels: I64) -> None:

@@ -89,7 +89,7 @@ class _Drawing:
         self.frame.items = cells.item
         painted = self._bars(cells, compiled)
         self._background_lines(painted)
-        self._counters(painted)
+        self._counters(painted, compiled)
         self._links(painted)
         if any(labels.wide for labels in self.cache.labels):
             self.lanes.mend(self.cursor)
@@ -197,15 +197,16 @@ class _Drawing:
                 free = painted.free[y]
                 self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
 
-    def _counters(self, painted: Painted) -> None:
+    def _counters(self, painted: Painted, compiled: Compiled | None) -> None:
         for y, row in enumerate(self.rows):
             if row is not None and row.kind == "counter":
                 curve = self.cache.curve(row.trace, row.series)
-                levels = curve_levels(curve, self.local[row.trace], self.scene.lengths[row.trace])
+                levels = curve_levels(curve, self.local[row.trace], self.scene.lengths[row.trace], compiled)
                 draw_curve(self.lanes, y, levels)
                 painted.free[y, levels > 0] = False
             elif row is not None and row.kind == "chart":
-                drawn = draw_chart(self.lanes, y, self.cache.chart(row.trace, row.chart), self.local[row.trace])
+                chart = self.cache.chart(row.trace, row.chart)
+                drawn = draw_chart(self.lanes, y, chart, self.local[row.trace], compiled)
                 painted.free[y, drawn] = False
 
     def _links(self, painted: Painted) -> None:

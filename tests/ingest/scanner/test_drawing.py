@@ -14,6 +14,7 @@ from npu_tui.view.cells.grid import CONTINUED, Grid
 from npu_tui.view.cells.labels import Labels, points
 from npu_tui.view.cells.palette import PALETTES, Ink
 from npu_tui.view.cells.raster import Cells, rasterise
+from npu_tui.view.frame.held import Held
 from npu_tui.view.frame.levels import Levels
 from npu_tui.view.viewport import Viewport
 
@@ -105,6 +106,26 @@ def test_rows_that_end_behind_their_slices_are_refused() -> None:
     rows = make_rows(np.array([0, 900]), np.zeros(2, np.int32), np.array([0, 5]), np.array([1, 6]))
     with pytest.raises(IndexError):
         rasterise([(rows, 0, Viewport.around(0, 10, 4))], 4, Levels, drawing())
+
+
+@pytest.mark.parametrize("most", [3, 70, 40_000])
+@pytest.mark.parametrize(("kind", "lowest"), [(np.int64, False), (np.int64, True), (np.float64, False)])
+def test_what_holds_in_columns_is_that_of_the_slower_way(most: int, kind: type, lowest: bool) -> None:
+    random = np.random.default_rng(most)
+    for _ in range(60):
+        count = int(random.integers(0, most))
+        time = np.cumsum(random.choice([0, 1, 9, 2000], count) * random.integers(0, 3, count))
+        value = (random.integers(-(10**6), 10**6, count) / random.choice([1, 7])).astype(kind)
+        edges = Viewport.around(int(random.integers(-50, 3000)), int(random.integers(1, 2000 * most)), 60).edges()
+        held = Held(time, value, lowest)
+        slow, fast = held.over(edges), held.over(edges, drawing())
+        for one, other in zip(slow, fast, strict=True):
+            assert one.dtype == other.dtype
+            assert np.array_equal(one, other)
+        here = value[time == edges[0]]
+        if len(here):
+            before = value[(time > edges[0]) & (time < edges[1])]
+            assert slow[1][0] == (min if lowest else max)([here[-1], *before])
 
 
 def random_grid(random: np.random.Generator, height: int, width: int) -> Grid:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from npu_tui.ingest.scanner.source.cells import region
-from npu_tui.ingest.scanner.source.memory import Region, compiled, read8, read32, read64, write8, write64
+from npu_tui.ingest.scanner.source.memory import Region, compiled, read8, read32, read64, region, write8, write64
 
 _SPACE, _UNDERLINE, _REVERSE, _WEIGHT, _SAME, _WORTH, _RECORD = 32, 4, 8, 3, 256, 3, 32
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from npu_tui.ingest.scanner.source.cells import region
-from npu_tui.ingest.scanner.source.memory import Region, compiled, read8, read32, read64, write8, write32, write64
+from npu_tui.ingest.scanner.source.memory import (
+    Region,
+    compiled,
+    read8,
+    read32,
+    read64,
+    region,
+    write8,
+    write32,
+    write64,
+)
 
 _ROOM, _GAP8 = 3, 2
 _RULE, _SELECTED, _LANE, _WAIT_GROUND, _RANGE, _RANGE_FOCUS, _CURSOR, _HIT = range(8)

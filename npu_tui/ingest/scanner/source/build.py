@@ -49,6 +49,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
     from npu_tui.ingest.scanner.source.edges import contradicting, edge_order, edge_rows
     from npu_tui.ingest.scanner.source.elements import elements
     from npu_tui.ingest.scanner.source.ends import ascending_ends
+    from npu_tui.ingest.scanner.source.held import held
     from npu_tui.ingest.scanner.source.nesting import nesting
     from npu_tui.ingest.scanner.source.pages import table_rows
     from npu_tui.ingest.scanner.source.passing import passing
@@ -66,6 +67,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "cells": (cells, 2),
         "ansi": (ansi, 2),
         "bars": (bars, 2),
+        "held": (held, 2),
         "crossing": (crossing, 5),
         "covered": (covered, 11),
         "chosen": (chosen, 3),

@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-from npu_tui.ingest.scanner.source.memory import Region, compiled, read32, read64, write8, write32, write64
+from npu_tui.ingest.scanner.source.before import all_before, started_before
+from npu_tui.ingest.scanner.source.memory import (
+    Region,
+    compiled,
+    fetch,
+    read32,
+    read64,
+    region,
+    write8,
+    write32,
+    write64,
+)
 
 _BEFORE = -(1 << 61)
 _SHIFT = 4
 _DIRECT = 32
 _FEW = 64
-
-
-@compiled
-def region(plan: Region, number: int) -> Region:
-    """Region ``number`` of those that a plan begins with."""
-    return read64(plan, 16 * number), read64(plan, 16 * number + 8)
-
-
-@compiled
-def lie_before(starts: Region, low: int, high: int, edge: int) -> int:
-    """How many of the ascending ``starts`` lie before ``edge``, of which ``low`` are known to and ``high`` may."""
-    step = 1
-    while low + step <= high and read64(starts, 8 * (low + step - 1)) < edge:
-        low += step
-        step *= 2
-    stop = low + step - 1
-    if stop > high:
-        stop = high
-    while low < stop:
-        middle = (low + stop) >> 1
-        if read64(starts, 8 * middle) < edge:
-            low = middle + 1
-        else:
-            stop = middle
-    return low
-
-
-@compiled
-def started_before(starts: Region, marks: Region, low: int, high: int, edge: int) -> int:
-    """``lie_before``; ``marks``, every 64th start, lie closer together in memory."""
-    first, behind = (low + 63) >> 6, (high + 63) >> 6
-    mark = lie_before(marks, first, behind, edge) if first < behind else first
-    if mark > first:
-        low = 64 * (mark - 1) + 1
-    return lie_before(starts, low, 64 * mark if mark < behind else high, edge)
+_AHEAD = 12
+"""Columns whose memory is asked for before it is read."""
 
 
 @compiled
@@ -61,19 +39,46 @@ def highest(starts: Region, ends: Region, keys: Region, level_at: int, first: in
 
 
 @compiled
+def around(low: int, high: int, count: int) -> tuple[int, int, int]:
+    """The level on which whole blocks around ``[low, high)`` are few, and the first and the end of these."""
+    inner, outer, level = low >> _SHIFT, ((high - 1) >> _SHIFT) + 1, 0
+    while outer - inner > _FEW and level + 1 < count:
+        inner, outer, level = inner >> _SHIFT, ((outer - 1) >> _SHIFT) + 1, level + 1
+    return level, inner, outer
+
+
+@compiled
+def ask(starts: Region, ends: Region, sums: Region, keys: Region, levels: Region, count: int, low: int,
+        high: int) -> None:  # fmt: skip
+    """Ask for what a cell with the slices ``[low, high)`` is made of."""
+    fetch(sums, 8 * high)
+    fetch(starts, 8 * high)
+    fetch(starts, 8 * high - 8)
+    fetch(ends, 8 * high)
+    fetch(ends, 8 * high - 8)
+    if high - low > _DIRECT:
+        level, inner, outer = around(low, high, count)
+        at = read64(levels, 8 * level)
+        for k in range(inner, outer + 7, 8):
+            fetch(keys, 8 * (at + k))
+    else:
+        for k in range(low, high, 8):
+            fetch(starts, 8 * k)
+            fetch(ends, 8 * k)
+
+
+@compiled
 def longest(starts: Region, ends: Region, keys: Region, levels: Region, count: int, low: int, high: int, bits: int,
             drop: int) -> int:  # fmt: skip
-    """The position of the longest slice of ``[low, high)``, the earlier on ties; ``view.frame.levels`` has the keys."""
+    """The key of the longest slice of ``[low, high)``, the earlier on ties; ``view.frame.levels`` has the keys."""
     mask = (1 << bits) - 1
     if high - low > _DIRECT:
         # Whole blocks around the range are a few keys; it is rare that their winner lies outside of the range.
-        inner, outer, level = low >> _SHIFT, ((high - 1) >> _SHIFT) + 1, 0
-        while outer - inner > _FEW and level + 1 < count:
-            inner, outer, level = inner >> _SHIFT, ((outer - 1) >> _SHIFT) + 1, level + 1
+        level, inner, outer = around(low, high, count)
         best = highest(starts, ends, keys, read64(levels, 8 * level), inner, outer, bits, drop, -1)
         found = mask - (best & mask)
         if low <= found < high:
-            return found
+            return best
     best, level, at = -1, 0, -1
     while high - low > _DIRECT and level < count:
         inner, outer = (low + 15) >> _SHIFT, high >> _SHIFT
@@ -81,8 +86,7 @@ def longest(starts: Region, ends: Region, keys: Region, levels: Region, count: i
         best = highest(starts, ends, keys, at, outer << _SHIFT, high, bits, drop, best)
         low, high, at = inner, outer, read64(levels, 8 * level)
         level += 1
-    best = highest(starts, ends, keys, at, low, high, bits, drop, best)
-    return mask - (best & mask)
+    return highest(starts, ends, keys, at, low, high, bits, drop, best)
 
 
 @compiled
@@ -110,7 +114,7 @@ def cells(plan_address: int, plan_bytes: int) -> int:
     to_right, touches, start8, end8 = region(plan, 18), region(plan, 19), region(plan, 20), region(plan, 21)
     lines, columns, depth = read64(plan, 352), read64(plan, 360), read64(plan, 368)
     bits, drop = read64(plan, 376), read64(plan, 384)
-    size = items[1] >> 2
+    size, mask = items[1] >> 2, (1 << bits) - 1
     for line in range(lines):
         row = read64(which, 8 * line)
         origin, end_of_row = read64(offsets, 8 * row), read64(offsets, 8 * row + 8)
@@ -122,10 +126,21 @@ def cells(plan_address: int, plan_bytes: int) -> int:
         ended = read64(ends, 8 * before) if started > origin else _BEFORE
         over = ended - left if ended > left else 0
         total = read64(sums, 8 * started) - over
+        all_before(starts, marks, started, end_of_row, edges, columns, firsts, line * columns)
+        asked = started
+        for column in range(columns if columns < _AHEAD else _AHEAD):
+            behind_it = read64(firsts, 8 * (line * columns + column))
+            ask(starts, ends, sums, keys, levels, depth, asked, behind_it)
+            asked = behind_it
         for column in range(columns):
+            cell = line * columns + column
+            if column + _AHEAD < columns:
+                behind_it = read64(firsts, 8 * (cell + _AHEAD))
+                ask(starts, ends, sums, keys, levels, depth, asked, behind_it)
+                asked = behind_it
             right = read64(edges, 8 * column + 8)
             width = right - left
-            next_started = started_before(starts, marks, started, end_of_row, right)
+            next_started = read64(firsts, 8 * cell)
             last = next_started - 1 if next_started > 0 else 0
             next_ended = read64(ends, 8 * last) if next_started > origin else _BEFORE
             next_over = next_ended - right if next_ended > right else 0
@@ -141,8 +156,10 @@ def cells(plan_address: int, plan_bytes: int) -> int:
             if count >= 2:
                 lead = first_end - first_start
                 if count >= 3:
-                    middle = longest(starts, ends, keys, levels, depth, first + 1, last, bits, drop)
-                    inner = read64(ends, 8 * middle) - read64(starts, 8 * middle)
+                    key = longest(starts, ends, keys, levels, depth, first + 1, last, bits, drop)
+                    middle, inner = mask - (key & mask), key >> bits
+                    if drop > 0:
+                        inner = read64(ends, 8 * middle) - read64(starts, 8 * middle)
                     if inner > lead:
                         position, lead = middle, inner
                 if (next_ended if next_ended < right else right) - last_start > lead:
@@ -158,7 +175,6 @@ def cells(plan_address: int, plan_bytes: int) -> int:
                 gap_before = read64(starts, 8 * position) - read64(ends, 8 * previous)
                 gap_behind = read64(starts, 8 * behind) - read64(ends, 8 * position)
                 near = 1 if 0 <= gap_before <= width // 4 or 0 <= gap_behind <= width // 4 else 0
-            cell = line * columns + column
             write64(counts, 8 * cell, count)
             write64(busies, 8 * cell, next_total - total)
             write32(shown, 4 * cell, read32(items, 4 * position) if count > 0 else -1)

@@ -78,6 +78,21 @@ write_float = _writer(_F64, 8, types.float64, lambda b, v: v)
 
 
 @intrinsic
+def fetch(context: Any, region: Any, offset: Any) -> Any:
+    """Ask for the byte at ``offset``, which is soon read; nothing is read, and nothing happens where none is."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = builder.add(builder.extract_value(args[0], 0), args[1])
+        kind = ir.FunctionType(ir.VoidType(), [_I8.as_pointer(), _I32, _I32, _I32])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [_I8.as_pointer()], kind)
+        read, keep, data = (ir.Constant(_I32, number) for number in (0, 3, 1))
+        builder.call(prefetch, [builder.inttoptr(address, _I8.as_pointer()), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(region, types.int64), generate
+
+
+@intrinsic
 def special_bytes(context: Any, region: Any, offset: Any) -> Any:
     """Of 32 bytes, a bit for every quote, backslash, control character and byte that is no ASCII."""
 
@@ -217,3 +232,9 @@ def nearest_even(context: Any, value: Any) -> Any:
         return builder.call(builder.module.declare_intrinsic("llvm.rint", (_F64,), kind), args)
 
     return types.float64(types.float64), generate
+
+
+@compiled
+def region(plan: Region, number: int) -> Region:
+    """Region ``number`` of those that a plan begins with."""
+    return read64(plan, 16 * number), read64(plan, 16 * number + 8)
