@@ -72,8 +72,9 @@ class KeyScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
         """Another screen draws over this one."""
         self._timeline.forget_shown()
 
-    def on_screen_resume(self) -> None:
-        """This screen is drawn again as a whole."""
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """This screen is drawn again as a whole; its widgets got their styles when they came."""
+        event.refresh_styles = False
         self._timeline.forget_shown()
 
     def redraw(self) -> None:

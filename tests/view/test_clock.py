@@ -3,55 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 from builders import bars, make_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured import profile_of
 from msgspec import structs
+from ranked import GUTTER, HEIGHT, TOP, WIDTH, explored, ranks, scene_of
 
-from npu_tui.ingest.load import load
-from npu_tui.profile.scene import make_scene
-from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.view.cells.grid import SPACE
 from npu_tui.view.frame.painter import Frame, Painter
 from npu_tui.view.frame.pick import spot_at
-from npu_tui.view.scene import FindingMark, LinkMode, Scene, Selected
+from npu_tui.view.scene import LinkMode, Scene, Selected
 from npu_tui.view.walk.explorer import Explorer
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-WIDTH, HEIGHT, GUTTER, TOP, RULER = 120, 60, 24, 4, 1
+RULER = 1
 OFFSETS = st.integers(-(10**15), 10**15)
 NEAR = st.integers(-(10**7), 10**7)
 MODES: st.SearchStrategy[LinkMode] = st.sampled_from(["off", "selection", "all"])
 
 
-@cache
-def ranks() -> tuple[Trace, Trace]:
-    first, second = (load(FIXTURES / "two_ranks" / f"rank{rank}_ascend_pt") for rank in (0, 1))
-    return first, second
-
-
-def scene_of(*traces: Trace, offsets: list[int] | None = None) -> Scene:
-    scene = make_scene([profile_of(trace) for trace in traces])
-    if offsets is not None:
-        scene.offsets = offsets
-    scene.findings = [[FindingMark(trace.end // 4, trace.end // 2, "1", "high")] for trace in traces]
-    return scene
-
-
 def drawn(explorer: Explorer) -> Frame:
     return Painter(explorer.scene).compose(explorer.rows, explorer.state, WIDTH, HEIGHT)
-
-
-def explored(scene: Scene) -> Explorer:
-    explorer = Explorer(scene, WIDTH - GUTTER, HEIGHT - TOP)
-    explorer.resize(WIDTH - GUTTER, HEIGHT - TOP, True)
-    return explorer
 
 
 def cells(frame: Frame, lines: list[int]) -> list[np.ndarray]:

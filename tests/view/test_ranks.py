@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_clock import explored, ranks, scene_of
+from ranked import explored, ranks, scene_of
 
 from npu_tui.view.scene import Selected
 from npu_tui.view.walk.explorer import Explorer

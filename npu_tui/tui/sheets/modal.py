@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from textual import on
+from textual import events, on
 from textual.await_complete import AwaitComplete
 from textual.command import CommandInput, CommandList
 from textual.containers import Horizontal
@@ -21,6 +21,10 @@ _LONGEST = 200
 
 class Modal(ModalScreen[ScreenResultType]):
     """A screen that closes once, however often it is told to before it is gone."""
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """The widgets got their styles when they came."""
+        event.refresh_styles = False
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close with ``result``, unless it is on its way out already: that would close what is below."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from rich.color import Color
 from rich.console import Console
@@ -83,6 +84,7 @@ class AnsiStrip(BareStrip):
         return text + self._shown.end_of_frame() if self._last else text
 
 
+@lru_cache(maxsize=4096)
 def style_of(fg: Colour, bg: Colour, attr: int, turned: bool) -> Style:
     """The Rich style of a run."""
     return Style(
