@@ -55,6 +55,8 @@ class Timeline(Drawing):
         self._encoder: Encoder | None = None
         self._strips: list[Strip] = []
         self._fitted: Size | None = None
+        self._stale = False
+        """Whether what is to be shown next is still to be painted: of many sizes at a start only the last is seen."""
         self._versions: list[int] = []
         self._version = 0
         self._shown = Shown(0)
@@ -84,7 +86,7 @@ class Timeline(Drawing):
         width, height = self.size
         heads = self.app.size.height >= HEADS_FROM
         self.explorer.resize(max(width - gutter_width(width), 1), max(height - lanes_top(height), 1), heads)
-        self._paint()
+        self._stale = True
 
     def changed(self) -> None:
         """Paint soon: any number of calls within a frame make one picture."""
@@ -124,7 +126,7 @@ class Timeline(Drawing):
         width, height = self.size
         if not width or not height:
             return []
-        self._painted = time.monotonic()
+        self._painted, self._stale = time.monotonic(), False
         explorer = self.explorer
         frame = self.painter.compose(explorer.rows, explorer.state, width, height)
         encoder = self._ensure_encoder()
@@ -163,6 +165,8 @@ class Timeline(Drawing):
         """The painted rows of ``crop``."""
         if self._fitted != self.size:
             self._fit()
+        if self._stale:
+            self._paint()
         strips = self._strips[crop.y : crop.bottom]
         if crop.x == 0 and crop.width == self.size.width:
             return strips
