@@ -78,9 +78,12 @@ class PanelScreen(KeyScreen[Timeline]):
         self._panel.drag(self.app.size.height - 1 - event.y)
 
     def on_panel_fitted(self) -> None:
-        """The lanes have another height now."""
+        """The head stands over lanes of another height now."""
         self._show_head()
-        self.call_after_refresh(self._share_blank)
+
+    def on_timeline_fitted(self) -> None:
+        """What the lanes leave blank is another now."""
+        self._share_blank()
 
     def _share_blank(self) -> None:
         """The panel takes the rows that the lanes leave blank."""

@@ -39,6 +39,9 @@ class Timeline(Drawing):
     class Moved(Message):
         """The view, cursor, selection or range changed."""
 
+    class Fitted(Message):
+        """The lanes have another size, or are others."""
+
     class Pointed(Message):
         """A click above the lanes at ``[start, end)`` ns, on the ``finding`` with this label unless it is empty."""
 
@@ -87,6 +90,7 @@ class Timeline(Drawing):
         heads = self.app.size.height >= HEADS_FROM
         self.explorer.resize(max(width - gutter_width(width), 1), max(height - lanes_top(height), 1), heads)
         self._stale = True
+        self.post_message(self.Fitted())
 
     def changed(self) -> None:
         """Paint soon: any number of calls within a frame make one picture."""
