@@ -14,7 +14,7 @@ import pytest
 from compare import assert_equal
 from documents import Document, documents, render
 from equality import assert_same, assert_same_events
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pretended import PretendedWorkers
 from reference import read
@@ -31,6 +31,7 @@ FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindsp
 SIZES = st.integers(16, 400) | st.sampled_from([64, 1 << 16])
 
 
+@settings(max_examples=50)
 @given(documents(), SIZES, st.integers(8, 600), st.integers(1, 4), st.integers(0, 99))
 def test_any_cuts_give_what_the_reference_reader_gives(
     tmp_path_factory: pytest.TempPathFactory, document: Document, chunk: int, length: int, workers: int, seed: int
@@ -43,6 +44,7 @@ def test_any_cuts_give_what_the_reference_reader_gives(
     assert [json_args(trace).event(ordinal) for ordinal in range(len(events))] == events
 
 
+@settings(max_examples=50)
 @given(documents(), st.integers(8, 600), st.integers(0, 99), st.data())
 def test_a_file_cut_anywhere_gives_the_same_with_any_readers(
     tmp_path_factory: pytest.TempPathFactory, document: Document, length: int, seed: int, data: st.DataObject

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from documents import FOREIGN, LINK_END, NAME, SAMPLE, SLICE, Document, documents
 from equality import assert_same, assert_same_events
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scanning import threads, without_scanner
 
@@ -86,6 +86,7 @@ def test_real_traces_need_the_tolerant_reader_only_at_the_end(real, monkeypatch)
     assert sum(read) < 5_000
 
 
+@settings(max_examples=60)
 @given(documents(SLICE | LINK_END | SAMPLE | NAME | FOREIGN), st.integers(1, 3), st.integers(60, 400))
 def test_any_document_is_the_same(tmp_path_factory, document: Document, count: int, length: int) -> None:
     path = tmp_path_factory.mktemp("scanned") / "trace_view.json"
