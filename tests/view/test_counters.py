@@ -37,8 +37,13 @@ def test_a_value_replaced_at_the_left_edge_does_not_hold_in_the_column() -> None
     assert levels(curve((0, 7.0), (200, 0.0), (500, 3.5))) == [8, 8, 1, 1, 1, *[5] * 5]
 
 
-def test_values_as_far_apart_as_numbers_can_be_have_a_scale() -> None:
-    assert levels(curve((0, -1.7e308), (300, 1.7e308), (600, 0.0))) == [1, 1, 1, 8, 8, 8, 5, 5, 5, 5]
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("low", "middle", "high"),
+    [(-1.7e308, 0.0, 1.7e308), (0.0, 1e-323, 2e-323), (2.0**1020, 1.5 * 2.0**1020, 2.0**1021)],
+)
+def test_values_far_apart_or_close_together_have_a_scale(low: float, middle: float, high: float) -> None:
+    assert levels(curve((100, low), (300, high), (600, middle))) == [0, 1, 1, 8, 8, 8, 5, 5, 5, 5]
 
 
 @pytest.mark.parametrize("samples", [[], [(0, float("nan")), (5, float("inf"))]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property, lru_cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,9 @@ def curve_levels(curve: Curve, viewport: Viewport, end: int, compiled: Compiled 
         levels[(edges[1:] > curve.time[0]) & (edges[:-1] < stop)] = 1
         return levels
     known, value = curve.held.over(edges, compiled)
-    # Of halves, as the difference of two numbers need not be one.
-    scaled = (value / 2 - curve.low / 2) / (curve.high / 2 - curve.low / 2)
+    part = 1.0 if isfinite(curve.high - curve.low) else 0.5  # where the scale is longer than any number, half of it
+    lowest = part * curve.low
+    scaled = (part * np.where(known, value, curve.low) - lowest) / (part * curve.high - lowest)
     found: I64 = np.where(known & (edges[:-1] < stop), 1 + np.rint(7 * scaled), 0).astype(np.int64)
     return found
 
