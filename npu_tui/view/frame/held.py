@@ -17,14 +17,15 @@ _HIGHEST, _LOWEST, _FLOAT = range(3)
 
 
 class Held:
-    """Values of 64 bits, each of which holds from its ``time`` (ns, ascending) on; ``most`` is the highest or lowest.
+    """Values, each of which holds from its ``time`` (ns, ascending) on; integers or floats, none not-a-number.
 
-    No value is not-a-number, and of floats the most is the highest.
+    The most is the highest, with ``lowest`` the lowest of integers.
     """
 
     def __init__(self, time: I64, value: npt.NDArray[Any], lowest: bool = False) -> None:
-        self._time, self._value = np.ascontiguousarray(time), np.ascontiguousarray(value)
         self._kind = _FLOAT if value.dtype.kind == "f" else _LOWEST if lowest else _HIGHEST
+        wide = np.float64 if self._kind == _FLOAT else np.int64
+        self._time, self._value = np.ascontiguousarray(time), np.ascontiguousarray(value, wide)
         self._extremes: Extremes[Any] | None = None
         self._keys: tuple[I64, I64] | None = None
         self._marks: I64 = self._time[:0]

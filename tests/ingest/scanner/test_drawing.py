@@ -109,7 +109,7 @@ def test_rows_that_end_behind_their_slices_are_refused() -> None:
 
 
 @pytest.mark.parametrize("most", [3, 70, 40_000])
-@pytest.mark.parametrize(("kind", "lowest"), [(np.int64, False), (np.int64, True), (np.float64, False)])
+@pytest.mark.parametrize(("kind", "lowest"), [(np.int64, False), (np.int32, True), (np.float64, False)])
 def test_what_holds_in_columns_is_that_of_the_slower_way(most: int, kind: type, lowest: bool) -> None:
     random = np.random.default_rng(most)
     for _ in range(60):
