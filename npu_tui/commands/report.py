@@ -41,7 +41,6 @@ def run(words: list[str]) -> int:
         speak(ENGLISH)
     from npu_tui.ingest.errors import InputError, SeveralError
     from npu_tui.job.summaries import summaries_in
-    from npu_tui.nearby.profiles import are_runs
 
     if summaries_in(Path(options.path)):
         return write_job(Path(options.path), options.format)
@@ -51,6 +50,8 @@ def run(words: list[str]) -> int:
         of_one = options.range, options.step, options.fields
         if options.format not in FORMATS or any(each is not None for each in of_one):
             raise
+        from npu_tui.nearby.profiles import are_runs  # few folders hold several profiles
+
         if are_runs(Path(options.path)):
             raise InputError(message("input.runs", path=options.path)) from None
         return write_job(Path(options.path), options.format)

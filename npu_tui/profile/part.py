@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,8 +68,9 @@ class Kernels(Struct, frozen=True):
         return items
 
 
-_LARGE = 500_000
-"""So many slices are worth threads."""
+_WORTH_A_THREAD = 200_000
+_LARGE = 2_000_000
+"""So many slices are worth several threads that ask the rules."""
 
 _NO_DEVICE = DevicePart(None, None, None, None, None, None)
 
@@ -147,17 +150,29 @@ class ProfilePart:
     @once
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``planes`` does."""
-        from concurrent.futures import ThreadPoolExecutor  # few traces are worth it
-
         from npu_tui.analysis.findings.find import find  # no rule is needed for the first picture
 
         with reused_memory():
-            if self.profile.threads < 2 or len(self.trace.slices) < _LARGE:
-                return find(self._judged)
-            with ThreadPoolExecutor(1) as reader:
-                # The model and rules need these once the launches are known: until then nothing else runs.
-                reader.submit(lambda: (self.collectives, self.profile.device_tasks, self.hosts))
-                return find(self._judged, self.profile.threads)
+            self.compute_ahead()
+            return find(self._judged, self.profile.threads if len(self.trace.slices) >= _LARGE else 1)
+
+    def compute_ahead(self) -> None:
+        """Begin with what the findings wait for longest, in a thread of its own, where the trace is worth one.
+
+        Most of it is reading and compiled loops, which leave the interpreter to others.
+        """
+        if self.profile.threads > 1 and len(self.trace.slices) >= _WORTH_A_THREAD:
+            self._ahead  # noqa: B018 - it is begun once
+
+    @once
+    def _ahead(self) -> Thread:
+        def compute() -> None:
+            with suppress(Exception):  # it is raised again where it is asked for
+                self.collectives, self.profile.replays, self.hosts  # noqa: B018 - they are kept
+
+        begun = Thread(target=compute, name="ahead", daemon=True)
+        begun.start()
+        return begun
 
     @once
     def titles(self) -> tuple[dict[str, Message], set[str]]:

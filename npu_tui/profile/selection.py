@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from npu_tui.analysis.overlap.steps import Step
 from npu_tui.analysis.window import EVERYTHING, Window
 from npu_tui.trace.units import parse_duration
+
+if TYPE_CHECKING:
+    from npu_tui.analysis.overlap.steps import Step
 
 _BETWEEN = ".."
 

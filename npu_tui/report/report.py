@@ -13,7 +13,8 @@ from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import Selection
-from npu_tui.report.parts.device_part import communication_part, dispatch_part, operator_part, overlap_part
+from npu_tui.report.parts.communication_part import communication_part
+from npu_tui.report.parts.device_part import dispatch_part, operator_part, overlap_part
 from npu_tui.report.parts.files_part import cross_check_part, file_part, kernel_group_part, matrix_part, memory_part
 from npu_tui.report.parts.findings_part import findings_part
 from npu_tui.report.parts.from_tables import with_tables
@@ -35,12 +36,14 @@ from npu_tui.report.schema import (
 )  # fmt: skip
 from npu_tui.report.values import text, us
 from npu_tui.strings import say, words
+from npu_tui.trace.distinct import distinct
 from npu_tui.trace.model import Trace
 
 
 def report(part: ProfilePart) -> Report:
     """All that is said about ``part``. Raises ``InputError`` if the file of the trace is gone or has changed."""
     profile, trace, selection = part.profile, part.trace, part.selection
+    part.compute_ahead()
     found = Report(
         selection=_selection(selection),
         source=_source(profile),
@@ -204,7 +207,7 @@ def _apis(part: ProfilePart) -> list[ApiRow]:
 def _host_operators(trace: Trace, selection: Selection, found: HostOperators) -> list[HostOperatorRow]:
     """Operations that start in the selection by name, the most host time of their own first."""
     own = np.flatnonzero(selection.window.holds(trace.slices.start[found.item]))
-    names, code = np.unique(trace.slices.name[found.item[own]], return_inverse=True)
+    names, code = distinct(trace.slices.name[found.item[own]])
     count = np.bincount(code, minlength=len(names))
     host, device = (np.bincount(code, each[own], len(names)) for each in (found.host_self, found.device_self))
     rows = [

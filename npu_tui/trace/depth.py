@@ -12,6 +12,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 _FOREVER = (1 << 63) - 1
+_FEW = 1 << 16
 _BLOCK = 1 << 16
 """Slices at a time that are plain numbers, which take up ten times the memory."""
 
@@ -26,11 +27,19 @@ def sort_slices(lane: I32, start: I64, end: I64) -> I64:
         order: I64 = np.lexsort((-end, start, lane))
         return order
     key = (lane.astype(np.int64) << bits) | (start - low)
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    tied = np.flatnonzero(key[1:] == key[:-1])
-    if len(tied):
-        runs = np.unique(np.concatenate((tied, tied + 1)))
+    if int(lane.max()) < _FEW:  # numbers of 16 bits are sorted digit by digit, and most lanes are in order already
+        order = np.argsort(lane.astype(np.uint16), kind="stable")
+        key = np.take(key, order)
+        if (key[1:] < key[:-1]).any():
+            again = np.argsort(key, kind="stable")
+            order, key = np.take(order, again), np.take(key, again)
+    else:
+        order = np.argsort(key, kind="stable")
+        key = np.take(key, order)
+    same = np.zeros(len(key) + 1, np.bool_)
+    np.equal(key[1:], key[:-1], out=same[1:-1])
+    runs = np.flatnonzero(same[1:] | same[:-1])
+    if len(runs):
         within = order[runs]
         order[runs] = within[np.lexsort((-end[within], key[runs]))]
     return order

@@ -81,7 +81,8 @@ from npu_tui.ingest.source.find import find_source
 """
 _REPORT = """
 told, sys.stdout = sys.stdout, open(os.devnull, "w")
-assert main(["report", path, "--format", "json", "--no-cache"]) == 0
+sys.argv = ["npu-tui", "report", path, "--format", "json", "--no-cache"]
+assert main() == 0
 sys.stdout = told
 """
 PROGRAMS = {

@@ -8,14 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import matched
 
-from npu_tui.ingest.json.columns.pairing import Pairs, pair_ends
+from npu_tui.ingest.json.columns.pairing import Pairs, link_keys, pair_ends
 
 PHASE = {"s": 0, "t": 1, "f": 2}
+FAR = st.sampled_from([0, 1, 2, 2**61])
 
 
 def pairs_of(ends: list[tuple[int, str]]) -> Pairs:
     key = np.array([key for key, _ in ends], np.int32)
     return pair_ends(key, np.array([PHASE[phase] for _, phase in ends], np.int8))
+
+
+@given(st.lists(st.tuples(FAR, st.sampled_from([-2, -1, 0, 1, 2**60]), st.integers(0, 2)), max_size=24))
+def test_keys_number_the_distinct_ids_of_each_category(ends: list[tuple[int, int, int]]) -> None:
+    low, high = (np.array([end[k] for end in ends], np.int64) for k in (0, 1))
+    keys = link_keys(np.array([category for _, _, category in ends], np.int32), low, high)
+    order = sorted(set(ends), key=lambda end: (end[0], end[2], end[1]))
+    assert keys.tolist() == [order.index(end) for end in ends]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("sstff")), max_size=24))

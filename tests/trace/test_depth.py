@@ -13,6 +13,7 @@ from npu_tui.trace.depth import first_fit, sort_slices
 # (lane, start, duration): few distinct values, so that ties, touching and crossing slices are common.
 SMALL = st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 6))
 FAR = st.tuples(st.integers(0, 9), st.sampled_from([0, 1, 5, 2**60, 2**62]), st.sampled_from([0, 1, 7, 2**61]))
+MANY_LANES = st.tuples(st.integers(0, 3) | st.integers(1 << 17, (1 << 17) + 3), st.integers(0, 12), st.integers(0, 6))
 SLICES = st.lists(SMALL, max_size=40) | st.lists(FAR, max_size=12)
 
 
@@ -23,7 +24,7 @@ def columns(found: list[tuple[int, int, int]]) -> tuple[npt.NDArray[np.int32], .
     return lane, start, end
 
 
-@given(SLICES)
+@given(SLICES | st.lists(MANY_LANES, max_size=20))
 def test_order_is_lane_start_longest_first_then_file(found: list[tuple[int, int, int]]) -> None:
     order = sort_slices(*columns(found))
     plain = sorted(range(len(found)), key=lambda i: (found[i][0], found[i][1], -found[i][2], i))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.ingest.json.columns.pairing import link_keys, pair_ends
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
@@ -16,8 +17,41 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 
+class PairedEnds(Struct, frozen=True):
+    """Timed link ends, and which belong together, by the time of the target.
+
+    ``where`` is their place among all ends, ``time`` absolute ns, ``category`` and ``key`` one number each; (ends,).
+    ``source`` and ``target`` are indices of these; (links,). What is left over is counted.
+    """
+
+    where: I64
+    time: I64
+    category: I32
+    key: I32
+    source: I64
+    target: I64
+    untimed: int
+    lone_sources: int
+    lone_targets: int
+
+
+def paired_ends(whole: WholeColumns) -> PairedEnds:
+    """The link ends of ``whole`` by (category, id); threads and events of the ends stay there."""
+    time = whole.column("l_time", np.int64)
+    where = np.flatnonzero(time != INVALID)
+    category = whole.column("l_category", np.int32)[where]
+    key = link_keys(category, whole.column("l_id", np.int64)[where], whole.column("l_high", np.int64)[where])
+    pairs = pair_ends(key, whole.column("l_phase", np.int8)[where])
+    untimed = len(time) - len(where)
+    time = time[where]
+    order = np.argsort(time[pairs.target], kind="stable")
+    source, target = pairs.source[order], pairs.target[order]
+    return PairedEnds(where, time, category, key, source, target, untimed, pairs.lone_sources, pairs.lone_targets)
+
+
 def bound_links(
     whole: WholeColumns,
+    ends: PairedEnds,
     lane_of: I32,
     python: set[int],
     bounds: I64,
@@ -25,25 +59,19 @@ def bound_links(
     start_ns: int,
     health: Health,
 ) -> Links:
-    """Pairs of link ends, bound to slices, by target time.
+    """The pairs of ``ends`` bound to slices, by target time.
 
     ``lane_of`` gives the lane of each thread code, ``bounds`` the first slice of each lane and the count of all,
     ``python`` the processes of the Python layers, ``start_ns`` the start of the trace. What is left over is counted in
     ``health``.
     """
-    time = whole.column("l_time", np.int64)
-    timed = np.flatnonzero(time != INVALID)
-    health.skip(message("skip.link_time"), len(time) - len(timed))
-    category = whole.column("l_category", np.int32)[timed]
-    key = link_keys(category, whole.column("l_id", np.int64)[timed], whole.column("l_high", np.int64)[timed])
-    pairs = pair_ends(key, whole.column("l_phase", np.int8)[timed])
-    health.skip(message("skip.lone_source"), pairs.lone_sources)
-    health.skip(message("skip.lone_target"), pairs.lone_targets)
-    time = time[timed] - start_ns
-    thread = whole.column("l_thread", np.int32)[timed]
-    event = whole.column("l_event", np.int64)[timed]
-    order = np.argsort(time[pairs.target], kind="stable")
-    source, target = pairs.source[order], pairs.target[order]
+    health.skip(message("skip.link_time"), ends.untimed)
+    health.skip(message("skip.lone_source"), ends.lone_sources)
+    health.skip(message("skip.lone_target"), ends.lone_targets)
+    category, key, source, target = ends.category, ends.key, ends.source, ends.target
+    time = ends.time - start_ns
+    thread = whole.column("l_thread", np.int32)[ends.where]
+    event = whole.column("l_event", np.int64)[ends.where]
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     index = LaneIndex(bounds[:-1], bounds[1:], slices.start, slices.end)
     target_slice = _bind(index, lane[target], time[target], np.full(len(target), -1, np.int64), slices)

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.args.json_args import JsonArgs
+from npu_tui.ingest.build.counters import sorted_counters
 from npu_tui.ingest.build.depth import Packing
 from npu_tui.ingest.build.layers import ProcessPlan, plan_layers, thread_label
-from npu_tui.ingest.build.linking import bound_links
+from npu_tui.ingest.build.linking import PairedEnds, bound_links, paired_ends
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.json.decoding.events import NO_PROCESS, NO_THREAD
 from npu_tui.ingest.json.reading.workers import Workers
@@ -20,7 +21,7 @@ from npu_tui.ingest.times import INVALID
 from npu_tui.trace.classes import classify, step_number
 from npu_tui.trace.depth import first_fit, sort_slices
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Series, Slices, Trace
+from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Slices, Trace
 from npu_tui.trace.rows import Rows, make_rows
 from npu_tui.trace.text import brief
 
@@ -38,8 +39,14 @@ _SIDE_BY_SIDE = 1 << 16
 _BLOCK = 1 << 16
 """Slices at a time whose keys stay in the processor's cache."""
 
-_MOST_RUNS = 1 << 12
-"""Samples in so few runs of one series each are put in order run by run."""
+_IDS: tuple[tuple[str, type[np.signedinteger[Any]]], ...] = (
+    ("task_type", np.int32),
+    ("stream", np.int64),
+    ("correlation", np.int64),
+    ("stack", np.int32),
+    ("event", np.int64),
+)
+"""Columns of slices that nothing here looks at."""
 
 _TABLE = 1 << 24
 """Codes below this are counted in a table, others sorted."""
@@ -60,7 +67,15 @@ def build_trace(
     threads that have slices. Raises ``WorkerError`` if one of the workers fails.
     """
     whole.close()
-    linking = Background(link or _nothing, link is not None)
+    large = whole.slices >= _SIDE_BY_SIDE
+
+    def pair() -> PairedEnds:
+        if link is not None:
+            link()
+        return paired_ends(whole)
+
+    linked = _processes_of_links(whole) if link is None else set()
+    pairing = Background(pair, large or link is not None)
     start, end, usable = _slice_times(whole)
     kept = None if usable.all() else np.flatnonzero(usable)
     start, end = _of(start, kept), _of(end, kept)
@@ -75,24 +90,26 @@ def build_trace(
         whole.metadata,
         _categories_by_thread(whole, thread, category),
         {pid for pid, _, _, _ in whole.series},
-        _processes_of_links(whole) if link is None else set(),
+        linked,
     )
+    counting = Background(lambda: sorted_counters(whole, plans, start_ns), large)
     lane_of = _lane_codes(plans, whole.threads)
     lane = lane_of[thread] if len(thread) else np.zeros(0, np.int32)
     order = sort_slices(lane, start, end)
     kept = order if kept is None else kept[order]
-    lane, start, end = lane[order], start[order], end[order]
+    gathering = Background(lambda: {name: _sorted(whole, name, dtype, kept) for name, dtype in _IDS}, large)
+    lane, start, end = np.take(lane, order), np.take(start, order), np.take(end, order)
     packing = Packing(lane, start, end, workers)
-    counting = Background(lambda: _counters(whole, plans, start_ns), len(lane) >= _SIDE_BY_SIDE)
-    slices = _slices(whole, plans, kept, lane, start, end, category[order])
-    linking.result()
+    slices = _slices(whole, plans, kept, lane, start, end, np.take(category, order))
     bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
     python = {plan.pid for plan in plans if plan.kind == "python"}
-    links = bound_links(whole, lane_of, python, bounds, slices, start_ns, health)
-    counters, untimed = counting.result()
-    health.skip(message("skip.sample_time"), untimed)
+    links = bound_links(whole, pairing.result(), lane_of, python, bounds, slices, start_ns, health)
     slices.depth = packing.depth()
     rows, lanes = _rows_and_lanes(whole, plans, slices, bounds, rank)
+    for name, column in gathering.result().items():
+        setattr(slices, name, column)
+    counters, untimed = counting.result()
+    health.skip(message("skip.sample_time"), untimed)
     layers = _layers(plans, lanes, counters, rank)
     for reason, count in sorted(whole.skipped.items()):  # whoever met which first
         if not reason.startswith("odd."):
@@ -124,10 +141,6 @@ def build_trace(
         health=health,
         args=JsonArgs(path, files, chunks, whole.phases.total()),
     )
-
-
-def _nothing() -> None:
-    """All links are there."""
 
 
 def _of(values: Any, kept: I64 | None) -> Any:
@@ -219,27 +232,29 @@ def _lane_codes(plans: list[ProcessPlan], threads: dict[tuple[int, int], int]) -
 def _slices(
     whole: WholeColumns, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64, category: I32
 ) -> Slices:
-    """The columns in the order of ``kept``; the depth is still to be found."""
-
-    def sorted_column(name: str, dtype: npt.DTypeLike) -> Any:
-        return np.take(whole.column(f"x_{name}", dtype), kept)
-
-    name = sorted_column("name", np.int32)
+    """The columns in the order of ``kept``; depth and ``_IDS`` are still to be found."""
+    name = _sorted(whole, "name", np.int32, kept)
+    later: Any = np.zeros(0, np.int32)
     return Slices(
         start=start,
         end=end,
         lane=lane,
-        depth=np.zeros(0, np.int32),
+        depth=later,
         name=name,
         category=category,
         op_class=_classes(whole, plans, lane, category, name),
-        task_type=sorted_column("task_type", np.int32),
-        stream=sorted_column("stream", np.int64),
-        connection=sorted_column("connection", np.int64),
-        correlation=sorted_column("correlation", np.int64),
-        stack=sorted_column("stack", np.int32),
-        event=sorted_column("event", np.int64),
+        task_type=later,
+        stream=later,
+        connection=_sorted(whole, "connection", np.int64, kept),
+        correlation=later,
+        stack=later,
+        event=later,
     )
+
+
+def _sorted(whole: WholeColumns, name: str, dtype: npt.DTypeLike, kept: I64) -> Any:
+    """The column ``name`` of slices in the order of ``kept``."""
+    return np.take(whole.column(f"x_{name}", dtype), kept)
 
 
 def _classes(
@@ -343,44 +358,3 @@ def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, ran
         )
         for i, plan in enumerate(plans)
     ]
-
-
-def _counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int) -> tuple[Counters, int]:
-    """The samples by series and time, and how many are left out for want of a time."""
-    layer_of = {plan.pid: i for i, plan in enumerate(plans)}
-    declared = list(whole.series)
-    rank = sorted(range(len(declared)), key=lambda code: (layer_of[declared[code][0]], code))
-    series = [
-        Series(i, layer_of[pid], name, key, instance)
-        for i, (pid, name, key, instance) in enumerate(declared[code] for code in rank)
-    ]
-    new_code = np.empty(len(declared), np.int32)
-    new_code[rank] = np.arange(len(declared))
-    time, value = whole.column("c_time", np.int64), whole.column("c_value", np.float64)
-    code = whole.column("c_series", np.int32)
-    timed = time != INVALID
-    if not timed.all():
-        time, value, code = time[timed], value[timed], code[timed]
-    time -= start_ns
-    code = new_code[code]
-    offset = np.append(0, np.cumsum(np.bincount(code, minlength=len(series)))).astype(np.int64)
-    skipped = len(timed) - len(time)
-    runs = _runs(code)
-    if runs is not None:
-        time, value = (np.concatenate([values[:0], *(values[run] for run in runs)]) for values in (time, value))
-        back = np.flatnonzero(time[1:] < time[:-1]) + 1
-        if np.isin(back, offset).all():
-            return Counters(time, value, offset, series), skipped
-        code = np.repeat(np.arange(len(series)), np.diff(offset))
-    order = sort_slices(code, time, time)
-    return Counters(time[order], value[order], offset, series), skipped
-
-
-def _runs(code: I32) -> list[slice] | None:
-    """The runs of equal codes, those of the lowest code first; None if they are many."""
-    begin = np.flatnonzero(np.diff(code, prepend=-1))
-    if len(begin) > _MOST_RUNS:
-        return None
-    end = np.append(begin[1:], len(code))
-    order = np.argsort(code[begin], kind="stable")
-    return [slice(low, high) for low, high in zip(begin[order].tolist(), end[order].tolist(), strict=True)]

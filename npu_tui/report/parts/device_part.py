@@ -1,8 +1,8 @@
-"""The parts of the report that speak of devices: overlap, dispatch, operators and communication."""
+"""The parts of the report that speak of devices: overlap, dispatch and operators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
@@ -11,22 +11,17 @@ from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.work.collectives.collective import Collective
-from npu_tui.analysis.work.operators import OperatorSum, collective_type
+from npu_tui.analysis.work.operators import OperatorSum
 from npu_tui.profile.selection import Selection
 from npu_tui.report.schema import (
-    ArrivalRow,
     CodeLineRow,
-    CollectiveRow,
     DispatchPart,
     DrainRow,
     OperatorRow,
     OverlapPart,
     RangeRow,
-    TrafficRow,
 )  # fmt: skip
 from npu_tui.report.values import ratio, text, us
-from npu_tui.trace.model import Trace
 
 
 def overlap_part(parts: list[DevicePart], selection: Selection) -> OverlapPart:
@@ -157,49 +152,3 @@ def operator_part(rows: list[OperatorSum]) -> list[OperatorRow]:
         )
         for row in rows
     ]
-
-
-def communication_part(trace: Trace, found: Sequence[Collective]) -> list[CollectiveRow]:
-    """The collectives ``found``."""
-    items = np.array([each.item for each in found], np.int64)
-    groups = [text(lane.name) for lane in trace.lanes]
-    columns = trace.slices.start[items].tolist(), trace.slices.lane[items].tolist()
-    return [
-        _collective_row(trace.name_of(each.item), groups[lane], start, each)
-        for each, start, lane in zip(found, *columns, strict=True)
-    ]
-
-
-def _collective_row(name: str, group: str, start: int, each: Collective) -> CollectiveRow:
-    timing, traffic = each.timing, each.traffic
-    size = sum(link.size for link in traffic) if traffic else None
-    transfer = sum(link.transfer for link in traffic) if traffic else None
-    return CollectiveRow(
-        name=text(name),
-        type=text(collective_type(name)),
-        group=group,
-        start_us=us(start),
-        elapsed_us=us(each.elapsed),
-        wait_us=us(timing.wait) if timing else None,
-        transit_us=us(timing.transit) if timing else None,
-        synchronization_us=us(timing.synchronization) if timing else None,
-        idle_us=us(timing.idle) if timing else None,
-        size_bytes=size,
-        bandwidth_gb_s=ratio(size, transfer),
-        longest_wait_us=us(each.longest_wait),
-        peer_rank=each.peer,
-        arrivals=None
-        if each.arrivals is None
-        else [ArrivalRow(rank=rank, after_us=us(after)) for rank, after in each.arrivals],
-        traffic=None
-        if traffic is None
-        else [
-            TrafficRow(
-                link=text(link.link_type),
-                size_bytes=link.size,
-                transit_us=us(link.transfer),
-                bandwidth_gb_s=ratio(link.size, link.transfer),
-            )
-            for link in traffic
-        ],
-    )

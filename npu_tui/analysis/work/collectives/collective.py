@@ -126,7 +126,7 @@ class Collectives(Sequence[Collective]):
         timing = [
             Timing(*values) if known else None for known, *values in zip(timings.known.tolist(), *times, strict=True)
         ]
-        traffic = _by_owner(
+        traffic = by_owner(
             [
                 Traffic(moved.links[link], size, time)
                 for link, size, time in zip(*_lists(moved.link, moved.size, moved.transfer), strict=True)
@@ -134,7 +134,7 @@ class Collectives(Sequence[Collective]):
             moved.owner,
             len(self),
         )
-        came = _by_owner(list(zip(*_lists(arrivals.rank, arrivals.after), strict=True)), arrivals.owner, len(self))
+        came = by_owner(list(zip(*_lists(arrivals.rank, arrivals.after), strict=True)), arrivals.owner, len(self))
         columns = self.item, self.elapsed, waits.known, waits.length, waits.peer, waits.until, self.algorithm, self.size
         return [
             Collective(
@@ -221,7 +221,7 @@ def _lists(*columns: npt.NDArray[np.generic]) -> list[list[int]]:
     return [column.tolist() for column in columns]
 
 
-def _by_owner(rows: list[T], owner: I64, count: int) -> list[list[T] | None]:
+def by_owner(rows: list[T], owner: I64, count: int) -> list[list[T] | None]:
     """The ``rows`` of each of ``count`` owners, who are ascending; None without any."""
     bounds = np.searchsorted(owner, np.arange(count + 1)).tolist()
     return [rows[low:high] or None for low, high in pairwise(bounds)]

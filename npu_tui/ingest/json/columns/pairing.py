@@ -26,11 +26,19 @@ def link_keys(category: npt.NDArray[np.int32], low: I64, high: I64) -> npt.NDArr
     if not len(low):
         return keys
     order = np.argsort(low, kind="stable")
-    fresh = low[order][1:] != low[order][:-1]
-    if high.any() or (len(fresh) and (category != category[0]).any()):
-        order = order[np.lexsort((order, high[order], category[order], np.concatenate(([0], np.cumsum(fresh)))))]
-        changed = (low[order][1:] != low[order][:-1]) | (high[order][1:] != high[order][:-1])
-        fresh = changed | (category[order][1:] != category[order][:-1])
+    same = np.take(low, order)
+    rank = np.append(0, np.cumsum(same[1:] != same[:-1]))
+    least, span = int(high.min()), int(high.max()) - int(high.min()) + 1
+    ways = span * (int(category.max()) + 1)
+    if len(low) * ways < 1 << 62:
+        joint = rank * ways + np.take(category * np.int64(span) + (high - least), order)
+        again = np.argsort(joint, kind="stable")
+        order, joint = np.take(order, again), np.take(joint, again)
+        fresh = joint[1:] != joint[:-1]
+    else:
+        order = order[np.lexsort((order, high[order], category[order], rank))]
+        fresh = (low[order][1:] != low[order][:-1]) | (high[order][1:] != high[order][:-1])
+        fresh |= category[order][1:] != category[order][:-1]
     keys[order[1:]] = np.cumsum(fresh)
     return keys
 

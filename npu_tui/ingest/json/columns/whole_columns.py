@@ -116,6 +116,11 @@ class WholeColumns:
         part._columns = {name: list(pieces) for name, pieces in self._columns.items() if not name.startswith("l_")}
         return part
 
+    @property
+    def slices(self) -> int:
+        """How many slices there are."""
+        return sum(map(len, self._columns.get("x_time", [])))
+
     def column(self, name: str, dtype: npt.DTypeLike) -> Array:
         """The whole column ``name``; it is given away, so that each can be asked for once."""
         pieces = self._columns.pop(name, [])
