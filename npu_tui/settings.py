@@ -10,7 +10,6 @@ import json
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -236,5 +235,7 @@ class _Reader:
 
 def _nearest(name: str, allowed: Collection[str]) -> str:
     """``; did you mean ...`` for the nearest of ``allowed``, empty where none is near."""
+    from difflib import get_close_matches  # mostly there is nothing wrong
+
     near = get_close_matches(name, list(allowed), 1, 0.5)
     return say("settings.nearest", name=near[0]) if near else ""

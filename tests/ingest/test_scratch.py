@@ -7,6 +7,7 @@ import gzip
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,7 +33,7 @@ def test_a_temporary_directory_in_memory_is_left_for_one_on_a_disk(
     mounts.write_text(f"disk / ext4 rw 0 0\nmemory {memory} tmpfs rw 0 0\n")
     monkeypatch.setattr(scratch, "_MOUNTS", mounts)
     monkeypatch.setattr(scratch, "_ON_DISK", str(disk))
-    monkeypatch.setattr(scratch.tempfile, "gettempdir", lambda: str(memory))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(memory))
     for name in scratch._NAMED:
         monkeypatch.delenv(name, raising=False)
     assert scratch_folder() == str(disk)

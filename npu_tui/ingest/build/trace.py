@@ -102,10 +102,15 @@ def build_trace(
     packing = Packing(lane, start, end, workers)
     slices = _slices(whole, plans, kept, lane, start, end, np.take(category, order))
     bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
+
+    def place() -> tuple[Rows, list[Lane]]:
+        slices.depth = packing.depth()
+        return _rows_and_lanes(whole, plans, slices, bounds, rank)
+
+    placing = Background(place, large)
     python = {plan.pid for plan in plans if plan.kind == "python"}
     links = bound_links(whole, pairing.result(), lane_of, python, bounds, slices, start_ns, health)
-    slices.depth = packing.depth()
-    rows, lanes = _rows_and_lanes(whole, plans, slices, bounds, rank)
+    rows, lanes = placing.result()
     for name, column in gathering.result().items():
         setattr(slices, name, column)
     counters, untimed = counting.result()

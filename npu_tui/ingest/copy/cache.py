@@ -11,7 +11,6 @@ import contextlib
 import errno
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -156,7 +155,9 @@ def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
     status = os.statvfs(folder)
     if status.f_bavail * status.f_frsize < needed + _LEFT_FREE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    descriptor, name = tempfile.mkstemp(_UNFINISHED, key, folder)
+    from tempfile import mkstemp  # most traces are small, or have a copy
+
+    descriptor, name = mkstemp(_UNFINISHED, key, folder)
     try:
         with os.fdopen(descriptor, "w+b") as out:
             stamp = time.time_ns()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import tempfile
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -21,6 +20,8 @@ _LEFT_SHARE = 20
 
 def scratch_folder() -> str:
     """Where the files lie: what ``TMPDIR`` names, else a temporary directory on a disk rather than in memory."""
+    import tempfile  # most traces are plain files
+
     usual = tempfile.gettempdir()
     if any(os.environ.get(name) for name in _NAMED) or not _in_memory(usual):
         return usual
@@ -46,6 +47,8 @@ class Scratch:
     """
 
     def __init__(self, needed: int = 0) -> None:
+        import tempfile
+
         self._folder = scratch_folder()
         self._check(needed)
         plain = tempfile.TemporaryFile(prefix="npu-tui-", dir=self._folder)  # noqa: SIM115 - it lives as long as the trace

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from difflib import get_close_matches
 
 _SIGNS = {
     "!": "exclamation_mark", '"': "quotation_mark", "#": "number_sign", "$": "dollar_sign", "%": "percent_sign",
@@ -105,6 +104,8 @@ def _base(text: str) -> str | None:
 def nearest_key(text: str) -> str | None:
     """What is a key and is written most like ``text``; None where nothing is near."""
     before, plus, base = text.rpartition("+")
+    from difflib import get_close_matches  # mostly there is nothing wrong
+
     near = get_close_matches(base.lower(), sorted({*_LABELS, *_BY_LABEL}), 1, 0.5)
     found = f"{before}{plus}{near[0]}" if near else ""
     return found if found and find_key(found) else None

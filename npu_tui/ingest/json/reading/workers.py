@@ -7,12 +7,11 @@ import math
 import os
 import queue
 import signal
-import subprocess
 import sys
 import threading
 from io import FileIO
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -23,6 +22,9 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.columns.range_columns import RangeColumns, unpacked
 from npu_tui.ingest.json.reading.worker import Failure, Pack, Task
 from npu_tui.trace.message import Message, message
+
+if TYPE_CHECKING:
+    import subprocess
 
 ALONE_BYTES = 24 << 20
 """A smaller file is read by this process before others would have started."""
@@ -47,6 +49,8 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         """Start them. Raises ``OSError`` if the system has no room for another process."""
+        import subprocess  # mostly threads of this process read
+
         self.parts: queue.SimpleQueue[tuple[int, RangeColumns | InputError]] = queue.SimpleQueue()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._closing = False
@@ -134,6 +138,8 @@ class Workers:
 
 def _ending(process: subprocess.Popen[bytes]) -> Message:
     """What became of a process that should still be there."""
+    import subprocess
+
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(1)
     code = process.returncode
