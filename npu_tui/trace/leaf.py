@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,62 +12,83 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.rows import Rows, make_rows
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+Pieces = tuple[I32, I64, I64]
+"""Of which slice each piece is, where it begins and where it stops; (pieces,) each."""
+
+Flatten = Callable[[I64, I64, Any, int], Pieces]
+"""The pieces of slices that no higher one hides, by their starts, which ascend, their ends, and the level of each.
+
+Levels are below the number given last, and no two slices of one level overlap. What has no duration is a piece of its
+own, before the one that begins there; neighbouring pieces of one slice are merged.
+"""
 
 DEEP = 8
 """Lanes with more rows than this start folded."""
 
 
-def leaf_row(trace: Trace, lane: Lane) -> Rows:
-    """One row with the deepest active slice of ``lane`` at every instant.
+def leaf_row(trace: Trace, lane: Lane, flatten: Flatten | None = None) -> Rows:
+    """One row with the deepest active slice of ``lane`` at every instant; ``flatten`` is a faster loop.
 
     Slices are cut into pieces that do not overlap; neighbouring pieces of one slice are merged. A slice without
     duration keeps a piece of its own. A profiler step lasts longer than the calls it began in and so lies deep below
     them: it gives way to every other slice. Times are ns, as in ``Trace.rows``.
     """
-    rows = trace.rows
+    rows, slices = trace.rows, trace.slices
     bounds = rows.offset[lane.first_row : lane.first_row + lane.rows + 1]
-    if lane.rows == 0 or bounds[0] == bounds[-1]:
-        empty = np.zeros(0, np.int64)
-        return make_rows(np.zeros(2, np.int64), empty.astype(np.int32), empty, empty)
-    low, high = int(bounds[0]), int(bounds[-1])
-    start, end, item = rows.start[low:high], rows.end[low:high], rows.item[low:high]
-    depth = np.repeat(np.arange(lane.rows), np.diff(bounds))
-    level = np.where(trace.slices.op_class[item] == OpClass.STEP, depth, depth + lane.rows)
-    return _flat(start, end, item, depth, level, lane.rows)
+    if int(bounds[-1] - bounds[0]) == lane.last - lane.first:  # they stand by start
+        own: Any = slice(lane.first, lane.last)
+        item, depth = np.arange(lane.first, lane.last, dtype=np.int32), slices.depth[own]
+    else:
+        item = rows.item[int(bounds[0]) : int(bounds[-1])]
+        order = np.argsort(slices.start[item], kind="stable")
+        own = item = item[order]
+        depth = np.repeat(np.arange(lane.rows), np.diff(bounds))[order]
+    level = np.where(slices.op_class[own] == OpClass.STEP, depth, depth + lane.rows)
+    return _one_row(item, (flatten or pieces_of)(slices.start[own], slices.end[own], level, 2 * lane.rows))
 
 
-def folded_row(trace: Trace, lane: Lane) -> Rows:
-    """``leaf_row``, made once."""
+def folded_row(trace: Trace, lane: Lane, flatten: Flatten | None = None) -> Rows:
+    """``leaf_row``, made once, whichever threads ask."""
     if lane.first_row not in trace.folded:
-        trace.folded[lane.first_row] = leaf_row(trace, lane)
+        made = trace.known.value((folded_row, lane.first_row), lambda: leaf_row(trace, lane, flatten))
+        trace.folded[lane.first_row] = made
     return trace.folded[lane.first_row]
 
 
-def flat_rows(parts: list[Rows]) -> Rows:
+def flat_rows(parts: list[Rows], flatten: Flatten | None = None) -> Rows:
     """One row made of single rows: at every instant the slice of the first of ``parts`` that has one there."""
-    parts = [part for part in parts if len(part.item)][::-1]
-    empty = np.zeros(0, np.int64)
-    if not parts:
-        return make_rows(np.zeros(2, np.int64), empty.astype(np.int32), empty, empty)
-    start, end = np.concatenate([part.start for part in parts]), np.concatenate([part.end for part in parts])
-    depth = np.repeat(np.arange(len(parts)), [len(part.item) for part in parts])
-    return _flat(start, end, np.concatenate([part.item for part in parts]), depth, depth, len(parts))
+    start, end, item = (
+        np.concatenate([np.zeros(0, kind), *(getattr(part, name) for part in parts)])
+        for name, kind in (("start", np.int64), ("end", np.int64), ("item", np.int32))
+    )
+    level = np.repeat(np.arange(len(parts))[::-1], [len(part.item) for part in parts])
+    order = np.lexsort((level, start))
+    pieces = (flatten or pieces_of)(start[order], end[order], level[order], len(parts))
+    return _one_row(item[order], pieces)
 
 
-def _flat(start: I64, end: I64, item: npt.NDArray[np.int32], depth: I64, level: I64, rows: int) -> Rows:
-    """The slices of the highest ``level`` at every instant; ``depth`` is it modulo ``rows`` and ascends."""
+def _one_row(item: I32, pieces: Pieces) -> Rows:
+    """The row of the ``pieces`` of slices ``item``."""
+    who, begin, stop = pieces
+    return make_rows(np.array([0, len(who)], np.int64), item[who], begin, stop)
+
+
+def pieces_of(start: I64, end: I64, level: npt.NDArray[np.integer], levels: int) -> Pieces:
+    """The slices of the highest ``level`` at every instant, as ``Flatten`` says."""
+    asked = np.argsort(level.astype(np.int16) if levels < 1 << 15 else level, kind="stable")
+    begun, ended, height = start[asked], end[asked], level[asked].astype(np.int64)
     # Sorting by hand: numpy's unique goes through a hash table, which takes four times as long here.
     times = np.sort(np.concatenate([start, end]))
-    times = times[np.append(True, times[1:] != times[:-1])]
-    deepest = _deepest(times, start, end, level)
+    times = times[np.append(True, times[1:] != times[:-1])] if len(times) else times
+    deepest = _deepest(times, begun, ended, height)
     piece = np.flatnonzero(deepest >= 0)
-    owner = _started_last(times[piece], deepest[piece] % rows, start, end, depth)
+    owner = asked[_started_last(times[piece], deepest[piece], begun, ended, height)]
 
     who, begin, stop = owner, times[piece], times[np.minimum(piece + 1, len(times) - 1)]
     point = np.flatnonzero(start == end)
     if len(point):
-        point = point[np.argsort(start[point], kind="stable")]
         # A point stands before the piece that begins at the same time, so that starts and ends both ascend.
         at = np.searchsorted(begin, start[point])
         who, begin, stop = (
@@ -74,8 +98,8 @@ def _flat(start: I64, end: I64, item: npt.NDArray[np.int32], depth: I64, level: 
     fresh = np.ones(len(who), np.bool_)
     fresh[1:] = (who[1:] != who[:-1]) | (begin[1:] != stop[:-1])
     head = np.flatnonzero(fresh)
-    tail = np.append(head[1:], len(who)) - 1
-    return make_rows(np.array([0, len(head)], np.int64), item[who[head]], begin[head], stop[tail])
+    tail = np.append(head[1:], len(who))[: len(head)] - 1
+    return who[head].astype(np.int32), begin[head], stop[tail]
 
 
 def _deepest(times: I64, start: I64, end: I64, level: I64) -> I64:
@@ -103,7 +127,7 @@ def _deepest(times: I64, start: I64, end: I64, level: I64) -> I64:
 
 
 def _started_last(times: I64, wanted: I64, start: I64, end: I64, depth: I64) -> I64:
-    """For every time the index of the lasting slice of depth ``wanted`` that is active there."""
+    """For every time the index of the lasting slice of depth ``wanted`` that is active there; depths ascend."""
     lasting = np.flatnonzero(end > start)
     # Ranks instead of times keep the key of (depth, time) within 64 bits.
     key = depth[lasting] * (len(times) + 1) + np.searchsorted(times, start[lasting])

@@ -15,6 +15,7 @@ from threading import Event, Lock
 from typing import Any
 
 from npu_tui.ingest.scanner.drawing import drawing
+from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable, shortened
@@ -102,7 +103,7 @@ def _picture(trace: Trace, terminal: Terminal, width: int, height: int) -> str:
     with_panel = height >= PANEL_FROM
     top = 1 + verdict_lines(height, with_panel)
     room = max(height - top - 1 - (panel_rows(height) if with_panel else 0), 1)
-    explorer = Explorer(scene, max(width - gutter_width(width), 1), max(room - lanes_top(room), 1))
+    explorer = Explorer(scene, max(width - gutter_width(width), 1), max(room - lanes_top(room), 1), flatten=flatten())
     explorer.resize(max(width - gutter_width(width), 1), max(room - lanes_top(room), 1), height >= HEADS_FROM)
     loops = drawing()
     lanes = Painter(scene, loops).compose(explorer.rows, explorer.state, width, room).grid

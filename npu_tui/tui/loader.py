@@ -12,7 +12,9 @@ from msgspec import Struct
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.heap import share_heap
 from npu_tui.ingest.opening import Opening
+from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.strings import say
+from npu_tui.trace.leaf import DEEP, folded_row
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.model import Trace
 
@@ -141,7 +143,9 @@ class Loader:
     def _made(self, profiles: Sequence[Profile]) -> Session:
         from npu_tui.tui.session import make_session
 
-        return (self._make or make_session)(profiles)
+        session = (self._make or make_session)(profiles)
+        session.draw_ahead()
+        return session
 
     def _profile(self, opening: Opening, progress: Callable[[int, int, int], bool]) -> Profile:
         """Load one of several."""
@@ -151,17 +155,21 @@ class Loader:
             self._draw(sketch, True)
         trace = opening.trace(progress, lambda why: _note(found, why), early)
         found.append(trace)
+        _fold(trace)
         self._draw(trace, True)
         from npu_tui.profile.profile import Profile
 
         return Profile(trace, opening.source, self._thresholds)
 
     def _early(self, trace: Trace) -> None:
+        _fold(trace)
         self._draw(trace, False)
         from npu_tui.profile.profile import Profile
         from npu_tui.tui.session import early_session
 
-        self._tell(Early(early_session(Profile(trace, None, self._thresholds))))
+        session = early_session(Profile(trace, None, self._thresholds))
+        session.draw_ahead()
+        self._tell(Early(session))
 
     @property
     def _thresholds(self) -> Thresholds | None:
@@ -181,6 +189,13 @@ class Loader:
         left = f"{seconds / done * (total - done):.0f}" if done else "?"
         rate = f"{events / seconds:,.0f}"
         return say("loading.progress", done=done >> 20, total=total >> 20, events=f"{events:,}", rate=rate, left=left)
+
+
+def _fold(trace: Trace) -> None:
+    """Make the rows of lanes that start folded: those of a long trace take longer than a frame."""
+    for lane in trace.lanes:
+        if lane.rows > DEEP:
+            folded_row(trace, lane, flatten())
 
 
 def _note(found: list[Trace], why: Said) -> None:

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.message import Message
 
-from npu_tui.ingest.scanner.drawing import drawing
+from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.job.blame import Blamed
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
@@ -45,7 +45,6 @@ from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.widgets.prompt import Kind, Prompt
 from npu_tui.tui.widgets.tab_line import TabLine
 from npu_tui.tui.widgets.timeline import Timeline
-from npu_tui.view.frame.painter import Painter
 from npu_tui.view.scene import Selected
 from npu_tui.view.walk.explorer import Explorer
 from npu_tui.view.walk.start import NO_TAB, Start, start_at
@@ -88,8 +87,8 @@ class MainScreen(PanelScreen):
         leads back there.
         """
         self.session = session
-        self.explorer = Explorer(session.scene, 80, 20)
-        super().__init__(Timeline(self.explorer, Painter(session.scene, drawing()), terminal), Prompt())
+        self.explorer = Explorer(session.scene, 80, 20, flatten=flatten())
+        super().__init__(Timeline(self.explorer, session.painter, terminal), Prompt())
         if session.picture is not None:
             self.head = ComparedHead(session.picture)
         self._start = start
@@ -222,9 +221,12 @@ class MainScreen(PanelScreen):
         """Explore ``session``, which holds more of the same trace, from where the user is now."""
         before, finder, owed = self.explorer, self.finder, self.contents.owed
         shift = before.scene.traces[0].start_ns - session.scene.traces[0].start_ns
-        self.session, self.explorer = session, Explorer(session.scene, before.state.viewport.width, 20)
+        self.session, self.explorer = (
+            session,
+            Explorer(session.scene, before.state.viewport.width, 20, flatten=flatten()),
+        )
         take_over(before, self.explorer)
-        self._timeline.show_scene(self.explorer, Painter(session.scene, drawing()))
+        self._timeline.show_scene(self.explorer, session.painter)
         self.notes.move_to(self.explorer, shift)
         self._explore()
         self.contents.owed = owed

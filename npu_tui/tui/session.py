@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from npu_tui.ingest.scanner.drawing import drawing
+from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
+from npu_tui.view.frame.painter import Painter
 from npu_tui.view.scene import Chart, Scene, Selected
+from npu_tui.view.walk.explorer import Explorer
 
 if TYPE_CHECKING:
     from npu_tui.analysis.findings.model import Findings
     from npu_tui.compare.drawing.picture import Picture
     from npu_tui.job.timelines import Timelines
+
+_LONG = 500_000
+"""So many slices take longer to look at for the first time than a frame."""
+
+_UNSEEN = (160, 60)
 
 
 class Session(Struct):
@@ -34,6 +43,20 @@ class Session(Struct):
     job: Timelines | None = None
     goal: Selected | None = None
     _examining: dict[int, str] = {}
+    _painter: Painter | None = None
+
+    @property
+    def painter(self) -> Painter:
+        """What draws the scene, and keeps what it has found out."""
+        if self._painter is None:
+            self._painter = Painter(self.scene, drawing())
+        return self._painter
+
+    def draw_ahead(self) -> None:
+        """Draw a frame that nobody sees, where traces are long: the first one on screen has less to find out."""
+        if sum(len(trace.slices) for trace in self.scene.traces) >= _LONG:
+            explorer = Explorer(self.scene, *_UNSEEN, flatten=flatten())
+            self.painter.compose(explorer.rows, explorer.state, *_UNSEEN)
 
     def examining(self, index: int) -> str:
         """What is going on while there are no findings of profile number ``index``."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
+from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.trace.args import always
 from npu_tui.trace.leaf import DEEP, folded_row, leaf_row
 from npu_tui.trace.model import Chunks, Counters, Health, Lane, Links, Slices, Trace
@@ -40,10 +41,11 @@ def sketch_of(trace: Trace, go_on: Callable[[], bool] = always) -> Trace | None:
     to the file. Long lanes of several rows are ``folded`` already, and what each lane is there for is known.
     """
     leaves: dict[int, Rows] = {}
+    loop = flatten()
     for lane in _folding(trace):
         if not go_on():
             return None
-        leaves[lane.first_row] = folded_row(trace, lane) if lane.rows > DEEP else leaf_row(trace, lane)
+        leaves[lane.first_row] = folded_row(trace, lane, loop) if lane.rows > DEEP else leaf_row(trace, lane, loop)
     halves = 0
     while True:
         edges = _edges(trace, max(_STEP >> halves, _LEAST), max(_WHOLE >> halves, _LEAST))
@@ -118,11 +120,15 @@ def _edges(trace: Trace, step: int, whole: int) -> I64:
 
 def _kept(rows: Rows, edges: I64) -> I64:
     """The positions of ``rows`` to keep, ascending; even ones stay even, as the shades of bars alternate."""
-    row = np.repeat(np.arange(len(rows)), np.diff(rows.offset))
-    group = row * (len(edges) + 1) + np.searchsorted(edges, rows.start, "right")
+    group = _numbers(rows.offset) * (len(edges) + 1) + np.searchsorted(edges, rows.start, "right")
     kept = _outstanding(group, rows.end - rows.start)
     between = kept[:-1][np.diff(kept) % 2 == 0] + 1
     return np.sort(np.concatenate([kept, between]))
+
+
+def _numbers(offset: I64) -> I64:
+    """For every position the number of the row between ``offset`` it is in; ``numpy.repeat`` would stop all threads."""
+    return np.cumsum(np.bincount(offset[1:-1], minlength=int(offset[-1]) + 1)[:-1])
 
 
 def _outstanding(group: I64, value: npt.NDArray[np.generic]) -> I64:
@@ -148,8 +154,7 @@ def _thinned(rows: Rows, kept: I64, items: I64) -> Rows:
 
 def _counters(counters: Counters, edges: I64) -> Counters:
     """The first, last, lowest and highest sample of every series in every stretch."""
-    series = np.repeat(np.arange(len(counters.series)), np.diff(counters.offset))
-    group = series * (len(edges) + 1) + np.searchsorted(edges, counters.time, "right")
+    group = _numbers(counters.offset) * (len(edges) + 1) + np.searchsorted(edges, counters.time, "right")
     finite = np.isfinite(counters.value)
     kept = [_outstanding(group, np.where(finite, sign * counters.value, -np.inf)) for sign in (1, -1)]
     at = np.unique(np.concatenate(kept))

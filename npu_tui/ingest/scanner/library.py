@@ -21,7 +21,7 @@ _FOLDER = Path(__file__).parent / "library"
 _ARGUMENTS = {
     "scan": 2, "rehash": 2, "first_fit": 7, "elements": 5, "passing": 8, "table_rows": 11, "stack_marks": 7,
     "cells": 2, "ansi": 2, "bars": 2, "held": 2, "crossing": 5, "covered": 11, "chosen": 3, "contradicting": 7,
-    "edge_order": 9, "edge_rows": 10, "nesting": 4, "ascending_ends": 6,
+    "edge_order": 9, "edge_rows": 10, "nesting": 4, "ascending_ends": 6, "leaves": 11,
 }  # fmt: skip
 """The functions of a library, each with the number of its arguments; all are int64."""
 _HOLDING = frozenset({"cells", "ansi", "bars", "held"})
@@ -53,6 +53,7 @@ class Library(Struct, frozen=True, dict=True):
     edge_rows: Any
     nesting: Any
     ascending_ends: Any
+    leaves: Any
 
 
 def library() -> Library | None:

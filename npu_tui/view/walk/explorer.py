@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.trace.leaf import Flatten
 from npu_tui.view.rows.outline import Folds
 from npu_tui.view.rows.rowlist import RowKey, RowList
 from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
@@ -39,9 +40,17 @@ class Explorer:
 
     ``width`` is the number of columns right of the gutter, ``height`` the number of lane rows. ``rows`` is the outline
     as folded now. Times are ns of the scene's clock. ``base`` is the slice that other traces are aligned with.
+    ``flatten`` is a faster loop for what is folded.
     """
 
-    def __init__(self, scene: Scene, width: int, height: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        width: int,
+        height: int,
+        clock: Callable[[], float] = time.monotonic,
+        flatten: Flatten | None = None,
+    ) -> None:
         self.scene = scene
         self.history: History[View] = History()
         self.anchor: int | None = None
@@ -50,7 +59,7 @@ class Explorer:
         self.bounds = Bounds(scene)
         self._fitted = self.bounds.whole
         self.state = ViewState(Viewport.around(*self._fitted, max(width, 1)))
-        self.list = RowList(scene, self.state, height)
+        self.list = RowList(scene, self.state, height, flatten)
         low, high = self.home_bounds()
         self._show(low, high)
         self._put_cursor((low + high) // 2)

@@ -50,6 +50,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
     from npu_tui.ingest.scanner.source.elements import elements
     from npu_tui.ingest.scanner.source.ends import ascending_ends
     from npu_tui.ingest.scanner.source.held import held
+    from npu_tui.ingest.scanner.source.leaves import leaves
     from npu_tui.ingest.scanner.source.nesting import nesting
     from npu_tui.ingest.scanner.source.pages import table_rows
     from npu_tui.ingest.scanner.source.passing import passing
@@ -76,6 +77,7 @@ def entry_points() -> dict[str, tuple[Any, int]]:
         "edge_rows": (edge_rows, 10),
         "nesting": (nesting, 4),
         "ascending_ends": (ascending_ends, 6),
+        "leaves": (leaves, 11),
     }
 
 
