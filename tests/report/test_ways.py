@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from compare import assert_equal
@@ -15,10 +17,14 @@ from reference import read
 from ways import every_way
 
 from npu_tui.ingest.args.json_args import json_args
+from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.load import load
+from npu_tui.profile import part
 from npu_tui.profile.profile import Profile
 from npu_tui.report.pages.json_report import json_report
 from npu_tui.report.report import report
 
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 ANY = SLICE | LINK_END | SAMPLE | NAME | FOREIGN
 
 
@@ -38,3 +44,25 @@ def test_trace_and_report_are_the_same(
         assert [json_args(trace).event(ordinal) for ordinal in range(len(events))] == events, way
         trace.path = alone.path
         assert json_report(report(Profile(trace).whole)) == answer, way
+
+
+@pytest.mark.parametrize("name", ["dispatch_bound", "communication_bound", "msprof_two_devices", "level0"])
+@pytest.mark.parametrize("large", [False, True])
+def test_threads_change_no_answer(name: str, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = load(FIXTURES / name)
+    alone = json_report(report(Profile(trace).whole))
+    monkeypatch.setattr(part, "_WORTH_A_THREAD", 0)
+    if large:
+        monkeypatch.setattr(part, "_LARGE", 0)
+    trace = load(FIXTURES / name)
+    assert json_report(report(Profile(trace, threads=3).whole)) == alone
+
+
+def test_what_a_thread_meets_is_told_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "trace_view.json"
+    shutil.copy(FIXTURES / "communication_bound" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json", path)
+    monkeypatch.setattr(part, "_WORTH_A_THREAD", 0)
+    profile = Profile(load(path), threads=2)
+    path.unlink()
+    with pytest.raises(InputError, match="trace_view"):
+        report(profile.whole)

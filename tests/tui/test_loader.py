@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,21 @@ import pytest
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.opening import Opening
 from npu_tui.trace.message import message
+from npu_tui.tui import loader as loading
+from npu_tui.tui import session
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.loader import Advanced, Crashed, Early, Ended, Heard, Loader
 from npu_tui.tui.session import Session
+from npu_tui.view.frame.painter import Painter
 
 FIXTURE = Path("fixtures/dispatch_bound")
 
 
-def heard_of(loader: Loader) -> list[Heard]:
+def heard_of(loader: Loader, begin: bool = False) -> list[Heard]:
     heard: list[Heard] = []
     loader.listen(heard.append)
+    if begin:
+        loader.start()
     deadline = time.monotonic() + 20
     while not heard or isinstance(heard[-1], (Advanced, Early)):
         assert time.monotonic() < deadline, "the loading does not end"
@@ -45,6 +51,29 @@ def test_it_ends_with_a_session_and_draws_once():
     assert ended.result.whole
     assert drawn == [(ended.result.scene.traces[0], True)]
     assert not drawn[0][0].health.truncated
+
+
+def test_what_takes_long_to_draw_is_there_before_the_screen_has_it(monkeypatch):
+    whole = Opening(FIXTURE, cached=False).trace()
+    monkeypatch.setattr(loading, "DEEP", 2)
+    monkeypatch.setattr(session, "_LONG", len(whole.slices))
+    composed = []
+    compose = Painter.compose
+    monkeypatch.setattr(Painter, "compose", lambda *given: composed.append(given[0]) or compose(*given))
+
+    def parts(opening, progress, note, early):
+        early(replace(whole))
+        return whole
+
+    monkeypatch.setattr(Opening, "trace", parts)
+    loader = Loader([Opening(FIXTURE, cached=False)])
+    heard = heard_of(loader, begin=True)
+    sessions = [each.session if isinstance(each, Early) else each.result for each in heard]
+    deep = [lane.first_row for lane in whole.lanes if lane.rows > 2]
+    assert deep
+    for each in sessions:
+        assert sorted(each.scene.traces[0].folded) == deep
+    assert composed == [each.painter for each in sessions]
 
 
 def test_who_listens_late_hears_how_it_ended():

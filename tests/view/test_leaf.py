@@ -1,10 +1,13 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import numpy as np
 from builders import bars, make_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.leaf import leaf_row
+from npu_tui.trace.leaf import flat_rows, folded_row, leaf_row, pieces_of
 from npu_tui.trace.model import Trace
 
 Piece = tuple[int, int, int]
@@ -73,3 +76,27 @@ def test_as_the_obvious_way(spans: list[tuple[int, int]]) -> None:
     trace = make_trace({"other": bars((0, 1000)), "a": bars(*((start, start + size) for start, size in spans))})
     alone = make_trace({"a": bars(*((start, start + size) for start, size in spans))})
     assert [(item - 1, start, end) for item, start, end in pieces(trace, 1)] == slow_pieces(alone)
+
+
+def test_a_folded_row_is_made_once_whichever_threads_ask() -> None:
+    trace = make_trace({"a": bars((0, 100), (20, 60))})
+    made, go_on = [], Event()
+
+    def slowly(*given):
+        made.append(given)
+        assert go_on.wait(20)
+        return pieces_of(*given)
+
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(folded_row, trace, trace.lanes[0], slowly) for _ in range(2)]
+        go_on.set()
+    assert asked[0].result() is asked[1].result() is trace.folded[trace.lanes[0].first_row]
+    assert len(made) == 1
+
+
+def test_rows_of_several_lanes_show_the_first_that_has_something() -> None:
+    trace = make_trace({"a": bars((0, 10), (50, 60), (30, 30)), "b": bars((5, 30), (40, 70)), "c": []})
+    flat = flat_rows([leaf_row(trace, lane) for lane in trace.lanes])
+    found = list(zip(flat.item.tolist(), flat.start.tolist(), flat.end.tolist(), strict=True))
+    assert found == [(0, 0, 10), (3, 10, 30), (1, 30, 30), (4, 40, 50), (2, 50, 60), (4, 60, 70)]
+    assert len(flat_rows([]).item) == 0
