@@ -25,7 +25,7 @@ from npu_tui.commands.tree import COMMANDS, EXPLORE, command_first, meant
 from npu_tui.strings import language, say, speak, speaking
 from npu_tui.trace.text import printable
 
-_YOUNG = 50_000
+_YOUNG = 250_000
 """New objects before the garbage collector runs: a report has many rows, and none is part of a cycle."""
 
 

@@ -127,17 +127,13 @@ def step_sums(trace: Trace, found: list[Step], lanes: OverlapLanes) -> list[Step
     kinds = (lanes.computing, lanes.communication, lanes.not_overlapped, lanes.free, receive)
     windows = [step.window or Window(0, 0) for step in found]
     bounds = np.array([(window.start, window.end) for window in windows], np.int64).reshape(-1, 2)
-    places = [np.searchsorted(start, bounds).tolist() for start, _ in kinds]
+    spent = [_spent(start, end, bounds) for start, end in kinds]
     rows = []
-    for step, *places_of_step in zip(found, *places, strict=True):
-        own = [
-            (start[first:last], end[first:last])
-            for (start, end), (first, last) in zip(kinds, places_of_step, strict=True)
-        ]
-        computing, communication, exposed, free, bubble = (int((end - start).sum()) for start, end in own)
-        begins = [int(start[0]) for start, _ in own if len(start)]
-        ends = [int(end.max()) for _, end in own if len(end)]
-        working = [int(start[0]) for start, _ in own[:2] if len(start)]
+    for step, *own in zip(found, *spent, strict=True):
+        (computing, _, _), (communication, _, _), (exposed, _, _), (free, _, _), (bubble, _, _) = own
+        begins = [first for _, first, _ in own if first is not None]
+        ends = [last for _, _, last in own if last is not None]
+        working = [first for _, first, _ in own[:2] if first is not None]
         origin = _host_start(trace, step)
         rows.append(
             StepSums(
@@ -148,6 +144,21 @@ def step_sums(trace: Trace, found: list[Step], lanes: OverlapLanes) -> list[Step
             )
         )
     return rows
+
+
+def _spent(start: I64, end: I64, bounds: I64) -> list[tuple[int, int | None, int | None]]:
+    """How long the intervals by start last that begin within each of ``bounds``, (n, 2); first start and last end."""
+    places = np.searchsorted(start, bounds)
+    before = np.append(0, np.cumsum(end - start))
+    total = np.diff(before[places])[:, 0].tolist()
+    some = np.flatnonzero(places[:, 1] > places[:, 0])
+    firsts: list[int | None] = [None] * len(places)
+    lasts = firsts.copy()
+    if len(some):
+        first, last = start[places[some, 0]], np.maximum.reduceat(np.append(end, 0), places[some].ravel())[::2]
+        for k, begun, ended in zip(some.tolist(), first.tolist(), last.tolist(), strict=True):
+            firsts[k], lasts[k] = begun, ended
+    return list(zip(total, firsts, lasts, strict=True))
 
 
 def _host_start(trace: Trace, step: Step) -> int | None:
