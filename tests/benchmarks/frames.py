@@ -2,13 +2,16 @@
 
 ``python tests/benchmarks/frames.py TRACE [...]``: each figure is printed with its ratio to the budget (median 8 ms,
 p95 10 ms, 15 kB per panning frame, 2 kB per row move). The first row is measured at once, while the findings of a large
-trace are still computed (p95 16 ms), the others after ``--after`` seconds of rest.
+trace are still computed (p95 16 ms), the others after ``--after`` seconds of rest. ``--fresh`` opens it without a
+parsed copy and measures from the first lanes on, while more of it comes, findings are computed and a copy is written.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import tempfile
 import time
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from terminal import KEYS, Terminal, npu_tui
 SIZE = (200, 50)
 MEDIAN_MS, P95_MS, BESIDE_MS, PAN_BYTES, ROW_BYTES = 8.0, 10.0, 16.0, 15_000, 2_000
 STEPS = b"ProfilerStep"
-ROUNDS = 40
+ROUNDS, FRESH_ROUNDS = 40, 4
 REST = 0.12
 """Seconds between keys: the panel has followed the last one, and no frame is held back for the frame rate."""
 
@@ -58,21 +61,53 @@ def row(view: str, keys: str, figures: tuple[float, float, float], byte_budget: 
     )
 
 
+def opened(path: Path) -> Terminal:
+    """The program with its first lanes."""
+    terminal = Terminal(npu_tui(str(path)), *SIZE, answers=True)
+    data, _ = terminal.read(until=KEYS, quiet=0.02, limit=120.0)
+    if STEPS not in data.partition(KEYS)[2]:  # the picture before the application has them as well
+        terminal.read(until=STEPS, quiet=0.5, limit=120.0)
+    terminal.press("q")
+    return terminal
+
+
+def fresh(path: Path) -> None:
+    """Print how keys are answered while ``path`` is opened for the first time."""
+    print(f"\n{path.name}, {path.stat().st_size / 1e6:.1f} MB, {SIZE[0]}x{SIZE[1]}, without a copy\n")
+    print("| seconds since the start | keys | median ms | p95 ms | longest ms |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory(prefix="npu-tui-benchmark-") as folder:
+        os.environ["XDG_CACHE_HOME"] = folder
+        terminal = opened(path)
+        go_to(terminal, "w00")
+        for _ in range(FRESH_ROUNDS):
+            begun = time.perf_counter() - terminal.begun
+            times = []
+            for i in range(ROUNDS):
+                time.sleep(REST)
+                times.append(1000 * terminal.press("ws"[i % 2])[0])
+            times.sort()
+            shown = " | ".join(
+                f"{each:.1f}" for each in (statistics.median(times), times[int(ROUNDS * 0.95) - 1], times[-1])
+            )
+            print(f"| {begun:.0f} to {time.perf_counter() - terminal.begun:.0f} | {ROUNDS} | {shown} |", flush=True)
+        terminal.close()
+
+
 def main() -> None:
     """Print one table per trace."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trace", nargs="+", type=Path)
     parser.add_argument("--after", type=float, default=8.0, metavar="SECONDS", help="of rest after the first row")
+    parser.add_argument("--fresh", action="store_true", help="open it for the first time")
     options = parser.parse_args()
     for path in options.trace:
+        if options.fresh:
+            fresh(path)
+            continue
         print(f"\n{path.name}, {path.stat().st_size / 1e6:.1f} MB, {SIZE[0]}x{SIZE[1]}\n")
         print("| view | keys | median ms | of budget | p95 ms | of budget | kB per frame | of budget |")
         print("|---|---|---|---|---|---|---|---|")
-        terminal = Terminal(npu_tui(str(path)), *SIZE, answers=True)
-        data, _ = terminal.read(until=KEYS, quiet=0.02, limit=120.0)
-        if STEPS not in data.partition(KEYS)[2]:  # the picture before the application has them as well
-            terminal.read(until=STEPS, quiet=0.5, limit=120.0)
-        terminal.press("q")
+        terminal = opened(path)
         view, zoom, keys = ZOOMS[0]
         go_to(terminal, zoom)
         print(row(f"{view}, at once", keys, measure(terminal, keys), PAN_BYTES, BESIDE_MS), flush=True)

@@ -18,6 +18,9 @@ KEYS = b"\x1b[?2004h"
 _QUIET = 0.03
 """A frame is over when the program has been silent for this long, in seconds."""
 
+_LONGEST = 10.0
+"""Seconds that an answer is waited for."""
+
 _QUESTION = b"\x1b[6n"
 
 
@@ -65,11 +68,11 @@ class Terminal:
             os.write(self.master, b"\x1b[1;%dR" % column)
 
     def press(self, keys: str) -> tuple[float, int]:
-        """Send ``keys``; returns the seconds until the last byte of the answer, and its length."""
+        """Send ``keys``; returns the seconds until the last byte of the answer, 10 without one, and its length."""
         begun = time.perf_counter()
         os.write(self.master, keys.encode())
-        data, last = self.read(limit=2.0)
-        return last - begun, len(data)
+        data, last = self.read(limit=_LONGEST)
+        return (last - begun if data else _LONGEST), len(data)
 
     def close(self) -> None:
         """End the program."""

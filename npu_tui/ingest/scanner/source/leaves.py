@@ -42,6 +42,17 @@ def mark(marks: Region, level: int, there: bool) -> None:
 
 
 @compiled
+def put_piece(who: Region, begins: Region, stops: Region, place: int, own: int, begin: int, stop: int) -> int:
+    """Write the piece number ``place``; how many there are then, or -1 if there is no room."""
+    if 8 * place >= begins[1]:
+        return -1
+    write32(who, 4 * place, own)
+    write64(begins, 8 * place, begin)
+    write64(stops, 8 * place, stop)
+    return place + 1
+
+
+@compiled
 def leaves(
     start_address: int, end_address: int, level_address: int, count: int, who_address: int, begin_address: int,
     stop_address: int, room: int, levels_address: int, levels: int, marks_address: int,
@@ -71,12 +82,9 @@ def leaves(
                 if found > 0 and read32(who, 4 * found - 4) == own and read64(stops, 8 * found - 8) == now:
                     write64(stops, 8 * found - 8, stop)
                 else:
-                    if found >= room:
+                    found = put_piece(who, begins, stops, found, own, now, stop)
+                    if found < 0:
                         return -1
-                    write32(who, 4 * found, own)
-                    write64(begins, 8 * found, now)
-                    write64(stops, 8 * found, stop)
-                    found += 1
                 now = stop
             if last > until:
                 break
@@ -84,14 +92,11 @@ def leaves(
             top = highest(marks, top - 1)
         now = until
         if k == count:
-            return found
+            break
         if end <= until:
-            if found >= room:
+            found = put_piece(who, begins, stops, found, k, until, until)
+            if found < 0:
                 return -1
-            write32(who, 4 * found, k)
-            write64(begins, 8 * found, until)
-            write64(stops, 8 * found, until)
-            found += 1
         else:
             mark(marks, level, True)
             write64(active, 16 * level, end)
