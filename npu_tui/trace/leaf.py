@@ -59,12 +59,13 @@ def folded_row(trace: Trace, lane: Lane, flatten: Flatten | None = None) -> Rows
 
 def flat_rows(parts: list[Rows], flatten: Flatten | None = None) -> Rows:
     """One row made of single rows: at every instant the slice of the first of ``parts`` that has one there."""
+    parts = parts[::-1]  # by level, which those that begin together keep
     start, end, item = (
         np.concatenate([np.zeros(0, kind), *(getattr(part, name) for part in parts)])
         for name, kind in (("start", np.int64), ("end", np.int64), ("item", np.int32))
     )
-    level = np.repeat(np.arange(len(parts))[::-1], [len(part.item) for part in parts])
-    order = np.lexsort((level, start))
+    level = np.repeat(np.arange(len(parts)), [len(part.item) for part in parts])
+    order = np.argsort(start, kind="stable")
     pieces = (flatten or pieces_of)(start[order], end[order], level[order], len(parts))
     return _one_row(item[order], pieces)
 
