@@ -450,3 +450,17 @@ def test_an_export_with_a_slice_that_cannot_be_read_has_no_copy(tmp_path: Path) 
         time.sleep(0.2)
         assert json_args(trace).event(0)["name"] == "kept"
     assert cache.copies() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux only")
+def test_writing_a_copy_lets_others_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int] = []
+
+    def note(*_: object) -> None:
+        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    monkeypatch.setattr(cache, "keep", note)
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    cache.Keeper(load("fixtures/healthy"), "key").finish(5)
+    assert found == [max(before, 10)]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before

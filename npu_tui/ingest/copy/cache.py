@@ -40,6 +40,9 @@ _EDGE = 64 * 1024
 _BLOCK = 4096
 _BLOCKS = 16
 _STALE_SECONDS = 600.0
+_NICE = 10
+"""The priority of the thread that writes a copy: while somebody looks at the trace, it takes what they leave."""
+
 _LAST_WAIT_SECONDS = 0.5
 
 
@@ -242,6 +245,14 @@ def _remove_unfinished(folder: Path, age: float) -> None:
                     path.unlink()
 
 
+def _give_way() -> None:
+    """Let all other threads go before this one (setpriority(2): Linux takes the number of a thread)."""
+    if sys.platform == "linux":
+        own = threading.get_native_id()
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, own, max(os.getpriority(os.PRIO_PROCESS, own), _NICE))
+
+
 class Keeper:
     """Writes the copy of ``trace`` beside everything else; ``note`` is told in one line what went wrong."""
 
@@ -252,6 +263,7 @@ class Keeper:
         self._thread.start()
 
     def _run(self, trace: Trace, key: str) -> None:
+        _give_way()
         try:
             keep(trace, key, lambda: not self._stopped.is_set())
         except TooLargeError as error:
