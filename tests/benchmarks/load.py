@@ -210,7 +210,7 @@ def timed(room, name):
             kept[0] += time.perf_counter() - begun
             kept[1] += sum(after[:4]) - sum(before[:4])
     setattr(room, name, outer)
-for name in ("sort_slices", "_slices", "bound_links", "_counters", "_rows_and_lanes"):
+for name in ("sort_slices", "_slices", "paired_ends", "bound_links", "sorted_counters", "_rows_and_lanes"):
     timed(trace, name)
 timed(depth, "first_fit")
 for name in ("load", "read_scanned", "build_trace"):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
-
-from npu_tui.analysis.work.collectives.collective import Collectives, Moved, by_owner
+from npu_tui.analysis.work.collectives.collective import Collectives, Moved, by_owner, lists
 from npu_tui.report.schema import ArrivalRow, CollectiveRow, TrafficRow
 from npu_tui.report.values import each_us, ratio, text
 from npu_tui.trace.model import Trace
@@ -43,13 +39,13 @@ def communication_part(trace: Trace, found: Collectives) -> list[CollectiveRow]:
             name, kind, lane, start, elapsed, timed, wait, transit, synchronization, idle, size, transfer, waited,
             longest, peer, ranks, links,
         ) in zip(
-            *_lists(slices.name[found.item], found.type, slices.lane[found.item]),
+            *lists(slices.name[found.item], found.type, slices.lane[found.item]),
             *map(each_us, (slices.start[found.item], found.elapsed)),
-            *_lists(timings.known),
+            *lists(timings.known),
             *map(each_us, (timings.wait, timings.transit, timings.synchronization, timings.idle)),
-            *_lists(size, transfer, waits.known),
+            *lists(size, transfer, waits.known),
             each_us(waits.length),
-            *_lists(waits.peer),
+            *lists(waits.peer),
             by_owner(arrivals, came.owner, len(found)),
             by_owner(_traffic(found.moved), found.moved.owner, len(found)),
             strict=True,
@@ -63,10 +59,6 @@ def _traffic(moved: Moved) -> list[TrafficRow]:
     return [
         TrafficRow(link=links[link], size_bytes=size, transit_us=time, bandwidth_gb_s=ratio(size, transfer))
         for link, size, transfer, time in zip(
-            *_lists(moved.link, moved.size, moved.transfer), each_us(moved.transfer), strict=True
+            *lists(moved.link, moved.size, moved.transfer), each_us(moved.transfer), strict=True
         )
     ]
-
-
-def _lists(*columns: npt.NDArray[Any]) -> list[list[Any]]:
-    return [column.tolist() for column in columns]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -122,19 +122,19 @@ class Collectives(Sequence[Collective]):
     def rows(self) -> list[Collective]:
         """Every one of them."""
         timings, moved, waits, arrivals = self.timings, self.moved, self.waits, self.arrivals
-        times = _lists(timings.wait, timings.transit, timings.synchronization, timings.idle)
+        times = lists(timings.wait, timings.transit, timings.synchronization, timings.idle)
         timing = [
             Timing(*values) if known else None for known, *values in zip(timings.known.tolist(), *times, strict=True)
         ]
         traffic = by_owner(
             [
                 Traffic(moved.links[link], size, time)
-                for link, size, time in zip(*_lists(moved.link, moved.size, moved.transfer), strict=True)
+                for link, size, time in zip(*lists(moved.link, moved.size, moved.transfer), strict=True)
             ],
             moved.owner,
             len(self),
         )
-        came = by_owner(list(zip(*_lists(arrivals.rank, arrivals.after), strict=True)), arrivals.owner, len(self))
+        came = by_owner(list(zip(*lists(arrivals.rank, arrivals.after), strict=True)), arrivals.owner, len(self))
         columns = self.item, self.elapsed, waits.known, waits.length, waits.peer, waits.until, self.algorithm, self.size
         return [
             Collective(
@@ -150,7 +150,7 @@ class Collectives(Sequence[Collective]):
                 size if size >= 0 else None,
             )
             for time, links, ranks, item, elapsed, waited, length, peer, until, algorithm, size in zip(
-                timing, traffic, came, *_lists(*columns), strict=True
+                timing, traffic, came, *lists(*columns), strict=True
             )
         ]
 
@@ -217,7 +217,8 @@ class Collectives(Sequence[Collective]):
         return iter(self.rows)
 
 
-def _lists(*columns: npt.NDArray[np.generic]) -> list[list[int]]:
+def lists(*columns: npt.NDArray[Any]) -> list[list[Any]]:
+    """The values of each of ``columns`` as plain ones."""
     return [column.tolist() for column in columns]
 
 
