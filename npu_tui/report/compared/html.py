@@ -6,10 +6,11 @@ import shlex
 
 from npu_tui.compare.drawing.picture import Picture
 from npu_tui.compare.drawing.scene import compared_scene
+from npu_tui.output.document import Cell, Table
 from npu_tui.report.compared import schema
 from npu_tui.report.compared.text import attributes_text, line_place, p_text, setting_line, side_lines, verdict_lines
 from npu_tui.report.pages.html_parts import listed, page, table_part, text
-from npu_tui.report.pages.tables import SEVERITY_ORDER, Cell, Table
+from npu_tui.report.pages.tables import SEVERITY_ORDER
 from npu_tui.report.pages.timeline_picture import explorer_of, explorer_page_picture
 from npu_tui.strings import say
 from npu_tui.trace.units import change_text, duration_text, mean_count_text, share_text

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from npu_tui.compare.sweep import SweepRow, knee
+from npu_tui.output.document import Cell, Table
 from npu_tui.report.pages.html_parts import page, table_part
 from npu_tui.report.pages.html_parts import text as html_text
 from npu_tui.report.pages.markdown_report import plain
-from npu_tui.report.pages.tables import Cell, Table
 from npu_tui.report.values import text, us
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, padded, printable

@@ -9,10 +9,11 @@ import numpy as np
 from npu_tui.job.heat import SHADES, HeatRow, HeatSource, heat_rows
 from npu_tui.job.job import Job
 from npu_tui.job.waterfall import Bar, Waterfall, waterfall
+from npu_tui.output.document import Cell, Table
 from npu_tui.report.job.schema import JobReport
 from npu_tui.report.job.text import clock_cells, exposed_waits, head_line, link_lines, tells_exposed_waits
 from npu_tui.report.pages.html_parts import listed, page, table_part, text
-from npu_tui.report.pages.tables import SEVERITY_ORDER, Cell, Table
+from npu_tui.report.pages.tables import SEVERITY_ORDER
 from npu_tui.strings import say
 from npu_tui.trace.units import duration_text, share_text
 

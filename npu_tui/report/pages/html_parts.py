@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Iterable
 from html import escape
 
+from npu_tui.output.document import Cell, Table
 from npu_tui.report.pages.html_style import SCRIPT, STYLE
-from npu_tui.report.pages.tables import Cell, Table
 from npu_tui.strings import language, say
 from npu_tui.trace.text import brief, printable
 
@@ -65,16 +65,16 @@ def table_part(table: Table, sortable: bool = True) -> list[str]:
     )
     rows = [
         f"<tr{_id(row)}>{''.join(_cell(*each) for each in zip(row, table.numeric, table.columns, strict=True))}</tr>"
-        for row in table.rows[:ROWS]
+        for row in table.shown(ROWS)
     ]
     kind = ' class="sortable"' if sortable and len(rows) > 1 else ""
-    hidden, unprinted = table.left_out + len(table.rows) - len(rows), len(rows) - PRINTED
+    hidden, unprinted = table.hidden(ROWS), len(rows) - PRINTED
     return [
         f'<h2 id="{table.id}">{printable(table.title)}</h2>',
         f'<div class="scroll"><table{kind}><thead><tr>{heads}</tr></thead><tbody>',
         *rows,
         "</tbody></table></div>",
-        *([f'<p class="faint">{text(table.more(hidden))}</p>'] if hidden > 0 else []),
+        *([f'<p class="faint">{text(hidden)}</p>'] if hidden else []),
         *([f'<p class="faint more">{say("report.more", count=unprinted)}</p>'] if unprinted > 0 else []),
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from npu_tui.profile.part import ProfilePart
 from npu_tui.report.advice import profile_again, verdict
 from npu_tui.report.finding_words import evidence_place, finding_foot, finding_head, source_line
-from npu_tui.report.pages.html_parts import ROWS, listed, page, table_part, text
+from npu_tui.report.pages.html_parts import listed, page, table_part, text
 from npu_tui.report.pages.tables import SEVERITY_ORDER, data_tables, findings_table, overlap_table
 from npu_tui.report.pages.timeline_picture import page_picture
 from npu_tui.report.schema import EvidenceRow, Report
@@ -26,7 +26,7 @@ def html_report(report: Report, part: ProfilePart) -> str:
         _legend(),
         *_findings(report),
     ]
-    for table in data_tables(report, ROWS):
+    for table in data_tables(report):
         parts += table_part(table)
     parts += [f"<h2>{say('table.again')}</h2>", *listed("ul", profile_again(report))]
     reasons = [f"{each.id}: {each.reason}" for each in report.not_checked]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from npu_tui.output.document import Cell, Table
 from npu_tui.report.advice import profile_again, verdict
 from npu_tui.report.finding_words import evidence_place, finding_foot, finding_head, source_line, split_findings
-from npu_tui.report.pages.tables import Cell, Table, data_tables, overlap_table
+from npu_tui.report.pages.tables import data_tables, overlap_table
 from npu_tui.report.schema import FindingRow, Report
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
@@ -28,7 +29,7 @@ def markdown_report(report: Report) -> str:
     if device is not None:
         lines += _section(device.title) + _table(device)
     lines += _findings(report.findings)
-    for table in data_tables(report, _ROWS):
+    for table in data_tables(report):
         lines += _section(table.title) + _table(table)
     lines += _section(say("table.again")) + [f"- {plain(line)}" for line in profile_again(report)]
     if report.not_checked:
@@ -102,9 +103,9 @@ def _proof(finding: FindingRow) -> list[str]:
 def _table(table: Table) -> list[str]:
     rule = " | ".join("---:" if numeric else "---" for numeric in table.numeric)
     lines = [f"| {' | '.join(table.columns)} |", f"| {rule} |"]
-    lines += [f"| {' | '.join(map(_cell, row))} |" for row in table.rows[:_ROWS]]
-    hidden = table.left_out + len(table.rows) - _ROWS
-    return [*lines, "", table.more(hidden)] if hidden > 0 else lines
+    lines += [f"| {' | '.join(map(_cell, row))} |" for row in table.shown(_ROWS)]
+    hidden = table.hidden(_ROWS)
+    return [*lines, "", hidden] if hidden else lines
 
 
 def _cell(cell: Cell) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.output.document import Cell, Table
 from npu_tui.report.finding_words import class_word, line_place, overlap_title, severity_word
-from npu_tui.report.foremost import foremost, shorter_steps, step_length
+from npu_tui.report.foremost import shorter_steps, step_length
 from npu_tui.report.schema import CodeLineRow, CollectiveRow, FindingRow, OperatorRow, Report, StepRow
 from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPeakRow, PairRow
 from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, speed_text, time_text
@@ -20,34 +20,6 @@ from npu_tui.trace.units import memory_text
 T = TypeVar("T")
 
 SEVERITY_ORDER = {"high": 0, "medium": 1, "low": 2, "info": 3}
-
-
-class Cell(Struct, frozen=True):
-    """``text`` is shown; ``sort`` orders numbers (None: unknown, or a text that orders by itself).
-
-    ``name`` marks what stands in the trace word for word: names of kernels, files and functions. ``link`` is the place
-    on the page that tells more.
-    """
-
-    text: str
-    sort: float | None = None
-    name: bool = False
-    link: str = ""
-
-
-class Table(Struct, frozen=True):
-    """A titled table; ``numeric`` says of every column whether it holds numbers.
-
-    ``rows`` are ``left_out`` fewer than there are; ``more`` says that so many are not shown.
-    """
-
-    id: str
-    title: str
-    columns: tuple[str, ...]
-    numeric: tuple[bool, ...]
-    rows: list[list[Cell]]
-    left_out: int = 0
-    more: Callable[[int], str] = lambda hidden: say("report.more", count=hidden)
 
 
 def overlap_table(report: Report) -> Table | None:
@@ -80,19 +52,16 @@ def overlap_table(report: Report) -> Table | None:
     return replace(_table("overlap", cells), title=overlap_title(overlap))
 
 
-def data_tables(report: Report, most: int) -> list[Table]:
-    """Code lines, steps, operators and collectives, those without a row left out.
-
-    A page that shows ``most`` rows of a table gets the longest steps.
-    """
+def data_tables(report: Report) -> list[Table]:
+    """Code lines, steps, operators and collectives, those without a row left out."""
     lines = [line for each in report.dispatches for line in each.code_lines]
     longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
     steps = [step for step in report.steps if step.computing_us is not None]
     tables = [
         _table("lines", _rows(_line, lines)),
         replace(
-            _table("steps", _rows(_step, foremost(steps, most, step_length))),
-            left_out=max(len(steps) - most, 0),
+            _table("steps", _rows(_step, steps)),
+            weights=tuple(map(step_length, steps)),
             more=partial(shorter_steps, steps),
         ),
         _table("operators", _rows(_operator, report.operators)),

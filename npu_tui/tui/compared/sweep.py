@@ -13,8 +13,8 @@ from textual.binding import Binding
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.widgets import Static
 
+from npu_tui.output.document import Cell, Table
 from npu_tui.report.compared.sweep import Sweep, sweep_notes, sweep_table
-from npu_tui.report.pages.tables import Cell, Table
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, padded, printable, shortened, wrapped

@@ -1,0 +1,1 @@
+"""What is said of profiles, jobs and comparisons: documents, and one writer for each format."""
