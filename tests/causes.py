@@ -28,11 +28,11 @@ from jobs import measured, rule  # noqa: E402
 from measured import profile_at  # noqa: E402
 from uneven_jobs import UNEVEN  # noqa: E402
 
-from npu_tui.analysis.findings.facts.facts import Facts  # noqa: E402
-from npu_tui.analysis.findings.gains import scale_of  # noqa: E402
-from npu_tui.analysis.findings.model import Finding  # noqa: E402
-from npu_tui.analysis.findings.rule import Draft  # noqa: E402
 from npu_tui.ingest.errors import InputError  # noqa: E402
+from npu_tui.rules.facts.facts import Facts  # noqa: E402
+from npu_tui.rules.gains import scale_of  # noqa: E402
+from npu_tui.rules.model import Finding  # noqa: E402
+from npu_tui.rules.rule import Draft  # noqa: E402
 
 ALL = {**CAUSES, **UNEVEN}
 _NEAR = 0.10

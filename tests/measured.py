@@ -9,7 +9,6 @@ import msgspec
 import orjson
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.findings.model import Findings
 from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
@@ -21,6 +20,7 @@ from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.report.pages.json_report import json_report
 from npu_tui.report.report import report
 from npu_tui.report.schema import Report
+from npu_tui.rules.model import Findings
 from npu_tui.trace.model import Trace
 from npu_tui.tui.session import Session, make_session
 

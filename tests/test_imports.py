@@ -67,7 +67,7 @@ def test_contracts_are_kept() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-CORE = ["trace", "ingest", "analysis", "view"]
+CORE = ["trace", "ingest", "analysis", "rules", "view"]
 
 
 @pytest.mark.parametrize("room", [*CORE, "report", "tables", "tui"])

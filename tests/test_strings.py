@@ -10,9 +10,6 @@ from typing import get_args
 
 import pytest
 
-from npu_tui.analysis.findings.find import RULES
-from npu_tui.analysis.findings.model import SEVERITIES, Confidence, FindingClass
-from npu_tui.analysis.findings.rules.config import ENVIRONMENT
 from npu_tui.analysis.launches.drains import Cause
 from npu_tui.analysis.overlap.rhythm import Unit
 from npu_tui.analysis.thresholds import Thresholds
@@ -28,6 +25,9 @@ from npu_tui.profile.files import FILES
 from npu_tui.report.explain import ADVICE
 from npu_tui.report.pages.tables import _COLUMNS
 from npu_tui.report.schema import SourceKind
+from npu_tui.rules.config import ENVIRONMENT
+from npu_tui.rules.find import RULES
+from npu_tui.rules.model import SEVERITIES, Confidence, FindingClass
 from npu_tui.strings import KINDS, LANGUAGES, ROOMS, say, table, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Message

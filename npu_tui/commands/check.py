@@ -221,7 +221,7 @@ def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
     """The ids of findings in ``texts``; a misspelt one would let the gate pass in silence."""
     if not texts:
         return []
-    from npu_tui.analysis.findings.find import RULES
+    from npu_tui.rules.find import RULES
 
     known = tuple(rule.id for rule in RULES)
     found = [each.strip().upper() for text in texts for each in text.split(",") if each.strip()]

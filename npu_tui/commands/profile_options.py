@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from npu_tui.profile.part import ProfilePart
     from npu_tui.profile.profile import Profile
 
-REPORTING = ("numpy.ma", "npu_tui.profile.part", "npu_tui.analysis.findings.find", "npu_tui.report.report")
+REPORTING = ("numpy.ma", "npu_tui.profile.part", "npu_tui.rules.find", "npu_tui.report.report")
 """What a report needs and reading a trace does not; ``numpy.unique`` imports the first."""
 
 _PIPE = "-"

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.findings.model import FindingClass, Severity
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.side import Side
 from npu_tui.compare.steps import StepWindow
+from npu_tui.rules.model import FindingClass, Severity
 from npu_tui.trace.message import Message
 
 I64 = npt.NDArray[np.int64]

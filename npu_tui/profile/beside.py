@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_tui.analysis.findings.facts.beside import Beside
 from npu_tui.ingest.companions.files import Companions
+from npu_tui.rules.facts.beside import Beside
 
 
 def beside_of(companions: Companions | None) -> Beside:

@@ -11,9 +11,6 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.findings.facts.beside import Beside
-from npu_tui.analysis.findings.facts.facts import Facts
-from npu_tui.analysis.findings.model import Findings
 from npu_tui.analysis.overlap.steps import Step, StepSums
 from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.parts import DevicePart
@@ -33,6 +30,9 @@ from npu_tui.analysis.work.operators import OperatorSum, operators
 from npu_tui.ingest.heap import reused_memory
 from npu_tui.profile.selection import Selection
 from npu_tui.profile.step_table import step_sums
+from npu_tui.rules.facts.beside import Beside
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.model import Findings
 from npu_tui.trace.communication import communication_args
 from npu_tui.trace.communication_args import PlaneArgs
 from npu_tui.trace.copies import copies_of
@@ -150,7 +150,7 @@ class ProfilePart:
     @once
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``planes`` does."""
-        from npu_tui.analysis.findings.find import find  # no rule is needed for the first picture
+        from npu_tui.rules.find import find  # no rule is needed for the first picture
 
         with reused_memory():
             self.compute_ahead()
@@ -177,7 +177,7 @@ class ProfilePart:
     @once
     def titles(self) -> tuple[dict[str, Message], set[str]]:
         """What the rules find above info, by id, and those that cannot tell. Raises ``InputError`` as ``planes``."""
-        from npu_tui.analysis.findings.find import titles
+        from npu_tui.rules.find import titles
 
         return titles(self._judged)
 

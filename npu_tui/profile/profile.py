@@ -19,7 +19,6 @@ from npu_tui.trace.once import once
 
 if TYPE_CHECKING:
     from npu_tui.analysis.device import DeviceSlices
-    from npu_tui.analysis.findings.facts.beside import Beside
     from npu_tui.analysis.health import TraceHealth
     from npu_tui.analysis.launches.dispatch import Dispatch
     from npu_tui.analysis.overlap.idle import Idles
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from npu_tui.profile.part import ProfilePart
     from npu_tui.profile.step_table import StepRow
     from npu_tui.profile.tables import Tables
+    from npu_tui.rules.facts.beside import Beside
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

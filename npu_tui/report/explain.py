@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 
-from npu_tui.analysis.findings.find import RULES
-from npu_tui.analysis.findings.model import FindingClass
-from npu_tui.analysis.findings.rule import Rule
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.differences import IDS
 from npu_tui.job.findings import IDS as JOB_IDS
 from npu_tui.report.reading import change_of, pages_of
+from npu_tui.rules.find import RULES
+from npu_tui.rules.model import FindingClass
+from npu_tui.rules.rule import Rule
 from npu_tui.strings import say
 from npu_tui.trace.text import padded, printable, wrapped
 

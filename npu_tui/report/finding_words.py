@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.findings.ladder import SUMMING_UP
 from npu_tui.report.schema import CodeLineRow, EvidenceRow, FindingRow, OverlapPart, Report
 from npu_tui.report.wording import count_text, moment, or_unknown, time_text
+from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.strings import say
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.findings.rule import Rule
+from npu_tui.rules.rule import Rule
 
 Page = tuple[str, str]
 """Title and address of a public page."""

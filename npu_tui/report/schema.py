@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from npu_tui.analysis.findings.model import Confidence, FindingClass, Severity
 from npu_tui.analysis.launches.drains import Cause
 from npu_tui.analysis.overlap.stage import SlowStage
 from npu_tui.profile.profile import SourceKind
 from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPart, PairRow
+from npu_tui.rules.model import Confidence, FindingClass, Severity
 from npu_tui.trace.model import LayerKind
 
 SCHEMA_VERSION = 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.findings.model import Evidence, Finding
 from npu_tui.analysis.work.joined.memory import BEFORE, NEVER, MemoryCurve
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.model import Evidence, Finding
 from npu_tui.strings import words
 from npu_tui.tables.places import UNKNOWN, absolute, rank_of
 from npu_tui.tables.sheet import Data, Sheet, coded, labels, numbers, optional

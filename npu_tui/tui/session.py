@@ -17,9 +17,9 @@ from npu_tui.view.scene import Chart, Scene, Selected
 from npu_tui.view.walk.explorer import Explorer
 
 if TYPE_CHECKING:
-    from npu_tui.analysis.findings.model import Findings
     from npu_tui.compare.drawing.picture import Picture
     from npu_tui.job.timelines import Timelines
+    from npu_tui.rules.model import Findings
 
 _LONG = 500_000
 """So many slices take longer to look at for the first time than a frame."""

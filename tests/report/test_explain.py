@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from npu_tui.analysis.findings.find import RULES
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli import DONE, USAGE, main
 from npu_tui.report.explain import document_title, explain, list_findings, nearest, rule_of, unknown
 from npu_tui.report.reading import change_of, pages_of
+from npu_tui.rules.find import RULES
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

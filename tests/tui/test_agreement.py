@@ -12,13 +12,13 @@ import orjson
 import pytest
 from rich.text import Text
 
-from npu_tui.analysis.findings.model import Findings
 from npu_tui.ingest.opening import Opening
 from npu_tui.profile.profile import Profile
 from npu_tui.report.finding_words import split_findings
 from npu_tui.report.pages.json_report import json_report
 from npu_tui.report.report import report
 from npu_tui.report.schema import FindingRow
+from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.units import duration_text

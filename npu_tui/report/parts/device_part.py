@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
-from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.overlap.stage import slow_stage
 from npu_tui.analysis.parts import DevicePart
@@ -22,6 +21,7 @@ from npu_tui.report.schema import (
     RangeRow,
 )  # fmt: skip
 from npu_tui.report.values import ratio, text, us
+from npu_tui.rules.facts.facts import Facts
 
 
 def overlap_part(parts: list[DevicePart], selection: Selection) -> OverlapPart:

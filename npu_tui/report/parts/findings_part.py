@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.findings.model import Finding, Findings
 from npu_tui.report.finding_words import class_word, gain_words, severity_word, split_findings
 from npu_tui.report.schema import EvidenceRow, FindingRow, PlaceRow, Report
 from npu_tui.report.values import text, us
 from npu_tui.report.wording import moment, time_text
+from npu_tui.rules.model import Finding, Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import wrapped

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from npu_tui.analysis.findings.model import Findings
 from npu_tui.ingest.errors import InputError
+from npu_tui.rules.model import Findings
 from npu_tui.strings import words
 from npu_tui.tui.garbage import kept
 from npu_tui.tui.session import Session

@@ -7,9 +7,9 @@ from pathlib import PurePath
 
 from rich.text import Text
 
-from npu_tui.analysis.findings.ladder import SUMMING_UP
-from npu_tui.analysis.findings.model import SEVERITIES, Evidence, Finding
 from npu_tui.report.parts.findings_part import finding_text
+from npu_tui.rules.ladder import SUMMING_UP
+from npu_tui.rules.model import SEVERITIES, Evidence, Finding
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief
 from npu_tui.trace.units import duration_text

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 from textual.widgets import Static
 
-from npu_tui.analysis.findings.model import Findings
+from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Said
 from npu_tui.tui.terminal.theme import ALERT

@@ -1,1 +1,0 @@
-"""The rules, each from facts to a draft of a finding."""

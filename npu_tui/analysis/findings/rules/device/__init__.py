@@ -1,1 +1,0 @@
-"""Rules about the device: kernels, copies, collectives."""

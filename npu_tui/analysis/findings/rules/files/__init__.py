@@ -1,1 +1,0 @@
-"""Rules that read the files beside a trace: kernels, memory, transfers, preprocessing."""

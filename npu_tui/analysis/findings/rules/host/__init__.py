@@ -1,1 +1,0 @@
-"""Rules about the host: launches, waits, data, memory."""

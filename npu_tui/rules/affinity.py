@@ -1,0 +1,304 @@
+"""Findings about runs of operations and kernels that one fused operator replaces (rules F14 and F15)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
+from npu_tui.analysis.launches.origin import operation_of
+from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.spans import I64, Bools
+from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.phrases import line_of, sentences
+from npu_tui.rules.rule import Draft, Rule
+from npu_tui.rules.sequences import (
+    ATEN,
+    BETWEEN_ATEN,
+    BETWEEN_KERNELS,
+    KERNEL,
+    Matches,
+    matches,
+)
+from npu_tui.trace.distinct import in_groups
+from npu_tui.trace.intervals import covered_before
+from npu_tui.trace.message import message
+from npu_tui.trace.text import brief
+
+_PREFIX = "aten::"
+_BACKWARD = re.compile(r"^autograd::|Backward\d*$")
+_MATMUL = re.compile(r"^(?:Batch)?MatMul", re.IGNORECASE)
+_LINEAR = ("aten::linear", "aten::addmm")
+_ALL_REDUCE = "hcom_allReduce_"
+_MATMUL_ALL_REDUCE = "torch_npu.npu_mm_all_reduce_base (MatmulAllReduce)"
+_ADDMM = "torch.addmm(bias, input, weight.t())"
+_DOT = "elementwise multiplication and sum, or merged axes"
+_SINGLE = re.compile(r"(?:^|,)1,1$")
+_MOST_PLACES = 5
+_DIRECTLY_NS = 50_000
+"""A collective that starts this soon after a matrix multiplication was waiting for its result."""
+_SERIAL_SHARE = 0.1
+"""A collective that less computing than this goes along with is waited for: the next operator needs its result."""
+
+
+class _Found:
+    """How often one API fits, the device time of all places and what of it would be saved, ns.
+
+    ``places`` are the first of them: where they begin and end, and in words.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.time = 0
+        self.saves = 0
+        self.exact = False
+        self.places: list[tuple[int, int, str]] = []
+
+    def add(self, count: int, time: int, saves: int, exact: bool) -> int:
+        """More runs of ``time`` ns on the device; how many of their places are to be shown."""
+        self.count += count
+        self.time += time
+        self.saves += saves
+        self.exact |= exact
+        return _MOST_PLACES - len(self.places)
+
+
+def affinity_api(facts: Facts) -> Draft | None:
+    """Runs of top-level operations with a torch_npu API of their own."""
+    trace, slices = facts.trace, facts.trace.slices
+    items, device = _top_level(facts, facts.hosts)
+    found: dict[str, _Found] = {}
+    short = [name.removeprefix(_PREFIX) for name in trace.names]
+    for lane in np.unique(slices.lane[items]).tolist():
+        own = np.flatnonzero(slices.lane[items] == lane)
+        code = slices.name[items[own]].astype(np.int64)
+        _add(found, matches(short, code, ATEN, BETWEEN_ATEN), items[own], device[own], short, code)
+    lines = _lines(facts, [place[0] for each in found.values() for place in each.places])
+    return _draft(facts, found, "api", lines)
+
+
+def _top_level(facts: Facts, hosts: HostOperators) -> tuple[I64, I64]:
+    """The ``aten`` operations of the window inside no other one and in no backward pass, with their time on the device.
+
+    What only names a part of the program, such as a ``record_function`` or ``DistributedDataParallel.forward``, is
+    looked into.
+    """
+    trace = facts.trace
+    closed = np.array([name.startswith(_PREFIX) or _is_backward(name) for name in trace.names] + [False])
+    plain = np.array([name.startswith(_PREFIX) for name in trace.names] + [False])
+    name = trace.slices.name[hosts.item]
+    own = np.flatnonzero(plain[name])
+    own = own[facts.window.holds(trace.slices.start[hosts.item[own]] + facts.floor)]
+    own = own[~_below(hosts, hosts.parent[own], closed[name])]
+    return hosts.item[own], hosts.device_total[own]
+
+
+def _is_backward(name: str) -> bool:
+    """Whether an operation belongs to a backward pass; most names are told apart without the pattern."""
+    return ("Backward" in name or name.startswith("autograd::")) and _BACKWARD.search(name) is not None
+
+
+def _below(hosts: HostOperators, at: I64, chosen: Bools) -> Bools:
+    """Whether the operation at each position ``at`` of ``hosts`` (-1: none), or one around it, is ``chosen``; (n,)."""
+    found = np.zeros(len(at), np.bool_)
+    left = np.flatnonzero(at >= 0)
+    at = at[left]
+    while len(left):  # one pass per level of nesting
+        found[left] = chosen[at]
+        at = np.where(chosen[at], -1, hosts.parent[at])
+        left, at = left[at >= 0], at[at >= 0]
+    return found
+
+
+def affinity_kernel(facts: Facts) -> Draft | None:
+    """Runs of kernels on one stream that one operator does at once, and types that a cheaper one replaces."""
+    slices = facts.trace.slices
+    types, code = facts.kernel_types
+    found: dict[str, _Found] = {}
+    for lane in np.unique(slices.lane[facts.kernels]).tolist():
+        own = np.flatnonzero(slices.lane[facts.kernels] == lane)
+        items = facts.kernels[own]
+        matched = _without_linear(facts, matches(types, code[own], KERNEL, BETWEEN_KERNELS), own)
+        _add(found, matched, items, facts.length(items), types, code[own])
+    _all_reduces(facts, found)
+    _dots(facts, found)
+    return _draft(facts, found, "kernel", ())
+
+
+def _without_linear(facts: Facts, matched: Matches, own: I64) -> Matches:
+    """``matched`` among the kernels ``own``: where a linear launched the run of one only its bias is added apart."""
+    linear = np.array([run.linear for run in matched.runs])[matched.run]
+    if not linear.any():
+        return matched
+    launched = np.append(0, np.cumsum(facts.kept(_in_linear)[own]))
+    linear &= launched[matched.last] > launched[matched.first]
+    apart = [replace(run, api=_ADDMM, exact=False) for run in matched.runs]
+    number = matched.run + np.where(linear, len(apart), 0)
+    return Matches((*matched.runs, *apart), number, matched.first, matched.last)
+
+
+def _in_linear(facts: Facts) -> Bools:
+    """Which kernels of the window an operation launched that is a linear, or is inside one; (kernels,)."""
+    trace, hosts = facts.trace, facts.hosts
+    named = np.array([name in _LINEAR for name in trace.names] + [False])
+    operation = operation_of(trace, facts.kernels)
+    at = np.searchsorted(hosts.item, operation)
+    at[np.append(hosts.item, -1)[at] != operation] = -1
+    at[operation < 0] = -1
+    return _below(hosts, at, named[trace.slices.name[hosts.item]])
+
+
+def _all_reduces(facts: Facts, found: dict[str, _Found]) -> None:
+    """Sums over ranks that follow a matrix multiplication and that the device waits for, as tensor parallelism does."""
+    slices = facts.trace.slices
+    if not len(facts.kernels):
+        return
+    types, code = facts.kernel_types
+    products = np.array([bool(_MATMUL.match(name)) for name in types] + [False])[code]
+    end = slices.end[facts.kernels]
+    by_end = np.argsort(end, kind="stable")
+    ended = end[by_end]
+    working = facts.span_of(facts.kernels)
+    every = facts.collectives
+    items = every.item
+    begins, ends = slices.start[items].astype(np.float64), slices.end[items].astype(np.float64)
+    together = covered_before(*working, ends) - covered_before(*working, begins)
+    at = np.searchsorted(ended, slices.start[items], "right") - 1
+    last = by_end[np.maximum(at, 0)]
+    directly = (at >= 0) & products[last] & (slices.start[items] - end[last] <= _DIRECTLY_NS)
+    directly &= together <= _SERIAL_SHARE * (slices.end[items] - slices.start[items])
+    directly &= np.array([kind == _ALL_REDUCE for kind in every.types] + [False])[every.type]
+    transfers = np.where(every.timings.known, every.timings.transit, every.elapsed)
+    for k in np.flatnonzero(directly).tolist():
+        kernel, transfer = int(facts.kernels[last[k]]), int(transfers[k])
+        length = int(slices.end[kernel] - slices.start[kernel])
+        row = found.setdefault(_MATMUL_ALL_REDUCE, _Found())
+        if row.add(1, length, min(length, transfer), exact=True) > 0:
+            words = f"{types[int(code[last[k]])]} → {_ALL_REDUCE.rstrip('_')}"
+            row.places.append((kernel, int(items[k]), words))
+
+
+def _dots(facts: Facts, found: dict[str, _Found]) -> None:
+    """Batched multiplications whose results are single numbers: the cube computes a block for each."""
+    table, slices = facts.kernel_table, facts.trace.slices
+    batched = table.type.where(lambda kind: kind.startswith("BatchMatMul"))
+    single = table.outputs.where(lambda shapes: _SINGLE.search(shapes) is not None)
+    for item in table.item[batched & single & (table.item >= 0)].tolist():
+        length = int(slices.end[item] - slices.start[item])
+        row = found.setdefault(_DOT, _Found())
+        if row.add(1, length, 0, exact=False) > 0:
+            row.places.append((item, item, "BatchMatMul […,1,1]"))
+
+
+def _add(found: dict[str, _Found], matched: Matches, items: I64, time: I64, names: Sequence[str], code: I64) -> None:
+    """Disjoint runs of ``items``, which take ``time`` ns on the device each; ``code`` are their ``names``.
+
+    One operator takes about as long as the longest of a run; of a whole run, which something cheap replaces, nothing
+    stays.
+    """
+    if not len(matched.run):
+        return
+    bounds = np.stack((matched.first, matched.last), axis=1).ravel()
+    time = np.append(time, 0)  # the last run may end with the items
+    total, longest = (every.reduceat(time, bounds)[::2] for every in (np.add, np.maximum))
+    runs = matched.runs
+    whole = np.array([run.whole for run in runs])[matched.run]
+    exact = np.array([run.exact or run.whole for run in runs])[matched.run]
+    apis: dict[str, int] = {}
+    api = np.array([apis.setdefault(run.api, len(apis)) for run in runs])[matched.run]
+    for own in in_groups(api):
+        row = found.setdefault(runs[int(matched.run[own[0]])].api, _Found())
+        saves = total[own] - np.where(whole[own], 0, longest[own])
+        room = row.add(len(own), int(total[own].sum()), int(saves.sum()), bool(exact[own].any()))
+        for first, last in zip(matched.first[own[:room]].tolist(), matched.last[own[:room]].tolist(), strict=True):
+            words = " → ".join(names[each] for each in code[first:last].tolist())
+            row.places.append((int(items[first]), int(items[last - 1]), words))
+
+
+def _lines(facts: Facts, items: list[int]) -> tuple[CodeLine, ...]:
+    stacks = stack_of(facts.trace, np.array(items, np.int64)) if items else np.zeros(0, np.int64)
+    lines = [user_line(facts.trace.stacks[stack]) for stack in stacks.tolist() if stack >= 0]
+    return tuple(dict.fromkeys(line for line in lines if line is not None))[:5]
+
+
+def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeLine, ...]) -> Draft | None:
+    if not found:
+        return None
+    limits = facts.limits
+    rows = sorted(found.items(), key=lambda row: (-row[1].saves, -row[1].time))
+    exact = [row for row in rows if row[1].exact]
+    saves = sum(row.saves for _, row in exact)
+    share = facts.share(saves)
+    time, computing = sum(row.time for _, row in rows), facts.sums.computing
+    severity: Severity = "low" if share >= limits.affinity_share else "info"
+    runs = [
+        message(
+            "finding.affinity.run",
+            api=api,
+            count=row.count,
+            words=brief(row.places[0][2], 80),
+            time=row.time,
+        )
+        for api, row in rows[:6]
+    ]
+    parts = [message(f"finding.affinity.{kind}", runs=runs)]
+    if lines:
+        parts.append(message("finding.affinity.lines", lines=[line_of(line) for line in lines]))
+    slices = facts.trace.slices
+    evidence = tuple(
+        Evidence(
+            int(slices.start[first]),
+            int(slices.end[last]),
+            int(slices.lane[first]),
+            brief(words, 120),
+            message("finding.affinity.place", api=api),
+            first,
+        )
+        for api, row in rows[:4]
+        for first, last, words in row.places[:3]
+    )
+    return Draft(
+        severity,
+        message(
+            "finding.affinity.title",
+            api=rows[0][0],
+            more=message("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else "",
+        ),
+        sentences(*parts),
+        evidence,
+        (
+            *(message("finding.advice.use", api=api) for api, _ in rows[:4]),
+            message("finding.advice.check_numbers", share=min(time / computing, 1.0) if computing else 0.0),
+        ),
+        weight=float(saves),
+        confidence="medium" if exact else "low",
+        code_lines=lines,
+    )
+
+
+RULES = (
+    Rule(
+        "OP.AFFINITY_API",
+        "compute",
+        ("device", "overlap", "python"),
+        affinity_api,
+        ("affinity_share",),
+        ("msprof-analyze advisor: affinity API", "MindStudio Insight: fusible operators", "affinity operators guide"),
+    ),
+    Rule(
+        "OP.AFFINITY_KERNEL",
+        "compute",
+        ("device", "overlap"),
+        affinity_kernel,
+        ("affinity_share",),
+        (
+            "msprof-analyze advisor: fused kernels",
+            "operator tuning guide 0-15 to 0-21",
+            "affinity operators guide 3-04 to 3-18",
+        ),
+    ),
+)

@@ -1,0 +1,348 @@
+"""Findings about collectives: a rank that comes late, communication nothing hides, a long one.
+
+Rules F06 to F08 of the collected diagnosis rules: the signs of a communication bottleneck in the MindStudio Insight
+walk-through, and who is late by the waits of the plane tasks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.replay.arrivals import UNKNOWN
+from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.work.collectives.collective import Collective
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.late import SEVERAL, Case, Late, fill_span, fills, late, unknown_span
+from npu_tui.rules.facts.spans import NOTHING, Span, both, largest, length_of, without
+from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.phrases import advise, runs_of, sentences
+from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.trace.distinct import in_groups
+from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.text import brief
+
+_NEGLIGIBLE = 0.01
+_CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
+"""Bytes at which a class of sizes begins: sizes of one bucket configuration fall together."""
+
+
+def straggler(facts: Facts) -> Draft | None:
+    """Ranks that everybody waits for."""
+    limits, found = facts.limits, late(facts)
+    if found is None:
+        return None
+    worst = max(found.cases, key=lambda case: case.excess)
+    longest = worst.collective.longest_wait or 0
+    gain = length_of(found.span)
+    share = facts.share(gain)
+    single = longest >= limits.straggler_share * worst.collective.elapsed and longest >= limits.straggler_ms * 1e6
+    # Ranks that take turns by little do not wait for a late one.
+    usual = float(np.median([case.excess for case in found.cases]))
+    several = limits.severity_high if usual >= limits.straggler_ms * 1e6 else 2 * limits.severity_high
+    least = {1: limits.severity_medium, 2: limits.severity_high}.get(len(found.ranks), several)
+    enough = share >= least or (single and len(found.ranks) < SEVERAL and share >= limits.severity_medium)
+    enough |= single and len(found.ranks) == 1
+    if gain < limits.straggler_ms * 1e6 or not enough:
+        return None
+    slices = facts.trace.slices
+    seen = facts.collectives.has_arrivals
+    transfer = int((facts.collectives.elapsed - facts.collectives.arrivals.latest())[seen].sum())
+    arrivals = worst.collective.arrivals or []
+    others = [rank for rank, _ in arrivals if rank not in found.ranks]
+    there = int(slices.start[worst.collective.item]) + max(
+        (after for rank, after in arrivals if rank in others), default=0
+    )
+    name = brief(facts.trace.name_of(worst.collective.item))
+    parts = [
+        message(
+            "finding.straggler.worst",
+            name=name,
+            others=message("finding.ranks", ranks=runs_of(others))
+            if len(others) > 1
+            else message("finding.rank", rank=others[0]),
+            there=there,
+            rank=worst.rank,
+            excess=worst.excess,
+            wait=longest,
+        )
+    ]
+    parts += _again(facts, found, worst)
+    if filled := sum(fills(facts).values()):
+        parts.append(message("finding.straggler.fill", time=filled))
+    parts.append(message("finding.straggler.transfers", time=transfer, speed=_speeds(facts)))
+    if facts.steps:
+        steps = _steps_with(facts, [case.collective for case in found.cases])
+        parts.append(message("finding.straggler.steps", seen=steps, all=len(facts.steps)))
+    if found.neighbours:
+        parts.append(message("finding.straggler.ring"))
+    on_disk = worst.rank in facts.beside.ranks
+    parts.append(message("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=worst.rank))
+    kind = "ring" if found.neighbours else "wandering" if found.wandering else "many" if len(found.ranks) > 1 else "one"
+    words = {"ranks": runs_of(found.ranks), "gain": gain, "total": facts.total, "share": share}
+    advice = (
+        (message("finding.advice.profile_ring"),)
+        if found.neighbours
+        else (
+            message("finding.advice.profile_rank", rank=found.ranks[0]),
+            message("finding.advice.compare_rank", rank=found.ranks[0], name=name),
+        )
+    )
+    return Draft(
+        severity_of(facts, share),
+        message(f"finding.straggler.title.{kind}", **words),
+        sentences(*parts),
+        _arrivals(facts, found),
+        (*advice, message("finding.advice.no_tuning")),
+        found.span,
+        change=Change(in_time=frozenset(found.ranks), at=_inside_window(facts)),
+        confidence="low" if found.neighbours else "high",
+        verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
+    )
+
+
+def _inside_window(facts: Facts) -> frozenset[int]:
+    """The collectives that the finding is about: not those of a warm-up step."""
+    item = facts.collectives.item
+    start = facts.trace.slices.start[item]
+    return frozenset(item[(start >= facts.window.start) & (start < facts.window.end)].tolist())
+
+
+def _again(facts: Facts, found: Late, worst: Case) -> list[Message]:
+    """Where else somebody was late: of one rank the collectives, of several how long each was waited for."""
+    again = [case for case in found.cases if case is not worst and case.excess >= _NEGLIGIBLE * worst.excess]
+    if not again:
+        return []
+    if len(found.ranks) == 1:
+        named = [
+            message("finding.straggler.case", name=_short(facts, case.collective), excess=case.excess)
+            for case in again[:5]
+        ]
+        return [message("finding.straggler.again", cases=named)]
+    rows = []
+    for rank in found.ranks[:5]:
+        own = [case.excess for case in found.cases if case.rank == rank]
+        rows.append(message("finding.straggler.of_rank", rank=rank, count=len(own), time=sum(own)))
+    return [message("finding.straggler.each", rows=rows)]
+
+
+def _short(facts: Facts, each: Collective) -> str:
+    """What tells a collective from its siblings: ``_1`` of ``hcom_allReduce__586_1_1``."""
+    words = facts.trace.name_of(each.item).split("_")
+    return brief(f"_{words[-2]}") if len(words) > 3 and words[-1].isdecimal() else brief(facts.trace.name_of(each.item))
+
+
+def _steps_with(facts: Facts, found: list[Collective]) -> int:
+    starts = [int(facts.trace.slices.start[each.item]) for each in found]
+    return sum(any(s.window.start <= at < s.window.end for at in starts) for s in facts.steps if s.window is not None)
+
+
+def _speeds(facts: Facts) -> Said:
+    """The bandwidth of the collectives, the slowest and the fastest."""
+    size, time = facts.collectives.moved.sums(len(facts.collectives))
+    moved = (size != 0) & (time != 0)
+    if not moved.any():
+        return ""
+    speeds = size[moved] / time[moved]
+    low, high = float(speeds.min()), float(speeds.max())
+    return message("finding.speed", speed=low) if low == high else message("finding.speeds", low=low, high=high)
+
+
+def _arrivals(facts: Facts, found: Late) -> tuple[Evidence, ...]:
+    """The waits for late ranks, the longest ten, each from the last arrival in time to the last of all."""
+    slices = facts.trace.slices
+    most = max(case.excess for case in found.cases)
+    rows = []
+    for case in sorted(found.cases, key=lambda case: -case.excess)[:10]:
+        if case.excess < _NEGLIGIBLE * most:
+            continue
+        each = case.collective
+        last = int(slices.start[each.item]) + max(after for _, after in each.arrivals or [(0, 0)])
+        order = sorted(each.arrivals or [], key=lambda row: row[1])
+        ranks = [message("finding.straggler.arrival", rank=rank, after=after) for rank, after in order]
+        name = brief(facts.trace.name_of(each.item))
+        note = message("finding.straggler.place", rank=case.rank, excess=case.excess, arrivals=ranks)
+        rows.append(Evidence(last - case.excess, last, int(slices.lane[each.item]), name, note, each.item))
+    return tuple(sorted(rows, key=lambda row: row.start))
+
+
+def exposed(facts: Facts) -> Draft | None:
+    """Communication that no computing hides."""
+    limits, sums = facts.limits, facts.sums
+    share = facts.share(sums.not_overlapped)
+    more = sums.communication > sums.computing
+    if share <= limits.exposed_share:
+        return None
+    known = bool(facts.collectives.has_arrivals.any())
+    found = late(facts)
+    waiting = found.span if found is not None else NOTHING if known else unknown_span(facts)
+    waited = length_of(waiting)
+    mostly_late = waited >= limits.late_peer_share * sums.not_overlapped
+    severity: Severity = "high" if share > limits.exposed_share_high else "medium"
+    filling = fill_span(facts)
+    if facts.share(sums.not_overlapped - length_of(filling)) <= limits.exposed_share:
+        severity = "info"
+    overlapped = (sums.communication - sums.not_overlapped) / sums.communication if sums.communication else 0.0
+    parts = [
+        message(
+            "finding.exposed.detail",
+            time=sums.not_overlapped,
+            share=share,
+            hidden=overlapped,
+            count=len(facts.collectives),
+        )
+    ]
+    if more:
+        parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
+    if mostly_late and found is not None:
+        parts.append(message("finding.exposed.late", ranks=runs_of(found.ranks), waited=waited))
+    elif waited:
+        parts.append(message("finding.exposed.waited", waited=waited))
+    if not known:
+        parts.append(message("finding.exposed.unknown"))
+    if length_of(filling):
+        parts.append(message("finding.straggler.fill", time=length_of(filling)))
+    items = facts.collectives.item
+    rest = without(without(facts.exposed, waiting), filling)
+    hidden = min(length_of(rest), length_of(without(facts.computing, facts.communicating)))
+    moved = int(facts.length(items).sum()) - waited
+    keep = 1.0 - hidden / moved if moved > hidden else 0.0
+    return Draft(
+        severity,
+        message("finding.exposed.title", time=sums.not_overlapped, share=share),
+        sentences(*parts),
+        facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item)))
+        or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
+        advise("late_first" if known else "late_unknown") if mostly_late else advise("overlap", "accumulate", "mc2"),
+        rest if known else facts.exposed,
+        change=Change(tasks=(TaskCut(items, keep),), in_time=frozenset({UNKNOWN}) if not known else frozenset()),
+        confidence="high" if known else "low",
+        verdict=message(
+            "finding.exposed.verdict_waited"
+            if mostly_late and not known
+            else "finding.exposed.verdict_rest"
+            if mostly_late
+            else "finding.exposed.verdict",
+            time=waited if mostly_late and not known else length_of(rest),
+            share=facts.share(waited if mostly_late and not known else length_of(rest)),
+        ),
+    )
+
+
+def _exposed_of(facts: Facts, item: int) -> int:
+    return length_of(both(facts.exposed, facts.span_of(np.array([item]))))
+
+
+def long_op(facts: Facts) -> Draft | None:
+    """A collective that takes far longer than the others of its type, or a large part of the step."""
+    limits = facts.limits
+    every = facts.collectives
+    chosen = np.flatnonzero(~np.isin(every.item, np.array([*fills(facts)], np.int64)))
+    size, _ = every.moved.sums(len(every))
+    key = every.type[chosen] * (len(_CLASSES) + 1) + np.searchsorted(_CLASSES, size[chosen], "right")
+    places: list[int] = []
+    for own in in_groups(key):
+        rows = chosen[own]
+        elapsed = every.elapsed[rows]
+        outlier = (elapsed >= limits.long_op_factor * float(np.median(elapsed))) & (len(rows) >= 3)
+        # Its part in the window costs more to find than its length, which is no less.
+        large = elapsed / facts.total >= limits.long_op_share if facts.total else np.zeros(len(rows), np.bool_)
+        for at in np.flatnonzero(large).tolist():
+            large[at] = facts.share(_inside(facts, int(every.item[rows[at]]))) >= limits.long_op_share
+        places += rows[(outlier & (elapsed >= limits.straggler_ms * 1e6)) | large].tolist()
+    if not places:
+        return None
+    found = every.at(np.array(places))
+    worst = max(found, key=lambda row: row.elapsed)
+    removes = both(_idle_waits(facts, found), facts.exposed)
+    share = facts.share(length_of(removes))
+    timing = worst.timing
+    parts = [
+        message(
+            "finding.long.detail",
+            name=brief(facts.trace.name_of(worst.item)),
+            time=worst.elapsed,
+            share=facts.share(_inside(facts, worst.item)),
+        )
+    ]
+    if timing is not None:
+        parts.append(
+            message(
+                "finding.long.timing",
+                wait=timing.wait,
+                transit=timing.transit,
+                idle=timing.idle,
+                speed=_speed(worst),
+            )
+        )
+        if timing.transit < 0.1 * worst.elapsed:
+            parts.append(message("finding.long.not_bandwidth"))
+    waits = worst.longest_wait is not None and worst.peer is not None
+    if waits:
+        parts.append(message("finding.long.peer", rank=worst.peer, wait=worst.longest_wait or 0))
+    ranks = {rank for each in found for rank, after in each.arrivals or [] if after > 0}
+    return Draft(
+        severity_of(facts, share) if timing is not None else "medium",
+        message(
+            "finding.long.title",
+            name=brief(facts.trace.name_of(worst.item), 40),
+            time=worst.elapsed,
+            share=facts.share(_inside(facts, worst.item)),
+        ),
+        sentences(*parts),
+        tuple(
+            facts.place(row.item, message("finding.long.place", time=row.elapsed))
+            for row in sorted(found, key=lambda row: -row.elapsed)[:10]
+        ),
+        advise("check_peer") if waits else advise("level1"),
+        removes if timing is not None else both(facts.span_of(np.array([row.item for row in found])), facts.exposed),
+        change=Change(in_time=frozenset(ranks) if ranks else frozenset({UNKNOWN})),
+        confidence="high" if timing is not None else "low",
+    )
+
+
+def _inside(facts: Facts, item: int) -> int:
+    """How much of a collective lies in the window, ns."""
+    return length_of(facts.cut(facts.span_of(np.array([item]))))
+
+
+def _idle_waits(facts: Facts, found: list[Collective]) -> Span:
+    """From the start of each collective to the last arrival of a peer."""
+    slices = facts.trace.slices
+    start = np.array([int(slices.start[row.item]) for row in found], np.int64)
+    waits = np.array([max([after for _, after in row.arrivals or []], default=0) for row in found], np.int64)
+    return start, start + np.maximum(waits, 0)
+
+
+def _speed(each: Collective) -> Message:
+    time = sum(link.transfer for link in each.traffic or [])
+    size = sum(link.size for link in each.traffic or [])
+    return message("finding.speed", speed=size / time) if time else message("finding.unknown")
+
+
+RULES = (
+    Rule(
+        "COMM.STRAGGLER",
+        "communication",
+        ("device", "overlap", "planes"),
+        straggler,
+        ("straggler_share", "straggler_ms", "severity_medium", "severity_high"),
+        ("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
+        reach="cause",
+    ),
+    Rule(
+        "COMM.EXPOSED",
+        "communication",
+        ("device", "overlap"),
+        exposed,
+        ("exposed_share", "exposed_share_high", "late_peer_share"),
+        ("MindStudio Insight walk-through 1-36, 1-58",),
+    ),
+    Rule(
+        "COMM.LONGOP",
+        "communication",
+        ("device", "overlap"),
+        long_op,
+        ("long_op_factor", "long_op_share", "straggler_ms", "severity_medium", "severity_high"),
+        ("MindStudio Insight walk-through 1-59",),
+    ),
+)

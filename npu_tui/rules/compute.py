@@ -1,0 +1,392 @@
+"""Findings about the work of the device itself: how much it computes, and on what.
+
+Rules F09 to F12, F21, F22 and F24 of the collected diagnosis rules: the tuning guides and the kernel rules of
+msprof-analyze's advisor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from npu_tui.analysis.device import on_ai_cpu
+from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
+from npu_tui.analysis.launches.origin import operation_of
+from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.work.joined.kernels import is_wide
+from npu_tui.rules.facts.blame import compile_calls
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.spans import I64, Span, length_of, without
+from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.phrases import advise, counted, line_of, sentences, timed
+from npu_tui.rules.rule import Draft, Rule, Skipped, severity_of
+from npu_tui.trace.by_slice import BySlice
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief
+
+CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
+COPY = frozenset(
+    ("TransData", "TensorMove", "ViewCopy", "AsStrided", "Slice", "SliceD", "StridedSlice", "StridedSliceD")
+)
+_COPYING = frozenset(
+    f"aten::{name}" for name in ("contiguous", "clone", "copy_", "to", "_to_copy", "reshape", "permute", "transpose")
+)
+"""Operations of the framework inside which others copy."""
+_MOST_LINES = 3
+_BY_MASK = re.compile(r"^(?:index|nonzero|argm(?:in|ax)|maskedselect|where)", re.IGNORECASE)
+"""Operators that a mask of a fixed shape does the work of."""
+LAYOUT = re.compile(r"^(?:transpose|reshape|permute|flatten|squeeze|unsqueeze)", re.IGNORECASE)
+SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
+
+
+def utilization(facts: Facts) -> Draft:
+    """How much of its time the device computes, and how much it does anything at all."""
+    limits, sums = facts.limits, facts.sums
+    compute, busy = facts.share(sums.computing), 1 - facts.share(sums.free)
+    band = "fine" if compute > limits.utilization_fine else "poor" if compute < limits.utilization_poor else "room"
+    return Draft(
+        "info",
+        message("finding.util.title_poor" if band == "poor" else "finding.util.title", compute=compute, busy=busy),
+        message(f"finding.util.{band}", compute=compute, busy=busy, total=facts.total),
+    )
+
+
+def verdict(facts: Facts) -> Draft:
+    """What binds the job: the largest of host-late Free, exposed communication and computing."""
+    sums = facts.sums
+    late = length_of(facts.host_late) if facts.part.split is not None else sums.free
+    parts = {"dispatch": late, "communication": sums.not_overlapped, "compute": sums.computing}
+    bound = max(parts, key=lambda name: parts[name])
+    detail = message(
+        "finding.verdict.detail",
+        late=late,
+        late_share=facts.share(late),
+        exposed=sums.not_overlapped,
+        exposed_share=facts.share(sums.not_overlapped),
+        compute=sums.computing,
+        compute_share=facts.share(sums.computing),
+    )
+    return Draft(
+        "info",
+        message("finding.verdict.title", bound=message(f"finding.bound.{bound}")),
+        sentences(detail, *_left_out(facts)),
+        advice=advise("order"),
+    )
+
+
+def _left_out(facts: Facts) -> list[Message]:
+    """That the first steps are no part of the figures."""
+    if not facts.warm_up:
+        return []
+    items = np.array([each.item for each in facts.warm_up])
+    words = {"time": int(facts.length(items).max()), "usual": facts.step_ns}
+    first, last = facts.warm_up[0].number, facts.warm_up[-1].number
+    if first == last:
+        return [message("finding.verdict.warm_up", step=first, **words)]
+    return [message("finding.verdict.warm_ups", first=first, last=last, **words)]
+
+
+def op_share(facts: Facts) -> Draft | None:
+    """A kind of operators that takes more of the compute time than it should."""
+    limits, times = facts.limits, facts.time_by_type
+    total = sum(times.values())
+    if not total or len(facts.kernels) < limits.links_fewest:
+        return None
+    kinds: tuple[tuple[str, float, Callable[[str], bool]], ...] = (
+        ("copy", limits.share_copy, lambda name: name in COPY),
+        ("layout", limits.share_layout, lambda name: bool(LAYOUT.search(name))),
+        ("softmax", limits.share_softmax, lambda name: bool(SOFTMAX.search(name))),
+        # Matrix work is what the device is for: a large share of it says where to look, not that something is wrong.
+        ("cube", limits.share_cube, lambda name: bool(CUBE.search(name))),
+    )
+    found = []
+    for kind, most, belongs in kinds:
+        own = {name: time for name, time in times.items() if belongs(name)}
+        share = sum(own.values()) / total
+        if share > most:
+            found.append((kind, share, most, own))
+    if not found:
+        return None
+    kind, share, most, own = found[0]
+    lines = [
+        message(
+            "finding.share.part",
+            kind=message(f"finding.share.{each}"),
+            share=part,
+            most=limit,
+            types=[timed(name, time) for name, time in list(names.items())[:4]],
+        )
+        for each, part, limit, names in found
+    ]
+    moved = {name for each, _, _, names in found if each in ("copy", "layout") for name in names}
+    return Draft(
+        "info" if kind == "cube" else "medium",
+        message("finding.share.title", kind=message(f"finding.share.{kind}"), share=share),
+        sentences(*lines, *(_launched_by(facts, moved) if moved else ())),
+        _of_types(facts, set(own)),
+        tuple(message(f"finding.advice.share.{each}") for each, *_ in found),
+        weight=(share - most) * total,
+    )
+
+
+def _kernels_of(facts: Facts, wanted: set[str]) -> I64:
+    types, code = facts.kernel_types
+    chosen = np.array([name in wanted for name in types] + [False])
+    items: I64 = facts.kernels[chosen[code]]
+    return items
+
+
+def _of_types(facts: Facts, wanted: set[str], most: int = 5) -> tuple[Evidence, ...]:
+    return facts.longest(_kernels_of(facts, wanted), lambda item: message("finding.dominant.place"), most)
+
+
+def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
+    """Which operations of the framework asked for kernels of the types ``wanted``, and at which lines of code."""
+    trace, hosts = facts.trace, facts.hosts
+    operations = operation_of(trace, _kernels_of(facts, wanted))
+    operations = operations[operations >= 0]
+    at = BySlice(hosts.item, np.arange(len(hosts.item))).of(operations)
+    at = at[at >= 0]
+    if not len(at):
+        return []
+    name = trace.slices.name[hosts.item]
+    called = np.array([name.startswith("aten::") for name in trace.names])[name]
+    while (inside := (hosts.parent[at] >= 0) & ~called[at]).any():
+        at = np.where(inside, hosts.parent[at], at)
+    copying = np.array([name in _COPYING for name in trace.names])[name]
+    while (inside := (hosts.parent[at] >= 0) & copying[hosts.parent[at]]).any():  # contiguous calls clone calls copy_
+        at = np.where(inside, hosts.parent[at], at)
+    names = Counter(trace.names[name] for name in trace.slices.name[hosts.item[at]].tolist())
+    stacks = Counter(stack for stack in stack_of(trace, operations).tolist() if stack >= 0)
+    lines: Counter[CodeLine] = Counter()
+    for stack, count in stacks.items():
+        if (line := user_line(trace.stacks[stack])) is not None:
+            lines[line] += count
+    found = [
+        message("finding.share.launched", operations=[counted(name, count) for name, count in names.most_common(4)])
+    ]
+    if lines:
+        words = [line_of(line) for line, _ in lines.most_common(_MOST_LINES)]
+        found.append(message("finding.share.lines", lines=words))
+    return found
+
+
+def dominant(facts: Facts) -> Draft | None:
+    """One operator type that takes a large part of the compute time."""
+    limits, times = facts.limits, facts.time_by_type
+    total = sum(times.values())
+    if not total or len(facts.kernels) < limits.links_fewest:
+        return None
+    name, time = next(iter(times.items()))
+    share = time / total
+    if share < limits.dominant_share:
+        return None
+    types, code = facts.kernel_types
+    items = facts.kernels[code == types.index(name)]
+    length = facts.length(items)
+    severity: Severity = "high" if share >= limits.dominant_share_high else "medium"
+    if CUBE.search(name):
+        severity = "info"
+    return Draft(
+        severity,
+        message("finding.dominant.title", name=brief(name, 40), share=share),
+        message(
+            "finding.dominant.detail",
+            name=brief(name),
+            time=time,
+            share=share,
+            count=len(items),
+            average=float(length.mean()),
+            longest=float(length.max()),
+        ),
+        facts.longest(items, lambda item: message("finding.dominant.place")),
+        (
+            message("finding.advice.dominant"),
+            message("finding.advice.share.cube") if CUBE.search(name) else message("finding.advice.replace"),
+        ),
+        weight=time - limits.dominant_share * total,
+    )
+
+
+def bound(facts: Facts) -> Draft | None:
+    """Kernels that run on the AI CPU, or for which every shape is compiled anew."""
+    limits = facts.limits
+    items = facts.kernels[on_ai_cpu(facts.trace, facts.kernels)]
+    least = limits.ai_cpu_us * 1000
+    slow = items[facts.length(items) >= least]
+    state = facts.kernel_table.details.get("state")
+    count = int(np.count_nonzero(state.code >= 0)) if state is not None else 0
+    dynamic = state is not None and count > 0 and not state.where(lambda word: word == "static").any()
+    if not len(slow) and not dynamic:
+        return None
+    details = []
+    removes: Span | None = None
+    severity: Severity = "info"
+    title = message("finding.bound.dynamic_title", count=count)
+    advice: list[Message] = []
+    if len(slow):
+        others = facts.part.slices
+        assert others is not None
+        busy = np.flatnonzero(others.compute | others.collective)
+        removes = without(facts.span_of(slow), facts.span_of(busy[~on_ai_cpu(facts.trace, busy)]))
+        share = facts.share(length_of(removes))
+        severity = severity_of(facts, share)
+        names = Counter[str]()
+        types, code = facts.kernel_types
+        own = np.isin(facts.kernels, slow)
+        for k, time in zip(code[own].tolist(), facts.length(facts.kernels[own]).tolist(), strict=True):
+            names[types[k]] += time
+        listed = [timed(name, time) for name, time in names.most_common(4)]
+        title = message("finding.bound.cpu_title", count=len(slow), time=length_of(removes))
+        details.append(
+            message(
+                "finding.bound.cpu",
+                count=len(slow),
+                least=least,
+                time=int(facts.length(slow).sum()),
+                names=listed,
+            )
+        )
+        advice += _off_the_ai_cpu(facts, slow, names)
+    if dynamic:
+        details.append(message("finding.bound.dynamic", count=count))
+        compiles = not facts.has("cann") or len(compile_calls(facts)) > 0
+        advice.append(message("finding.advice.jit_compile" if compiles else "finding.advice.graph"))
+    return Draft(
+        severity,
+        title,
+        sentences(*details),
+        facts.longest(slow, lambda item: message("finding.bound.place")),
+        tuple(advice),
+        removes,
+        change=Change(tasks=(TaskCut(slow),)),
+    )
+
+
+def _off_the_ai_cpu(facts: Facts, slow: I64, names: Iterable[str]) -> tuple[Message, ...]:
+    """What brings the kernels ``slow``, of the types ``names``, to the AI cores: other types, or other operators."""
+    table = facts.kernel_table
+    own = np.isin(table.item, slow)
+    told = own & table.dtypes.where(lambda kinds: kinds.strip() not in ("", "N/A"))
+    wide = own & table.dtypes.where(is_wide)
+    shaped = any(_BY_MASK.match(name) for name in names)
+    # Without kernel_details.csv the types of the data are not known.
+    words = [word for word, fits in (("ai_cpu", wide.any() or not told.any()), ("ai_cpu_operators", shaped)) if fits]
+    return advise(*(words or ["ai_cpu_other"]))
+
+
+def dtype(facts: Facts) -> Draft | None:
+    """Matrix work in 32-bit floating point, and 64-bit work on the AI CPU."""
+    table = facts.kernel_table
+    matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
+    plain = matrix & table.dtypes.where(lambda kinds: kinds.split(";")[0].strip() in ("FLOAT", "DT_FLOAT", "FLOAT32"))
+    cube, wide = int(table.duration[matrix].sum()), int(table.duration[plain].sum())
+    if not cube or wide < facts.limits.float_share * cube:
+        return None
+    names = Counter(table.type.at(k) or "" for k in np.flatnonzero(plain).tolist())
+    return Draft(
+        "low",
+        message("finding.dtype.title", share=wide / cube),
+        message(
+            "finding.dtype.detail",
+            share=wide / cube,
+            time=cube,
+            names=[counted(name, count) for name, count in names.most_common(4)],
+        ),
+        _places(facts, table.item[plain]),
+        advise("mixed_precision"),
+        confidence="medium",
+    )
+
+
+def memory_bound(facts: Facts) -> Draft | Skipped | None:
+    """Kernels that wait for data more than they compute."""
+    limits = facts.limits
+    table = facts.kernel_table
+    cores = table.core.where(lambda core: core.startswith(("AI_", "MIX_")) and core != "AI_CPU")
+    cube, vector = table.measured("aic_mte2_ratio"), table.measured("aiv_mte2_ratio")
+    plain = table.measured("mte2_ratio")  # older chips have one kind of core, and no prefix
+    matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
+    cube, vector = np.fmax(cube, np.where(matrix, plain, np.nan)), np.fmax(vector, np.where(matrix, np.nan, plain))
+    bound = cores & ((cube >= limits.mte2_cube) | (vector >= limits.mte2_vector))
+    total, waiting = int(table.duration[cores].sum()), int(table.duration[bound].sum())
+    if not total or waiting < limits.mte2_share * total:
+        return None
+    names = Counter(table.type.at(k) or "" for k in np.flatnonzero(bound).tolist())
+    return Draft(
+        "low",
+        message("finding.bandwidth.title", share=waiting / total),
+        message(
+            "finding.bandwidth.detail",
+            time=waiting,
+            share=waiting / total,
+            names=[counted(name, count) for name, count in names.most_common(4)],
+        ),
+        _places(facts, table.item[bound]),
+        advise("bandwidth"),
+        confidence="medium",
+    )
+
+
+def _places(facts: Facts, items: I64) -> tuple[Evidence, ...]:
+    """The longest of the slices ``items``, of which those without one (-1) are left out."""
+    return facts.longest(items[items >= 0], lambda item: message("finding.dominant.place"), 5)
+
+
+RULES = (
+    Rule(
+        "OP.SHARE",
+        "compute",
+        ("device", "overlap"),
+        op_share,
+        ("share_cube", "share_copy", "share_layout", "share_softmax", "links_fewest"),
+        ("20-step tuning checklist 2-09 to 2-12",),
+        reach="place",
+    ),
+    Rule(
+        "OP.DOMINANT",
+        "compute",
+        ("device", "overlap"),
+        dominant,
+        ("dominant_share", "dominant_share_high", "links_fewest"),
+        ("affinity operators guide 3-03", "20-step tuning checklist 2-08"),
+        reach="place",
+    ),
+    Rule(
+        "KERNEL.BOUND",
+        "compute",
+        ("device", "overlap"),
+        bound,
+        ("ai_cpu_us", "severity_medium", "severity_high"),
+        ("msprof-analyze advisor: AICPU, dynamic shape", "operator tuning guide 0-32"),
+        reach="cause",
+    ),
+    Rule(
+        "DTYPE",
+        "compute",
+        ("kernel_details",),
+        dtype,
+        ("float_share",),
+        ("operator tuning guide 0-28", "20-step tuning checklist 2-18"),
+    ),
+    Rule(
+        "MEM.BW",
+        "compute",
+        ("pmu",),
+        memory_bound,
+        ("mte2_cube", "mte2_vector", "mte2_share"),
+        ("operator tuning guide 0-05", "msprof-analyze advisor: AI Core performance"),
+    ),
+    Rule(
+        "UTIL",
+        "dispatch",
+        ("overlap",),
+        utilization,
+        ("utilization_fine", "utilization_poor"),
+        ("20-step tuning checklist 2-06",),
+    ),
+    Rule("VERDICT", "compute", ("overlap",), verdict, (), ("MindStudio Insight walk-through 1-02, 1-49, 1-56",)),
+)

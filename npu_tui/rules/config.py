@@ -1,0 +1,181 @@
+"""Findings about settings: clock frequency, environment, and what the profiler itself costs.
+
+Rules F23, F28 and F29 of the collected diagnosis rules: the environment and frequency rules of msprof-analyze's
+advisor, and the gap that a profiler with l2_cache leaves after every kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.rules.facts.blame import queue_is_off
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.fixed_pauses import fixed_pauses
+from npu_tui.rules.facts.spans import largest, length_of
+from npu_tui.rules.model import Evidence
+from npu_tui.rules.phrases import advise, sentences
+from npu_tui.rules.rule import Draft, Rule, Skipped, severity_of
+from npu_tui.trace.intervals import union
+from npu_tui.trace.message import message
+from npu_tui.trace.text import brief
+from npu_tui.trace.whole import whole_number
+
+_BLOCKING = "ASCEND_LAUNCH_BLOCKING"
+
+
+def _below(text: str, least: int) -> bool:
+    number = whole_number(text)
+    return number is None or number < least
+
+
+ENVIRONMENT: tuple[tuple[str, Callable[[str], bool]], ...] = (
+    ("ASCEND_GLOBAL_LOG_LEVEL", lambda value: value not in ("", "3")),
+    ("HCCL_RDMA_TC", lambda value: value != ""),
+    ("HCCL_RDMA_SL", lambda value: value != ""),
+    ("ACLNN_CACHE_LIMIT", lambda value: _below(value, 10_000)),
+    ("HOST_CACHE_CAPACITY", lambda value: _below(value, 1)),
+    ("PYTORCH_NPU_ALLOC_CONF", lambda value: "expandable_segments:true" not in value.lower()),
+    ("ASCEND_LAUNCH_BLOCKING", lambda value: value == "1"),
+    ("HCCL_ALGO", lambda value: value != ""),
+)
+"""Variables that profiler_metadata.json records, each with when its value is worth a word."""
+
+
+def environment(facts: Facts) -> Draft | Skipped | None:
+    """Variables of the environment that cost time."""
+    recorded = facts.beside.environment or {}
+    found = [name for name, odd in ENVIRONMENT if name in recorded and odd(recorded[name])]
+    queue = queue_is_off(facts)
+    if not found and not queue:
+        return None if facts.has("metadata") else Skipped(message("finding.needs.metadata"))
+    values = [f"{name}={brief(recorded[name], 40)}" if recorded[name] else name for name in found]
+    parts = [message("finding.environment.detail", names=values)] if values else []
+    if queue:
+        parts.append(message("finding.environment.queue"))
+    return Draft(
+        "medium" if recorded.get(_BLOCKING) == "1" else "low",
+        message(
+            "finding.environment.title",
+            first=(found or ["TASK_QUEUE_ENABLE"])[0],
+            more=message("finding.affinity.more", count=len(found) - 1) if len(found) > 1 else "",
+        ),
+        sentences(*parts),
+        (),
+        (
+            *(message(f"finding.environment.{name}") for name in found),
+            *([message("finding.environment.set_queue")] if queue and recorded.get(_BLOCKING) != "1" else []),
+            *([message("finding.advice.not_recorded")] if recorded else []),
+        ),
+        confidence="medium",
+    )
+
+
+def frequency(facts: Facts) -> Draft | None:
+    """The AI cores run below their full clock while they compute; full is the highest clock that is recorded."""
+    counters = facts.trace.counters
+    kernels = facts.kernels
+    keep = np.ones(len(kernels))
+    drop = 0.0
+    for series in counters.series:
+        if series.name != "AI Core Freq":
+            continue
+        own = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
+        time, value = counters.time[own], counters.value[own]
+        at = np.searchsorted(time, facts.trace.slices.end[kernels], "right") - 1
+        known = at >= 0
+        if not known.any() or value.max() <= 0:
+            continue
+        full, clock = float(value.max()), value[at[known]]
+        length = facts.length(kernels[known]).astype(np.float64)
+        lost = float(((full - clock) / full * length).sum() / max(length.sum(), 1.0))
+        drop = max(drop, lost)
+        keep[known] = np.minimum(keep[known], clock / full)
+    if drop < facts.limits.frequency_drop:
+        return None
+    items = kernels[keep < 1]
+    excess = (facts.length(items) * (1 - keep[keep < 1])).astype(np.int64)
+    end = facts.trace.slices.end[items]
+    cuts = tuple(TaskCut(kernels[keep == each], each) for each in np.unique(keep[keep < 1]).tolist())
+    return Draft(
+        "high",
+        message("finding.frequency.title", drop=drop),
+        message("finding.frequency.detail", drop=drop, count=len(items), all=len(kernels)),
+        facts.longest(items, lambda item: message("finding.frequency.place"), 5),
+        advise("power"),
+        union(end - excess, end),
+        change=Change(tasks=cuts),
+    )
+
+
+def profiler(facts: Facts) -> Draft | None:
+    """Kernels that were launched in time and yet start a fixed pause after the one before."""
+    found = fixed_pauses(facts)
+    if found is None:
+        return None
+    limits, removes = facts.limits, found.span
+    low, high = limits.profiler_gap_low_us * 1000, limits.profiler_gap_high_us * 1000
+    share = facts.share(length_of(removes))
+    settings = [name for name in ("_l2_cache", "with_stack", "profile_memory") if facts.beside.settings.get(name)]
+    severity = "medium" if severity_of(facts, share) == "high" else "info"
+    return Draft(
+        severity,  # type: ignore[arg-type]
+        message("finding.profiler.title", count=found.count, gap=found.median),
+        message(
+            "finding.profiler.detail",
+            count=found.count,
+            all=found.all,
+            low=low,
+            high=high,
+            time=length_of(removes),
+            computing=facts.sums.computing,
+            settings=message("finding.profiler.settings", names=[name.lstrip("_") for name in settings])
+            if settings
+            else "",
+        ),
+        tuple(
+            Evidence(
+                start,
+                end,
+                None,
+                message("finding.profiler.name"),
+                message("finding.profiler.place", time=end - start),
+            )
+            for start, end in largest(removes)
+        ),
+        advise("profile_again", "not_your_model"),
+        removes,
+        confidence="medium",
+    )
+
+
+RULES = (
+    Rule(
+        "FREQ",
+        "config",
+        ("device", "overlap", "frequency"),
+        frequency,
+        ("frequency_drop",),
+        ("20-step tuning checklist 2-29", "msprof-analyze advisor: AI core frequency"),
+        reach="cause",
+    ),
+    Rule(
+        "ENV/STARTUP",
+        "config",
+        ("overlap",),
+        environment,
+        (),
+        ("msprof-analyze advisor: environment variables", "MindStudio Insight walk-through 1-54, 1-55"),
+    ),
+    Rule(
+        "PROFILER.OVERHEAD",
+        "config",
+        ("device", "overlap", "links"),
+        profiler,
+        ("profiler_gap_low_us", "profiler_gap_high_us", "profiler_share", "links_fewest", "severity_high"),
+        ("measured on profiles with l2_cache", "Ascend PyTorch Profiler: l2_cache"),
+        of_profiler=True,
+    ),
+)

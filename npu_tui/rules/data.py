@@ -1,0 +1,274 @@
+"""Findings about data: fetching batches, copying them, and the memory they live in.
+
+Rules F16 to F18 and F26 of the collected diagnosis rules: the tuning guides and the advisor of msprof-analyze.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.replay.change import ANY_THREAD, Change, HostCut, TaskCut
+from npu_tui.rules.facts.blame import (
+    cache_drops,
+    fetches,
+    memory_calls,
+    runtime_calls,
+    starving,
+    sync_calls,
+)
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.slices import GARBAGE_COLLECTION
+from npu_tui.rules.facts.spans import I64, Span, both, largest, length_of, together, without
+from npu_tui.rules.gains import without_calls
+from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.phrases import advise, sentences
+from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.trace.intervals import covered_within
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief
+
+_WOKEN_NS = 100_000
+"""How long after the end of a copy a call that waits for it ends at the latest."""
+
+
+def idle(facts: Facts) -> Span:
+    """When the device neither computes, communicates nor copies: Free, and the time before its first slice."""
+    start, end = facts.busy
+    if not len(start):
+        return facts.free
+    before = np.array([min(0, int(start[0]))], np.int64), start[:1]
+    return without(together(facts.free, facts.cut(before) if facts.window.whole else before), (start, end))
+
+
+def loader(facts: Facts) -> Draft | None:
+    """Fetching a batch while the device has nothing to do."""
+    limits = facts.limits
+    items = fetches(facts)
+    if not len(items):
+        return None
+    fetching = facts.on_device(facts.span_of(items))
+    removes = both(fetching, idle(facts))
+    slow = items[facts.length(items) >= limits.loader_ms * 1e6]
+    in_free = facts.share(length_of(both(fetching, facts.free)))
+    if not len(slow) and in_free < limits.loader_free_share:
+        return None
+    share = length_of(removes) / facts.count / facts.step_ns if facts.step_ns else 0.0
+    single = any("singleprocess" in facts.trace.name_of(item).lower() for item in items.tolist())
+    return Draft(
+        "high" if share >= limits.loader_free_share else "info",
+        message(
+            "finding.loader.title",
+            time=float(facts.length(items).max()),
+            waits=length_of(removes) / facts.count,
+            unit=facts.unit,
+        ),
+        message(
+            "finding.loader.detail",
+            count=len(items),
+            mean=float(facts.length(items).mean()),
+            longest=float(facts.length(items).max()),
+            idle=length_of(removes),
+        ),
+        facts.longest(items, lambda item: message("finding.loader.place")),
+        (
+            message("finding.advice.workers" if single else "finding.advice.workers_more"),
+            message("finding.advice.pin_memory"),
+            message("finding.advice.storage"),
+        ),
+        removes,
+        change=without_calls(facts, items),
+        verdict=message("finding.loader.verdict", waits=length_of(removes) / facts.count, unit=facts.unit),
+    )
+
+
+def _waited_for(facts: Facts, items: I64) -> int:
+    """How many of the copies ``items`` a call of the host waits for: one that ends as they do, and began before."""
+    start, end = facts.on_device(facts.span_of(sync_calls(facts)))
+    done = np.sort(facts.trace.slices.end[items])
+    last = np.searchsorted(done, end, "right") - 1
+    ended = done[np.maximum(last, 0)]
+    return len(np.unique(last[(last >= 0) & (start < ended) & (end - ended <= _WOKEN_NS)]))
+
+
+def copies(facts: Facts) -> Draft | None:
+    """Copies between host and device that nothing hides."""
+    limits, device = facts.limits, facts.part.slices
+    assert device is not None
+    items = np.flatnonzero(device.copy & facts.window.holds(facts.trace.slices.start))
+    removes = without(facts.span_of(items), facts.working)
+    share = facts.share(length_of(removes))
+    if share <= limits.copy_share:
+        return None
+    blocking = _waited_for(facts, items)
+    severity: Severity = "high" if share > limits.copy_share_high else "medium"
+    moved = _moved(facts)
+    return Draft(
+        severity,
+        message("finding.copy.title", time=length_of(removes), share=share),
+        sentences(
+            message(
+                "finding.copy.detail",
+                count=len(items),
+                time=length_of(facts.span_of(items)),
+                exposed=length_of(removes),
+            ),
+            message("finding.copy.blocking", count=blocking) if blocking else "",
+            message("finding.copy.moved", ways=list(moved)) if moved else "",
+        ),
+        facts.longest(items, lambda item: message("finding.copy.place")),
+        advise("non_blocking", "prefetch", "fewer_copies"),
+        removes,
+        change=Change(tasks=(TaskCut(items),)),
+    )
+
+
+def _moved(facts: Facts) -> tuple[Message, ...]:
+    """How many bytes were copied in which direction and how fast, most first; nothing where no copy has a size."""
+    device, slices, copied = facts.part.slices, facts.trace.slices, facts.copies
+    assert device is not None
+    own = device.copy & facts.window.holds(slices.start)
+    found: dict[int, list[int]] = {}
+    for item, size, code in zip(copied.item.tolist(), copied.size.tolist(), copied.way.tolist(), strict=True):
+        if own[item]:
+            row = found.setdefault(code, [0, 0, 0])
+            for at, more in enumerate((1, size, int(slices.end[item] - slices.start[item]))):
+                row[at] += more
+    order = sorted(found.items(), key=lambda row: -row[1][1])
+    return tuple(
+        message("finding.copy.way", way=brief(copied.ways[code]), count=count, size=size, speed=size / max(time, 1))
+        for code, (count, size, time) in order[:3]
+    )
+
+
+def allocation(facts: Facts) -> Draft | None:
+    """Memory taken from the device or given back to it while the job runs."""
+    limits, calls = facts.limits, memory_calls(facts)
+    spent = {name: int(facts.length(items).sum()) for name, items in calls.items()}
+    drained = [each for each in facts.drains if each.cause == "memory"]
+    if not any(time >= limits.allocation_ms * 1e6 for time in spent.values()) and not drained:
+        return None
+    items = np.concatenate(list(calls.values())) if calls else np.zeros(0, np.int64)
+    removes = starving(facts, items)
+    share = facts.share(length_of(removes))
+    drops = cache_drops(facts)
+    detail = message(
+        "finding.allocation.detail",
+        calls=[
+            message("finding.allocation.call", name=name, count=len(calls[name]), time=time)
+            for name, time in spent.items()
+        ],
+        drains=len(drained),
+        lost=length_of(removes),
+    )
+    return Draft(
+        severity_of(facts, share) if share >= limits.sync_share else "low",
+        message("finding.allocation.title", time=sum(spent.values()), lost=length_of(removes)),
+        sentences(detail, message("finding.allocation.drops", count=drops) if drops else ""),
+        facts.longest(items, lambda item: message("finding.allocation.place"))
+        or tuple(
+            Evidence(int(each.start), int(each.end), None, message("finding.cause.memory"), "") for each in drained[:10]
+        ),
+        advise("empty_cache", "expandable") if drops else advise("expandable", "temporaries", "smaller_batch"),
+        removes,
+        change=without_calls(facts, items) if len(items) else None,
+    )
+
+
+def collector(facts: Facts) -> Draft | None:
+    """Python's garbage collector at work, or its likely trace where collections are not recorded."""
+    limits = facts.limits
+    events = facts.named(("python", "other"), lambda name: name == GARBAGE_COLLECTION)
+    long = events[facts.length(events) >= limits.gc_ms * 1e6]
+    if len(long):
+        removes = both(facts.on_device(facts.span_of(long)), together(facts.lost, facts.free))
+        share = facts.share(length_of(removes))
+        return Draft(
+            "medium" if share < limits.severity_high else "high",
+            message("finding.gc.title", count=len(long), time=length_of(facts.span_of(long))),
+            message(
+                "finding.gc.detail",
+                count=len(long),
+                time=length_of(facts.span_of(long)),
+                idle=length_of(removes),
+            ),
+            facts.longest(long, lambda item: message("finding.gc.place")),
+            advise("gc"),
+            removes,
+            change=_without_collections(facts, long),
+        )
+    if len(events) or not facts.has("cann"):
+        return None
+    idle = [(start, end) for start, end in largest(facts.free, 50) if end - start > limits.gc_suspect_ms * 1e6]
+    if not idle:
+        return None
+    calls = facts.on_device(facts.span_of(runtime_calls(facts)))
+    called = covered_within(*calls, *np.array(idle, np.int64).T).tolist()
+    suspects = [(start, end) for (start, end), time in zip(idle, called, strict=True) if time < 0.01 * (end - start)]
+    if not suspects:
+        return None
+    span = (np.array([start for start, _ in suspects]), np.array([end for _, end in suspects]))
+    return Draft(
+        "medium",
+        message("finding.gc.suspect_title", count=len(suspects), time=length_of(span)),
+        message("finding.gc.suspect", count=len(suspects), least=limits.gc_suspect_ms * 1e6),
+        tuple(Evidence(start, end, None, "Free", message("finding.gc.suspect_place")) for start, end in suspects[:10]),
+        advise("gc_record", "gc"),
+        span,
+        confidence="low",
+    )
+
+
+def _without_collections(facts: Facts, items: I64) -> Change:
+    """Without ``items``; those on a thread of their own are taken to stop all host threads."""
+    trace = facts.trace
+    collections = np.array([name == GARBAGE_COLLECTION for name in trace.names] + [False])
+    busy = {
+        lane.tid
+        for lane in trace.lanes
+        if trace.layers[lane.layer].kind in ("python", "cann", "other")
+        and not collections[trace.slices.name[lane.first : lane.last]].all()
+    }
+    if busy.issuperset(trace.lanes[each].tid for each in np.unique(trace.slices.lane[items]).tolist()):
+        return without_calls(facts, items)
+    return Change(host=(HostCut(ANY_THREAD, facts.span_of(items)),))
+
+
+RULES = (
+    Rule(
+        "DATA.LOADER",
+        "data",
+        ("device", "overlap", "python"),
+        loader,
+        ("loader_ms", "loader_least_ms", "loader_free_share"),
+        ("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
+        reach="cause",
+        replayed=True,
+    ),
+    Rule(
+        "DATA.COPY",
+        "data",
+        ("device", "overlap"),
+        copies,
+        ("copy_share", "copy_share_high"),
+        ("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
+        reach="cause",
+    ),
+    Rule(
+        "MEM.ALLOC",
+        "memory",
+        ("device", "overlap", "cann"),
+        allocation,
+        ("allocation_ms", "sync_share", "severity_medium", "severity_high"),
+        ("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
+        reach="cause",
+    ),
+    Rule(
+        "PY.GC",
+        "config",
+        ("device", "overlap", "python"),
+        collector,
+        ("gc_ms", "gc_suspect_ms", "severity_high"),
+        ("msprof-analyze advisor: GC, conjectured GC",),
+        reach="cause",
+    ),
+)

@@ -1,0 +1,205 @@
+"""Findings about launches that come too late.
+
+Rules F01, F03 and F04 of the collected diagnosis rules: the MindStudio Insight walk-through (Free above 10 %, an
+interrupted pipeline) and the free analysis of msprof-analyze.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.rules.facts.blame import blamed_calls
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.fixed_pauses import fixed_pauses
+from npu_tui.rules.facts.spans import I64, NOTHING, Span, both, largest, length_of, together, without
+from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.phrases import advise, sentences
+from npu_tui.rules.rule import Draft, Rule, Skipped, severity_of
+from npu_tui.rules.stages import blamed_stage, stage_advice
+from npu_tui.trace.message import message
+from npu_tui.trace.text import brief
+
+_SOURCES = ("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis")
+MOST_LINES = 3
+"""How many lines of code a finding names."""
+
+_ROUNDING_NS = 2
+_NOTABLE = 0.01
+"""Copies are told from this share of Free on."""
+
+
+def free(facts: Facts) -> Draft | None:
+    """Free above 10 % of the device's time, split by whose fault it is."""
+    limits = facts.limits
+    share = facts.share(facts.sums.free)
+    if share <= limits.free_share:
+        return None
+    severity: Severity = "high" if share > limits.free_share_high else "medium"
+    idle = facts.free
+    told = _told_elsewhere(facts)
+    if facts.share(length_of(without(idle, told))) <= limits.free_share:
+        severity = "info"
+    known = facts.part.split is not None
+    late, side = length_of(facts.host_late), length_of(facts.device_side)
+    host_bound = known and late >= limits.late_share * facts.sums.free
+    if not known:
+        cause = message("finding.free.unknown")
+    else:
+        free = max(length_of(idle), 1)
+        words = {"late": late / free, "side": side / free}
+        copied = length_of(both(idle, _copied(facts))) / free
+        cause = (
+            message("finding.free.split_copied", copied=copied, **words)
+            if copied >= _NOTABLE
+            else message("finding.free.split", **words)
+        )
+    return Draft(
+        severity,
+        message("finding.free.title", time=facts.sums.free, share=share),
+        sentences(
+            message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
+            message("finding.free.told", time=length_of(both(idle, told))) if severity == "info" else "",
+        ),
+        tuple(_free_place(facts, start, end) for start, end in largest(idle)),
+        stage_advice(facts) if host_bound else advise("device_gaps"),
+        facts.host_late if known else None,
+        confidence="high" if known else "low",
+        code_lines=tuple(line.code for line in facts.lines[:MOST_LINES] if line.code is not None),
+    )
+
+
+def _told_elsewhere(facts: Facts) -> Span:
+    """Copies, which Free holds, and pauses of one length after kernels: other findings judge them."""
+    pauses = fixed_pauses(facts)
+    return together(_copied(facts), pauses.span if pauses is not None else NOTHING)
+
+
+def _copied(facts: Facts) -> Span:
+    device = facts.part.slices
+    return facts.span_of(device.copy) if device is not None else NOTHING
+
+
+def _free_place(facts: Facts, start: int, end: int) -> Evidence:
+    slices, busy = facts.trace.slices, facts.kept(_busy)
+    busy = busy[np.abs(slices.start[busy] - end) <= _ROUNDING_NS]
+    after = brief(facts.trace.name_of(int(busy[0]))) if len(busy) else message("finding.nothing")
+    return Evidence(start, end, _free_lane(facts), "Free", message("finding.free.place", time=end - start, after=after))
+
+
+def _busy(facts: Facts) -> I64:
+    return np.zeros(0, np.int64) if facts.part.slices is None else np.flatnonzero(facts.part.slices.busy)
+
+
+def _free_lane(facts: Facts) -> int | None:
+    lanes = facts.part.lanes
+    if lanes is None or lanes.layer is None:
+        return None
+    own = facts.trace.layers[lanes.layer].lanes
+    return next((lane for lane in own if facts.trace.lanes[lane].name == "Free"), None)
+
+
+def main_stream(facts: Facts) -> int | None:
+    """The lane that most launches end in."""
+    lanes = facts.trace.slices.lane[facts.target]
+    return int(np.bincount(lanes).argmax()) if len(lanes) else None
+
+
+def stage(facts: Facts) -> Draft | Skipped | None:
+    """Which stage of the host is slow, where it is late for 3 % of the device's time or more."""
+    idle = facts.dequeue_idle
+    late = facts.host_late
+    if facts.share(length_of(late)) < facts.limits.stage_share:
+        return None
+    slow = blamed_stage(facts)
+    if slow is None or idle is None:
+        return Skipped(message("finding.needs.dequeue"))
+    calls = blamed_calls(facts, late)
+    named = [
+        message("finding.vertical.call", name=brief(each.name), time=each.time, count=each.count) for each in calls
+    ]
+    return Draft(
+        "info" if _is_fed(facts, late) else "medium",
+        message(f"finding.stage.title.{slow}", time=length_of(late)),
+        sentences(
+            message(f"finding.stage.detail.{slow}", idle=idle, late=length_of(late)),
+            message("finding.vertical.calls", calls=named) if named else "",
+        ),
+        tuple(
+            Evidence(start, end, _free_lane(facts), "Free", message("finding.stage.place", time=end - start))
+            for start, end in largest(late)
+        ),
+        stage_advice(facts),
+        late,
+    )
+
+
+def _is_fed(facts: Facts, lost: Span) -> bool:
+    """Whether the device is busy enough to call the host in time: little is ``lost``, and little is free at all."""
+    limits = facts.limits
+    return facts.share(length_of(lost)) < limits.severity_high and facts.share(facts.sums.free) <= limits.free_share
+
+
+def interrupt(facts: Facts) -> Draft | None:
+    """Times the device ran dry, with what the host did instead of launching."""
+    limits, found = facts.limits, facts.drains
+    if not found:
+        return None
+    low = np.array([each.start for each in found]).astype(np.int64)
+    high = np.array([each.end for each in found]).astype(np.int64)
+    removes = without((low, high), facts.busy)
+    share = facts.share(length_of(removes))
+    cut = sum(each.interrupted for each in found)
+    if share < limits.drain_share and cut < limits.interruptions_fewest:
+        return None
+    by_cause: dict[str, list[float]] = {}
+    for each in found:
+        by_cause.setdefault(each.cause, []).append(each.end - each.start)
+    causes = [
+        message("finding.interrupt.cause", cause=message(f"finding.cause.{cause}"), count=len(times), time=sum(times))
+        for cause, times in sorted(by_cause.items(), key=lambda row: -sum(row[1]))
+    ]
+    stream = main_stream(facts)
+    worst = sorted(sorted(found, key=lambda each: each.start - each.end)[:10], key=lambda each: each.start)
+    return Draft(
+        severity_of(facts, share) if share >= limits.drain_share and not _is_fed(facts, removes) else "info",
+        message("finding.interrupt.title", count=len(found), time=length_of(removes)),
+        message("finding.interrupt.detail", count=len(found), filled=cut, causes=causes),
+        tuple(
+            Evidence(
+                int(each.start),
+                int(each.end),
+                stream,
+                message(f"finding.cause.{each.cause}"),
+                message(
+                    "finding.interrupt.place",
+                    before=brief(facts.trace.name_of(each.before)),
+                    after=brief(facts.trace.name_of(each.after)),
+                ),
+                each.after,
+            )
+            for each in worst
+        ),
+        (message("finding.advice.causes"), *stage_advice(facts)[:1]),
+        together(removes) if length_of(removes) else NOTHING,
+    )
+
+
+RULES = (
+    Rule("DISPATCH.FREE", "dispatch", ("overlap",), free, ("free_share", "free_share_high", "late_share"), _SOURCES),
+    Rule(
+        "DISPATCH.STAGE",
+        "dispatch",
+        ("device", "overlap", "links"),
+        stage,
+        ("stage_share",),
+        ("MindStudio Insight walk-through 1-25, 1-26, 1-54, 1-55", "msprof-analyze free_analysis"),
+    ),
+    Rule(
+        "DISPATCH.INTERRUPT",
+        "dispatch",
+        ("device", "overlap", "links"),
+        interrupt,
+        ("drain_share", "interruptions_fewest", "severity_medium", "severity_high"),
+        ("MindStudio Insight walk-through 1-52", "operator tuning guide 0-07"),
+    ),
+)

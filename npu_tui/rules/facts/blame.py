@@ -1,0 +1,242 @@
+"""What the host did while the device waited for it: calls of CANN, waits for the device, lines of code."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_lines
+from npu_tui.analysis.launches.origin import enqueue_slices, operation_of
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.spans import NOTHING, Span, both, length_of, together, without
+from npu_tui.trace.distinct import distinct
+from npu_tui.trace.intervals import covered_before
+
+I64 = npt.NDArray[np.int64]
+
+_COMPILE = "aclopCompileAndExecute"
+_SYNC_OPERATIONS = frozenset(
+    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
+)
+_MEMORY_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtMallocPhysical", "aclrtFreePhysical", "aclrtFree")
+_LEAST_SHARE = 0.02
+_WHOLE_LOOP = 0.5
+_GRAPH = 3
+"""So many kernels for a launch are those of graphs."""
+Function = tuple[str, str]
+
+
+def compile_calls(facts: Facts) -> I64:
+    """The calls that compile an operator before they launch it."""
+    return facts.named(("cann",), lambda name: name.endswith(_COMPILE))
+
+
+def memory_calls(facts: Facts) -> dict[str, I64]:
+    """The calls that take memory from the device or give it back, by name."""
+    found = facts.named(("cann",), lambda name: name.rpartition("@")[2] in _MEMORY_CALLS)
+    names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in found.tolist()])
+    return {name: found[names == name] for name in _MEMORY_CALLS if len(names) and (names == name).any()}
+
+
+def cache_drops(facts: Facts) -> int:
+    """How often the program gave its cached memory back: frames of ``empty_cache``."""
+    named = facts.named(("python", "other"), lambda name: name.rpartition(": ")[2] == "empty_cache")
+    return len(facts.outermost(named))
+
+
+def sync_calls(facts: Facts) -> I64:
+    """The calls of CANN that block the host until the device is done."""
+    return facts.kept(_sync_calls)
+
+
+def _sync_calls(facts: Facts) -> I64:
+    return facts.named(("cann",), _blocks)
+
+
+def _blocks(name: str) -> bool:
+    call = name.rpartition("@")[2]
+    return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
+
+
+def launch_blocking(facts: Facts) -> float:
+    """Share of the launches that a wait for the stream follows at once: what ASCEND_LAUNCH_BLOCKING=1 does.
+
+    1 where the environment says so, 0 for graphs: one wait after each of them is a read-back.
+    """
+    return facts.kept(_launch_blocking)
+
+
+def _launch_blocking(facts: Facts) -> float:
+    if (facts.beside.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
+        return 1.0
+    own = facts.launches
+    if own is None or len(own.link) < facts.limits.links_fewest:
+        return 0.0
+    if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH * len(own.link):
+        return 0.0
+    return len(waits_after_launches(facts, sync_calls(facts))) / len(own.link)
+
+
+def queue_is_off(facts: Facts) -> bool:
+    """Whether torch operations launched kernels and none went through the task queue."""
+    if not (facts.has("python") and facts.has("links")) or len(enqueue_slices(facts.trace)):
+        return False
+    torch = np.array([name.startswith("aten::") for name in facts.trace.names] + [False])
+    return bool(torch[facts.trace.slices.name[facts.hosts.item]].any()) and len(facts.target) > 0
+
+
+def waits_after_launches(facts: Facts, calls: I64) -> I64:
+    """Those of ``calls`` that wait for a stream and follow a launch with no other wait between."""
+    if facts.launches is None:
+        return calls[:0]
+    named = np.array(["SynchronizeStream" in name for name in facts.trace.names] + [False])
+    streams = calls[named[facts.trace.slices.name[calls]]]
+    launched = facts.trace.links.source_time[facts.launches.link]
+    item = np.concatenate((np.full(len(launched), -1, np.int64), streams))
+    item = item[np.argsort(np.concatenate((launched, facts.trace.slices.start[streams])), kind="stable")]
+    follows = np.flatnonzero((item[1:] >= 0) & (item[:-1] < 0)) + 1
+    found: I64 = item[follows]
+    return found
+
+
+def sync_operations(facts: Facts) -> I64:
+    """The operations of the framework that wait for the device, without those inside another."""
+    return facts.kept(_sync_operations)
+
+
+def _sync_operations(facts: Facts) -> I64:
+    return facts.outermost(facts.named(("python", "other"), lambda name: name in _SYNC_OPERATIONS))
+
+
+def starving(facts: Facts, items: I64) -> Span:
+    """When the idle device waited for a launch while the host was in one of ``items``."""
+    return both(facts.lost, facts.on_device(facts.span_of(items)))
+
+
+class Blamed(Struct, frozen=True):
+    """A call of CANN that ran while the device starved, for ``time`` ns of it, in ``count`` calls."""
+
+    name: str
+    time: int
+    count: int
+
+
+def runtime_calls(facts: Facts) -> I64:
+    """The calls of the CANN runtime that are inside no other."""
+    return facts.kept(_runtime_calls)
+
+
+def _runtime_calls(facts: Facts) -> I64:
+    return facts.outermost(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
+
+
+def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
+    """The outermost calls of CANN that ran the longest within ``span`` of the device, at least 2 % of it."""
+    calls = runtime_calls(facts)
+    if not len(calls) or not len(span[0]):
+        return []
+    start, end = facts.trace.slices.start[calls] + facts.floor, facts.trace.slices.end[calls] + facts.floor
+    shared = covered_before(*span, end.astype(np.float64)) - covered_before(*span, start.astype(np.float64))
+    name = facts.trace.slices.name[calls]
+    names, code = distinct(name)
+    sums, counts = np.bincount(code, shared, len(names)), np.bincount(code, shared > 0, len(names))
+    rows = [
+        Blamed(facts.trace.names[names[k]].rpartition("@")[2], round(sums[k]), int(counts[k]))
+        for k in np.argsort(-sums, kind="stable")[:most].tolist()
+    ]
+    return [row for row in rows if row.time >= _LEAST_SHARE * length_of(span)]
+
+
+class SyncSite(Struct, frozen=True):
+    """Lines of one function below which the host waits for the device again and again.
+
+    ``tasks`` launches of these lines run ``device`` ns on the device, which waits ``lost`` ns for them.
+    """
+
+    file: str
+    function: str
+    lines: tuple[int, ...]
+    tasks: int
+    device: int
+    lost: int
+    span: Span
+
+
+def sync_site(facts: Facts) -> SyncSite | None:
+    """The lines with waiting operations below them whose launches cost more than they compute.
+
+    The lines are those of the innermost user function that every launch and every wait comes from, the training loop.
+    None without call stacks, without such lines, or where they launch most of the job, as the only line of a trainer.
+    """
+    return facts.kept(_sync_site)
+
+
+def _sync_site(facts: Facts) -> SyncSite | None:
+    operations = sync_operations(facts)
+    if facts.launches is None or not len(operations):
+        return None
+    launched_by = stack_of(facts.trace, operation_of(facts.trace, facts.target))
+    waiting = stack_of(facts.trace, operations)
+    there = np.zeros(len(facts.trace.stacks) + 1, np.bool_)
+    there[launched_by] = there[waiting] = True
+    frames = {number: user_lines(facts.trace.stacks[number]) for number in np.flatnonzero(there[:-1]).tolist()}
+    frames = {number: lines for number, lines in frames.items() if lines}
+    loop = _shared_function(list(frames.values()))
+    if loop is None:
+        return None
+    line_of = {number: _line_in(lines, loop) for number, lines in frames.items()}
+    waits_at = {line_of[number] for number in waiting.tolist() if number in line_of}
+    line_of_stack = np.full(len(facts.trace.stacks) + 1, -1, np.int64)  # the last one is that of no stack
+    line_of_stack[list(line_of)] = list(line_of.values())
+    row_line = line_of_stack[launched_by]
+    length = facts.length(facts.target)
+    chosen = []
+    for line in sorted(waits_at):
+        own = row_line == line
+        if own.any() and facts.launches.lost[own].sum() > length[own].sum():
+            chosen.append(line)
+    own = np.isin(row_line, chosen)
+    if not chosen or np.count_nonzero(own) > _WHOLE_LOOP * len(own):
+        return None
+    return SyncSite(
+        loop[0],
+        loop[1],
+        tuple(chosen),
+        int(own.sum()),
+        int(length[own].sum()),
+        round(float(facts.launches.lost[own].sum())),
+        facts.lost_span(own),
+    )
+
+
+def _shared_function(stacks: list[list[CodeLine]]) -> Function | None:
+    """The innermost function that all ``stacks`` (innermost frame first) have in common."""
+    if not stacks:
+        return None
+    shared = set.intersection(*({(line.file, line.function) for line in lines} for lines in stacks))
+    return next(((line.file, line.function) for line in stacks[0] if (line.file, line.function) in shared), None)
+
+
+def _line_in(lines: list[CodeLine], function: Function) -> int:
+    return next(line.line for line in lines if (line.file, line.function) == function)
+
+
+def fetches(facts: Facts) -> I64:
+    """The outermost slices in which the host fetches a batch for longer than the iterator's own work takes."""
+    items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
+    return items[facts.length(items) >= facts.limits.loader_least_ms * 1e6]
+
+
+def sync_span(facts: Facts, site: SyncSite | None) -> Span:
+    """When the device starved because the host had waited for it: by line of code, and by the cause of its drains.
+
+    What a slow fetch after the wait adds is not the wait's fault.
+    """
+    causes = [each for each in facts.drains if each.cause == "sync"]
+    drained = NOTHING
+    if causes:
+        low, high = np.array([each.start for each in causes]), np.array([each.end for each in causes])
+        drained = both(facts.lost, (low.astype(np.int64), high.astype(np.int64)))
+    found = together(drained, site.span) if site is not None else drained
+    return without(found, facts.on_device(facts.span_of(fetches(facts))))

@@ -1,0 +1,84 @@
+"""One device of a profile within a window: what the devices of a profile share, and what of it is of the window."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.overlap.steps import Step
+from npu_tui.analysis.parts import DevicePart
+from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.analysis.work.collectives.collective import Collectives
+from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.rules.facts.beside import Beside, Shared
+from npu_tui.rules.facts.slices import TraceSlices
+from npu_tui.trace.communication_args import PlaneArgs
+from npu_tui.trace.copy_args import Copies
+from npu_tui.trace.once import Known, once
+
+
+class WithinWindow(TraceSlices):
+    """One device of a trace within a window, ns.
+
+    ``whole_steps`` tells whether the window is that of one step or of all, not a range of time. First steps that take
+    far longer than the others are ``warm_up`` and no part of the window of the whole trace.
+    """
+
+    def __init__(self, part: DevicePart, shared: Shared) -> None:
+        super().__init__(shared.trace)
+        self.part = part
+        self._shared = shared
+        self.limits = shared.thresholds
+        self.whole_steps = shared.step is not None or shared.window == EVERYTHING
+        whole = shared.window == EVERYTHING and shared.step is None
+        self.warm_up = self.warming_up(shared.steps) if whole else ()
+        self.window = shared.window
+        if self.warm_up and (last := self.warm_up[-1].window) is not None:
+            self.window = Window(last.end, EVERYTHING.end, whole=True)
+        self._kept = Known()
+
+    @once
+    def _since(self) -> int:
+        """The end of the step before the chosen one, ns; before all without one."""
+        ends = [each.window.end for each in self._shared.steps if each.window is not None]
+        return max((end for end in ends if end <= self.window.start), default=EVERYTHING.start)
+
+    @property
+    def beside(self) -> Beside:
+        """Settings, environment and tables beside the trace."""
+        return self._shared.beside
+
+    @property
+    def planes(self) -> PlaneArgs:
+        """Args of the tasks of all collectives."""
+        return self._shared.planes
+
+    @property
+    def copies(self) -> Copies:
+        """What copies between host and device say of themselves. Raises ``InputError`` if the file is gone."""
+        return self._shared.copies
+
+    @property
+    def hosts(self) -> HostOperators:
+        """The operations of the framework, of the whole trace."""
+        return self._shared.hosts
+
+    @once
+    def steps(self) -> list[Step]:
+        """The steps that have a number and touch the window on the device."""
+        step, window = self._shared.step, self.window
+        numbered = [each for each in self._shared.steps if each.number is not None and each.window is not None]
+        return [
+            each
+            for each in numbered
+            if step in (None, each.number) and each.window.end > window.start and each.window.start < window.end  # type: ignore[union-attr]
+        ]
+
+    @once
+    def collectives(self) -> Collectives:
+        """The collectives of this device that start in the window."""
+        found = self._shared.collectives
+        if self.part.slices is None:
+            return found.taken(np.zeros(0, np.int64))
+        return found.taken(
+            self.part.slices.collective[found.item] & self.window.holds(self.trace.slices.start[found.item])
+        )

@@ -1,0 +1,218 @@
+"""All findings of a trace, in the order of work, with what could not be checked and the verdict in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.rules import (
+    affinity,
+    communication,
+    compute,
+    config,
+    data,
+    dispatch,
+    events,
+    hardware_links,
+    kernels,
+    launching,
+    memory,
+    movement,
+    outliers,
+    pauses,
+    transfers,
+    vertical,
+    waits,
+)
+from npu_tui.rules.facts.beside import Input
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.ladder import SUMMING_UP, Candidate, climb
+from npu_tui.rules.model import SEVERITIES, Finding, Findings
+from npu_tui.rules.rule import Draft, Rule, Skipped
+from npu_tui.trace.message import Message, message
+
+RULES: tuple[Rule, ...] = (
+    *vertical.RULES,
+    *dispatch.RULES,
+    *waits.RULES,
+    *launching.RULES,
+    *communication.RULES,
+    *hardware_links.RULES,
+    *compute.RULES,
+    *affinity.RULES,
+    *outliers.RULES,
+    *events.RULES,
+    *pauses.RULES,
+    *data.RULES,
+    *kernels.RULES,
+    *movement.RULES,
+    *transfers.RULES,
+    *memory.RULES,
+    *config.RULES,
+)
+"""Every rule; each id occurs once."""
+
+
+def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
+    """The findings of all ``devices`` of one trace; of several devices the one counts that loses most to a finding.
+
+    So many ``threads`` ask the rules, which know nothing of each other.
+    """
+    if not devices:
+        missing = message("finding.needs.device")
+        return Findings((), tuple((rule.id, missing) for rule in RULES), (message("finding.verdict.no_device"),))
+    found = [_of_device(facts, threads) for facts in devices]
+    if len(found) == 1:
+        (own,) = found
+        return Findings(own.findings, own.not_checked, _in_order([*own.lines.values()][:2]) or own.otherwise)
+    named = [_named(each, facts) for each, facts in zip(found, devices, strict=True)]
+    best: dict[str, Finding] = {}
+    for finding in sorted((each for row in named for each in row.findings), key=_importance):
+        best.setdefault(finding.id, finding)
+    checked = set(best)
+    skipped = {rule: reason for row in named for rule, reason in row.not_checked if rule not in checked}
+    order = sorted(best.values(), key=_importance)
+    return Findings(tuple(order), tuple(skipped.items()), _verdict_of_all(order, named))
+
+
+def _verdict_of_all(order: list[Finding], named: list[_Judged]) -> tuple[Message, ...]:
+    """The verdict of several devices: the first two of ``order`` that a device works on, in this order."""
+    lines = {id(each): row.lines[each.id] for row in named for each in row.findings if each.id in row.lines}
+    leading = [lines[id(each)] for each in order if id(each) in lines]
+    return _in_order(leading[:2]) if leading else named[0].otherwise
+
+
+def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
+    """What the rules find above info on any of ``devices``, by id, and the rules that cannot tell on one of them.
+
+    Nothing is weighed, so that it takes a fraction of the time of ``find``.
+    """
+    found: dict[str, Message] = {}
+    silent: set[str] = set() if devices else {rule.id for rule in RULES}
+    for facts in devices:
+        candidates, skipped = _candidates(facts)
+        silent.update(rule for rule, _ in skipped)
+        for each in candidates:
+            title = each.draft.title
+            if len(devices) > 1:
+                title = message("finding.device", device=facts.part.device, text=title)
+            if each.draft.severity != "info":
+                found.setdefault(each.rule.id, title)
+    return found, silent
+
+
+class _Judged(Struct, frozen=True):
+    """The findings of one device, a line for each that is to be worked on, in this order, and what is said of none."""
+
+    findings: tuple[Finding, ...]
+    not_checked: tuple[tuple[str, Message], ...]
+    lines: dict[str, Message]
+    otherwise: tuple[Message, ...]
+
+
+def _of_device(facts: Facts, threads: int) -> _Judged:
+    candidates, skipped = _candidates(facts, threads)
+    findings, leading = climb(candidates, facts, threads)
+    drafts = {each.rule.id: each.draft.verdict for each in candidates}
+    lines = {
+        each.id: drafts[each.id] or message("finding.verdict.line", what=_class_name(each), title=each.title)
+        for each in findings[:leading]
+    }
+    return _Judged(tuple(findings), tuple(skipped), lines, _nothing_to_do(facts))
+
+
+def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[tuple[str, Message]]]:
+    """What the rules say of a device, and which could not be applied to it, with the reason."""
+
+    def asked(rule: Rule) -> Draft | Skipped | None:
+        missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)
+        return rule.check(facts) if missing is None else Skipped(needs_text(missing))
+
+    if threads > 1:
+        # The model takes longest: it is begun first, and the rules that wait for it come last.
+        from concurrent.futures import ThreadPoolExecutor  # few traces are worth it
+
+        with ThreadPoolExecutor(threads + 1) as pool:
+            pool.submit(lambda: facts.replay)
+            order = sorted(RULES, key=lambda rule: rule.replayed)
+            given = {rule.id: answer for rule, answer in zip(order, pool.map(asked, order), strict=True)}
+        answers = [given[rule.id] for rule in RULES]
+    else:
+        answers = [asked(rule) for rule in RULES]
+    candidates: list[Candidate] = []
+    skipped: list[tuple[str, Message]] = []
+    for rule, draft in zip(RULES, answers, strict=True):
+        if isinstance(draft, Skipped):
+            skipped.append((rule.id, draft.reason))
+        elif draft is not None:
+            candidates.append(Candidate(rule, _within(draft, facts)))
+    return candidates, skipped
+
+
+def _within(draft: Draft, facts: Facts) -> Draft:
+    """The draft with nothing removed outside a range of time; a step owns what belongs to it as a whole."""
+    if draft.removes is None or facts.whole_steps:
+        return draft
+    return replace(draft, removes=facts.cut(draft.removes))
+
+
+def needs_text(needed: Input) -> Message:
+    """What a rule lacks, in words."""
+    return message(f"finding.needs.{needed}")
+
+
+def _in_order(lines: list[Message]) -> tuple[Message, ...]:
+    """The lines of the findings to work on, the first and those after it."""
+    return (*lines[:1], *(message("finding.verdict.then", line=line) for line in lines[1:]))
+
+
+def _nothing_to_do(facts: Facts) -> tuple[Message, ...]:
+    """What the device does with its time, where no finding is to be worked on."""
+    if not facts.has("overlap"):
+        sums = facts.sums
+        if not sums.total:
+            return (message("finding.verdict.no_device"),)
+        parts = {"compute": sums.computing, "exposed": sums.not_overlapped, "free": sums.free}
+        shares = {name: sums.ratio(part) for name, part in parts.items()}
+        return (message("finding.verdict.tables", total=sums.total, **shares),)
+    return (
+        message(
+            "finding.verdict.healthy",
+            total=facts.total,
+            compute=facts.share(facts.sums.computing),
+            free=facts.share(facts.sums.free),
+        ),
+    )
+
+
+def _class_name(finding: Finding) -> Message:
+    return message(f"finding.class.{finding.cls}")
+
+
+def _named(found: _Judged, facts: Facts) -> _Judged:
+    """The findings and the lines with their device."""
+
+    def labelled(text: Message) -> Message:
+        return message("finding.device", device=facts.part.device, text=text)
+
+    return _Judged(
+        tuple(replace(each, title=labelled(each.title)) for each in found.findings),
+        found.not_checked,
+        {name: labelled(line) for name, line in found.lines.items()},
+        (labelled(found.otherwise[0]), *found.otherwise[1:]),
+    )
+
+
+def _importance(finding: Finding) -> tuple[object, ...]:
+    """Sorts the findings of several devices as one device's ladder does."""
+    outside = finding.step_after_ns is None
+    return (
+        finding.id in SUMMING_UP,
+        finding.hidden,
+        outside,
+        finding.part_of is not None,
+        SEVERITIES.index(finding.severity) if outside else 0,
+        -(finding.gain_ns or 0),
+    )

@@ -1,0 +1,349 @@
+"""The order of work: what the step would lose to each finding once those above it are fixed.
+
+The finding that shortens the step most goes first, then the one that shortens what is left of it most, so that no time
+counts twice; what is contained in a finding above is a part of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.spans import NOTHING, Span, length_of
+from npu_tui.rules.gains import Scale, scale_of
+from npu_tui.rules.model import SEVERITIES, Finding
+from npu_tui.rules.phrases import sentences
+from npu_tui.rules.rule import Draft, Rule
+from npu_tui.trace.intervals import covered_before, union
+from npu_tui.trace.message import Message, message
+
+SUMMING_UP = ("UTIL", "VERDICT")
+"""The rules that sum the job up and come last."""
+
+_TOTALS = frozenset(
+    f"finding.{name}"
+    for name in (
+        "allocation.title", "bound.cpu_title", "ai_cpu.title", "compile.title", "copy.title", "event.title",
+        "exposed.title", "free.title", "gc.suspect_title", "gc.title", "outlier.title",
+        "pause.title", "pause.title_in", "stage.title.both", "stage.title.cann", "stage.title.python",
+        "straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering",
+        "sync.title", "sync.title_lines", "vertical.title",
+    )
+)  # fmt: skip
+"""Titles whose figure is what all steps take together."""
+_PART_BELOW = 0.2
+_SHOWS = 0.1
+"""Share of the most that a step holds of a finding, below which the finding is not about that step."""
+_NAMED_STEPS = 6
+_NOTHING = 0.001
+"""What shortens a step by no more than this share of it is no step of the work."""
+_ALL = 0.9
+"""A gain of less than this share of what a finding is about needs a word on where the rest is."""
+_AS_MUCH = 0.9
+"""Gains this close are alike, as a predicted one holds within a tenth. The one nearer to the cause goes first."""
+_CAUSE_COVERS = 0.8
+_NEARER_COVERS = 0.5
+_NOTABLE = 0.1
+"""Several causes explain something together where each has this share of it or more."""
+_NEARNESS = {"cause": 2, "place": 1, "broad": 0}
+
+
+class Candidate(Struct, frozen=True):
+    """A rule that fires, with its draft."""
+
+    rule: Rule
+    draft: Draft
+
+    @property
+    def span(self) -> Span:
+        """What it removes."""
+        return self.draft.removes if self.draft.removes is not None else NOTHING
+
+
+class Rung(Struct, frozen=True):
+    """A candidate with its place on the ladder; lengths in ns over all steps.
+
+    ``own`` is its gain without those above, ``alone`` by itself: a rung that is ``held`` gains hardly anything before
+    they are fixed. One that is ``idle`` gains nothing at all, as something else takes as long.
+    """
+
+    candidate: Candidate
+    gain: int | None
+    removed: int | None
+    part_of: str | None
+    own: int = 0
+    alone: int | None = None
+    idle: bool = False
+
+    @property
+    def held(self) -> bool:
+        """Whether something above it takes as long at the same time."""
+        return self.alone is not None and self.gain is not None and self.alone < _PART_BELOW * self.gain
+
+
+def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[list[Finding], int]:
+    """The findings of ``candidates`` in the order of work, and how many of them shorten the step or weigh as much."""
+    scale = scale_of(facts, threads)
+    least = max(round(_NOTHING * facts.step_ns), 1) * facts.count
+    rungs = _ladder([each for each in candidates if _counts(each, facts)], scale, least)
+    seen = {id(rung.candidate) for rung in rungs}
+    others = [each for each in candidates if id(each) not in seen]
+    weighed = [each for each in others if each.draft.weight and _is_work(each, facts)]
+    others = sorted((each for each in others if each not in weighed), key=lambda each: _rank_outside(each, facts))
+    steps = [rung for rung in rungs if rung.part_of is None]
+    # A weight is no gain: it comes after all that is known to shorten the step.
+    weighed.sort(key=lambda each: (SEVERITIES.index(each.draft.severity), -each.draft.weight))
+    steps += [Rung(each, None, None, None) for each in weighed]
+    following = dict(zip((id(rung) for rung in steps), steps[1:], strict=False))
+    parts = [rung for rung in rungs if rung.part_of is not None]
+    # What is counted and gains nothing says so; of what is not counted no gain is told that is none.
+    rest = [
+        Rung(each, _own_gain(each, scale) or (0 if counts else None), None, None, idle=counts)
+        for each, counts in ((each, _counts(each, facts)) for each in others)
+    ]
+    findings = [
+        _finding(rung, facts, above, following.get(id(rung))) for above, rung in enumerate((*steps, *parts, *rest))
+    ]
+    return _none_low_ahead_of_high(findings, len(steps)), len(steps)
+
+
+def _none_low_ahead_of_high(findings: list[Finding], leading: int) -> list[Finding]:
+    """A low finding that gains more than a high one after it is no low one."""
+    last = max((k for k, each in enumerate(findings[:leading]) if each.severity == "high"), default=0)
+    return [
+        replace(each, severity="medium") if each.severity == "low" and k < last else each
+        for k, each in enumerate(findings)
+    ]
+
+
+def _counts(candidate: Candidate, facts: Facts) -> bool:
+    """Whether the candidate shortens the step: not what is info, hidden, or about the profile only."""
+    tried = candidate.draft.removes is not None and candidate.draft.change is not None
+    return _is_work(candidate, facts) and (length_of(candidate.span) > 0 or tried)
+
+
+def _is_work(candidate: Candidate, facts: Facts) -> bool:
+    real = candidate.draft.severity != "info" and not candidate.rule.of_profiler
+    return real and not is_hidden(candidate, facts)
+
+
+def is_hidden(candidate: Candidate, facts: Facts) -> bool:
+    """Whether the finding is about computing while computing is not where the time goes."""
+    judged = candidate.rule.cls == "compute" and candidate.rule.id not in SUMMING_UP
+    return judged and facts.share(facts.sums.computing) < facts.limits.compute_hidden
+
+
+def _own_gain(candidate: Candidate, scale: Scale) -> int | None:
+    """What it removes by itself: of the profiler's own work the time of the device, as no job is replayed without."""
+    if candidate.draft.removes is None:
+        return None
+    if candidate.rule.of_profiler:
+        return length_of(candidate.span)
+    return _at_most(candidate, scale.removed(candidate.draft))
+
+
+def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
+    """After the ladder: by severity, what is of the job before what is of the profile, then by weight.
+
+    What is hidden comes after all that is not, and the two that sum the job up come last.
+    """
+    draft = candidate.draft
+    summing_up = candidate.rule.id in SUMMING_UP
+    hidden = is_hidden(candidate, facts)
+    severity = SEVERITIES.index(draft.severity)
+    return summing_up, hidden, severity, -(length_of(candidate.span) or draft.weight)
+
+
+def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]:
+    """The rungs of ``candidates``; those that gain less than ``least`` ns, whatever is fixed before, are left out."""
+    left = list(candidates)
+    taken: list[Candidate] = []
+    rungs: list[Rung] = []
+    most = dict.fromkeys(map(id, candidates), 0)
+    parts: list[tuple[Candidate, Candidate]] = []
+    alone = _gains_of(candidates, [], scale)
+    total = 0
+    explaining: list[Candidate] = []
+    while left:
+        above = [each.draft for each in taken]
+        rest = _gains_of(left, above, scale, total)
+        held = [each for each in left if rest[id(each)] < _PART_BELOW * most[id(each)]]
+        parts += [(each, taken[-1]) for each in held]
+        for each in left:
+            # What others hold up gains nothing before they are fixed.
+            most[id(each)] = max(most[id(each)], rest[id(each)])
+        left = [each for each in left if each not in held]
+        fresh = [each for each in left if rest[id(each)] >= least]
+        if not fresh:
+            break
+        top = max(rest[id(each)] for each in fresh)
+        alike = [each for each in fresh if rest[id(each)] >= _AS_MUCH * top]
+        best = max(alike, key=lambda each: (_NEARNESS[each.rule.reach], rest[id(each)]))
+        best = _nearer(best, fresh, rest, above, scale)
+        # Causes that explain something together are taken one after the other.
+        explaining = [each for each in explaining if each in fresh] or _causes_of(best, fresh, rest, above, scale)
+        best = next((each for each in fresh if each.draft.first), explaining[0] if explaining else best)
+        total += rest[id(best)]
+        taken.append(best)
+        rungs.append(Rung(best, rest[id(best)], total, None, most[id(best)], alone[id(best)]))
+        left = [each for each in left if each is not best]
+    parts.sort(key=lambda row: (-_NEARNESS[row[0].rule.reach], -most[id(row[0])]))
+    rungs += [Rung(each, most[id(each)], total, whole.rule.id, most[id(each)]) for each, whole in parts]
+    return rungs
+
+
+def _gains_of(candidates: list[Candidate], above: list[Draft], scale: Scale, total: int = 0) -> dict[int, int]:
+    """What each removes, by its id, once those ``above`` have removed ``total``."""
+    gains = scale.each([(*above, each.draft) for each in candidates])
+    return {id(each): _at_most(each, gain - total) for each, gain in zip(candidates, gains, strict=True)}
+
+
+def _at_most(candidate: Candidate, gain: int) -> int:
+    """``gain`` without what is the merit of others."""
+    return gain if candidate.draft.most is None else min(gain, candidate.draft.most)
+
+
+def _nearer(
+    best: Candidate, fresh: list[Candidate], rest: dict[int, int], above: list[Draft], scale: Scale
+) -> Candidate:
+    """Of the candidates that explain most of ``best`` and are nearer to what must be changed the one with most gain."""
+    total = scale.removed(*above)
+    while True:
+        whole = rest[id(best)]
+        covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
+        nearer = [each for each in fresh if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach]]
+        with_best = scale.each([(*above, each.draft, best.draft) for each in nearer])
+        nearer = [
+            each
+            for each, gain in zip(nearer, with_best, strict=True)
+            if rest[id(each)] + whole + total - gain >= covers * whole
+        ]
+        if not nearer:
+            return best
+        best = max(nearer, key=lambda each: rest[id(each)])
+
+
+def _causes_of(
+    best: Candidate, fresh: list[Candidate], rest: dict[int, int], above: list[Draft], scale: Scale
+) -> list[Candidate]:
+    """Several candidates that explain most of ``best`` together and are nearer to what must be changed, most first.
+
+    Each has a notable part of it; none where they do not explain it.
+    """
+    whole = rest[id(best)]
+    nearer = [
+        each
+        for each in fresh
+        if _NEARNESS[each.rule.reach] > _NEARNESS[best.rule.reach] and rest[id(each)] >= _NOTABLE * whole
+    ]
+    if len(nearer) < 2:
+        return []
+    own = [each.draft for each in nearer]
+    without, with_best = scale.each([(*above, *own), (*above, *own, best.draft)])
+    explained = without + whole - with_best
+    covers = _CAUSE_COVERS if best.rule.reach == "place" else _NEARER_COVERS
+    return sorted(nearer, key=lambda each: -rest[id(each)]) if explained >= covers * whole else []
+
+
+def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
+    rule, draft = rung.candidate.rule, rung.candidate.draft
+    gain = None if rung.gain is None else round(rung.gain / facts.count)
+    steps = steps_of(draft, facts) if rule.id not in SUMMING_UP else ()
+    after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)
+    return Finding(
+        rule.id,
+        rule.cls,
+        "low" if rung.idle and draft.severity in ("high", "medium") else draft.severity,
+        _measured_over(draft.title, facts),
+        sentences(draft.detail, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
+        draft.evidence,
+        draft.advice,
+        gain,
+        draft.confidence,
+        rule.sources,
+        draft.code_lines,
+        is_hidden(rung.candidate, facts),
+        after,
+        rung.part_of,
+        steps,
+        above if rung.held and rung.part_of is None else 0,
+    )
+
+
+def _measured_over(title: Message, facts: Facts) -> Message:
+    """``title``, with over how many steps its figure is where gains are those of one step."""
+    if title.code not in _TOTALS or facts.count < 2:
+        return title
+    unit = facts.rhythm.unit if facts.rhythm is not None else "step"
+    return message(f"finding.over.{unit}", text=title, count=facts.count)
+
+
+def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
+    """The numbers of the steps in which the finding shows: not those with next to nothing of it."""
+    if draft.removes is not None and len(draft.removes[0]):
+        start, end = draft.removes
+    elif draft.evidence:
+        start, end = np.array([(each.start, max(each.end, each.start + 1)) for each in draft.evidence], np.int64).T
+    else:
+        return ()
+    steps = [each for each in facts.steps if each.window is not None]
+    # What comes before the first kernel of a step belongs to that step; what crosses its end is divided.
+    ends = np.array([each.window.end for each in steps if each.window is not None], np.float64)
+    weight = np.diff(covered_before(*union(start, end), ends), prepend=0.0).tolist()
+    least = _SHOWS * max(weight, default=0)
+    shown = [each.number for each, own in zip(steps, weight, strict=True) if own and own >= least]
+    return tuple(number for number in shown if number is not None)
+
+
+def _steps_in_words(steps: tuple[int, ...], facts: Facts) -> list[Message]:
+    """Which of several steps the finding is about."""
+    numbers = [each.number for each in facts.steps]
+    if len(numbers) < 2 or not steps or not facts.whole_steps:
+        return []
+    if len(steps) == len(numbers):
+        return [message("finding.steps.every")]
+    if len(steps) == 1:
+        return [message("finding.steps.one", step=steps[0], first=numbers[0], last=numbers[-1])]
+    shown = [*steps[:_NAMED_STEPS], *(["…"] if len(steps) > _NAMED_STEPS else [])]
+    return [message("finding.steps.some", count=len(steps), all=len(numbers), steps=shown)]
+
+
+def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> list[Message]:
+    """What of the gain remains after the ``above`` findings before it, and how long the step is then."""
+    if rung.idle:
+        return [message("finding.outlook.idle")]
+    if rung.removed is None or rung.gain is None:
+        return []
+    if rung.part_of is not None:
+        return [message("finding.outlook.part", whole=rung.part_of)]
+    found = []
+    if rung.held or rung.gain < 0.99 * rung.own:
+        words = {"gain": rung.gain / facts.count, "unit": facts.unit}
+        found.append(
+            message("finding.outlook.rest_many", above=above, **words)
+            if above > 1
+            else message("finding.outlook.rest", **words)
+        )
+    else:
+        found.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
+    time = length_of(rung.candidate.span)
+    if rung.gain < _ALL * time:
+        found.append(message("finding.outlook.less", time=time / facts.count, unit=facts.unit))
+    if rung.held:
+        alone = round((rung.alone or 0) / facts.count)
+        found.append(
+            message("finding.outlook.held", alone=alone) if alone else message("finding.outlook.held_entirely")
+        )
+    if rung.gain == rung.removed and facts.replay is None:
+        found.append(message("finding.outlook.intervals"))
+    if not facts.whole_steps:
+        return found
+    step = max(facts.step_ns - rung.removed / facts.count, 0)
+    found.append(
+        message("finding.outlook.next", unit=facts.unit, step=step, following=following.candidate.rule.id)
+        if following
+        else message("finding.outlook.last", unit=facts.unit, step=step)
+    )
+    return found

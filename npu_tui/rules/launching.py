@@ -1,0 +1,192 @@
+"""Findings about what keeps the host from launching: compiling, small kernels, optimizers that are not fused.
+
+Rules F13, F19 and F20 of the collected diagnosis rules, taken from the advisor of msprof-analyze and from
+the tuning guides.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from npu_tui.analysis.launches.code_lines import stack_of, user_line
+from npu_tui.analysis.launches.origin import operation_of
+from npu_tui.rules.facts.blame import compile_calls, starving
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.spans import I64, NOTHING, length_of
+from npu_tui.rules.gains import without_calls
+from npu_tui.rules.model import Severity
+from npu_tui.rules.phrases import advise, counted, line_of, sentences
+from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.trace.message import Said, message
+
+_OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
+_RUN = 10
+_ELEMENTWISE = re.compile(
+    r"(?:Abs|Adds?|Addcdiv|Addcmul|Cast|Divs?|Exp|Log|Maximum|Minimum|Muls?|Neg|Pow|RealDiv|Reciprocal|Relu|Rsqrt"
+    r"|Sigmoid|Sqrt|Square|Subs?|Tanh)"
+)
+_FUSED_LAUNCHES = 4
+"""So many launches are left of a fused optimizer's step."""
+_FUSED = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
+
+
+def compiling(facts: Facts) -> Draft | None:
+    """Operators that are compiled while the job runs."""
+    calls, limits = compile_calls(facts), facts.limits
+    spent = length_of(facts.span_of(calls))
+    if not len(calls) or (len(calls) < limits.compile_calls and facts.share(spent) < limits.compile_share):
+        return None
+    removes = starving(facts, calls)
+    starved = length_of(removes)
+    share = facts.share(starved)
+    return Draft(
+        severity_of(facts, share) if share >= limits.sync_share else "info",
+        message("finding.compile.title", count=len(calls), time=spent, starved=starved),
+        message(
+            "finding.compile.detail",
+            count=len(calls),
+            time=spent,
+            share=facts.share(spent),
+            starved=starved,
+        ),
+        facts.longest(calls, lambda item: message("finding.compile.place")),
+        advise("jit_compile", "internal_format", "bucket_shapes"),
+        removes,
+        change=without_calls(facts, calls),
+    )
+
+
+def small(facts: Facts) -> Draft | None:
+    """Many kernels so short that launching them takes longer than running them."""
+    limits, kernels = facts.limits, facts.kernels
+    if len(kernels) < limits.links_fewest or facts.launches is None:
+        return None
+    short = facts.length(kernels) < limits.small_kernel_us * 1000
+    share = float(np.count_nonzero(short)) / len(kernels)
+    of_short = np.isin(facts.target, kernels[short])
+    removes = facts.lost_span(of_short)
+    if not share or share < limits.small_kernel_share or facts.share(length_of(removes)) < limits.small_kernel_gap:
+        return None
+    source = np.sort(facts.trace.links.source_time[facts.launches.link])
+    interval = float(np.median(np.diff(source))) if len(source) > 1 else 0.0
+    types, code = facts.kernel_types
+    counts = np.bincount(code[short], minlength=len(types))
+    most = [counted(types[k], int(counts[k])) for k in np.argsort(-counts, kind="stable")[:4].tolist() if counts[k]]
+    median = float(np.median(facts.length(kernels[short])))
+    return Draft(
+        "low",
+        message("finding.small.title", share=share, least=limits.small_kernel_us * 1000),
+        sentences(
+            message(
+                "finding.small.detail",
+                count=int(np.count_nonzero(short)),
+                all=len(kernels),
+                median=median,
+                interval=interval,
+                lost=length_of(removes),
+                types=most,
+            ),
+            longest_run(facts, types, code),
+        ),
+        facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
+        advise("fewer_operators", "foreach", "graph"),
+        removes,
+    )
+
+
+def longest_run(facts: Facts, types: list[str], code: I64) -> Said:
+    """The most elementwise kernels that follow each other, such as ``x + 1`` and ``x * 2``, with their lines."""
+    plain = np.array([_ELEMENTWISE.fullmatch(name) is not None for name in types], np.bool_)[code]
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], plain, [False])).astype(np.int8)))
+    if not len(edges):
+        return ""
+    low, high = edges[::2], edges[1::2]
+    at = int(np.argmax(high - low))
+    first, last = int(low[at]), int(high[at])
+    if last - first < _RUN:
+        return ""
+    names = list(dict.fromkeys(types[k] for k in code[first:last].tolist()))[:4]
+    stacks = stack_of(facts.trace, operation_of(facts.trace, facts.kernels[first:last]))
+    found = [user_line(facts.trace.stacks[stack]) for stack in stacks.tolist() if stack >= 0]
+    lines = [line for line in dict.fromkeys(found) if line is not None][:2]
+    if not lines:
+        return message("finding.small.run", count=last - first, types=names)
+    named = [line_of(line) for line in lines]
+    return message("finding.small.run_at", count=last - first, types=names, lines=named)
+
+
+def optimizer(facts: Facts) -> Draft | None:
+    """An optimizer for which torch_npu has a fused one."""
+    items = facts.named(("python", "other"), lambda name: _fused_name(name) is not None)
+    items = facts.outermost(items)
+    spent = length_of(facts.span_of(items))
+    if not spent:
+        return None
+    name = _fused_name(facts.trace.name_of(int(items[0]))) or ""
+    removes, launches = NOTHING, 0
+    late = facts.share(length_of(facts.host_late)) >= facts.limits.stage_share
+    if facts.launches is not None:
+        source = operation_of(facts.trace, facts.target)
+        slices = facts.trace.slices
+        begin = np.where(source >= 0, slices.start[source], -1)
+        span = facts.span_of(items)
+        at = np.searchsorted(span[0], begin, "right") - 1
+        under = (at >= 0) & (begin < span[1][np.maximum(at, 0)])
+        removes = facts.lost_span(under)
+        launches = int(np.count_nonzero(under))
+    lost = facts.share(length_of(removes))
+    severity: Severity = "medium" if lost >= facts.limits.severity_medium else "low" if late else "info"
+    return Draft(
+        severity,
+        message("finding.optimizer.title", name=name, time=spent / len(items)),
+        message(
+            "finding.optimizer.detail" if length_of(removes) else "finding.optimizer.detail_hidden",
+            name=name,
+            count=len(items),
+            time=spent,
+            lost=length_of(removes),
+            launches=launches / len(items),
+        ),
+        facts.longest(items, lambda item: message("finding.optimizer.place", name=name), most=5),
+        (message("finding.advice.fused_optimizer", name=name),),
+        removes if length_of(removes) else None,
+        confidence="medium",
+        change=without_calls(facts, items, min(_FUSED_LAUNCHES * len(items) / launches, 1.0)) if launches else None,
+    )
+
+
+def _fused_name(name: str) -> str | None:
+    match = _OPTIMIZER.fullmatch(name)
+    return match[1] if match is not None and match[1] in _FUSED else None
+
+
+RULES = (
+    Rule(
+        "OP.COMPILE",
+        "dispatch",
+        ("device", "overlap", "links", "cann"),
+        compiling,
+        ("compile_calls", "compile_share", "sync_share", "severity_medium", "severity_high"),
+        ("msprof-analyze advisor: operator dispatch",),
+        reach="cause",
+    ),
+    Rule(
+        "OP.SMALL",
+        "dispatch",
+        ("device", "overlap", "links"),
+        small,
+        ("small_kernel_us", "small_kernel_share", "small_kernel_gap", "links_fewest"),
+        ("operator tuning guide 0-14", "20-step tuning checklist 2-22", "msprof-analyze advisor: operator schedule"),
+    ),
+    Rule(
+        "OPT.FUSED",
+        "compute",
+        ("device", "overlap", "python"),
+        optimizer,
+        ("stage_share", "severity_medium"),
+        ("affinity operators guide 3-19", "msprof-analyze advisor: affinity optimizer"),
+        reach="cause",
+    ),
+)

@@ -1,0 +1,187 @@
+"""Findings about device memory, by memory_record.csv and operator_memory.csv.
+
+Rules F18 and F26 of the collected diagnosis rules; step 17 of the 20-step tuning checklist.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.work.joined.memory import Allocations, holders
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.model import Evidence
+from npu_tui.rules.phrases import advise, counted
+from npu_tui.rules.places import moment_place
+from npu_tui.rules.rule import Draft, Rule
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief
+
+I64 = npt.NDArray[np.int64]
+
+_CAPACITIES_GB = (32, 64, 96, 128)
+"""Memory of the devices on the market; a few GB of it are the driver's own."""
+_COMMON_GB = 64
+_MB = 1 << 20
+_MOST = 1_000_000 * _MB
+"""More than any device has: a row that is damaged."""
+_LISTED = 4
+_NEAR_NS = 1_000_000
+"""An allocation this close to the growth of the allocator is what made it grow."""
+
+
+def pressure(facts: Facts) -> Draft | None:
+    """Memory that is nearly full, or reserved and not used in a job that needs much of it."""
+    limits = facts.limits
+    curves = [curve for curve in facts.memory.all("reserved") if (curve.value <= _MOST).any()]
+    tops = [int(curve.value[curve.value <= _MOST].max()) for curve in curves]
+    held = max(tops, default=0) / _MB
+    capacity = next((size for size in _CAPACITIES_GB if held <= size * 1024), None)
+    if capacity is not None and held >= limits.memory_full * capacity * 1024:
+        fullest = curves[int(np.argmax(tops))]
+        at = int(fullest.time[int(np.flatnonzero(fullest.value == max(tops))[0])])
+        words = {"reserved": held / 1024, "capacity": float(capacity)}
+        return Draft(
+            # A small device that is full looks like a large one that is half full.
+            "medium" if capacity >= _COMMON_GB else "info",
+            message("finding.pressure.full_title", **words),
+            message("finding.pressure.full", **words),
+            (moment_place(at, brief(fullest.component), message("finding.pressure.place", size=max(tops))),),
+            advise("checkpointing", "smaller_batch", "expandable"),
+            confidence="medium" if capacity >= _COMMON_GB else "low",
+        )
+    used = facts.memory.fullest()
+    if used is None:
+        return None
+    at, reserved, allocated = used[0], used[1] / _MB, used[2] / _MB
+    if reserved < limits.pressure_gb * 1024 or not allocated or reserved / allocated <= limits.fragmentation:
+        return None
+    return Draft(
+        "medium",
+        message("finding.pressure.title", reserved=reserved / 1024, ratio=reserved / allocated),
+        message("finding.pressure.detail", reserved=reserved / 1024, allocated=allocated / 1024),
+        (moment_place(at, message("finding.pressure.peak"), message("finding.pressure.place", size=used[1])),),
+        advise("expandable", "checkpointing", "smaller_batch"),
+        confidence="medium",
+    )
+
+
+def growth(facts: Facts) -> Draft | None:
+    """The allocator takes memory from the device inside the steps, each time with a slow call of the driver."""
+    curve = facts.memory.curve("reserved")
+    if curve is None or len(curve.time) < 2:
+        return None
+    more = np.diff(curve.value)
+    at = np.flatnonzero(more >= facts.limits.growth_mb * _MB) + 1
+    at = at[_in_steps(facts, curve.time[at])]
+    if len(at) < facts.limits.growth_fewest:
+        return None
+    allocations = facts.memory.allocations
+    makers = [_maker(allocations, int(time)) for time in curve.time[at].tolist()]
+    names: dict[str, int] = {}
+    for maker in makers:
+        if maker is not None:
+            names[maker] = names.get(maker, 0) + 1
+    listed: list[Message] = [
+        counted(name, names[name]) for name in sorted(names, key=lambda name: -names[name])[:_LISTED]
+    ]
+    largest = np.sort(np.argsort(-more[at - 1], kind="stable")[:10])
+    return Draft(
+        "low",
+        message("finding.growth.title", count=len(at), size=int(more[at - 1].sum())),
+        message("finding.growth.detail", names=listed) if listed else message("finding.growth.unknown"),
+        tuple(
+            moment_place(
+                int(curve.time[at[k]]), makers[k] or brief(curve.component),
+                message("finding.growth.place", size=int(more[at[k] - 1])),
+            )
+            for k in largest.tolist()
+        ),
+        advise("expandable", "warm_pool", "empty_cache"),
+        confidence="medium",
+    )  # fmt: skip
+
+
+def _in_steps(facts: Facts, time: I64) -> npt.NDArray[np.bool_]:
+    """Which times of the host lie in a step of the window but the first one, where the pool fills."""
+    slices = facts.trace.slices
+    items = [each.item for each in facts.steps if each.item >= 0]
+    inside = np.zeros(len(time), np.bool_)
+    for item in items[1:] if len(items) > 1 else items:
+        inside |= (time >= slices.start[item]) & (time < slices.end[item])
+    return inside
+
+
+def _maker(allocations: Allocations, time: int) -> str | None:
+    """The operation that allocated nearest to ``time``, None without one near."""
+    if not len(allocations):
+        return None
+    away = np.abs(allocations.start - time)
+    nearest = int(away.argmin())
+    return brief(allocations.name.at(nearest) or "") if away[nearest] <= _NEAR_NS else None
+
+
+def leak(facts: Facts) -> Draft | None:
+    """What is allocated at the end of a step grows with every step."""
+    curve = facts.memory.curve("allocated")
+    slices = facts.trace.slices
+    items = [each.item for each in facts.steps if each.item >= 0]
+    if curve is None or len(items) < facts.limits.leak_steps:
+        return None
+    ends = np.array([int(slices.end[item]) for item in items], np.int64)
+    held = [curve.at(int(end)) for end in ends.tolist()]
+    known = [(int(end), value) for end, value in zip(ends.tolist(), held, strict=True) if value is not None]
+    if len(known) < facts.limits.leak_steps:
+        return None
+    value = np.array([each[1] for each in known], np.int64)
+    more = np.diff(value)
+    if (more < facts.limits.leak_mb * _MB).any():
+        return None
+    allocations = facts.memory.allocations
+    first, last = known[0][0], known[-1][0]
+    kept = np.flatnonzero((allocations.start > first) & (allocations.start <= last) & (allocations.end > last))
+    found = holders(allocations, kept, [None] * len(kept))[:_LISTED]
+    names = [message("finding.leak.holder", name=brief(each.name), size=each.size) for each in found]
+    return Draft(
+        "medium",
+        message("finding.leak.title", size=float(more.mean()), count=len(known)),
+        message("finding.leak.detail", size=int(value[-1] - value[0]), names=names)
+        if names
+        else message("finding.leak.unknown", size=int(value[-1] - value[0])),
+        tuple(
+            Evidence(end, end + 1, None, message("finding.leak.end"), message("finding.leak.place", size=held_then))
+            for end, held_then in known[:10]
+        ),
+        advise("leak", "leak_detach"),
+        confidence="medium",
+    )
+
+
+RULES = (
+    Rule(
+        "MEM.PRESSURE",
+        "memory",
+        ("memory",),
+        pressure,
+        ("pressure_gb", "fragmentation", "memory_full"),
+        ("operator tuning guide 0-22, 0-24",),
+    ),
+    Rule(
+        "MEM.GROWTH",
+        "memory",
+        ("memory", "steps"),
+        growth,
+        ("growth_mb", "growth_fewest"),
+        ("20-step tuning checklist 2-27",),
+        reach="place",
+    ),
+    Rule(
+        "MEM.LEAK",
+        "memory",
+        ("memory", "steps"),
+        leak,
+        ("leak_mb", "leak_steps"),
+        ("20-step tuning checklist 2-27",),
+        reach="place",
+    ),
+)

@@ -1,0 +1,154 @@
+"""Kernels far slower than their equals: the trouble table of the operator tuning guide (0-29)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.spans import I64
+from npu_tui.rules.phrases import advise
+from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.trace.distinct import distinct
+from npu_tui.trace.intervals import union
+from npu_tui.trace.message import message
+from npu_tui.trace.text import brief
+
+F64 = npt.NDArray[np.float64]
+
+_FEWEST_EQUALS = 8
+_RARE = 0.1
+"""Share of the calls above which slow ones are a habit of the operator, not outliers."""
+_APART = 2.0
+"""How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap."""
+_BESIDE = 8
+"""So many kernels before and after tell whether all of them take longer there."""
+_AS_SLOW = 0.5
+"""An outlier takes at least twice as much longer as the kernels beside it."""
+
+
+def outliers(facts: Facts) -> Draft | None:
+    """Calls of a kernel that take several times as long as the other calls of the same kernel."""
+    limits, slices = facts.limits, facts.trace.slices
+    names = _equals(facts)
+    ratio, groups = _compared(facts, names, limits.outlier_factor)
+    rows: list[tuple[int, I64, float]] = []
+    cuts: list[TaskCut] = []
+    for own in groups:
+        items = facts.kernels[own]
+        length = facts.length(items).astype(np.float64)
+        median = float(np.median(length))
+        slow = length > limits.outlier_factor * median
+        usual = length[~slow]
+        slow &= length > _APART * float(np.percentile(usual, 90))
+        # Where all kernels take longer the work is larger: another batch, a longer sequence, the first token.
+        chosen = np.flatnonzero(slow)
+        slow[chosen] = _AS_SLOW * ratio[own[chosen]] > _around(ratio, names, own[chosen])
+        if not slow.any():
+            continue
+        rows.append((int((length[slow] - median).sum()), items[slow], median))
+        cuts += [
+            TaskCut(np.array([item]), median / took)
+            for item, took in zip(items[slow].tolist(), length[slow].tolist(), strict=True)
+        ]
+    if not rows:
+        return None
+    rows.sort(key=lambda row: -row[0])
+    excess = sum(row[0] for row in rows)
+    share = facts.share(excess)
+    if share < limits.outlier_share:
+        return None
+    items = np.concatenate([row[1] for row in rows])
+    usual_of = {item: row[2] for row in rows for item in row[1].tolist()}
+    over = np.array([usual_of[item] for item in items.tolist()])
+    worst = rows[0]
+    return Draft(
+        severity_of(facts, share),
+        message("finding.outlier.title", count=len(items), name=_name(facts, worst[1]), time=excess),
+        message(
+            "finding.outlier.detail",
+            kernels=[
+                message(
+                    "finding.outlier.kernel",
+                    name=_name(facts, own),
+                    count=len(own),
+                    longest=int(facts.length(own).max()),
+                    median=median,
+                )
+                for _, own, median in rows[:4]
+            ],
+        ),
+        facts.longest(items, lambda item: message("finding.outlier.place", median=usual_of[item])),
+        advise("outlier_shape", "outlier_neighbour"),
+        union((slices.start[items] + over.astype(np.int64)), slices.end[items]),
+        change=Change(tasks=tuple(cuts)),
+        confidence="medium",
+    )
+
+
+def _equals(facts: Facts) -> I64:
+    """A number for every kernel of ``facts``, equal for kernels of one name and, where they are known, one shape."""
+    names = facts.trace.slices.name[facts.kernels].astype(np.int64)
+    table = facts.kernel_table
+    shapes = table.shapes.code if len(table) == len(names) else np.zeros(len(names), np.int64)
+    return names * (int(shapes.max(initial=0)) + 2) + shapes + 1
+
+
+def _compared(facts: Facts, names: I64, factor: float) -> tuple[F64, list[I64]]:
+    """How long each kernel takes as a multiple of the median of its equals, (n,), and equals of which a few are slow.
+
+    Those are the positions of kernels that are equal, where few take longer than ``factor`` times their median.
+    """
+    length = facts.length(facts.kernels)
+    _, code = distinct(names)
+    counts = np.bincount(code)
+    beyond = int(length.max(initial=0)) + 1
+    if length.min(initial=0) >= 0 and beyond * len(counts) < 2**62:
+        ordered = np.sort(code * beyond + length) % beyond  # of one code after the other
+    else:
+        ordered = length[np.lexsort((length, code))]
+    first = np.cumsum(counts) - counts
+    lower = ordered[first + (counts - 1) // 2]
+    median = (lower + ordered[first + counts // 2]) / 2
+    slow = np.bincount(code[length > factor * median[code]], minlength=len(counts))
+    told = (counts >= _FEWEST_EQUALS) & (slow > 0) & (slow <= np.maximum(_RARE * counts, 1))
+    own = np.flatnonzero(told[code])
+    own = own[np.argsort(code[own], kind="stable")]
+    ratio: F64 = length / np.maximum(lower, 1.0)[code]
+    return ratio, np.split(own, np.flatnonzero(np.diff(code[own])) + 1) if len(own) else []
+
+
+def _around(ratio: F64, names: I64, chosen: I64) -> F64:
+    """The median of ``ratio`` over the kernels before or after each of ``chosen``, whichever is more.
+
+    Those that are its equals are left out; 1 without others.
+    """
+    found = np.ones(len(chosen))
+    steps = np.arange(1, _BESIDE + 1)
+    for side in (-steps, steps):
+        beside = chosen[:, None] + side
+        there = (beside >= 0) & (beside < len(ratio))
+        beside = np.clip(beside, 0, len(ratio) - 1)
+        there &= names[beside] != names[chosen][:, None]
+        values = np.where(there, ratio[beside], np.nan)
+        values[~there.any(axis=1)] = 1.0
+        found = np.maximum(found, np.nanmedian(values, axis=1))
+    return found
+
+
+def _name(facts: Facts, items: I64) -> str:
+    return brief(facts.trace.name_of(int(items[0])), 60)
+
+
+RULES = (
+    Rule(
+        "OP.OUTLIER",
+        "compute",
+        ("device", "overlap"),
+        outliers,
+        ("outlier_factor", "outlier_share", "severity_medium", "severity_high"),
+        ("operator tuning guide 0-29",),
+        reach="place",
+    ),
+)

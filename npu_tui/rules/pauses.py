@@ -1,0 +1,144 @@
+"""The finding about pauses of the host in which nothing is recorded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.spans import NOTHING, Span, both, largest, length_of, together
+from npu_tui.rules.facts.starts import before_first_kernels, before_late_copies, start_share
+from npu_tui.rules.model import Evidence
+from npu_tui.rules.phrases import advise
+from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import brief
+
+_MOST_PAUSES = 5
+_MOST_A_STEP = 3
+_MOST_SHOWN = 10
+_LESS = 0.25
+"""What is left of a pause that the device was busy for in part counts as well."""
+_AS_LONG = 3
+_AS_LONG_AS = 0.5
+"""A pause before the first kernel that is half as long as the others is one of them."""
+_AT_STARTS = 0.5
+"""Pauses that lie before first kernels for half of their time or more are matters of the start of the step."""
+
+
+def pauses(facts: Facts) -> Draft | None:
+    """Few long times in which the host launched nothing and recorded nothing: no matter of a slow host."""
+    limits = facts.limits
+    late = together(facts.host_late, before_late_copies(facts), at_the_end(facts))
+    total = length_of(late)
+    if not total:
+        return None
+    # However many there are, long ones are no matter of a slow host; of shorter ones only the few longest count.
+    most = max(
+        _MOST_PAUSES, _MOST_A_STEP * facts.count, int(np.count_nonzero(late[1] - late[0] >= limits.pause_ms * 1e6))
+    )
+    found = [
+        (start, end)
+        for start, end in largest(late, most)
+        if end - start >= _LESS * limits.pause_ms * 1e6 and _silent(facts, start, end)
+    ]
+    if max((end - start for start, end in found), default=0) < limits.pause_ms * 1e6:
+        return None
+    found += _first_of_them(facts, found)
+    removes: Span = (
+        np.array([start for start, _ in found], np.int64),
+        np.array([end for _, end in found], np.int64),
+    )
+    time = length_of(removes)
+    share = facts.share(time)
+    if time < limits.pause_share * total or share < limits.severity_medium:
+        return None
+    starts = before_first_kernels(facts)
+    if start_share(facts, starts) >= limits.step_start_share and length_of(both(removes, starts)) >= _AT_STARTS * time:
+        return None  # a finding of its own is about the starts of steps
+    longest = sorted(sorted(found, key=lambda row: row[0] - row[1])[:_MOST_SHOWN])
+    frames = _frames(facts, longest)
+    named = next((each for each in frames if each), "")
+    words = {"count": len(found), "time": time}
+    return Draft(
+        severity_of(facts, share),
+        message("finding.pause.title_in", frame=brief(named, 60), **words)
+        if named
+        else message("finding.pause.title", **words),
+        message("finding.pause.detail", count=len(found), share=time / total),
+        tuple(
+            Evidence(start, end, None, "Free", _note(end - start, frame))
+            for (start, end), frame in zip(longest, frames, strict=True)
+        ),
+        advise("pause_look") if named else advise("pause_look", "pause_record"),
+        removes,
+        confidence="medium",
+        verdict=message("finding.pause.verdict_in", frame=brief(named, 60), **words)
+        if named
+        else message("finding.pause.verdict", **words),
+    )
+
+
+def _first_of_them(facts: Facts, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Pauses like ``found`` before the first kernel of a step that found the device idle, which are no Free."""
+    alike = _AS_LONG_AS * float(np.median([end - start for start, end in found]))
+    start, end = before_first_kernels(facts)
+    starts = [(a, b) for a, b in zip(start.tolist(), end.tolist(), strict=True) if b - a >= alike]
+    known = [any(low < b and high > a for low, high in found) for a, b in starts]
+    return [each for each, there in zip(starts, known, strict=True) if not there and _silent(facts, *each)]
+
+
+def _note(length: int, frame: str) -> Message:
+    if frame:
+        return message("finding.pause.place_in", time=length, frame=brief(frame, 60))
+    return message("finding.pause.place", time=length)
+
+
+def at_the_end(facts: Facts) -> Span:
+    """From the last work of the device to the end of the last step, which is no Free of the device."""
+    busy = facts.busy
+    if not facts.whole_steps or not facts.steps or not len(busy[1]):
+        return NOTHING
+    end = int(facts.trace.slices.end[facts.steps[-1].item]) + facts.floor
+    begin = int(busy[1][int(np.searchsorted(busy[0], end)) - 1]) if busy[0][0] < end else end
+    return (np.array([begin], np.int64), np.array([end], np.int64)) if begin < end else NOTHING
+
+
+def _frames(facts: Facts, spans: list[tuple[int, int]]) -> list[str]:
+    """The innermost frame of Python around the middle of each of ``spans`` of the device's time, empty without one."""
+    found = []
+    for start, end in spans:
+        low, high = start - facts.floor, end - facts.floor
+        margin, most = (high - low) // 10, _AS_LONG * (high - low)
+        around = facts.frames(high - margin - most, low + margin + 1, after=high - margin - 1)
+        # A frame far longer than the pause is the program itself.
+        around = around[facts.length(around) <= most]
+        found.append(facts.trace.name_of(int(around[np.argmin(facts.length(around))])) if len(around) else "")
+    return found
+
+
+def _silent(facts: Facts, start: int, end: int) -> bool:
+    """Whether the host records nothing in the middle of ``[start, end)`` of the device's time.
+
+    A call, an operation or a collection that lasts about as long is what takes the time; a frame of Python or a part
+    of the program around it says nothing.
+    """
+    low, high = start - facts.floor, end - facts.floor
+    length, margin = high - low, (high - low) // 20
+    if len(facts.host_calls(low + margin, high - margin, after=low - 1)):
+        return False
+    around = facts.host_calls(low - _AS_LONG * length, low + margin, after=low + length // 2)
+    return not bool((facts.length(around) < _AS_LONG * length).any())
+
+
+RULES = (
+    Rule(
+        "HOST.PAUSE",
+        "dispatch",
+        ("device", "overlap", "links"),
+        pauses,
+        ("pause_ms", "pause_share", "step_start_share", "severity_medium", "severity_high"),
+        ("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
+        reach="cause",
+        replayed=True,
+    ),
+)

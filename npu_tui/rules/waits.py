@@ -1,0 +1,370 @@
+"""Findings about the host waiting for the device, and about the device waiting for the first launch of a step.
+
+Rules F05 and F30 of the collected diagnosis rules.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
+from npu_tui.analysis.launches.origin import enqueue_slices
+from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
+from npu_tui.analysis.replay.host import waits_of
+from npu_tui.rules.facts.blame import (
+    launch_blocking,
+    runtime_calls,
+    sync_calls,
+    sync_operations,
+    sync_site,
+    sync_span,
+    waits_after_launches,
+)
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.spans import I64, Span, both, length_of, together, without
+from npu_tui.rules.facts.starts import before_first_kernels, start_share
+from npu_tui.rules.gains import without_work
+from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.pauses import at_the_end
+from npu_tui.rules.phrases import advise, line_of, lines_of, sentences
+from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.trace.intervals import covered_before, touches, union
+from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.text import brief
+
+_NEARLY_ALL = 0.8
+_NOTHING = 0.01
+_LOADER = "dataloader"
+_ENTRY_NS = 5_000
+"""What it takes to put a launch into the task queue."""
+
+
+def sync_host(facts: Facts) -> Draft | None:
+    """The host waits for the device, and the device afterwards for the host."""
+    limits = facts.limits
+    calls, operations = sync_calls(facts), sync_operations(facts)
+    waits = np.concatenate((_outside(facts, calls, operations), operations))
+    blocked = length_of(facts.span_of(waits))
+    blocking = launch_blocking(facts)
+    if facts.share(blocked) < limits.sync_share and blocking <= limits.sync_blocking:
+        return None
+    site = sync_site(facts)
+    removes = without(sync_span(facts, site), _fresh_starts(facts))
+    change, freed, once = _unwaited(facts, calls, operations)
+    if blocking > limits.sync_blocking:
+        change = _unblocked(facts, calls, change)
+        freed = facts.freed(change)
+    lost = length_of(removes) if freed is None else freed
+    if not lost and blocking <= limits.sync_blocking:
+        return None
+    share = facts.share(lost)
+    severity: Severity = "high" if blocking > limits.sync_blocking else "info"
+    proven = facts.share(length_of(removes)) >= limits.sync_share
+    # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
+    if proven:
+        least = limits.severity_high if once and site is None else limits.sync_share
+    else:
+        least = limits.sync_unproven if once else limits.severity_medium
+    if severity == "info" and share >= least:
+        severity = severity_of(facts, share)
+    long = waits[facts.length(waits) >= limits.sync_long_us * 1000]
+    longest = int(waits[np.argmax(facts.length(waits))])
+    parts = [
+        message(
+            "finding.sync.detail",
+            count=len(waits),
+            long=len(long),
+            least=limits.sync_long_us * 1000,
+            blocked=blocked,
+            longest=float(facts.length(np.array([longest]))[0]),
+            what=_waited_for(facts, longest),
+        )
+    ]
+    if site is not None:
+        parts.append(
+            message(
+                "finding.sync.site",
+                lines=lines_of(site.file, site.lines),
+                function=brief(site.function),
+                tasks=site.tasks,
+                device=site.device,
+                lost=site.lost,
+            )
+        )
+    if blocking > limits.sync_blocking:
+        parts.append(message("finding.sync.blocking", share=blocking))
+    title = (
+        message(
+            "finding.sync.title_lines",
+            lines=lines_of(site.file, site.lines),
+            tasks=site.tasks,
+            device=site.device,
+            lost=lost,
+        )
+        if site is not None
+        else message("finding.sync.title", lost=lost)
+    )
+    serving = facts.rhythm is not None and facts.rhythm.unit == "token"
+    advice: tuple[Message, ...] = advise("inference" if serving else "metrics_rarely", "non_blocking")
+    if blocking > limits.sync_blocking:
+        advice = (message("finding.advice.launch_blocking"), *advice)
+    return Draft(
+        severity,
+        title,
+        sentences(*parts),
+        facts.longest(waits, lambda item: message("finding.sync.place", what=_waited_for(facts, item))),
+        advice,
+        removes,
+        change=change,
+        first=blocking > limits.sync_blocking,
+        most=freed,
+    )
+
+
+def _outside(facts: Facts, calls: I64, operations: I64) -> I64:
+    """Those of ``calls`` that start in none of ``operations``: inside one it is the same wait once more."""
+    if not len(operations):
+        return calls
+    start, end = facts.trace.slices.start[operations], facts.trace.slices.end[operations]
+    order = np.argsort(start, kind="stable")
+    begin = facts.trace.slices.start[calls]
+    at = np.searchsorted(start[order], begin, "right") - 1
+    inside = (at >= 0) & (np.maximum.accumulate(end[order])[np.maximum(at, 0)] > begin)
+    return calls[~inside]
+
+
+def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | None, bool]:
+    """The run without the waits that hold it up most, and what it is shorter by: None where it cannot be replayed.
+
+    Those are the operations of the framework that wait, or the waits outside of them, if the others add little. Last,
+    whether there is no more than one of each kind in a step.
+    """
+    outside = _outside(facts, calls, operations)
+    groups = [np.concatenate((operations, np.setdiff1d(calls, outside))), outside]
+    groups = [np.concatenate(groups), *(each for each in groups if len(each))]
+    heavy = _heavy(facts, operations, outside)
+    inside, around = (waits[np.isin(waits, heavy)] for waits in (operations, outside))
+    once = [len(inside) <= facts.count and len(around) <= facts.count + 1]
+    once += [len(own) <= facts.count + 1 for own, waits in ((inside, operations), (around, outside)) if len(waits)]
+    changes = [Change(waits=frozenset(each.tolist())) for each in groups]
+    pauses = without_work(facts, _pauses(facts))
+    freed = [facts.freed(each, pauses) for each in changes]
+    if freed[0] is None:
+        return changes[0], None, once[0]
+    gains = [each or 0 for each in freed]
+    best = max(range(1, len(gains)), key=lambda k: gains[k], default=0)
+    chosen = best if gains[best] >= _NEARLY_ALL * gains[0] else 0
+    return changes[chosen], max(gains[chosen], 0), once[chosen]
+
+
+def _heavy(facts: Facts, *waits: I64) -> I64:
+    """``waits`` without the shortest ones that are next to nothing together, such as those of small kernels."""
+    found = np.concatenate(waits)
+    found = found[np.argsort(facts.length(found), kind="stable")]
+    so_far = np.cumsum(facts.length(found))
+    heavy: I64 = found[so_far > _NOTHING * so_far[-1]] if len(found) else found
+    return heavy
+
+
+def _unblocked(facts: Facts, calls: I64, change: Change) -> Change:
+    """The run in which no launch is waited for: what the program waits for itself stays as it is.
+
+    Where no such wait is recorded, ``change``.
+    """
+    waits = waits_after_launches(facts, calls)
+    found = Change(waits=frozenset(waits.tolist())) if len(waits) else change
+    return found | _queued(facts, calls)
+
+
+def _queued(facts: Facts, waits: I64) -> Change:
+    """The launches in a thread of their own, as a task queue has them: of both threads the one with less work goes.
+
+    Only where the program launches itself; ``waits`` are calls that do not launch.
+    """
+    if len(enqueue_slices(facts.trace)):
+        return NO_CHANGE
+    calls = np.setdiff1d(runtime_calls(facts), waits)
+    launching = facts.span_of(calls)
+    if not len(launching[0]):
+        return NO_CHANGE
+    around = launching[0][:1], launching[1][-1:]
+    python = without(without(around, launching), facts.span_of(waits))
+    less = launching if length_of(launching) < length_of(python) else python
+    keep = min(len(calls) * _ENTRY_NS / length_of(less), 1.0) if length_of(less) else 0.0
+    return Change(host=(HostCut(ANY_THREAD, less, keep),))
+
+
+def _pauses(facts: Facts) -> Span:
+    """Long times in which the device had nothing to do and the host did not wait for it, nor compiled or launched.
+
+    Without its waits the host would hide them, those after the window too: that is no merit of theirs.
+    """
+    free = facts.free if facts.part.lanes is None else facts.part.lanes.free
+    start, end = together(free, before_first_kernels(facts), at_the_end(facts))
+    long = end - start >= facts.limits.pause_ms * 1e6
+    waits = facts.on_device(facts.span_of(waits_of(facts.trace)))
+    return without((start[long], end[long]), waits)
+
+
+def _waited_for(facts: Facts, item: int) -> Message:
+    """What the device did while the host waited in ``item``."""
+    device, slices = facts.part.slices, facts.trace.slices
+    if device is None:
+        return message("finding.sync.waited.nothing")
+    low, high = int(slices.start[item]) + facts.floor, int(slices.end[item]) + facts.floor
+    best, found = 0.0, message("finding.sync.waited.nothing")
+    edges = np.array([low, high], np.float64)
+    for kind, items, begun, reach, span in facts.kept(_kinds_of_work):
+        before = covered_before(*span, edges)
+        shared = float(before[1] - before[0])
+        if shared > best:
+            own = np.sort(items[int(reach.searchsorted(low, "right")) : int(begun.searchsorted(high))])
+            own = own[slices.end[own] > low]
+            longest = int(own[np.argmax(np.minimum(slices.end[own], high) - np.maximum(slices.start[own], low))])
+            best = shared
+            found = message(f"finding.sync.waited.{kind}", name=brief(facts.trace.name_of(longest), 60))
+    return found
+
+
+def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64, Span]]:
+    """What the device does: a word for it, its slices by start, their starts, the latest end so far, and when."""
+    device, slices = facts.part.slices, facts.trace.slices
+    assert device is not None
+    found = []
+    masks = (("compute", device.compute), ("communication", device.collective), ("copy", device.copy))
+    for kind, mask in masks:
+        items = np.flatnonzero(mask)
+        items = items[np.argsort(slices.start[items], kind="stable")]
+        start, end = slices.start[items], slices.end[items]
+        found.append((kind, items, start, np.maximum.accumulate(end), union(start, end)))
+    return found
+
+
+def _fresh_starts(facts: Facts) -> Span:
+    """The starts of steps at which the device had not run dry before: what is lost there begins there."""
+    start, end = before_first_kernels(facts)
+    dry = np.array([(each.start, each.end) for each in facts.drains if each.cause == "sync"], np.float64).reshape(-1, 2)
+    at = start.astype(np.float64)
+    before = touches(dry[:, 0], dry[:, 1], at, at)
+    return start[~before], end[~before]
+
+
+def step_start(facts: Facts) -> Draft | None:
+    """The time from the start of a step to its first kernel, in which the device has nothing to do."""
+    limits = facts.limits
+    gaps = before_first_kernels(facts)
+    if not facts.whole_steps:
+        gaps = facts.cut(gaps)
+    if not len(gaps[0]):
+        return None
+    time = length_of(gaps) / facts.count
+    share = start_share(facts, gaps)
+    if share < limits.step_start_share:
+        return None
+    severity: Severity = "high" if share >= limits.step_start_share_high else "medium"
+    parts = _start_parts(facts, gaps)
+    rest = length_of(gaps) - sum(length for _, length in parts)
+    named = [message("finding.start.part", name=name, time=each / facts.count) for name, each in parts]
+    if rest >= 0.05 * length_of(gaps):
+        named.append(message("finding.start.unrecorded", time=rest / facts.count))
+    copies = length_of(both(gaps, facts.span_of(facts.part.slices.copy))) if facts.part.slices is not None else 0
+    detail = [
+        message("finding.start.detail", time=time, step=facts.step_ns, share=share),
+        message("finding.start.parts", parts=named),
+    ]
+    waited = length_of(both(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
+    if waited >= 0.05 * length_of(gaps):
+        times = {"time": waited / facts.count, "copy": copies / facts.count}
+        detail.append(
+            message("finding.start.waited", **times) if copies else message("finding.start.blocked", time=times["time"])
+        )
+    first = parts[0][0] if parts else message("finding.start.nothing")
+    return Draft(
+        severity,
+        message("finding.start.title", time=time, where=first),
+        sentences(*detail),
+        tuple(
+            Evidence(start, end, None, message("finding.start.name"), message("finding.start.place", time=end - start))
+            for start, end in zip(gaps[0][:10].tolist(), gaps[1][:10].tolist(), strict=True)
+        ),
+        advise("prefetch", "non_blocking", "overlap_steps"),
+        gaps,
+        change=_prefetched(facts, gaps),
+        verdict=message("finding.start.verdict", time=time, share=share),
+    )
+
+
+def _prefetched(facts: Facts, gaps: Span) -> Change:
+    """The steps with the batch already on the device: neither work nor waits of the host nor copies in ``gaps``."""
+    waits = sync_calls(facts)
+    start, end = facts.trace.slices.start[waits], facts.trace.slices.end[waits]
+    low, high = gaps[0] - facts.floor, gaps[1] - facts.floor
+    inside = waits[touches(low, high, start.astype(np.float64), end.astype(np.float64))]
+    found = without_work(facts, gaps) | Change(waits=frozenset(inside.tolist()))
+    if facts.part.slices is None:
+        return found
+    copies = np.flatnonzero(facts.part.slices.copy)
+    begin = facts.trace.slices.start[copies]
+    at = np.searchsorted(gaps[0], begin, "right") - 1
+    own = copies[(at >= 0) & (begin < gaps[1][np.maximum(at, 0)])]
+    return found | Change(tasks=(TaskCut(own),))
+
+
+def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
+    """What the host did in ``gaps``, by line of code or name of the outermost operation, most time first."""
+    slices, trace = facts.trace.slices, facts.trace
+    if "cpu_op" not in trace.categories:
+        return []
+    code = trace.categories.index("cpu_op")
+    operations = np.setdiff1d(
+        np.flatnonzero(slices.category == code), [step.item for step in facts.steps], assume_unique=True
+    )
+    operations = operations[np.argsort(slices.start[operations], kind="stable")]
+    begins, reach = slices.start[operations], np.maximum.accumulate(slices.end[operations])
+    found: dict[CodeLine | str, int] = {}
+    for start, end in zip(gaps[0].tolist(), gaps[1].tolist(), strict=True):
+        low, high = start - facts.floor, end - facts.floor
+        items = operations[int(reach.searchsorted(low, "right")) : int(begins.searchsorted(high))]
+        items = facts.outermost(items[slices.end[items] > low])
+        stacks = stack_of(trace, items)
+        for item, stack in zip(items.tolist(), stacks.tolist(), strict=True):
+            name = brief(trace.name_of(item), 60)
+            line = user_line(trace.stacks[stack]) if stack >= 0 else None
+            label = _LOADER if _LOADER in name.lower() else line or name
+            found[label] = found.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
+    rows = sorted(found.items(), key=lambda row: -row[1])
+    return [(_place(label), time) for label, time in rows[:4] if time >= 0.05 * length_of(gaps)]
+
+
+def _place(label: CodeLine | str) -> Said:
+    if isinstance(label, CodeLine):
+        return line_of(label)
+    return message("finding.start.loader") if label == _LOADER else label
+
+
+RULES = (
+    Rule(
+        "SYNC.HOST",
+        "dispatch",
+        ("device", "overlap", "links"),
+        sync_host,
+        ("sync_share", "sync_unproven", "sync_blocking", "sync_long_us", "severity_medium", "severity_high"),
+        (
+            "operator tuning guide 0-07",
+            "MindStudio Insight walk-through 1-52",
+            "msprof-analyze advisor: synchronize stream",
+        ),
+        reach="cause",
+        replayed=True,
+    ),
+    Rule(
+        "STEP.START",
+        "dispatch",
+        ("device", "overlap", "steps"),
+        step_start,
+        ("step_start_share", "step_start_share_high"),
+        ("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
+        reach="place",
+        replayed=True,
+    ),
+)

@@ -1,0 +1,143 @@
+"""Simulated jobs with one trouble each, loaded, with the findings about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+import numpy as np
+from generate import Files, recorded
+from measured import profile_at
+from simulator import simulate, simulate_ranks
+from situations import Situation
+from troubled import TROUBLED
+
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.work.joined.memory import Memory
+from npu_tui.ingest.build.trace import build_trace
+from npu_tui.ingest.companions.csv_table import table_of
+from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.companions.reading import Reading
+from npu_tui.ingest.companions.schema import Schema
+from npu_tui.ingest.companions.schemas import KERNELS, MEMORY
+from npu_tui.ingest.json.columns.whole_columns import WholeColumns
+from npu_tui.profile.kernels import kernels_of
+from npu_tui.profile.memory import memory_of
+from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.selection import WHOLE_TRACE, Selection
+from npu_tui.profile.tables import Tables
+from npu_tui.rules.facts.beside import Beside, Shared
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.find import RULES
+from npu_tui.rules.model import Finding, Findings
+from npu_tui.rules.rule import Draft, Rule, Skipped
+from npu_tui.trace.model import Health
+
+
+def measured(
+    situation: Situation | tuple[Situation, ...],
+    selection: Selection = WHOLE_TRACE,
+    thresholds: Thresholds | None = None,
+) -> ProfilePart:
+    """The profile of ``situation``, of several ranks that of the first, with everything that is read again."""
+    ranks = situation if isinstance(situation, tuple) else (situation,)
+    with TemporaryDirectory() as alone:
+        folder = Path(alone) / "profile"  # what lies beside it is looked at
+        for name, content in _first_of(ranks).items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        found = profile_at(folder, thresholds).part(selection)
+        _ = found.facts, found.findings
+    return found
+
+
+def _first_of(ranks: tuple[Situation, ...]) -> Files:
+    """The files of the first rank."""
+    recording = simulate_ranks(ranks)[0] if len(ranks) > 1 else simulate(ranks[0])
+    return recorded(ranks[0], recording)
+
+
+@cache
+def job(trouble: str, seed: int = 7) -> ProfilePart:
+    """The troubled job of that name."""
+    return measured(replace(TROUBLED[trouble], seed=seed))
+
+
+def by_id(found: Findings) -> dict[str, Finding]:
+    """The findings by their ids, of which none occurs twice."""
+    rows = {each.id: each for each in found.findings}
+    assert len(rows) == len(found.findings)
+    return rows
+
+
+def rule(wanted: str) -> Rule:
+    """The rule with that id."""
+    return next(each for each in RULES if each.id == wanted)
+
+
+def check(wanted: str, facts: Facts) -> Draft | Skipped | None:
+    """What the rule ``wanted`` says where its inputs are there."""
+    assert all(facts.has(needed) for needed in rule(wanted).inputs), wanted
+    return rule(wanted).check(facts)
+
+
+Cells = dict[str, "str | None"]
+
+
+def facts_of(
+    found: ProfilePart,
+    beside: Beside | None = None,
+    thresholds: Thresholds | None = None,
+    kernels: Sequence[Cells] | None = None,
+    memory: Sequence[Cells] | Memory | None = None,
+    **values: object,
+) -> Facts:
+    """The facts of the only device, with other files beside the trace or other thresholds.
+
+    ``kernels`` and ``memory`` are rows of kernel_details.csv and memory_record.csv by their headings, ``values`` other
+    values of ``Shared``.
+    """
+    (device,) = found.profile.devices
+    values = {"beside": beside or found.beside, "thresholds": thresholds or found.thresholds, **values}
+    bare = build_trace(WholeColumns(), "rows", (), None, Health())
+    if kernels is not None:
+        rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]
+        values["all_kernels"] = kernels_of(bare, [], Tables(_Rows(Path(), KERNELS, rows), bare, NONE, NONE))
+    if isinstance(memory, Memory):
+        values["memory"] = memory
+    elif memory is not None:
+        rows = [{"Timestamp(us)": f"{k + 1}.000", **row} for k, row in enumerate(memory)]
+        values["memory"] = memory_of(Tables(_Rows(Path(), MEMORY, rows), bare, NONE, NONE))
+    return Facts(device, cast(Shared, _Other(found, values)))
+
+
+NONE = np.zeros(0, np.int64)
+
+
+class _Rows(Companions, frozen=True):
+    """A folder with one table."""
+
+    schema: Schema
+    listed: Sequence[Cells]
+
+    def has(self, schema: Schema) -> bool:
+        return schema is self.schema
+
+    def read(self, schema: Schema) -> Reading:
+        return table_of(self.schema, self.listed)
+
+
+class _Other:
+    """What ``found`` has, but for ``values``."""
+
+    def __init__(self, found: ProfilePart, values: dict[str, object]) -> None:
+        self._found = found
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._found, name)

@@ -1,0 +1,120 @@
+"""Causes that the simulator takes away: the finding leads, its gain is the simulated one, nothing is left to say."""
+
+from __future__ import annotations
+
+import pytest
+from causes import ALL, outcome
+from jobs import facts_of, job
+
+from npu_tui.rules.facts.beside import Beside
+from npu_tui.rules.facts.blame import launch_blocking
+from npu_tui.strings import words
+
+#: One of each kind; ``python tests/causes.py`` tries all of them with many seeds.
+TRIED = (
+    "host: slow fetch",
+    "host: slow line",
+    "host: slow Python, four devices",
+    "host: collector",
+    "host: checkpoint",
+    "host: checkpoint at Level0",
+    "host: fetch in one step",
+    "host: short step start",
+    "device: AI CPU for little",
+    "device: AI CPU",
+    "device: AI CPU, an older chip",
+    "device: outlier",
+    "device: waits in a graph",
+    "peers: two late",
+    "peers: another each time",
+    "peers: eight take turns",
+    "peers: one late, a longer fetch",
+    "peers: always late at Level0",
+    "peers: unseen in a ring",
+    "peers: at Level0",
+    "peers: a rank that fetches",
+    "waits: metrics",
+    "waits: many short ones",
+    "waits: launch blocking",
+    "waits: blocking, small kernels",
+    "decode: slow Python",
+    "uneven: accumulation, a late rank",
+    "uneven: AI CPU in the backward pass",
+    "uneven: blocking copies",
+    "uneven: busy CPU",
+    "uneven: a checkpoint now and then",
+    "uneven: slow line and AI CPU",
+    "uneven: collector and allocation",
+    "uneven: a late first pass",
+    "uneven: a pause in every layer",
+    "uneven: a checkpoint, an older chip",
+    "uneven: masks, far ahead",
+    "uneven: AI CPU, other clocks",
+    "uneven: a copy to the host, other clocks",
+    "uneven: eight take turns by little",
+    "uneven: compiling now and then",
+    "uneven: a slow stage before",
+)
+CALM = (
+    "nothing: warm-up",
+    "nothing: Level0",
+    "nothing: decode",
+    "nothing: decode, small AI CPU kernels",
+    "nothing: far ahead",
+    "nothing: longest first",
+    "nothing: prefill and decode",
+    "nothing: a long side stream",
+    "nothing: pipeline",
+    "nothing: pauses of the device",
+)
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_a_cause_taken_away(name: str) -> None:
+    cause = ALL[name]
+    found = outcome(cause, 31)
+    assert found.lead in cause.leads
+    assert found.right, (found.predicted, found.simulated, found.step)
+    assert found.above_info == ()
+    assert found.error <= 0.02
+
+
+@pytest.mark.parametrize("name", CALM)
+def test_a_healthy_job_is_quiet(name: str) -> None:
+    assert outcome(ALL[name], 31).above_info == ()
+
+
+def test_a_late_host_gains_nothing_where_a_peer_is_later() -> None:
+    cause = ALL["host: an earlier one"]
+    found = outcome(cause, 31)
+    assert found.lead == "COMM.STRAGGLER"
+    assert found.right, (found.predicted, found.simulated, found.step)
+    assert found.found is not None
+    assert "By itself it gains nothing" in words(found.found.detail)
+
+
+def test_a_server_is_told_per_token() -> None:
+    found = outcome(ALL["decode: slow Python"], 32).found
+    assert found is not None
+    assert "makes each token" in words(found.detail)
+    assert "Each token then takes" in words(found.detail)
+    assert "MINDIE_ASYNC_SCHEDULING_ENABLE=1" in words(found.advice[0])
+
+
+def test_what_is_said_of_late_ranks() -> None:
+    many = outcome(ALL["peers: two late"], 32).found
+    ring = outcome(ALL["peers: unseen in a ring"], 32).found
+    assert many is not None
+    assert ring is not None
+    assert words(many.title).startswith("Ranks 2 and 3 are late")
+    assert "not visible from this rank" in words(ring.title)
+    assert ring.confidence == "low"
+
+
+def test_launch_blocking_is_unset_first() -> None:
+    found = outcome(ALL["waits: launch blocking"], 32).found
+    assert found is not None
+    assert "ASCEND_LAUNCH_BLOCKING" in words(found.advice[0])
+    assert not any("TASK_QUEUE_ENABLE=2" in words(each) for each in found.advice)
+    assert launch_blocking(facts_of(job("metrics"))) < 0.5
+    assert launch_blocking(facts_of(job("metrics"), Beside(environment={"ASCEND_LAUNCH_BLOCKING": "1"}))) == 1

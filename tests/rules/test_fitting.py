@@ -1,0 +1,216 @@
+"""Advice that fits the situation, and a list in the order of the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from jobs import check, facts_of, job, measured
+from msgspec import structs
+from troubled import TROUBLED
+
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.work.joined.kernels import Coded
+from npu_tui.rules import affinity, hardware_links
+from npu_tui.rules import find as finding
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.ladder import climb
+from npu_tui.rules.rule import Draft
+from npu_tui.rules.stages import stage_advice
+from npu_tui.strings import words
+from npu_tui.trace.once import Known
+
+TYPES, MASKS, OTHERS = "Use types that", "Replace index", "Use other operators"
+
+
+def typed(trouble: str, types: list[str] | None = None, **texts: str) -> Facts:
+    """The facts of a job whose first kernels are of ``types``, and all of them with other ``texts`` in their rows."""
+    found = job(trouble)
+    facts, table = facts_of(found), found.all_kernels
+    names = [table.type.at(row) for row in range(len(table))]
+    for item, name in zip(facts.kernels.tolist(), types or [], strict=False):
+        names[int(np.flatnonzero(table.item == item)[0])] = name
+    rows = {name: Coded.of([text] * len(table)) for name, text in texts.items()}
+    return facts_of(found, all_kernels=structs.replace(table, type=Coded.of(names), **rows))
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtypes", "advice"),
+    [
+        ("NonZero", "INT64", [TYPES, MASKS]),
+        ("NonZero", "FLOAT", [MASKS]),
+        ("Cumsum", "DOUBLE;INT32", [TYPES]),
+        ("Cumsum", "FLOAT", [OTHERS]),
+        ("Cumsum", "", [TYPES]),
+    ],
+)
+def test_what_an_operator_on_the_ai_cpu_needs(kind: str, dtypes: str, advice: list[str]) -> None:
+    facts = typed("ai_cpu", dtypes=dtypes)
+    table = facts.kernel_table
+    table.type.values[:] = [kind if name == "NonZero" else name for name in table.type.values]
+    draft = check("KERNEL.BOUND", facts)
+    assert isinstance(draft, Draft)
+    told = [words(each) for each in draft.advice if not words(each).startswith("Use precompiled")]
+    assert [text.startswith(start) for text, start in zip(told, advice, strict=True)] == [True] * len(advice)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "starts"), [("healthy", "Compile the model into a graph"), ("compile", "Use precompiled")]
+)
+def test_dynamic_shapes_ask_for_a_graph_where_nothing_is_compiled(trouble: str, starts: str) -> None:
+    row: dict[str, str | None] = {"Name": "k", "Type": "MatMulV2", "Duration(us)": "100", "OP State": "dynamic"}
+    draft = check("KERNEL.BOUND", facts_of(job(trouble), kernels=[row]))
+    assert isinstance(draft, Draft)
+    assert words(draft.advice[-1]).startswith(starts)
+
+
+def test_a_queue_that_is_off_is_set_first() -> None:
+    found = measured(replace(TROUBLED["slow_python"], seed=3))
+    assert any("TASK_QUEUE_ENABLE=2" in words(each) for each in stage_advice(facts_of(found)))
+    trace = found.trace
+    for name in ("enqueue", "dequeue"):
+        code = trace.categories.index(name)
+        trace.slices.category[trace.slices.category == code] = -1
+    trace.known = Known()
+    advice = [words(each) for each in stage_advice(facts_of(found))]
+    assert advice[0].startswith("Set TASK_QUEUE_ENABLE=1")
+    assert not any("TASK_QUEUE_ENABLE=2 to move" in text for text in advice)
+
+
+def kernel_runs(facts: Facts) -> str:
+    draft = check("OP.AFFINITY_KERNEL", facts)
+    return words(draft.detail) if isinstance(draft, Draft) else ""
+
+
+def test_products_of_single_numbers() -> None:
+    several = typed("healthy", ["BatchMatMulV2"], outputs="4,8,16")
+    single = typed("healthy", ["BatchMatMulV2"], outputs="4,8,1,1")
+    assert "[…,1,1]" not in kernel_runs(several)
+    assert "[…,1,1]" in kernel_runs(single)
+
+
+def test_nothing_runs_across_streams() -> None:
+    facts = typed("healthy", ["OneHot", "ReduceSum"])
+    lanes = facts.trace.slices.lane
+    first = int(facts.kernels[0])
+    assert "scatter_" in kernel_runs(facts)
+    own = int(lanes[first])
+    try:
+        lanes[first] = next(k for k in range(len(facts.trace.lanes)) if k != own)
+        assert "scatter_" not in kernel_runs(typed("healthy", ["OneHot", "ReduceSum"]))
+    finally:
+        lanes[first] = own
+
+
+def test_a_linear_is_no_news_to_a_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = typed("healthy", ["MatMulV2", "Add", "Relu"])
+    for inside, api in ((True, "torch.addmm"), (False, "torch.nn.functional.linear")):
+        launched = np.full(len(facts.trace.slices), inside)
+        monkeypatch.setattr(affinity, "_in_linear", lambda facts, launched=launched: launched)
+        assert api in kernel_runs(facts)
+
+
+@pytest.mark.parametrize("trouble", TROUBLED)
+def test_no_low_finding_leads_a_high_one(trouble: str) -> None:
+    facts = facts_of(job(trouble))
+    candidates, _ = finding._candidates(facts)
+    lowered = [
+        structs.replace(each, draft=structs.replace(each.draft, severity="low"))
+        if k % 2 and each.draft.severity != "info"
+        else each
+        for k, each in enumerate(candidates)
+    ]
+    for own in (candidates, lowered):
+        rows, leading = climb(own, facts)
+        shown = [each.severity for each in rows[:leading]]
+        assert all("high" not in shown[k + 1 :] for k, each in enumerate(shown) if each == "low")
+
+
+def test_the_start_of_a_step_is_no_zero() -> None:
+    for trouble in TROUBLED:
+        draft = check("STEP.START", facts_of(job(trouble)))
+        if isinstance(draft, Draft):
+            assert " 0 ms" not in words(draft.title) + words(draft.detail)
+            assert draft.title.args["time"] > 0
+
+
+def test_the_verdict_has_the_order_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two devices the finding that gains most leads in both, and each line says whose it is."""
+    one, other = facts_of(job("slow_python")), facts_of(job("loader"))
+    found = finding.find([one, other])
+    leading = [each for each in found.findings if each.severity != "info" and not each.part_of]
+    assert leading[0].id == "DATA.LOADER"
+    assert words(found.verdict[0]).startswith("device 0: ")
+    assert "batch" in words(found.verdict[0])
+    assert words(found.verdict[1]).startswith("then device 0: ")
+    alone = finding.find([one])
+    assert [words(each) for each in alone.verdict] == [words(each) for each in job("slow_python").findings.verdict]
+
+
+@pytest.mark.parametrize(
+    ("link_type", "transport"),
+    [("HCCS", "SDMA"), ("HCCS_SW", "SDMA"), ("PCIE", "SDMA"), ("SIO", "SDMA"), ("ROCE", "RDMA"), ("ON_CHIP", None)],
+)
+def test_what_moves_the_data_over_a_link(link_type: str, transport: str | None) -> None:
+    assert hardware_links._transport(link_type) == transport
+
+
+@pytest.mark.parametrize(
+    ("link_type", "limits", "said"),
+    [
+        ("HCCS", {"small_packet_sdma_mb": 1e6}, "SDMA packets"),
+        ("ROCE", {"small_packet_rdma_mb": 1e6}, "RDMA packets"),
+        ("ROCE", {"retransmission_ms": 1e-3}, "RDMA"),
+    ],
+)
+def test_rules_of_links_ask_for_the_transport(
+    link_type: str, limits: dict[str, float], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = job("transfers")
+    facts = facts_of(found, thresholds=Thresholds(**limits))
+    planes = facts.planes
+    assert planes is not None
+    kinds = [link_type if each == "HCCS" else each for each in planes.links]
+    collectives = replace(facts.collectives, moved=structs.replace(facts.collectives.moved, links=kinds))
+    other = facts_of(found, thresholds=Thresholds(**limits), planes=structs.replace(planes, links=kinds))
+    monkeypatch.setattr(Facts, "collectives", collectives)
+    draft = check("COMM.LINK", other)
+    assert isinstance(draft, Draft)
+    assert said in words(draft.detail)
+
+
+def test_slow_collectives_over_hccs_beside_products_are_in_contention() -> None:
+    found = measured(replace(TROUBLED["transfers"], seed=3, layers=3))
+    facts = facts_of(found, thresholds=Thresholds(contention_gb_s=1e6))
+    slices, names = facts.trace.slices, facts.trace.names
+    assert {row.link_type for each in facts.collectives for row in each.traffic or []} == {"HCCS"}
+    products = [k for k in facts.kernels.tolist() if "MatMul" in names[slices.name[k]]]
+    beside = [
+        each.item
+        for each in facts.collectives
+        if any(slices.start[k] < slices.end[each.item] and slices.end[k] > slices.start[each.item] for k in products)
+    ]
+    assert 0 < len(beside) < len(facts.collectives)
+    draft = check("COMM.LINK", facts)
+    assert isinstance(draft, Draft)
+    assert f"{len(beside)} SDMA collectives run below 1e+06 GB/s during a matrix multiplication" in words(draft.detail)
+    calm = check("COMM.LINK", facts_of(found, thresholds=Thresholds(contention_gb_s=1e-3)))
+    assert not isinstance(calm, Draft) or "multiplication" not in words(calm.detail)
+
+
+def test_a_product_before_a_collective_saves_no_more_than_itself() -> None:
+    facts = facts_of(job("transfers"))
+    slices = facts.trace.slices
+    start = slices.start[[each.item for each in facts.collectives]]
+    types = ["Add"] * len(facts.kernels)
+    for k, end in enumerate(slices.end[facts.kernels].tolist()):
+        if ((start - end >= 0) & (start - end <= 50_000)).any():
+            types[k] = "MatMulV2"
+    own = typed("transfers", types)
+    found: dict[str, affinity._Found] = {}
+    affinity._all_reduces(own, found)
+    (row,) = found.values()
+    products = [int(slices.end[first] - slices.start[first]) for first, _, _ in row.places]
+    assert row.places
+    assert row.saves <= row.time == sum(products)

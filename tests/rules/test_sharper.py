@@ -1,0 +1,339 @@
+"""Rules that used to speak wrongly, or to keep silent: each with the smallest situation that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jobs import by_id, check, facts_of, job, measured
+from launcher import Launcher
+from measured import profile_at
+from trace_writer import TraceWriter
+from troubled import TROUBLED
+
+from npu_tui.analysis.overlap.warm_up import warm_up_steps
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.profile.selection import WHOLE_TRACE, select_step
+from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.spans import length_of
+from npu_tui.rules.ladder import steps_of
+from npu_tui.rules.launching import longest_run
+from npu_tui.rules.rule import Draft
+from npu_tui.strings import words
+from npu_tui.trace.message import message
+from npu_tui.trace.once import Known
+
+
+def test_a_constant_clock_is_the_full_clock() -> None:
+    found = measured(replace(TROUBLED["healthy"], seed=3))
+    counters = found.trace.counters
+    for series in counters.series:
+        if series.name == "AI Core Freq":
+            counters.value[counters.offset[series.index] : counters.offset[series.index + 1]] = 1_650.0
+    assert check("FREQ", facts_of(found)) is None
+
+
+def test_kernels_at_the_idle_clock_are_slow() -> None:
+    draft = check(
+        "FREQ",
+        facts_of(
+            measured(replace(TROUBLED["clock"], seed=3, trouble=replace(TROUBLED["clock"].trouble, core_mhz=800)))
+        ),
+    )
+    assert isinstance(draft, Draft)
+    assert draft.title.args["drop"] > 0.5
+
+
+@pytest.mark.parametrize("core_mhz", [800, 1_200])
+def test_as_many_kernels_are_slow_as_end_at_a_lower_clock(core_mhz: int) -> None:
+    found = measured(replace(TROUBLED["clock"], seed=3, trouble=replace(TROUBLED["clock"].trouble, core_mhz=core_mhz)))
+    facts = facts_of(found)
+    draft = check("FREQ", facts)
+    assert isinstance(draft, Draft)
+    counters = found.trace.counters
+    (series,) = [each for each in counters.series if each.name == "AI Core Freq"]
+    own = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
+    samples = list(zip(counters.time[own].tolist(), counters.value[own].tolist(), strict=True))
+    ends = found.trace.slices.end[facts.kernels].tolist()
+    clocks = [[value for time, value in samples if time <= end][-1:] for end in ends]
+    slow = [clock for clock in clocks if clock and clock[0] < max(value for _, value in samples)]
+    assert draft.detail.args["count"] == len(slow) > 0
+    assert draft.detail.args["all"] == len(ends)
+
+
+def test_each_of_two_devices_has_its_own_host() -> None:
+    devices = profile_at(Path("fixtures/msprof_two_devices")).part(WHOLE_TRACE).facts
+    lanes = devices[0].trace.lanes
+    threads = []
+    for facts in devices:
+        launches = facts.launches
+        assert launches is not None
+        trace = facts.trace
+        launching = {lanes[trace.links.source_lane[link]].tid for link in launches.link.tolist()}
+        calls = facts.named(("cann",), lambda name: "launch" in name)
+        assert {lanes[lane].tid for lane in trace.slices.lane[calls].tolist()} == launching
+        threads.append(launching)
+    assert threads[0].isdisjoint(threads[1])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "warm"),
+    [
+        ([160, 100, 101], 0),  # two later steps are alike by chance
+        ([210, 100, 101], 1),
+        ([160, 100, 101, 99, 100, 102, 98, 100], 1),
+        ([160, 100, 160, 99, 160, 102, 98, 160], 0),
+    ],
+)
+def test_how_much_longer_a_first_step_takes_that_warms_up(lengths: list[int], warm: int) -> None:
+    assert warm_up_steps(np.array(lengths, np.int64) * 1_000_000) == warm
+
+
+def filled(**reserved: str) -> Facts:
+    rows: list[dict[str, str | None]] = [
+        {"Component": name, "Total Reserved(MB)": value, "Total Allocated(MB)": value}
+        for name, value in reserved.items()
+    ]
+    return facts_of(job("healthy"), memory=rows)
+
+
+def test_memory_that_is_nearly_full() -> None:
+    full = check("MEM.PRESSURE", filled(PTA="61440"))
+    assert isinstance(full, Draft)
+    assert (full.severity, full.title.args["capacity"]) == ("medium", 64.0)
+    assert check("MEM.PRESSURE", filled(PTA="50000")) is None
+    small = check("MEM.PRESSURE", filled(PTA="100", APP="30000"))
+    assert isinstance(small, Draft)
+    assert small.severity == "info"  # a small device that is full, or a large one that is half full
+
+
+def test_the_mte2_ratio_of_older_chips_has_no_prefix() -> None:
+    row = {"Name": "k", "Type": "Add", "Accelerator Core": "AI_CORE", "Duration(us)": "100", "mte2_ratio": "0.9"}
+    draft = check("MEM.BW", facts_of(job("healthy"), kernels=[row]))
+    assert isinstance(draft, Draft)
+
+
+def test_link_types_are_carried_by_their_transport() -> None:
+    found = job("transfers")
+    draft = check("COMM.LINK", facts_of(found, thresholds=Thresholds(small_packet_sdma_mb=1e6)))
+    assert isinstance(draft, Draft)
+    assert "SDMA packets" in words(draft.detail)
+
+
+def test_a_queue_that_is_off_is_told_without_metadata() -> None:
+    found = measured(replace(TROUBLED["healthy"], seed=3))
+    trace = found.trace
+    for name in ("enqueue", "dequeue"):
+        code = trace.categories.index(name)
+        trace.slices.category[trace.slices.category == code] = -1
+    trace.known = Known()
+    draft = check("ENV/STARTUP", facts_of(found))
+    assert isinstance(draft, Draft)
+    assert any("TASK_QUEUE_ENABLE=1" in words(each) for each in draft.advice)
+
+
+def test_what_names_a_part_of_the_program_is_looked_into() -> None:
+    found = measured(replace(TROUBLED["healthy"], seed=3))
+    plain = check("OP.AFFINITY_API", facts_of(found))
+    assert isinstance(plain, Draft)
+    trace = found.trace
+    step = next(lane for lane in trace.file_lanes if lane.layer == 0)
+    names = trace.slices.name[step.first : step.last]
+    outer = [k for k in np.unique(names).tolist() if trace.names[k].startswith("ProfilerStep#")]
+    for k in outer:
+        trace.names[k] = "DistributedDataParallel.forward"
+    wrapped = check("OP.AFFINITY_API", facts_of(found))
+    assert isinstance(wrapped, Draft)
+    assert words(wrapped.detail) == words(plain.detail)
+
+
+def test_a_share_is_never_of_nothing() -> None:
+    for trouble in ("healthy", "ai_cpu", "transfers"):
+        draft = check("OP.AFFINITY_API", facts_of(job(trouble)))
+        if isinstance(draft, Draft):
+            assert "0.0%" not in " ".join(words(each) for each in draft.advice)
+
+
+def test_one_slow_call_among_equals(monkeypatch) -> None:
+    own, calls = Launcher._kernel, count()
+
+    def kernel(self, start, name, task_type, kind, duration, *rest):
+        slow = kind == "MatMulV2" and next(calls) == 20
+        return own(self, start, name, task_type, kind, duration * 20 if slow else duration, *rest)
+
+    quiet = facts_of(measured(replace(TROUBLED["healthy"], seed=3)))
+    assert check("OP.OUTLIER", quiet) is None
+    monkeypatch.setattr(Launcher, "_kernel", kernel)
+    found = measured(replace(TROUBLED["healthy"], seed=3))
+    draft = check("OP.OUTLIER", facts_of(found))
+    assert isinstance(draft, Draft)
+    assert draft.title.args["count"] == 1
+    finding = by_id(found.findings)["OP.OUTLIER"]
+    assert len(finding.steps) == 1
+    assert "only" in words(finding.detail)
+    assert finding.gain_ns is not None
+    assert finding.gain_ns * 3 == pytest.approx(draft.title.args["time"], rel=0.1)  # of three steps
+
+
+def test_a_pause_without_a_record() -> None:
+    paused = replace(TROUBLED["slow_python"], seed=3, with_stack=False)
+    line = replace(paused.slow_lines[0], extra_ns=12_000_000)
+    draft = check("HOST.PAUSE", facts_of(measured(replace(paused, slow_lines=(line,)))))
+    assert isinstance(draft, Draft)
+    assert not any("binding" in words(each) for each in draft.advice)
+    assert check("HOST.PAUSE", facts_of(job("slow_python"))) is None
+    assert check("HOST.PAUSE", facts_of(job("collection"))) is None  # the collection is recorded
+    assert check("HOST.PAUSE", facts_of(job("loader"))) is None
+
+
+@pytest.mark.parametrize("own_thread", [False, True])
+def test_collections_in_a_process_of_their_own_stop_the_thread(
+    own_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = TraceWriter._frames
+
+    def frames(self):
+        pid, tid = self._recording.process_id, {"tid": 7} if own_thread else {}
+        moved = {"pid": (pid << 10) + (1 << 5), "cat": "GC", "args": {}, **tid}
+        events = [event | moved if event["name"] == "GC" else event for event in own(self)]
+        named = {"ph": "M", "name": "process_name", "pid": moved["pid"], "tid": 0, "args": {"name": "Python GC"}}
+        return [*events, named]
+
+    whole = by_id(measured(replace(TROUBLED["collection"], seed=3)).findings)["PY.GC"]
+    monkeypatch.setattr(TraceWriter, "_frames", frames)
+    found = measured(replace(TROUBLED["collection"], seed=3)).findings
+    assert found.findings[0].id == "PY.GC"
+    assert found.findings[0].gain_ns == pytest.approx(whole.gain_ns, rel=0.05)
+
+
+def test_a_slow_first_step_is_warm_up() -> None:
+    slow = replace(TROUBLED["loader"], seed=3, steps=4, dataloader_ns=100_000, stalled_step=0, stall_ns=60_000_000)
+    found = measured(slow)
+    facts = facts_of(found)
+    assert facts.warm_up
+    assert len(facts.steps) == 3
+    assert "DATA.LOADER" not in by_id(found.findings)
+    assert "warm-up" in words(by_id(found.findings)["VERDICT"].detail)
+    later = facts_of(measured(replace(slow, stalled_step=2)))
+    assert not later.warm_up
+    draft = check("DATA.LOADER", later)
+    assert isinstance(draft, Draft)
+    assert len(steps_of(draft, later)) == 1
+
+
+def test_a_weight_comes_after_every_gain() -> None:
+    for trouble in ("transfers", "slow_python", "ai_cpu"):
+        ladder = [each for each in job(trouble).findings.findings if each.severity != "info" and not each.part_of]
+        gains = [each.gain_ns is not None and each.step_after_ns is not None for each in ladder]
+        assert gains == sorted(gains, reverse=True)
+
+
+def test_what_crosses_the_end_of_a_step_is_divided() -> None:
+    found = measured(replace(TROUBLED["loader"], seed=3, steps=3))
+    whole = facts_of(found)
+    first, second, third = (each.window for each in whole.steps)
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    begin, end = np.array([first.end - 900]), np.array([second.end + 100])
+    said = message("finding.nothing")
+    draft = Draft("high", said, said, removes=(begin, end))
+    assert steps_of(draft, whole) == (whole.steps[1].number,)
+    selections = [select_step(found.steps, each.number or 0) for each in whole.steps]
+    parts = [found.profile.part(each).facts[0] for each in selections if each is not None]
+    assert sum(length_of(each.free) for each in parts) == length_of(whole.free)
+    assert sum(length_of(each.host_late) for each in parts) == length_of(whole.host_late)
+
+
+def test_both_stages_of_the_host_are_slow() -> None:
+    """Some operators compile for long, and Python is slow between the others."""
+    slow = replace(TROUBLED["slow_python"], slow_lines=(), step_end_sync=True, layers=6, seed=5)
+    found = measured(replace(slow, compile_permille=150, compile_ns=2_000_000))
+    facts = facts_of(found)
+    assert facts.dequeue_idle == pytest.approx(0.5, abs=0.1)
+    rows = by_id(found.findings)
+    assert words(rows["DISPATCH.STAGE"].title).startswith("Python and CANN are both too slow")
+    assert words(rows["DISPATCH.VERTICAL"].title).startswith("The host (Python and CANN)")
+    assert "about half of it" in words(rows["DISPATCH.VERTICAL"].detail)
+
+
+def test_memory_that_the_program_gives_back_is_told() -> None:
+    trouble = replace(TROUBLED["allocation"], seed=3)
+    plain = check("MEM.ALLOC", facts_of(measured(trouble)))
+    assert isinstance(plain, Draft)
+    assert "empty_cache" not in words(plain.detail)
+    found = measured(trouble)
+    names = found.trace.names
+    frame = next(code for code, name in enumerate(names) if name.endswith(": update_meters"))
+    names[frame] = "torch_npu/npu/memory.py(172): empty_cache"
+    draft = check("MEM.ALLOC", facts_of(found))
+    assert isinstance(draft, Draft)
+    assert "empty_cache" in words(draft.detail)
+    assert "empty_cache" in words(draft.advice[0])
+
+
+def test_runs_of_elementwise_kernels_are_named() -> None:
+    facts = facts_of(job("slow_python"))
+    count = len(facts.kernels)
+    code = np.zeros(count, np.int64)
+    code[count // 2] = 1
+    said = words(longest_run(facts, ["Add", "MatMulV2"], code))
+    assert f"Up to {max(count // 2, count - count // 2 - 1)} elementwise kernels" in said
+    assert "Add" in said
+    assert not longest_run(facts, ["MatMulV2", "Add"], code)  # one alone is no run
+
+
+def test_a_fused_optimizer_counts_where_launches_cost() -> None:
+    bound = check("OPT.FUSED", facts_of(job("slow_python")))
+    assert isinstance(bound, Draft)
+    assert bound.severity != "info"
+    assert bound.change is not None
+    assert all(0 < cut.keep <= 1 for cut in bound.change.host)
+    fed = check("OPT.FUSED", facts_of(job("healthy")))
+    assert fed is None or (isinstance(fed, Draft) and fed.severity == "info")
+
+
+def test_a_wait_claims_no_pause_behind_it() -> None:
+    """A fetch that the host would hide if it did not wait is no merit of the wait."""
+    found = measured(replace(TROUBLED["healthy"], world_size=1, seed=3, steps=6, stalled_step=3, stall_ns=70_000_000))
+    ladder = [each for each in found.findings.findings if each.severity != "info"]
+    assert ladder[0].id == "DATA.LOADER"
+    wait = by_id(found.findings).get("SYNC.HOST")
+    assert wait is None or (wait.gain_ns or 0) < 0.1 * (ladder[0].gain_ns or 0)
+
+
+def test_many_waits_count_from_a_few_percent_on() -> None:
+    busy = replace(TROUBLED["healthy"], seed=3, world_size=1, layers=4, kernel_ns=300_000, host_op_ns=20_000, steps=3)
+    reading = replace(busy, trouble=replace(busy.trouble, reads_in_modules=True))
+    # With this threshold what is lost is not proven by drains any more.
+    facts = facts_of(measured(reading, thresholds=Thresholds(sync_share=0.08)))
+    draft = check("SYNC.HOST", facts)
+    assert isinstance(draft, Draft)
+    assert length_of(draft.removes) < 0.08 * facts.total
+    assert draft.most < facts.limits.sync_unproven * facts.total
+    assert draft.severity == "high"
+
+
+def test_a_wait_at_the_end_of_a_step_is_not_what_holds_up_the_next_fetch() -> None:
+    fetching = replace(TROUBLED["loader"], seed=3, steps=4)
+    found = measured(fetching)
+    selection = select_step(found.profile.steps, found.profile.steps[1].number)
+    own = by_id(found.profile.part(selection).findings)
+    assert own["DATA.LOADER"].gain_ns is not None
+    sync = own.get("SYNC.HOST")
+    assert sync is None or sync.severity == "info"
+
+
+def test_copies_that_the_host_waits_for_are_counted() -> None:
+    job_of = replace(TROUBLED["copies"], seed=3)
+    draft = check("DATA.COPY", facts_of(measured(job_of)))
+    assert isinstance(draft, Draft)
+    assert "waits" not in words(draft.detail)
+    blocking = replace(job_of, trouble=replace(job_of.trouble, blocking_copies=True))
+    draft = check("DATA.COPY", facts_of(measured(blocking)))
+    assert isinstance(draft, Draft)
+    copies = words(draft.detail).split(" copies")[0]
+    assert f"The host waits for {copies} copies to end." in words(draft.detail)
