@@ -1,0 +1,205 @@
+"""What the house is made of, and how many rooms a thing passes: the figures that keep the code simple.
+
+    python tests/house.py [--checkout DIR]         # files and lines of the package
+    python tests/house.py walks [--checkout DIR]   # functions and files that keys, a load and a report pass
+
+A walk counts the distinct functions of the package that Python calls, by ``sys.setprofile`` in all threads. Keys are
+pressed in a real pseudo-terminal of 160x50, after the screen has come to rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tokenize
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_TRACED = """
+import json, os, signal, sys, threading
+seen, files, last = set(), set(), [None, 0]
+def watch(frame, event, arg):
+    if event == "call":
+        code = frame.f_code
+        if PACKAGE in code.co_filename and not code.co_name.startswith("<"):
+            seen.add((code.co_filename, code.co_qualname if hasattr(code, "co_qualname") else code.co_firstlineno))
+            if code.co_filename != last[0]:
+                last[:] = code.co_filename, last[1] + 1
+def begin(*_):
+    seen.clear()
+    last[1] = 0
+    threading.setprofile(watch)
+    sys.setprofile(watch)
+def end(*_):
+    sys.setprofile(None)
+    threading.setprofile(None)
+    with open(OUT, "w") as file:
+        json.dump([len(seen), len({name for name, _ in seen}), last[1], sorted(map(list, seen))], file)
+"""
+
+
+def lines_of(path: Path) -> Counter[str]:
+    """The lines of one file by kind: docstring, import, comment, blank, code."""
+    text = path.read_text(encoding="utf-8")
+    kinds: dict[int, str] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            kinds |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), "import")
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            kinds |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), "docstring")
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type == tokenize.COMMENT:
+                alone = token.line.strip().startswith("#")
+                kinds.setdefault(token.start[0] if alone else -token.start[0], "comment" if alone else "trailing")
+    count = Counter(kinds.values())
+    for number, line in enumerate(text.splitlines(), 1):
+        if number not in kinds:
+            count["code" if line.strip() else "blank"] += 1
+    return count
+
+
+def house(checkout: Path) -> None:
+    """Print files and lines of the package."""
+    paths = sorted((checkout / "npu_tui").rglob("*.py"))
+    total = Counter[str]()
+    for path in paths:
+        total += lines_of(path)
+    trailing = total.pop("trailing", 0)
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    depth = Counter(len(path.relative_to(checkout).parts) - 1 for path in paths)
+    short = [path for path, length in lengths.items() if length <= 30]
+    rooms = [path for path in paths if path.name == "__init__.py"]
+    print(f"files {len(paths)}, lines {sum(lengths.values()):,}, median {sorted(lengths.values())[len(paths) // 2]}")
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in total.most_common())
+    print(f"  {kinds}, trailing comments {trailing:,}")
+    alone = len(set(short) - set(rooms))
+    print(f"  files of 30 lines or fewer {len(short)} ({alone} without __init__), __init__ {len(rooms)}")
+    print(f"  past 560 lines: {', '.join(f'{path.name} {length}' for path, length in lengths.items() if length > 560)}")
+    print("  folders from the top: " + ", ".join(f"{level} deep {depth[level]}" for level in sorted(depth)))
+
+
+def _program(checkout: Path, out: Path, body: str) -> list[str]:
+    head = f"PACKAGE, OUT = {str(checkout / 'npu_tui')!r}, {str(out)!r}\n"
+    return [sys.executable, "-c", head + _TRACED + body]
+
+
+def _environment(checkout: Path, folder: str) -> dict[str, str]:
+    homes = dict.fromkeys(("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), folder)
+    terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}
+    return os.environ | {"PYTHONPATH": str(checkout)} | terminal | homes
+
+
+def command_walk(checkout: Path, words: list[str]) -> list[object]:
+    """What a command passes, from the call of ``main`` to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "walk.json")
+        body = (
+            "from npu_tui.cli import main\nimport contextlib, io\nbegin()\n"
+            "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+            f"    main({words!r})\nend()\n"
+        )
+        subprocess.run(_program(checkout, out, body), env=_environment(checkout, folder), check=True, cwd=folder,
+                       stdout=subprocess.DEVNULL)  # fmt: skip
+        return list(json.loads(out.read_text()))
+
+
+def load_walk(checkout: Path, profile: Path) -> list[object]:
+    """What passes from a path to its ``Trace``, nothing reused and nothing written."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "walk.json")
+        body = (
+            "try:\n    from npu_tui.ingest.opening import opening_of\n"
+            "except ImportError:\n    from npu_tui.load.opening import opening_of\n"
+            f"from pathlib import Path\nbegin()\nopening_of(Path({str(profile)!r}), cached=False).trace()\nend()\n"
+        )
+        subprocess.run(_program(checkout, out, body), env=_environment(checkout, folder), check=True, cwd=folder)
+        return list(json.loads(out.read_text()))
+
+
+def key_walk(checkout: Path, profile: Path, key: bytes, before: bytes = b"") -> list[object]:
+    """What a key passes until the screen is at rest again."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "walk.json")
+        body = (
+            "signal.signal(signal.SIGUSR1, begin)\nsignal.signal(signal.SIGUSR2, end)\n"
+            f"from npu_tui.cli import main\nmain([{str(profile)!r}])\n"
+        )
+        pid, terminal = pty.fork()
+        if not pid:
+            os.chdir(folder)
+            command = _program(checkout, out, body)
+            os.execve(command[0], command, _environment(checkout, folder))
+        import fcntl
+        import struct
+        import termios
+
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+
+        def rest(seconds: float) -> None:
+            until = time.monotonic() + seconds
+            while (left := until - time.monotonic()) > 0:
+                if not select.select([terminal], [], [], left)[0]:
+                    continue
+                data = os.read(terminal, 1 << 16)
+                if b"\x1b[6n" in data:  # the program asks where the cursor is, to know what has been shown
+                    os.write(terminal, b"\x1b[1;1R" * data.count(b"\x1b[6n"))
+
+        rest(6)
+        for byte in before:
+            os.write(terminal, bytes([byte]))
+            rest(0.7)
+        os.kill(pid, signal.SIGUSR1)
+        rest(0.3)
+        os.write(terminal, key)
+        rest(1.5)
+        os.kill(pid, signal.SIGUSR2)
+        rest(0.7)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return list(json.loads(out.read_text()))
+
+
+def walks(checkout: Path, detail: bool) -> None:
+    """Print every walk."""
+    healthy, bound = ROOT / "fixtures" / "healthy", ROOT / "fixtures" / "dispatch_bound"
+    for name, walk in {
+        "PATH to Trace": lambda: load_walk(checkout, healthy),
+        "report": lambda: command_walk(checkout, ["report", str(bound), "--no-cache"]),
+        "key w": lambda: key_walk(checkout, bound, b"w"),
+        "key e": lambda: key_walk(checkout, bound, b"e"),
+    }.items():
+        functions, files, changes, passed = walk()
+        print(f"{name:14} {functions:5} functions in {files:3} files, {changes:5} changes of file")
+        if detail:
+            for file, function in passed:  # type: ignore[attr-defined]
+                print(f"    {Path(file).relative_to(checkout)}: {function}")
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("what", nargs="?", choices=("files", "walks"), default="files")
+    parser.add_argument("--checkout", type=Path, default=ROOT)
+    parser.add_argument("--detail", action="store_true", help="name every function that is passed")
+    options = parser.parse_args()
+    checkout = options.checkout.resolve()
+    if options.what == "walks":
+        walks(checkout, options.detail)
+    else:
+        house(checkout)
+
+
+if __name__ == "__main__":
+    main()
