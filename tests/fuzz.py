@@ -43,7 +43,6 @@ from npu_tui.trace.model import Trace
 sys.path.insert(0, str(Path(__file__).resolve().parent / "ingest"))
 
 from equality import assert_same
-from pretended import PretendedWorkers
 from scanning import threads, without_scanner
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -387,12 +386,12 @@ def differences(seed: int, number: int, data: bytes, path: Path) -> Iterator[str
         with _alarm():
             with without_scanner():
                 alone = _outcome(path, chunk_size)
-                assert_same(alone, _outcome(path, chunk_size, PretendedWorkers(count, number), length))
+                assert_same(alone, _outcome(path, chunk_size, length))
             where = f"scanned, chunks of {chunk_size}"
             assert_same(alone, _outcome(path, chunk_size))
             where = f"scanned, chunks of {chunk_size}, {count} threads, ranges of {length}"
             with threads(count):
-                assert_same(alone, _outcome(path, chunk_size, None, length))
+                assert_same(alone, _outcome(path, chunk_size, length))
     except HangError:
         yield f"{where}: longer than {PATIENCE} s"
     except AssertionError as error:
@@ -401,9 +400,9 @@ def differences(seed: int, number: int, data: bytes, path: Path) -> Iterator[str
         yield f"{where}: {_raised()}"
 
 
-def _outcome(path: Path, chunk_size: int, workers: PretendedWorkers | None = None, length: int = 0) -> Trace | str:
+def _outcome(path: Path, chunk_size: int, length: int = 0) -> Trace | str:
     try:
-        return load(path, chunk_size=chunk_size, workers=workers, range_bytes=length)
+        return load(path, chunk_size=chunk_size, range_bytes=length)
     except InputError as error:
         return words(error.message)
 

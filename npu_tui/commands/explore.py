@@ -108,53 +108,47 @@ def explore(
         job = len(openings) == 1 and compare is None and is_job(openings[0])
         chosen = job and is_listed(openings[0], chosen)
         if not job:
-            openings[0].start()  # before anything else is imported, which takes as long as they need
-        try:
-            settings = read_settings()
-            if settings is None:
-                return USAGE
-            if not in_browser() and (sys.__stderr__ is None or not sys.__stderr__.isatty()):
-                sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
-            asked = Asked(
-                *look_of(options, settings)
-            )  # the terminal answers while the trace is read and the rest imported
-            loader = None if job else _started(openings, settings, compare, asked.terminal)
-            from npu_tui.tui.app import NpuTui
-            from npu_tui.tui.flags import default_notes
+            openings[0].source  # noqa: B018 - what is not there is said before Textual is imported
+        settings = read_settings()
+        if settings is None:
+            return USAGE
+        if not in_browser() and (sys.__stderr__ is None or not sys.__stderr__.isatty()):
+            sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
+        asked = Asked(*look_of(options, settings))  # the terminal answers while the trace is read and the rest imported
+        loader = None if job else _started(openings, settings, compare, asked.terminal)
+        from npu_tui.tui.app import NpuTui
+        from npu_tui.tui.flags import default_notes
 
-            terminal = asked.terminal()
-            from npu_tui.analysis.thresholds import Thresholds
+        terminal = asked.terminal()
+        from npu_tui.analysis.thresholds import Thresholds
 
-            notes = Path(options.notes) if options.notes else default_notes()
+        notes = Path(options.notes) if options.notes else default_notes()
 
-            def overview(path: Path) -> JobScreen:
-                from npu_tui.tui.job.screen import JobScreen  # only who opens a job needs it
+        def overview(path: Path) -> JobScreen:
+            from npu_tui.tui.job.screen import JobScreen  # only who opens a job needs it
 
-                return JobScreen(path, terminal, getattr(options, "traces", None), cached)
+            return JobScreen(path, terminal, getattr(options, "traces", None), cached)
 
-            picker = None
-            if chosen:
-                from npu_tui.tui.picker.screen import PickerScreen
+        picker = None
+        if chosen:
+            from npu_tui.tui.picker.screen import PickerScreen
 
-                picker = PickerScreen(paths[0], cached)
+            picker = PickerScreen(paths[0], cached)
 
-            app = NpuTui(
-                terminal=terminal,
-                thresholds=Thresholds(**settings.thresholds),  # type: ignore[arg-type]
-                start=start,
-                notes=notes,
-                seen=default_notes().with_name("seen"),
-                job=overview(paths[0]) if job and not chosen else None,
-                picker=picker,
-                make_job=overview,
-                cached=cached,
-                loader=loader,
-            )
-            guard.draws(app.leave)
-            failure = app.run()
-        finally:
-            for opening in openings:
-                opening.close()
+        app = NpuTui(
+            terminal=terminal,
+            thresholds=Thresholds(**settings.thresholds),  # type: ignore[arg-type]
+            start=start,
+            notes=notes,
+            seen=default_notes().with_name("seen"),
+            job=overview(paths[0]) if job and not chosen else None,
+            picker=picker,
+            make_job=overview,
+            cached=cached,
+            loader=loader,
+        )
+        guard.draws(app.leave)
+        failure = app.run()
     code = app.return_code or DONE if failure is None else refuse(failure)
     if app.beside.is_busy or app.is_loading:
         end_process(code)

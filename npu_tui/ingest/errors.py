@@ -21,10 +21,6 @@ class SeveralError(InputError):
     """There are several profiles where one is asked for."""
 
 
-class WorkerError(InputError):
-    """A process that was reading failed, whatever the input is like."""
-
-
 class Cancelled(Exception):  # noqa: N818 - not an error
     """The user stopped the loading."""
 

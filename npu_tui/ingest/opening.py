@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.copy import cache
 from npu_tui.ingest.errors import InputError
-from npu_tui.ingest.json.reading.workers import Workers, worker_count
-from npu_tui.ingest.load import Early, Progress, load, refusal
-from npu_tui.ingest.scanner.library import library
+from npu_tui.ingest.load import load, refusal
+from npu_tui.ingest.progress import Early, Progress, Watcher
 from npu_tui.ingest.source.find import PIPE, PIPED, Form, Source, find_source, form_of
 from npu_tui.ingest.source.unpack import Unpacking, spooled
 from npu_tui.trace.message import Message, message
@@ -53,7 +52,6 @@ class Opening:
         self._form = form
         self._cached = cached
         self._piped = piped
-        self._workers: Workers | None = None
 
     @once
     def source(self) -> Source:
@@ -69,19 +67,6 @@ class Opening:
     def has_copy(self) -> bool:
         """Whether there is a parsed copy to be read. Raises ``InputError`` as ``find_source`` does."""
         return self._key is not None and cache.has(self._key)
-
-    def start(self) -> None:
-        """Start the processes that a large file is worth, so that they are up when it is loaded.
-
-        Raises ``InputError`` if there is nothing to open.
-        """
-        source, key = self.source, self._key
-        if library() is not None:
-            return  # threads of this process read, and they start at once
-        if source.files and source.kind != "database" and (key is None or not cache.has(key)):
-            with contextlib.suppress(OSError):
-                count = worker_count(sum(file.stat().st_size for file in source.files))
-                self._workers = Workers(count) if count > 1 else None
 
     @property
     def is_quick(self) -> bool:
@@ -102,12 +87,6 @@ class Opening:
         """
         return cache.sketch(self.source, self._key) if self._key is not None else None
 
-    def close(self) -> None:
-        """End what ``start`` started."""
-        if self._workers is not None:
-            self._workers.close()
-            self._workers = None
-
     def trace(
         self,
         progress: Progress | None = None,
@@ -119,19 +98,16 @@ class Opening:
         A copy is written beside everything else and waited for a moment when the program ends; ``note`` is told why it
         could not be.
         """
-        try:
-            if self._piped is not None:
-                return _piped_trace(self._piped, progress, early)
-            source, key = self.source, self._key
-            if key is not None and (found := cache.find(source, key, progress)) is not None:
-                if early is not None:
-                    early(found)  # it is whole, but what is known of it takes longer than its first picture
-                if progress is not None:
-                    _unpack_ahead(found)
-                return found
-            trace = load(source, progress, workers=self._workers, early=early)
-        finally:
-            self.close()
+        if self._piped is not None:
+            return _piped_trace(self._piped, progress, early)
+        source, key = self.source, self._key
+        if key is not None and (found := cache.find(source, key, progress)) is not None:
+            if early is not None:
+                early(found)  # it is whole, but what is known of it takes longer than its first picture
+            if progress is not None:
+                _unpack_ahead(found)
+            return found
+        trace = load(source, progress, early=early)
         # A copy names its files by those of the source, so it cannot leave one out.
         if key is not None and len(trace.files) == len(source.files) and cache.key_of(source) == key:
             atexit.register(cache.Keeper(trace, key, note).finish)
@@ -139,9 +115,9 @@ class Opening:
 
 
 def _piped_trace(stream: BinaryIO, progress: Progress | None, early: Early | None) -> Trace:
-    advance = None if progress is None else (lambda done: progress(done, 0, 0))
+    watcher = Watcher(progress)
     try:
-        copy, path = spooled(stream, advance)
+        copy, path = spooled(stream, lambda done: watcher.report(done, 0))
     except OSError as error:
         raise InputError(refusal(PIPED, error)) from error
 

@@ -33,7 +33,6 @@ from large_trace import write_large_trace  # noqa: E402
 from storm_terminal import TELL, StormTerminal  # noqa: E402
 
 from npu_tui.cli import guarded_main  # noqa: E402
-from npu_tui.ingest.json.reading.workers import Workers  # noqa: E402
 from npu_tui.ingest.load import load  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.tui.app import NpuTui  # noqa: E402
@@ -149,7 +148,7 @@ class Traces:
     def __init__(self, names: list[str], more: Path | None = None) -> None:
         self.names = names
         self._made = tempfile.TemporaryDirectory(prefix="npu-tui-storm-")
-        self._loaded = {name: Profile(load(self._path(name, more), workers=Workers(1))) for name in names}
+        self._loaded = {name: Profile(load(self._path(name, more))) for name in names}
 
     def profile(self, name: str) -> Profile:
         return self._loaded[name]

@@ -41,7 +41,6 @@ def test_a_cache_that_cannot_be_searched_keeps_nothing_from_opening(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / NOWHERE))
     monkeypatch.setattr(cache, "LEAST_BYTES", 1)
     opening = opening_of(Path("fixtures/healthy"))
-    opening.start()
     assert len(opening.trace().slices)
 
 

@@ -55,12 +55,10 @@ _LOADER = """
 from pathlib import Path
 import npu_tui.ingest.load as loading
 from npu_tui.ingest.load import load
-from npu_tui.ingest.json.reading.workers import Workers
 """
 _ALONE = """
 import npu_tui.ingest.load as loading
 os.environ["NPU_TUI_SCANNER"] = "off"
-loading.worker_count = lambda size: 0
 trace = loading.load(path)
 """
 _SCANNED = """
@@ -90,8 +88,7 @@ PROGRAMS = {
     "orjson.loads and a loop": ("import gc, orjson, numpy as np\ngc.disable()", _NAIVE),
     "npu-tui": (_LOADER, _SCANNED.format(threads="")),
     "npu-tui, 1 thread": (_LOADER, _SCANNED.format(threads="reading.thread_count = lambda size: 1")),
-    "npu-tui without the scanner, 1 process": (_LOADER, _ALONE),
-    "npu-tui without the scanner, 2 workers": (_LOADER, "trace = load(path, workers=Workers(2))"),
+    "npu-tui without the scanner": (_LOADER, _ALONE),
     "npu-tui, from the parsed copy": (_CACHE, _REOPEN),
     "npu-tui report, findings and imports included": ("from npu_tui.cli import main", _REPORT),
 }

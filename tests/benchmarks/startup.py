@@ -21,7 +21,7 @@ from pathlib import Path
 
 from terminal import KEYS, Terminal, npu_tui
 
-from npu_tui.ingest.json.reading.workers import ALONE_BYTES
+from npu_tui.ingest.copy.cache import LEAST_BYTES
 
 PAINT_S, REOPEN_S, EARLY_S, HELP_S = 0.35, 0.4, 1.0, 0.1
 RUNS = 10
@@ -101,7 +101,7 @@ def main() -> None:
     else:
         os.environ["NPU_TUI_CACHE_MB"] = "0"
         os.environ["XDG_CACHE_HOME"] = tempfile.gettempdir()
-    budget = REOPEN_S if options.copy else PAINT_S if path.stat().st_size < ALONE_BYTES else EARLY_S
+    budget = REOPEN_S if options.copy else PAINT_S if path.stat().st_size < LEAST_BYTES else EARLY_S
     bare = statistics.median(run([sys.executable, "-c", "pass"]) for _ in range(RUNS))
     help_time = statistics.median(run(npu_tui("--help")) for _ in range(RUNS))
     both = [(paint(BARE)[0], *paint(npu_tui(str(path)))) for _ in range(RUNS)]

@@ -1,4 +1,4 @@
-"""Events taken apart: phases of any kind, ids of any kind, codes, ranges given up, rows found by workers."""
+"""Events taken apart: phases of any kind, ids of any kind, codes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pretended import PretendedWorkers
-from refusals import refused
 
-from npu_tui.ingest.build import depth as packing
-from npu_tui.ingest.build.depth import Packing
-from npu_tui.ingest.errors import InputError, WorkerError
 from npu_tui.ingest.json.columns.codes import Codes
 from npu_tui.ingest.json.columns.event_columns import Columns
 from npu_tui.ingest.json.columns.link_ends import LinkEnds
 from npu_tui.ingest.json.decoding.events import Event
-from npu_tui.trace.depth import first_fit, sort_slices
-from npu_tui.trace.message import message
 
 PHASES = st.sampled_from(["X", "C", "s", "t", "f", "M", "i", "", "XX", "é", "\0", ",", "f,s"])
 
@@ -75,48 +68,3 @@ def test_an_id_is_the_same_as_number_and_as_text(same: list[Any]) -> None:
     assert low == [5, 5]
     assert high == [0, 0]
     assert not texts
-
-
-def test_a_range_given_up_leaves_no_codes() -> None:
-    def events(names: str) -> list[Event]:
-        return [Event(ph="X", name=name, pid=ord(name), tid=1, ts="1.000", cat=name) for name in names]
-
-    columns = Columns()
-    columns.add(0, 10, events("aba"))
-    assert columns.take().columns["x_name"].tolist() == [0, 1, 0]
-    columns.add(10, 10, events("cd"))
-    columns.give_up()
-    columns.add(10, 10, events("bd"))
-    part = columns.take()
-    assert part.columns["x_name"].tolist() == [1, 2]
-    assert part.news["names"] == ["d"]
-    assert part.news["threads"] == [(ord("d"), 1)]
-    assert part.known["names"] == 2
-
-
-@pytest.mark.parametrize("workers", [1, 2, 5])
-@given(
-    slices=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 12)), max_size=30),
-    seed=st.integers(0, 99),
-)
-def test_workers_find_the_same_rows(workers: int, slices: list[tuple[int, int, int]], seed: int) -> None:
-    lane = np.array([lane for lane, _, _ in slices], np.int32)
-    start = np.array([start for _, start, _ in slices], np.int64)
-    end = start + np.array([length for _, _, length in slices], np.int64)
-    order = sort_slices(lane, start, end)
-    lane, start, end = lane[order], start[order], end[order]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packing, "_WORTH", 1)
-        found = Packing(lane, start, end, PretendedWorkers(workers, seed)).depth()
-    assert found.tolist() == first_fit(lane, start, end).tolist()
-
-
-def test_a_worker_that_ends_while_rows_are_found_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Ending(PretendedWorkers):
-        def get(self, timeout: float | None = None) -> tuple[int, Any]:
-            return 0, InputError(message("input.reader.signal", signal=9))
-
-    monkeypatch.setattr(packing, "_WORTH", 1)
-    lane, start = np.zeros(3, np.int32), np.arange(3)
-    with refused("signal 9", WorkerError):
-        Packing(lane, start, start + 5, Ending(2)).depth()

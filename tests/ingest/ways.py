@@ -5,34 +5,38 @@ from __future__ import annotations
 import gzip
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+from scanning import threads, without_scanner
+
 from npu_tui.ingest.copy.container import Container, write_container
-from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source.find import PIPED, find_source
 from npu_tui.trace.model import Trace
 
-READERS = (1, 2, 4)
+THREADS = (1, 2, 4)
 
 
-def every_way(
-    data: bytes, folder: Path, readers: Callable[[int], Workers], range_bytes: int, chunk_size: int
-) -> Iterator[tuple[str, Trace]]:
-    """The trace of the file ``data``, which is written to ``folder``: first by this process alone, then all others."""
+def every_way(data: bytes, folder: Path, range_bytes: int, chunk_size: int) -> Iterator[tuple[str, Trace]]:
+    """The trace of the file ``data``, which is written to ``folder``: first as usual, then in all other ways."""
     path = folder / "trace_view.json"
     path.write_bytes(data)
     alone = load(path, chunk_size=chunk_size)
     yield "alone", alone
-    for count in READERS:
-        yield f"{count} readers", load(path, chunk_size=chunk_size, workers=readers(count), range_bytes=range_bytes)
+    for count in THREADS:
+        with threads(count):
+            trace = load(path, chunk_size=chunk_size, range_bytes=range_bytes)
+        yield f"{count} threads", trace
+    with without_scanner():
+        trace = load(path, chunk_size=chunk_size, range_bytes=range_bytes)
+    yield "tolerant reader", trace
     yield "parsed copy", _again(alone, path)
     packed = folder / "packed" / "trace_view.json.gz"
     packed.parent.mkdir(exist_ok=True)
     packed.write_bytes(gzip.compress(data, 1))
-    unpacked = load(packed, chunk_size=chunk_size, workers=readers(2), range_bytes=range_bytes)
+    unpacked = load(packed, chunk_size=chunk_size, range_bytes=range_bytes)
     yield "gzip", unpacked
     yield "parsed copy of the gzip", _again(unpacked, packed)
     yield "pipe", Opening(PIPED, piped=io.BytesIO(data)).trace()  # type: ignore[arg-type]

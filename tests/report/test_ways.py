@@ -12,7 +12,6 @@ from documents import FOREIGN, LINK_END, NAME, SAMPLE, SLICE, Document, document
 from equality import assert_same
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pretended import PretendedWorkers
 from reference import read
 from ways import every_way
 
@@ -29,12 +28,12 @@ ANY = SLICE | LINK_END | SAMPLE | NAME | FOREIGN
 
 
 @settings(max_examples=30)
-@given(documents(ANY), st.integers(32, 400), st.integers(16, 600), st.integers(0, 99))
+@given(documents(ANY), st.integers(32, 400), st.integers(16, 600))
 def test_trace_and_report_are_the_same(
-    tmp_path_factory: pytest.TempPathFactory, document: Document, chunk: int, length: int, seed: int
+    tmp_path_factory: pytest.TempPathFactory, document: Document, chunk: int, length: int
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
-    ways = every_way(document.data, folder, lambda count: PretendedWorkers(count, seed), length, chunk)
+    ways = every_way(document.data, folder, length, chunk)
     _, alone = next(ways)
     assert_equal(alone, read(document.data))
     events = [json.loads(event) for event in document.events]

@@ -12,14 +12,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ingest"))
 from measured import session_of
 from ways import every_way
 
-from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.tui.picture import screen_runs
 
 TRACE = Path("fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json")
 
 
 async def test_the_opening_screen_and_links_from_near_are_the_same(tmp_path: Path):
-    ways = every_way(TRACE.read_bytes(), tmp_path, Workers, 60_000, 1 << 14)
+    ways = every_way(TRACE.read_bytes(), tmp_path, 60_000, 1 << 14)
     stored: list[object] = []
     for way, trace in ways:
         trace.path = "trace_view.json"  # nothing else may differ

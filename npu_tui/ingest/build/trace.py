@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.ingest.build.counters import sorted_counters
-from npu_tui.ingest.build.depth import Packing
 from npu_tui.ingest.build.layers import ProcessPlan, plan_layers, thread_label
 from npu_tui.ingest.build.linking import PairedEnds, bound_links, paired_ends
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.json.decoding.events import NO_PROCESS, NO_THREAD
-from npu_tui.ingest.json.reading.workers import Workers
 from npu_tui.ingest.scanner.background import Background
+from npu_tui.ingest.scanner.depth import first_fit as compiled_first_fit
+from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.times import INVALID
 from npu_tui.trace.classes import classify, step_number
 from npu_tui.trace.depth import first_fit, sort_slices
@@ -58,13 +58,11 @@ def build_trace(
     files: tuple[EventFile, ...],
     rank: int | None,
     health: Health,
-    workers: Workers | None = None,
     link: Callable[[], None] | None = None,
 ) -> Trace:
     """The trace of what was ``whole``, which is used up; what cannot be placed is counted in ``health``.
 
-    ``workers`` without tasks take a part in it. ``link`` takes links into ``whole`` that are not there yet, between
-    threads that have slices. Raises ``WorkerError`` if one of the workers fails.
+    ``link`` takes links into ``whole`` that are not there yet, between threads that have slices.
     """
     whole.close()
     large = whole.slices >= _SIDE_BY_SIDE
@@ -99,12 +97,12 @@ def build_trace(
     kept = order if kept is None else kept[order]
     gathering = Background(lambda: {name: _sorted(whole, name, dtype, kept) for name, dtype in _IDS}, large)
     lane, start, end = np.take(lane, order), np.take(start, order), np.take(end, order)
-    packing = Packing(lane, start, end, workers)
+    packing = _packing(lane, start, end, large)
     slices = _slices(whole, plans, kept, lane, start, end, np.take(category, order))
     bounds = np.searchsorted(lane, np.arange(max(sum(len(plan.threads) for plan in plans), 1) + 1))
 
     def place() -> tuple[Rows, list[Lane]]:
-        slices.depth = packing.depth()
+        slices.depth = packing.result()
         return _rows_and_lanes(whole, plans, slices, bounds, rank)
 
     placing = Background(place, large)
@@ -146,6 +144,14 @@ def build_trace(
         health=health,
         args=JsonArgs(path, files, chunks, whole.phases.total()),
     )
+
+
+def _packing(lane: I32, start: I64, end: I64, large: bool) -> Background[I32]:
+    """The row of every slice within its lane, slices in the order of ``sort_slices``."""
+    compiled = library()
+    if compiled is None:  # a thread would only take turns with this one
+        return Background(lambda: first_fit(lane, start, end), worth=False)
+    return Background(lambda: compiled_first_fit(compiled, lane, start, end), large)
 
 
 def _of(values: Any, kept: I64 | None) -> Any:

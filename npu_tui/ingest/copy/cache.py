@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from npu_tui import __version__
 from npu_tui.ingest.copy.container import Container, DamagedError, container_bytes, opened_path, write_container
-from npu_tui.ingest.copy.proof import Progress
+from npu_tui.ingest.progress import Progress
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import plain_bytes
 from npu_tui.trace.message import Message, message

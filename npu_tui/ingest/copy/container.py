@@ -19,9 +19,10 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.ingest.args.json_args import JsonArgs
-from npu_tui.ingest.copy.proof import BLOCK, Progress, args_hold, checksums, codes_hold, folded_holds, proven
+from npu_tui.ingest.copy.proof import BLOCK, args_hold, checksums, codes_hold, folded_holds, proven
 from npu_tui.ingest.copy.sketch import deep_lanes, sketch_of
 from npu_tui.ingest.errors import InputError
+from npu_tui.ingest.progress import Progress
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import Unpacking
 from npu_tui.trace.args import ArgReader

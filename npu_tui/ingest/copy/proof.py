@@ -6,12 +6,12 @@ import contextlib
 import mmap
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.errors import Cancelled
+from npu_tui.ingest.progress import Progress, Watcher
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.communication import group_slices, plane_tasks
 from npu_tui.trace.model import Trace
@@ -21,9 +21,6 @@ BLOCK = 4 << 20
 """Bytes of columns that have a checksum of their own."""
 
 _THREADS = 2
-
-Progress = Callable[[int, int, int], bool]
-"""Called with (bytes compared, bytes in all, events); returning False stops the comparing."""
 
 
 def checksums(descriptor: int, start: int, end: int) -> list[int]:
@@ -56,8 +53,7 @@ def proven(
 
     with ThreadPoolExecutor(_THREADS) as threads:
         for low in range(0, len(begins), _THREADS):
-            if progress is not None and not progress(begins[low] - start, size - start, events):
-                raise Cancelled
+            Watcher(progress).report(begins[low] - start, size - start, events)
             if not all(threads.map(block_holds, range(low, min(low + _THREADS, len(begins))))):
                 return None
     return held

@@ -20,14 +20,12 @@ from npu_tui.ingest.database.tables.connect import UNREADABLE, Database, open_da
 from npu_tui.ingest.database.tables.connections import Connections
 from npu_tui.ingest.database.tables.rows import Tables
 from npu_tui.ingest.database.tables.texts import Texts
-from npu_tui.ingest.errors import Cancelled, InputError
+from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
+from npu_tui.ingest.progress import Watcher
 from npu_tui.ingest.scanner.background import Background
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
-
-Progress = Callable[[int, int, int], bool]
-Early = Callable[[Trace], None]
 
 _MINDSPORE = "ascend_mindspore_profiler"
 _LISTED = 4
@@ -36,16 +34,16 @@ _WORTH_A_PICTURE = 64 << 20
 """Bytes of a database that takes longer than anybody waits for a first picture."""
 
 
-def load_database(path: Path, rank: int | None, progress: Progress, early: Early | None = None) -> Trace:
+def load_database(path: Path, rank: int | None, watcher: Watcher | None = None) -> Trace:
     """The trace in the database at ``path``; ``rank`` counts where it is known already.
 
-    ``progress`` is called with (bytes read, bytes in all, slices and samples so far), ``early`` with the trace of the
-    device, which is read first. Raises ``InputError`` if the database cannot be read or holds no event, ``Cancelled``
-    if ``progress`` returns False, ``OSError`` where there is no room for a private copy.
+    The ``watcher`` hears of slices and samples as they come, and is shown the device, which is read first. Raises
+    ``InputError`` if the database cannot be read or holds no event, ``Cancelled`` if the watcher says to stop,
+    ``OSError`` where there is no room for a private copy.
     """
     database = open_database(path)
     try:
-        return _Loading(path, database, rank, progress, early).trace()
+        return _Loading(path, database, rank, watcher or Watcher()).trace()
     finally:
         database.close()
 
@@ -53,13 +51,11 @@ def load_database(path: Path, rank: int | None, progress: Progress, early: Early
 class _Loading:
     """One loading of ``database``, which lies at ``path``."""
 
-    def __init__(
-        self, path: Path, database: Database, rank: int | None, progress: Progress, early: Early | None
-    ) -> None:
+    def __init__(self, path: Path, database: Database, rank: int | None, watcher: Watcher) -> None:
         self._path = path
         self._database = database
-        self._progress = progress
-        self._early = early
+        self._watcher = watcher
+        self._early = watcher.early
         self._columns = WholeColumns()
         self._tables = Tables(database, self._advanced)
         self._whole = Whole(self._tables, self._columns)
@@ -68,8 +64,7 @@ class _Loading:
 
     def _advanced(self, share: float) -> None:
         size = self._database.size
-        if not self._progress(int(size * share), size, self._columns.count):
-            raise Cancelled
+        self._watcher.report(int(size * share), size, self._columns.count)
 
     def trace(self) -> Trace:
         """Read all tables and put the trace together."""

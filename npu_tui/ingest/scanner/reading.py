@@ -11,8 +11,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
-from npu_tui.ingest.json.reading.parallel import Outcome, range_cuts
-from npu_tui.ingest.json.reading.ranges import boundary_from
+from npu_tui.ingest.json.reading import Advance, Outcome, boundary_from
 from npu_tui.ingest.scanner.library import Library
 from npu_tui.ingest.scanner.scanner import Scanned, Scanner
 
@@ -25,11 +24,11 @@ _AHEAD = 2
 """Ranges per thread that are scanned before they can be taken in."""
 _TICK_SECONDS = 0.1
 
-_BEYOND = 4 << 20
-"""So much after a range is looked at for its last event, unless that is longer."""
-
-Advance = Callable[[int, int], None]
-Arrived = Callable[[int | None], int]
+_LARGEST = 32 << 20
+_SMALLEST = 1 << 20
+_FIRST = 2 << 20
+_PER_REPORT = 12
+"""Ranges of a large file that each thread reads: the picture and the progress move on after each."""
 
 _numbers = itertools.count()
 
@@ -38,6 +37,21 @@ def thread_count(size: int) -> int:
     """How many threads a file of ``size`` bytes is worth on this machine; at least 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return 1 if size < ALONE_BYTES else max(min(cores, size // _PER_THREAD, _MOST), 1)
+
+
+def range_cuts(start: int, size: int, threads: int, range_bytes: int = 0) -> list[int]:
+    """Where ranges of the bytes ``[start, size)`` begin.
+
+    Small ones at the start, for an early picture, and at the end, so that no thread is left with a large one.
+    """
+    largest = range_bytes or min(max(size // (_PER_REPORT * threads), _SMALLEST), _LARGEST)
+    smallest, first = min(largest, _SMALLEST), min(largest, _FIRST)
+    cuts, at = [start], start
+    while True:
+        at += max(min(largest, first + (at - start) // 4, (size - at) // (2 * threads)), smallest)
+        if at >= size:
+            return cuts
+        cuts.append(at)
 
 
 class _Result(Struct):
@@ -52,14 +66,11 @@ class _Result(Struct):
 class _Threads:
     """``count`` threads that scan the ranges between ``cuts`` and put results into ``results``, in any order."""
 
-    def __init__(
-        self, make: Callable[[], Scanner], path: str, cuts: list[int], count: int, arrived: Arrived | None
-    ) -> None:
+    def __init__(self, make: Callable[[], Scanner], path: str, cuts: list[int], count: int) -> None:
         self.results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._make = make
         self._path = path
         self._cuts = cuts
-        self._arrived = arrived
         self._next = itertools.count()
         self._room = threading.Semaphore(count * (1 + _AHEAD))
         self._over = False
@@ -107,28 +118,14 @@ class _Threads:
                 return
             if scanner is None or self.is_refused(scanner.name):
                 scanner = self._make()
-            there = self._wait_for(number)
-            scanned = self._scanned(scanner, descriptor, number)
-            if there is not None and self._arrived is not None:
-                far = scanned is None or scanned.last or scanned.end + _BEYOND > there
-                if far and there < self._arrived(None):  # it may have looked farther than there was something to see
-                    scanner = self._make()
-                    scanned = self._scanned(scanner, descriptor, number)
-            self.results.put(_Result(number, scanner.name, scanned))
-
-    def _wait_for(self, number: int) -> int | None:
-        """Wait until a range is there; how many bytes are there for sure, None for all."""
-        if self._arrived is None:
-            return None
-        return self._arrived(self._cuts[number + 1] + _BEYOND if number + 1 < len(self._cuts) else None)
+            self.results.put(_Result(number, scanner.name, self._scanned(scanner, descriptor, number)))
 
     def _scanned(self, scanner: Scanner, descriptor: int, number: int) -> Scanned | None:
-        start = self._cuts[number]
+        start: int | None = self._cuts[number]
         if number:
-            edge = boundary_from(descriptor, start)
-            if edge is None:
-                return None
-            start = edge.start
+            start = boundary_from(descriptor, self._cuts[number])
+        if start is None:
+            return None
         cut = self._cuts[number + 1] if number + 1 < len(self._cuts) else None
         return scanner.scan(descriptor, start, cut)
 
@@ -144,13 +141,11 @@ def read_scanned(
     advance: Advance,
     range_bytes: int = 0,
     threads: int = 0,
-    arrived: Arrived | None = None,
 ) -> Outcome:
     """Take the events of ``path`` from the boundary at ``start`` into ``whole``.
 
     ``advance`` is called with (bytes read, events read) several times a second and may raise. Raises ``OSError`` if the
-    file cannot be read. Of a file that still grows ``arrived`` waits until there are so many bytes (None: all), and
-    says how many there are; what it raises is raised.
+    file cannot be read.
     """
     count = threads or thread_count(size)
     cuts = range_cuts(start, size, count, range_bytes)
@@ -162,10 +157,8 @@ def read_scanned(
     descriptor = os.open(path, os.O_RDONLY)
     try:
         if count == 1:
-            if arrived is not None:
-                arrived(None)
             return _in_order(make(), descriptor, cuts, whole, file, advance)
-        return _side_by_side(make, path, descriptor, cuts, count, whole, file, advance, arrived)
+        return _side_by_side(make, path, descriptor, cuts, count, whole, file, advance)
     finally:
         os.close(descriptor)
 
@@ -195,11 +188,10 @@ def _side_by_side(
     whole: WholeColumns,
     file: int,
     advance: Advance,
-    arrived: Arrived | None,
 ) -> Outcome:
     """Scan with ``count`` threads. What does not begin where the range before it ended is scanned again."""
     outcome, before = Outcome(end=cuts[0]), whole.count
-    threads = _Threads(make, path, cuts, count, arrived)
+    threads = _Threads(make, path, cuts, count)
     waiting: dict[int, _Result] = {}
     done = taken = 0
     try:
@@ -224,8 +216,6 @@ def _side_by_side(
                     if cut is not None and cut < outcome.end:
                         threads.taken()
                         continue  # the range before this one was longer
-                    if arrived is not None:
-                        arrived(None)
                     scanned = make().scan(descriptor, outcome.end, cut)
                 _take(scanned, whole, file, outcome)
                 threads.taken()
@@ -241,6 +231,5 @@ def _take(scanned: Scanned, whole: WholeColumns, file: int, outcome: Outcome) ->
     """Take in the parts of a range."""
     for reader, part in scanned.parts:
         whole.add(part, reader, file)
-        outcome.malformed += part.malformed
-        outcome.truncated, outcome.too_long = part.truncated, part.too_long
+        outcome.add(part)
     outcome.end = scanned.end

@@ -8,11 +8,10 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.ingest.json.columns.begin_end import PHASES
-from npu_tui.ingest.json.columns.event_columns import Columns
 from npu_tui.ingest.json.columns.range_columns import RangeColumns
 from npu_tui.ingest.json.decoding.chunks import CHUNK
 from npu_tui.ingest.json.decoding.events import Event, decode_events
-from npu_tui.ingest.json.reading.ranges import read_on
+from npu_tui.ingest.json.reading import read_on
 from npu_tui.ingest.scanner.layout import (
     DICTIONARIES,
     DONE,
@@ -99,7 +98,7 @@ class Scanner:
         while found.end + ahead < size:
             cuts.append(found.end + ahead)
             ahead *= _ODD_FACTOR
-        part = read_on(descriptor, found.end, cuts, Columns(), min(self._chunk_size, length))
+        part = read_on(descriptor, found.end, cuts, min(self._chunk_size, length))
         self._odd += 1
         found.parts.append((f"{self._name} odd {self._odd}", part))
         found.end, found.last = part.end, part.last

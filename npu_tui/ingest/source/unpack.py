@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from npu_tui.ingest.errors import Cancelled, InputError
+from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.source.scratch import Scratch
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile
@@ -31,7 +31,8 @@ _USUAL_RATIO = 50
 
 _TICK_SECONDS = 0.1
 
-Advance = Callable[[int], bool]
+Advance = Callable[[int], None]
+"""Called with the number of bytes taken in so far; raises to cancel."""
 
 
 class Plain(Struct):
@@ -67,8 +68,7 @@ def _arriving(stream: BinaryIO) -> Iterator[bytes]:
 def spooled(stream: BinaryIO, advance: Advance | None = None) -> tuple[BinaryIO, str]:
     """What ``stream`` brings, in a file that vanishes when it is closed, and a path that opens it again.
 
-    ``advance`` is called several times a second with the bytes so far, also while none come, and cancels by returning
-    False. Raises ``OSError`` if there is no room.
+    ``advance`` is called several times a second, also while no bytes come. Raises ``OSError`` if there is no room.
     """
     copy, told = Scratch(), float("-inf")
     try:
@@ -76,8 +76,7 @@ def spooled(stream: BinaryIO, advance: Advance | None = None) -> tuple[BinaryIO,
             copy.write(data)
             if advance is not None and time.monotonic() - told >= _TICK_SECONDS:
                 told = time.monotonic()
-                if not advance(copy.size):
-                    raise Cancelled
+                advance(copy.size)
         return copy.finish(), copy.path
     except BaseException:
         copy.close()
@@ -87,9 +86,8 @@ def spooled(stream: BinaryIO, advance: Advance | None = None) -> tuple[BinaryIO,
 def open_plain(file: Path, advance: Advance | None = None) -> Plain:
     """``file`` opened for reading, unpacked to a temporary file first if it is gzip.
 
-    ``advance`` is called with the number of packed bytes done and cancels by returning False. Raises ``InputError``
-    for what is no gzip after its first bytes, or would unpack without end; ``OSError`` if a file cannot be read or
-    the copy cannot be written.
+    ``advance`` is called with the number of packed bytes done. Raises ``InputError`` for what is no gzip after its
+    first bytes, or would unpack without end; ``OSError`` if a file cannot be read or the copy cannot be written.
     """
     stream = file.open("rb")
     if stream.read(2) != MAGIC:
@@ -101,15 +99,17 @@ def open_plain(file: Path, advance: Advance | None = None) -> Plain:
         return _unpacked_fast(file, stream, advance) or _unpacked(file, stream, advance)
 
 
-def inflated(file: Path, packed: BinaryIO, copy: Scratch) -> Iterator[int]:
-    """Write the plain bytes of a gzip to ``copy``, block by block; how many packed bytes that took.
+def _unpacked_fast(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain | None:
+    """The plain bytes of a gzip without a fault; None for any other, and where the faster library is not there.
 
-    Raises ``ImportError`` where the faster library is not there, ``ValueError`` for what is damaged or cut off, and
-    what ``open_plain`` does.
+    What of a damaged or cut one can be read is for ``_unpacked`` to say.
     """
-    from isal import isal_zlib
-
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return None
     packed.seek(0)
+    copy = Scratch(plain_bytes(packed.fileno()))
     inflate = isal_zlib.decompressobj(wbits=31)
     taken = 0
     try:
@@ -121,30 +121,17 @@ def inflated(file: Path, packed: BinaryIO, copy: Scratch) -> Iterator[int]:
                 copy.write(inflate.decompress(data, _BLOCK))
                 _check(file, taken, copy.size)
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-            yield taken
-    except isal_zlib.error as error:
-        raise ValueError(str(error)) from error
-    if not inflate.eof or not copy.size:
-        raise ValueError("cut off")
-
-
-def _unpacked_fast(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain | None:
-    """The plain bytes of a gzip without a fault; None for any other, and where the faster library is not there.
-
-    What of a damaged or cut one can be read is for ``_unpacked`` to say.
-    """
-    copy = Scratch(plain_bytes(packed.fileno()))
-    try:
-        for taken in inflated(file, packed, copy):
-            if advance is not None and not advance(taken):
-                raise Cancelled
-        return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=False)
-    except (ImportError, ValueError):
-        copy.close()
-        return None
+            if advance is not None:
+                advance(taken)
+        if inflate.eof and copy.size:
+            return Plain(copy.finish(), copy.path, copy.size, unpacked=True, cut=False)
+    except isal_zlib.error:
+        pass
     except BaseException:
         copy.close()
         raise
+    copy.close()
+    return None
 
 
 def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
@@ -174,8 +161,8 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None) -> Plain:
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             if damaged:
                 break
-            if advance is not None and not advance(taken):
-                raise Cancelled
+            if advance is not None:
+                advance(taken)
         else:
             copy.write(inflate.flush())
             whole = inflate.eof

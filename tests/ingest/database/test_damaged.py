@@ -22,7 +22,7 @@ from npu_tui.trace.model import Trace
 
 def of(database: Path) -> Trace:
     """The trace in ``database``."""
-    return load_database(database, None, lambda done, size, events: True)
+    return load_database(database, None)
 
 
 def told(trace: Trace) -> int:

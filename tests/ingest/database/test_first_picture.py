@@ -9,6 +9,7 @@ from small import LAUNCHES, small_database
 
 from npu_tui.ingest.database import load as loading
 from npu_tui.ingest.database.tables import beginning
+from npu_tui.ingest.progress import Watcher
 from npu_tui.trace.model import Trace
 
 FEW = 15
@@ -31,14 +32,14 @@ def test_the_first_tasks_come_before_the_whole_device(tmp_path: Path, monkeypatc
     monkeypatch.setattr(loading, "_WORTH_A_PICTURE", 0)
     monkeypatch.setattr(beginning, "_ROWS", FEW)
     shown: list[Trace] = []
-    trace = loading.load_database(database, None, lambda done, size, events: True, shown.append)
+    trace = loading.load_database(database, None, Watcher(early=shown.append))
     first, device = shown
     assert len(first.slices) == FEW < LAUNCHES
     assert on_streams(first) == on_streams(trace)[:FEW]
     assert on_streams(device) == on_streams(trace)
     assert len(trace.slices) > len(device.slices)
     monkeypatch.undo()
-    alone = loading.load_database(database, None, lambda done, size, events: True)
+    alone = loading.load_database(database, None)
     assert (alone.events, alone.health) == (trace.events, trace.health)
 
 

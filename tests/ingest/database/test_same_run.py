@@ -26,7 +26,7 @@ EXACT = ("async_task_queue", "fwdbwd", "async_npu")
 
 def of(database: Path) -> Trace:
     """The trace in ``database``."""
-    return load_database(database, None, lambda done, size, events: True)
+    return load_database(database, None)
 
 
 @pytest.fixture(scope="module")

@@ -33,8 +33,3 @@ class Codes(dict[K, int]):
     def since(self, count: int) -> list[K]:
         """The values with the codes ``count`` and up."""
         return list(islice(self, self._absent + count, None))
-
-    def forget(self, count: int) -> None:
-        """Take the codes ``count`` and up back."""
-        for value in self.since(count):
-            del self[value]

@@ -127,16 +127,6 @@ class Columns:
         self._begin()
         return part
 
-    def give_up(self) -> None:
-        """Forget the range, so that it leaves no trace in the dictionaries."""
-        known = self._known
-        self.take()
-        self._kinds.forget()
-        self._ends.forget()
-        for name, codes in self.dictionaries.items():
-            codes.forget(known[name])
-        self._begin()
-
     def add(self, offset: int, length: int, events: list[Event]) -> None:
         """Take in the events of one chunk of ``length`` bytes at ``offset`` of the file."""
         self._chunk_offset.append(offset)

@@ -21,7 +21,6 @@ class JointCodes:
         self._dictionaries = dictionaries
         self._numbers: Codes[tuple[Any, ...]] = Codes()
         self._table = np.zeros((1 + len(dictionaries), 0), np.int32)
-        self._before = 0
         self._found: list[npt.NDArray[np.int32]] = []
 
     def add(self, *columns: list[Any]) -> None:
@@ -31,17 +30,11 @@ class JointCodes:
 
     def take(self) -> npt.NDArray[np.int32]:
         """The codes of all events since the last call: one row per dictionary, one column per event."""
-        self._before = self._table.shape[1]
         news = [
             [self._threads[pid, tid], *(codes[value] for codes, value in zip(self._dictionaries, values, strict=True))]
-            for pid, tid, *values in self._numbers.since(self._before)
+            for pid, tid, *values in self._numbers.since(self._table.shape[1])
         ]
         if news:
             self._table = np.concatenate((self._table, np.array(news, np.int32).T), axis=1)
         found, self._found = np.concatenate([np.zeros(0, np.int32), *self._found]), []
         return np.take(self._table, found, axis=1)
-
-    def forget(self) -> None:
-        """Take back the combinations that came between the last two calls of ``take``."""
-        self._numbers.forget(self._before)
-        self._table = self._table[:, : self._before]

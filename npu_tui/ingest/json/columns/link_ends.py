@@ -95,10 +95,6 @@ class LinkEnds:
         self._begin()
         return columns
 
-    def forget(self) -> None:
-        """Take back what came between the last two calls of ``take``."""
-        self._places.forget()
-
 
 def _plain(ids: list[Any]) -> bool:
     """Whether all ``ids`` are of one type, whole, as a number is written, and of usual length."""

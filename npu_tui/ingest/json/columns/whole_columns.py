@@ -14,15 +14,10 @@ from npu_tui.ingest.json.columns.counter_events import SeriesKey
 from npu_tui.ingest.json.columns.event_columns import Columns
 from npu_tui.ingest.json.columns.metadata import Metadata
 from npu_tui.ingest.json.columns.range_columns import DICTIONARY, RangeColumns
-from npu_tui.ingest.json.decoding.events import learn
 from npu_tui.trace.model import Chunks
 
 I32 = npt.NDArray[np.int32]
 Array = npt.NDArray[Any]
-
-
-class UnknownValuesError(Exception):
-    """A part builds on values of another one that was never taken in."""
 
 
 class WholeColumns:
@@ -52,20 +47,16 @@ class WholeColumns:
         return getattr(self, name)  # type: ignore[no-any-return]
 
     def add(self, part: RangeColumns, reader: str = "", file: int = 0) -> None:
-        """Take in the next part, read by ``reader`` from file number ``file``.
-
-        Raises ``UnknownValuesError`` if a part that this reader read before was left out.
-        """
+        """Take in the next part, read by ``reader`` from file number ``file``, after all that it read before."""
         tables = {name: self._tables.setdefault((reader, name), []) for name in part.news}
-        if any(len(table) != part.known[name] for name, table in tables.items()):
-            raise UnknownValuesError
+        # Codes of a part build on the dictionaries of those before it: none may be left out.
+        assert all(len(table) == part.known[name] for name, table in tables.items())
         for name, values in part.news.items():
             tables[name] += map(self._dictionary(name).__getitem__, values)
         remap = {name: np.array([*table, -1], np.int32) for name, table in tables.items()}
         for name, column in part.columns.items():
             self._columns.setdefault(name, []).append(self._adopted(name, column, remap))
         self._columns.setdefault("chunk_file", []).append(np.full(len(part.columns["chunk_first"]), file, np.int32))
-        learn(part.named)
         for ordinal, event in part.replay:
             if event.ph in PHASES:
                 self._marks.add([(self.count + ordinal, event)])

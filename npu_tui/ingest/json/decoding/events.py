@@ -142,16 +142,6 @@ def named(number: int) -> str:
     return _named.get(number, "")
 
 
-def known_names() -> dict[int, str]:
-    """All names that stand after numbers so far, for another process to ``learn``."""
-    return dict(_named)
-
-
-def learn(named: dict[int, str]) -> None:
-    """Know the names that another process met."""
-    _named.update(named)
-
-
 def _literal(raw: msgspec.Raw) -> str:
     """A number as it is written, or the text itself."""
     data = bytes(raw)

@@ -1,1 +1,0 @@
-"""A file read in ranges, by one process or several."""
