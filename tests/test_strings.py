@@ -10,9 +10,9 @@ from typing import get_args
 
 import pytest
 
+from npu_tui import strings
 from npu_tui.analysis.launches.drains import Cause
 from npu_tui.analysis.overlap.rhythm import Unit
-from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.partition import PARTS
 from npu_tui.gate.baseline import PLACES
 from npu_tui.gate.job_checks import JOB_LIMITS
@@ -22,13 +22,13 @@ from npu_tui.ingest.companions.reading import State
 from npu_tui.job.heat import AXES, METRICS
 from npu_tui.job.links import Verdict
 from npu_tui.profile.files import FILES
-from npu_tui.report.explain import ADVICE
+from npu_tui.report.explain import KINDS
 from npu_tui.report.pages.tables import _COLUMNS
 from npu_tui.report.schema import SourceKind
 from npu_tui.rules.config import ENVIRONMENT
-from npu_tui.rules.find import RULES
+from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.model import SEVERITIES, Confidence, FindingClass
-from npu_tui.strings import KINDS, LANGUAGES, ROOMS, say, table, words
+from npu_tui.strings import LANGUAGES, ROOMS, say, table, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
@@ -64,10 +64,10 @@ COMPUTED = {
     "companion.": {"missing", "empty"},
     "odd.": {"db_rows_more", "db_tables_more"},
     "kind.": {"command", "time", "flag", "lane", "slice"},
-    "explain.": {rule.id for rule in RULES},
+    "explain.": {kind.id for kind in KINDS},
     "explain.input.": {needed for rule in RULES for needed in rule.inputs},
-    "threshold.": set(Thresholds.__struct_fields__),
-    "finding.advice.": {key for keys in ADVICE.values() for key in keys},
+    "threshold.": {each.name for each in THRESHOLDS},
+    "finding.advice.": {word for kind in KINDS for word in kind.advice or (kind.id,)},
     "finding.needs.": {needed for rule in RULES for needed in rule.inputs},
     "finding.class.": set(get_args(FindingClass)),
     "finding.cause.": set(get_args(Cause)),
@@ -122,10 +122,9 @@ LOOSE = (
 """Families of which some keys are put together from a tuple beside the call, or from the kind of a prompt."""
 
 
-def test_advice_of_every_rule_exists() -> None:
-    assert set(ADVICE) == {rule.id for rule in RULES}
-    for advice in ADVICE.values():
-        for word in advice:
+def test_advice_of_every_finding_exists() -> None:
+    for kind in KINDS:
+        for word in kind.advice or (kind.id,):
             assert not placeholders(ENGLISH[f"finding.advice.{word}"]), word
 
 
@@ -222,7 +221,9 @@ def keys_in(text: str) -> list[str]:
 def test_kinds_are_known() -> None:
     for key, text in ENGLISH.items():
         for name, spec in fields_of(text):
-            assert spec in KINDS or not spec or re.fullmatch(r"[+,]?(\.\d)?[fgd%]?", spec), f"{key}: {name}:{spec}"
+            assert spec in strings.KINDS or not spec or re.fullmatch(r"[+,]?(\.\d)?[fgd%]?", spec), (
+                f"{key}: {name}:{spec}"
+            )
 
 
 def test_values_are_written_by_their_kind() -> None:

@@ -276,12 +276,13 @@ def _of_rank(parser: argparse.ArgumentParser, path: str, rank: int) -> str:
 
 
 def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str]:
-    from npu_tui.compare.differences import IDS
+    from npu_tui.compare.differences import DIFFERENCES
 
+    known = [kind.id for kind in DIFFERENCES]
     names = [each.strip() for each in (text or "").split(",") if each.strip()]
     for each in names:
-        if each not in IDS:
-            parser.error(say("compare.bad_finding", name=each, names=", ".join(IDS)))
+        if each not in known:
+            parser.error(say("compare.bad_finding", name=each, names=", ".join(known)))
     return frozenset(names)
 
 

@@ -14,17 +14,13 @@ def run(words: list[str]) -> int:
     parser.add_argument("id", nargs="?", metavar="ID", help=say("cli.explain_id"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     options = parser.parse_args(words)
-    wanted = options.id
-    from npu_tui.report.explain import explain, explain_judged, judged_id_of, list_findings, rule_of, unknown
+    from npu_tui.report.explain import explain, kind_of, list_findings, unknown
 
-    if wanted is None:
+    if options.id is None:
         write(list_findings())
         return DONE
-    rule, judged = rule_of(wanted), judged_id_of(wanted)
-    if judged is not None:
-        write(explain_judged(judged))
-        return DONE
-    if rule is None:
-        parser.error(unknown(wanted))
-    write(explain(rule, thresholds_of(options.config)))
+    kind = kind_of(options.id)
+    if kind is None:
+        parser.error(unknown(options.id))
+    write(explain(kind, thresholds_of(options.config)))
     return DONE

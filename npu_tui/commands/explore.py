@@ -137,7 +137,7 @@ def explore(
 
         app = NpuTui(
             terminal=terminal,
-            thresholds=Thresholds(**settings.thresholds),  # type: ignore[arg-type]
+            thresholds=Thresholds(**settings.thresholds),
             start=start,
             notes=notes,
             seen=default_notes().with_name("seen"),
@@ -172,7 +172,7 @@ def _started(
     def limits() -> Thresholds:
         from npu_tui.analysis.thresholds import Thresholds
 
-        return Thresholds(**settings.thresholds)  # type: ignore[arg-type]
+        return Thresholds(**settings.thresholds)
 
     picture = FirstPicture(terminal)
     Guard.picture = picture.end

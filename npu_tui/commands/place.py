@@ -66,9 +66,9 @@ def _rule_id(parser: argparse.ArgumentParser, wanted: str) -> str:
     """The id of the finding called ``wanted``; wrong usage if there is none."""
     if not wanted:
         return ""
-    from npu_tui.report.explain import rule_of, unknown
+    from npu_tui.report.explain import kind_of, unknown
 
-    rule = rule_of(wanted)
-    if rule is None:
+    kind = kind_of(wanted)
+    if kind is None or kind.scope != "profile":
         parser.error(unknown(wanted))
-    return rule.id
+    return kind.id

@@ -54,7 +54,7 @@ def run(words: list[str]) -> int:
         drawn = job_picture(openings[0].path, columns, rows, keys, terminal, options.traces)
         write_file(Path(options.output), drawn.encode())
         return DONE
-    thresholds = Thresholds(**settings.thresholds)  # type: ignore[arg-type]
+    thresholds = Thresholds(**settings.thresholds)
     profiles = [Profile(opening.trace(), opening.source, thresholds) for opening in openings]
     notes = Path(options.notes) if options.notes else None
     drawn = picture(profiles, columns, rows, keys, terminal, start, notes)

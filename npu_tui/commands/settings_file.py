@@ -45,12 +45,9 @@ def read_settings() -> Settings | None:
 
 def threshold_rows() -> list[tuple[str, bool | int | float, str]]:
     """Name, default and meaning of every threshold of a finding."""
-    from msgspec.structs import asdict
+    from npu_tui.rules.find import THRESHOLDS
 
-    from npu_tui.analysis.thresholds import Thresholds
-
-    defaults = asdict(Thresholds()).items()
-    return [(name, value, say(f"threshold.{name}")) for name, value in defaults]
+    return [(each.name, each.default, say(f"threshold.{each.name}")) for each in THRESHOLDS]
 
 
 def thresholds_of(option: str | None) -> Thresholds:
@@ -58,4 +55,4 @@ def thresholds_of(option: str | None) -> Thresholds:
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.settings import load_settings
 
-    return Thresholds(**load_settings(option, known_settings()).thresholds)  # type: ignore[arg-type]  # each is checked
+    return Thresholds(**load_settings(option, known_settings()).thresholds)

@@ -13,6 +13,8 @@ from npu_tui.compare.difference import Difference, Place, SideName, places_of, p
 from npu_tui.compare.matching.kernels import GroupChange
 from npu_tui.compare.side import Side
 from npu_tui.compare.steps import within
+from npu_tui.rules import pages
+from npu_tui.rules.model import Kind
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.message import Message, message
 
@@ -40,11 +42,22 @@ _KERNEL_IDS = {
     "changed": "DIFF.KERNEL.CHANGED",
     "replaced": "DIFF.REPLACED",
 }
-IDS = (
-    "DIFF.STEP", *_KERNEL_IDS.values(), "DIFF.LINE", "DIFF.SYNC.ADDED", "DIFF.COMM.EXPOSED", "DIFF.COMM.LATE_RANK",
-    "DIFF.COMM.BANDWIDTH", "DIFF.COMPILE", "DIFF.LOADER", "DIFF.COPY", "DIFF.MEMORY", "DIFF.FREQ", "DIFF.CONFIG",
-    "DIFF.INCOMPARABLE",
-)  # fmt: skip
+DIFFERENCES = (
+    Kind("DIFF.STEP", "compare"),
+    *(Kind(id, "compare") for id in _KERNEL_IDS.values()),
+    Kind("DIFF.LINE", "compare"),
+    Kind("DIFF.SYNC.ADDED", "compare"),
+    Kind("DIFF.COMM.EXPOSED", "compare", pages=(pages.DDP,)),
+    Kind("DIFF.COMM.LATE_RANK", "compare", pages=(pages.SLOW_RANK,)),
+    Kind("DIFF.COMM.BANDWIDTH", "compare"),
+    Kind("DIFF.COMPILE", "compare", pages=(pages.COMPILE,)),
+    Kind("DIFF.LOADER", "compare", pages=(pages.DATA,)),
+    Kind("DIFF.COPY", "compare", pages=(pages.TUNING,)),
+    Kind("DIFF.MEMORY", "compare"),
+    Kind("DIFF.FREQ", "compare"),
+    Kind("DIFF.CONFIG", "compare"),
+    Kind("DIFF.INCOMPARABLE", "compare"),
+)
 """All findings of a comparison."""
 
 

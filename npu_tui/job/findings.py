@@ -11,14 +11,23 @@ from msgspec import Struct
 
 from npu_tui.job.job import Job
 from npu_tui.job.meetings import Unpaired
+from npu_tui.rules import pages
+from npu_tui.rules.model import Kind
 from npu_tui.trace.message import Message, message
 
 Severity = Literal["high", "medium", "low", "info"]
 
-IDS = (
-    "RANK.SLOW", "RANK.STAGE", "RANK.HOST", "RANK.WANDER", "RANK.MISSING", "RANK.CLOCK", "LINK.SLOW", "LINK.PORT",
-    "GROUP.SIZES",
-)  # fmt: skip
+JOB_FINDINGS = (
+    Kind("RANK.SLOW", "job", pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE)),
+    Kind("RANK.STAGE", "job"),
+    Kind("RANK.HOST", "job", pages=(pages.BINDING,)),
+    Kind("RANK.WANDER", "job", pages=(pages.GC,)),
+    Kind("RANK.MISSING", "job"),
+    Kind("RANK.CLOCK", "job", pages=(pages.PROFILER,)),
+    Kind("LINK.SLOW", "job", pages=(pages.ANALYZE,)),
+    Kind("LINK.PORT", "job", pages=(pages.ANALYZE,)),
+    Kind("GROUP.SIZES", "job"),
+)
 """Every finding about a job."""
 
 _HIGH, _MEDIUM, _LOW = 0.10, 0.03, 0.01

@@ -1,1 +1,13 @@
-"""What is wrong with a job, proved by places of the trace: one small rule per finding."""
+"""What is wrong with a job, proved by places of the trace: a rule is one object in the file of its family.
+
+A family is a module with ``RULES``; its thresholds stand beside the check that compares with them, its texts in
+``npu_tui/strings/<language>/rules.py``.
+"""
+
+from __future__ import annotations
+
+FAMILIES = (
+    "vertical", "dispatch", "waits", "launching", "communication", "hardware_links", "compute", "affinity", "outliers",
+    "events", "pauses", "data", "kernels", "movement", "transfers", "memory", "config",
+)  # fmt: skip
+"""The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, Bools
 from npu_tui.rules.model import Evidence, Severity
@@ -65,6 +67,9 @@ class _Found:
         self.saves += saves
         self.exact |= exact
         return _MOST_PLACES - len(self.places)
+
+
+AFFINITY_SHARE = Threshold("affinity_share", 0.01)
 
 
 def affinity_api(facts: Facts) -> Draft | None:
@@ -234,7 +239,7 @@ def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeL
     saves = sum(row.saves for _, row in exact)
     share = facts.share(saves)
     time, computing = sum(row.time for _, row in rows), facts.sums.computing
-    severity: Severity = "low" if share >= limits.affinity_share else "info"
+    severity: Severity = "low" if share >= limits[AFFINITY_SHARE] else "info"
     runs = [
         message(
             "finding.affinity.run",
@@ -280,22 +285,43 @@ def _draft(facts: Facts, found: dict[str, _Found], kind: str, lines: tuple[CodeL
     )
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "OP.AFFINITY_API",
-        "compute",
-        ("device", "overlap", "python"),
-        affinity_api,
-        ("affinity_share",),
-        ("msprof-analyze advisor: affinity API", "MindStudio Insight: fusible operators", "affinity operators guide"),
+        cls="compute",
+        inputs=("device", "overlap", "python"),
+        check=affinity_api,
+        thresholds=(AFFINITY_SHARE,),
+        advice=("replace",),
+        pages=(pages.FUSED, pages.ATTENTION, pages.ROTARY),
+        change="""\
+-scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(d)
+-out = torch.matmul(scores.softmax(-1), v)
++out = torch_npu.npu_fusion_attention(q, k, v, heads, "BNSD", scale=1 / math.sqrt(d))[0]
+""",
+        sources=(
+            "msprof-analyze advisor: affinity API",
+            "MindStudio Insight: fusible operators",
+            "affinity operators guide",
+        ),
     ),
     Rule(
         "OP.AFFINITY_KERNEL",
-        "compute",
-        ("device", "overlap"),
-        affinity_kernel,
-        ("affinity_share",),
-        (
+        cls="compute",
+        inputs=("device", "overlap"),
+        check=affinity_kernel,
+        thresholds=(AFFINITY_SHARE,),
+        advice=("replace",),
+        pages=(pages.FUSED, pages.ATTENTION, pages.ROTARY),
+        change="""\
+-x[~mask] = 0
++x = x * mask
+-y = F.one_hot(index, n).sum(0)
++y = torch.zeros(n, device="npu").scatter_add_(0, index, ones)
+-z = x.repeat_interleave(k, dim=0)
++z = x.unsqueeze(1).expand(-1, k, -1).reshape(-1, x.shape[-1])
+""",
+        sources=(
             "msprof-analyze advisor: fused kernels",
             "operator tuning guide 0-15 to 0-21",
             "affinity operators guide 3-04 to 3-18",

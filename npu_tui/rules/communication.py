@@ -10,13 +10,15 @@ import numpy as np
 
 from npu_tui.analysis.replay.arrivals import UNKNOWN
 from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.work.collectives.collective import Collective
+from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.late import SEVERAL, Case, Late, fill_span, fills, late, unknown_span
 from npu_tui.rules.facts.spans import NOTHING, Span, both, largest, length_of, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.phrases import advise, runs_of, sentences
-from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.distinct import in_groups
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
@@ -24,6 +26,9 @@ from npu_tui.trace.text import brief
 _NEGLIGIBLE = 0.01
 _CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
 """Bytes at which a class of sizes begins: sizes of one bucket configuration fall together."""
+
+STRAGGLER_SHARE = Threshold("straggler_share", 0.5)
+STRAGGLER_MS = Threshold("straggler_ms", 1.0)
 
 
 def straggler(facts: Facts) -> Draft | None:
@@ -35,14 +40,14 @@ def straggler(facts: Facts) -> Draft | None:
     longest = worst.collective.longest_wait or 0
     gain = length_of(found.span)
     share = facts.share(gain)
-    single = longest >= limits.straggler_share * worst.collective.elapsed and longest >= limits.straggler_ms * 1e6
+    single = longest >= limits[STRAGGLER_SHARE] * worst.collective.elapsed and longest >= limits[STRAGGLER_MS] * 1e6
     # Ranks that take turns by little do not wait for a late one.
     usual = float(np.median([case.excess for case in found.cases]))
-    several = limits.severity_high if usual >= limits.straggler_ms * 1e6 else 2 * limits.severity_high
-    least = {1: limits.severity_medium, 2: limits.severity_high}.get(len(found.ranks), several)
-    enough = share >= least or (single and len(found.ranks) < SEVERAL and share >= limits.severity_medium)
+    several = limits[SEVERITY_HIGH] if usual >= limits[STRAGGLER_MS] * 1e6 else 2 * limits[SEVERITY_HIGH]
+    least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(found.ranks), several)
+    enough = share >= least or (single and len(found.ranks) < SEVERAL and share >= limits[SEVERITY_MEDIUM])
     enough |= single and len(found.ranks) == 1
-    if gain < limits.straggler_ms * 1e6 or not enough:
+    if gain < limits[STRAGGLER_MS] * 1e6 or not enough:
         return None
     slices = facts.trace.slices
     seen = facts.collectives.has_arrivals
@@ -165,21 +170,26 @@ def _arrivals(facts: Facts, found: Late) -> tuple[Evidence, ...]:
     return tuple(sorted(rows, key=lambda row: row.start))
 
 
+EXPOSED_SHARE = Threshold("exposed_share", 0.1)
+EXPOSED_SHARE_HIGH = Threshold("exposed_share_high", 0.3)
+LATE_PEER_SHARE = Threshold("late_peer_share", 0.5)
+
+
 def exposed(facts: Facts) -> Draft | None:
     """Communication that no computing hides."""
     limits, sums = facts.limits, facts.sums
     share = facts.share(sums.not_overlapped)
     more = sums.communication > sums.computing
-    if share <= limits.exposed_share:
+    if share <= limits[EXPOSED_SHARE]:
         return None
     known = bool(facts.collectives.has_arrivals.any())
     found = late(facts)
     waiting = found.span if found is not None else NOTHING if known else unknown_span(facts)
     waited = length_of(waiting)
-    mostly_late = waited >= limits.late_peer_share * sums.not_overlapped
-    severity: Severity = "high" if share > limits.exposed_share_high else "medium"
+    mostly_late = waited >= limits[LATE_PEER_SHARE] * sums.not_overlapped
+    severity: Severity = "high" if share > limits[EXPOSED_SHARE_HIGH] else "medium"
     filling = fill_span(facts)
-    if facts.share(sums.not_overlapped - length_of(filling)) <= limits.exposed_share:
+    if facts.share(sums.not_overlapped - length_of(filling)) <= limits[EXPOSED_SHARE]:
         severity = "info"
     overlapped = (sums.communication - sums.not_overlapped) / sums.communication if sums.communication else 0.0
     parts = [
@@ -232,6 +242,10 @@ def _exposed_of(facts: Facts, item: int) -> int:
     return length_of(both(facts.exposed, facts.span_of(np.array([item]))))
 
 
+LONG_OP_FACTOR = Threshold("long_op_factor", 5.0)
+LONG_OP_SHARE = Threshold("long_op_share", 0.2)
+
+
 def long_op(facts: Facts) -> Draft | None:
     """A collective that takes far longer than the others of its type, or a large part of the step."""
     limits = facts.limits
@@ -243,12 +257,12 @@ def long_op(facts: Facts) -> Draft | None:
     for own in in_groups(key):
         rows = chosen[own]
         elapsed = every.elapsed[rows]
-        outlier = (elapsed >= limits.long_op_factor * float(np.median(elapsed))) & (len(rows) >= 3)
+        outlier = (elapsed >= limits[LONG_OP_FACTOR] * float(np.median(elapsed))) & (len(rows) >= 3)
         # Its part in the window costs more to find than its length, which is no less.
-        large = elapsed / facts.total >= limits.long_op_share if facts.total else np.zeros(len(rows), np.bool_)
+        large = elapsed / facts.total >= limits[LONG_OP_SHARE] if facts.total else np.zeros(len(rows), np.bool_)
         for at in np.flatnonzero(large).tolist():
-            large[at] = facts.share(_inside(facts, int(every.item[rows[at]]))) >= limits.long_op_share
-        places += rows[(outlier & (elapsed >= limits.straggler_ms * 1e6)) | large].tolist()
+            large[at] = facts.share(_inside(facts, int(every.item[rows[at]]))) >= limits[LONG_OP_SHARE]
+        places += rows[(outlier & (elapsed >= limits[STRAGGLER_MS] * 1e6)) | large].tolist()
     if not places:
         return None
     found = every.at(np.array(places))
@@ -319,30 +333,40 @@ def _speed(each: Collective) -> Message:
     return message("finding.speed", speed=size / time) if time else message("finding.unknown")
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "COMM.STRAGGLER",
-        "communication",
-        ("device", "overlap", "planes"),
-        straggler,
-        ("straggler_share", "straggler_ms", "severity_medium", "severity_high"),
-        ("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
+        cls="communication",
+        inputs=("device", "overlap", "planes"),
+        check=straggler,
+        thresholds=(STRAGGLER_SHARE, STRAGGLER_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("check_peer", "no_tuning"),
+        pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE),
+        sources=("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
         reach="cause",
     ),
     Rule(
         "COMM.EXPOSED",
-        "communication",
-        ("device", "overlap"),
-        exposed,
-        ("exposed_share", "exposed_share_high", "late_peer_share"),
-        ("MindStudio Insight walk-through 1-36, 1-58",),
+        cls="communication",
+        inputs=("device", "overlap"),
+        check=exposed,
+        thresholds=(EXPOSED_SHARE, EXPOSED_SHARE_HIGH, LATE_PEER_SHARE),
+        advice=("late_first", "overlap", "accumulate", "mc2"),
+        pages=(pages.DDP, pages.ANALYZE),
+        change="""\
+-model = DistributedDataParallel(model)
++model = DistributedDataParallel(model, bucket_cap_mb=10, gradient_as_bucket_view=True)
+""",
+        sources=("MindStudio Insight walk-through 1-36, 1-58",),
     ),
     Rule(
         "COMM.LONGOP",
-        "communication",
-        ("device", "overlap"),
-        long_op,
-        ("long_op_factor", "long_op_share", "straggler_ms", "severity_medium", "severity_high"),
-        ("MindStudio Insight walk-through 1-59",),
+        cls="communication",
+        inputs=("device", "overlap"),
+        check=long_op,
+        thresholds=(LONG_OP_FACTOR, LONG_OP_SHARE, STRAGGLER_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("check_peer", "level1"),
+        pages=(pages.SLOW_RANK, pages.ANALYZE),
+        sources=("MindStudio Insight walk-through 1-59",),
     ),
 )

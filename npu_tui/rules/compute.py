@@ -16,13 +16,15 @@ from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
 from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.work.joined.kernels import is_wide
-from npu_tui.rules.facts.blame import compile_calls
+from npu_tui.rules import pages
+from npu_tui.rules.facts.blame import LINKS_FEWEST, compile_calls
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, Span, length_of, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.phrases import advise, counted, line_of, sentences, timed
-from npu_tui.rules.rule import Draft, Rule, Skipped, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
 from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
@@ -41,12 +43,15 @@ _BY_MASK = re.compile(r"^(?:index|nonzero|argm(?:in|ax)|maskedselect|where)", re
 LAYOUT = re.compile(r"^(?:transpose|reshape|permute|flatten|squeeze|unsqueeze)", re.IGNORECASE)
 SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
 
+UTILIZATION_FINE = Threshold("utilization_fine", 0.8)
+UTILIZATION_POOR = Threshold("utilization_poor", 0.5)
+
 
 def utilization(facts: Facts) -> Draft:
     """How much of its time the device computes, and how much it does anything at all."""
     limits, sums = facts.limits, facts.sums
     compute, busy = facts.share(sums.computing), 1 - facts.share(sums.free)
-    band = "fine" if compute > limits.utilization_fine else "poor" if compute < limits.utilization_poor else "room"
+    band = "fine" if compute > limits[UTILIZATION_FINE] else "poor" if compute < limits[UTILIZATION_POOR] else "room"
     return Draft(
         "info",
         message("finding.util.title_poor" if band == "poor" else "finding.util.title", compute=compute, busy=busy),
@@ -89,18 +94,24 @@ def _left_out(facts: Facts) -> list[Message]:
     return [message("finding.verdict.warm_ups", first=first, last=last, **words)]
 
 
+SHARE_CUBE = Threshold("share_cube", 0.6)
+SHARE_COPY = Threshold("share_copy", 0.3)
+SHARE_LAYOUT = Threshold("share_layout", 0.2)
+SHARE_SOFTMAX = Threshold("share_softmax", 0.15)
+
+
 def op_share(facts: Facts) -> Draft | None:
     """A kind of operators that takes more of the compute time than it should."""
     limits, times = facts.limits, facts.time_by_type
     total = sum(times.values())
-    if not total or len(facts.kernels) < limits.links_fewest:
+    if not total or len(facts.kernels) < limits[LINKS_FEWEST]:
         return None
     kinds: tuple[tuple[str, float, Callable[[str], bool]], ...] = (
-        ("copy", limits.share_copy, lambda name: name in COPY),
-        ("layout", limits.share_layout, lambda name: bool(LAYOUT.search(name))),
-        ("softmax", limits.share_softmax, lambda name: bool(SOFTMAX.search(name))),
+        ("copy", limits[SHARE_COPY], lambda name: name in COPY),
+        ("layout", limits[SHARE_LAYOUT], lambda name: bool(LAYOUT.search(name))),
+        ("softmax", limits[SHARE_SOFTMAX], lambda name: bool(SOFTMAX.search(name))),
         # Matrix work is what the device is for: a large share of it says where to look, not that something is wrong.
-        ("cube", limits.share_cube, lambda name: bool(CUBE.search(name))),
+        ("cube", limits[SHARE_CUBE], lambda name: bool(CUBE.search(name))),
     )
     found = []
     for kind, most, belongs in kinds:
@@ -174,20 +185,24 @@ def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
     return found
 
 
+DOMINANT_SHARE = Threshold("dominant_share", 0.3)
+DOMINANT_SHARE_HIGH = Threshold("dominant_share_high", 0.5)
+
+
 def dominant(facts: Facts) -> Draft | None:
     """One operator type that takes a large part of the compute time."""
     limits, times = facts.limits, facts.time_by_type
     total = sum(times.values())
-    if not total or len(facts.kernels) < limits.links_fewest:
+    if not total or len(facts.kernels) < limits[LINKS_FEWEST]:
         return None
     name, time = next(iter(times.items()))
     share = time / total
-    if share < limits.dominant_share:
+    if share < limits[DOMINANT_SHARE]:
         return None
     types, code = facts.kernel_types
     items = facts.kernels[code == types.index(name)]
     length = facts.length(items)
-    severity: Severity = "high" if share >= limits.dominant_share_high else "medium"
+    severity: Severity = "high" if share >= limits[DOMINANT_SHARE_HIGH] else "medium"
     if CUBE.search(name):
         severity = "info"
     return Draft(
@@ -207,15 +222,18 @@ def dominant(facts: Facts) -> Draft | None:
             message("finding.advice.dominant"),
             message("finding.advice.share.cube") if CUBE.search(name) else message("finding.advice.replace"),
         ),
-        weight=time - limits.dominant_share * total,
+        weight=time - limits[DOMINANT_SHARE] * total,
     )
+
+
+AI_CPU_US = Threshold("ai_cpu_us", 20.0)
 
 
 def bound(facts: Facts) -> Draft | None:
     """Kernels that run on the AI CPU, or for which every shape is compiled anew."""
     limits = facts.limits
     items = facts.kernels[on_ai_cpu(facts.trace, facts.kernels)]
-    least = limits.ai_cpu_us * 1000
+    least = limits[AI_CPU_US] * 1000
     slow = items[facts.length(items) >= least]
     state = facts.kernel_table.details.get("state")
     count = int(np.count_nonzero(state.code >= 0)) if state is not None else 0
@@ -278,13 +296,16 @@ def _off_the_ai_cpu(facts: Facts, slow: I64, names: Iterable[str]) -> tuple[Mess
     return advise(*(words or ["ai_cpu_other"]))
 
 
+FLOAT_SHARE = Threshold("float_share", 0.5)
+
+
 def dtype(facts: Facts) -> Draft | None:
     """Matrix work in 32-bit floating point, and 64-bit work on the AI CPU."""
     table = facts.kernel_table
     matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
     plain = matrix & table.dtypes.where(lambda kinds: kinds.split(";")[0].strip() in ("FLOAT", "DT_FLOAT", "FLOAT32"))
     cube, wide = int(table.duration[matrix].sum()), int(table.duration[plain].sum())
-    if not cube or wide < facts.limits.float_share * cube:
+    if not cube or wide < facts.limits[FLOAT_SHARE] * cube:
         return None
     names = Counter(table.type.at(k) or "" for k in np.flatnonzero(plain).tolist())
     return Draft(
@@ -302,6 +323,11 @@ def dtype(facts: Facts) -> Draft | None:
     )
 
 
+MTE2_CUBE = Threshold("mte2_cube", 0.95)
+MTE2_VECTOR = Threshold("mte2_vector", 0.7)
+MTE2_SHARE = Threshold("mte2_share", 0.1)
+
+
 def memory_bound(facts: Facts) -> Draft | Skipped | None:
     """Kernels that wait for data more than they compute."""
     limits = facts.limits
@@ -311,9 +337,9 @@ def memory_bound(facts: Facts) -> Draft | Skipped | None:
     plain = table.measured("mte2_ratio")  # older chips have one kind of core, and no prefix
     matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
     cube, vector = np.fmax(cube, np.where(matrix, plain, np.nan)), np.fmax(vector, np.where(matrix, np.nan, plain))
-    bound = cores & ((cube >= limits.mte2_cube) | (vector >= limits.mte2_vector))
+    bound = cores & ((cube >= limits[MTE2_CUBE]) | (vector >= limits[MTE2_VECTOR]))
     total, waiting = int(table.duration[cores].sum()), int(table.duration[bound].sum())
-    if not total or waiting < limits.mte2_share * total:
+    if not total or waiting < limits[MTE2_SHARE] * total:
         return None
     names = Counter(table.type.at(k) or "" for k in np.flatnonzero(bound).tolist())
     return Draft(
@@ -336,57 +362,92 @@ def _places(facts: Facts, items: I64) -> tuple[Evidence, ...]:
     return facts.longest(items[items >= 0], lambda item: message("finding.dominant.place"), 5)
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "OP.SHARE",
-        "compute",
-        ("device", "overlap"),
-        op_share,
-        ("share_cube", "share_copy", "share_layout", "share_softmax", "links_fewest"),
-        ("20-step tuning checklist 2-09 to 2-12",),
+        cls="compute",
+        inputs=("device", "overlap"),
+        check=op_share,
+        thresholds=(SHARE_CUBE, SHARE_COPY, SHARE_LAYOUT, SHARE_SOFTMAX, LINKS_FEWEST),
+        advice=("share.copy", "share.layout", "share.softmax", "share.cube"),
+        pages=(pages.ADVISOR,),
+        sources=("20-step tuning checklist 2-09 to 2-12",),
         reach="place",
     ),
     Rule(
         "OP.DOMINANT",
-        "compute",
-        ("device", "overlap"),
-        dominant,
-        ("dominant_share", "dominant_share_high", "links_fewest"),
-        ("affinity operators guide 3-03", "20-step tuning checklist 2-08"),
+        cls="compute",
+        inputs=("device", "overlap"),
+        check=dominant,
+        thresholds=(DOMINANT_SHARE, DOMINANT_SHARE_HIGH, LINKS_FEWEST),
+        advice=("dominant", "replace"),
+        pages=(pages.ADVISOR,),
+        change="""\
+-x[index] = value
++x = torch.where(mask, value, x)
+""",
+        sources=("affinity operators guide 3-03", "20-step tuning checklist 2-08"),
         reach="place",
     ),
     Rule(
         "KERNEL.BOUND",
-        "compute",
-        ("device", "overlap"),
-        bound,
-        ("ai_cpu_us", "severity_medium", "severity_high"),
-        ("msprof-analyze advisor: AICPU, dynamic shape", "operator tuning guide 0-32"),
+        cls="compute",
+        inputs=("device", "overlap"),
+        check=bound,
+        thresholds=(AI_CPU_US, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("ai_cpu", "ai_cpu_operators", "ai_cpu_other", "jit_compile", "graph"),
+        pages=(pages.ADVISOR,),
+        change="""\
+-index = torch.nonzero(x > 0)
+-y = x.double().cumsum(0)
++mask = x > 0
++y = x.float().cumsum(0)
+""",
+        sources=("msprof-analyze advisor: AICPU, dynamic shape", "operator tuning guide 0-32"),
         reach="cause",
     ),
     Rule(
         "DTYPE",
-        "compute",
-        ("kernel_details",),
-        dtype,
-        ("float_share",),
-        ("operator tuning guide 0-28", "20-step tuning checklist 2-18"),
+        cls="compute",
+        inputs=("kernel_details",),
+        check=dtype,
+        thresholds=(FLOAT_SHARE,),
+        advice=("mixed_precision",),
+        pages=(pages.AMP,),
+        change="""\
+-out = model(x)
++with torch.npu.amp.autocast():
++    out = model(x)
+""",
+        sources=("operator tuning guide 0-28", "20-step tuning checklist 2-18"),
     ),
     Rule(
         "MEM.BW",
-        "compute",
-        ("pmu",),
-        memory_bound,
-        ("mte2_cube", "mte2_vector", "mte2_share"),
-        ("operator tuning guide 0-05", "msprof-analyze advisor: AI Core performance"),
+        cls="compute",
+        inputs=("pmu",),
+        check=memory_bound,
+        thresholds=(MTE2_CUBE, MTE2_VECTOR, MTE2_SHARE),
+        advice=("bandwidth",),
+        pages=(pages.ADVISOR,),
+        sources=("operator tuning guide 0-05", "msprof-analyze advisor: AI Core performance"),
     ),
     Rule(
         "UTIL",
-        "dispatch",
-        ("overlap",),
-        utilization,
-        ("utilization_fine", "utilization_poor"),
-        ("20-step tuning checklist 2-06",),
+        cls="dispatch",
+        inputs=("overlap",),
+        check=utilization,
+        thresholds=(UTILIZATION_FINE, UTILIZATION_POOR),
+        advice=("order",),
+        pages=(pages.PIPELINE,),
+        sources=("20-step tuning checklist 2-06",),
     ),
-    Rule("VERDICT", "compute", ("overlap",), verdict, (), ("MindStudio Insight walk-through 1-02, 1-49, 1-56",)),
+    Rule(
+        "VERDICT",
+        cls="compute",
+        inputs=("overlap",),
+        check=verdict,
+        advice=("order",),
+        pages=(pages.ADVISOR,),
+        sources=("MindStudio Insight walk-through 1-02, 1-49, 1-56",),
+    ),
 )

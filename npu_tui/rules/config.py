@@ -11,13 +11,15 @@ from collections.abc import Callable
 import numpy as np
 
 from npu_tui.analysis.replay.change import Change, TaskCut
-from npu_tui.rules.facts.blame import queue_is_off
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
+from npu_tui.rules.facts.blame import LINKS_FEWEST, queue_is_off
 from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.fixed_pauses import fixed_pauses
+from npu_tui.rules.facts.fixed_pauses import PROFILER_GAP_HIGH_US, PROFILER_GAP_LOW_US, PROFILER_SHARE, fixed_pauses
 from npu_tui.rules.facts.spans import largest, length_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.phrases import advise, sentences
-from npu_tui.rules.rule import Draft, Rule, Skipped, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, Skipped, severity_of
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
@@ -73,6 +75,9 @@ def environment(facts: Facts) -> Draft | Skipped | None:
     )
 
 
+FREQUENCY_DROP = Threshold("frequency_drop", 0.05)
+
+
 def frequency(facts: Facts) -> Draft | None:
     """The AI cores run below their full clock while they compute; full is the highest clock that is recorded."""
     counters = facts.trace.counters
@@ -93,7 +98,7 @@ def frequency(facts: Facts) -> Draft | None:
         lost = float(((full - clock) / full * length).sum() / max(length.sum(), 1.0))
         drop = max(drop, lost)
         keep[known] = np.minimum(keep[known], clock / full)
-    if drop < facts.limits.frequency_drop:
+    if drop < facts.limits[FREQUENCY_DROP]:
         return None
     items = kernels[keep < 1]
     excess = (facts.length(items) * (1 - keep[keep < 1])).astype(np.int64)
@@ -116,7 +121,7 @@ def profiler(facts: Facts) -> Draft | None:
     if found is None:
         return None
     limits, removes = facts.limits, found.span
-    low, high = limits.profiler_gap_low_us * 1000, limits.profiler_gap_high_us * 1000
+    low, high = limits[PROFILER_GAP_LOW_US] * 1000, limits[PROFILER_GAP_HIGH_US] * 1000
     share = facts.share(length_of(removes))
     settings = [name for name in ("_l2_cache", "with_stack", "profile_memory") if facts.beside.settings.get(name)]
     severity = "medium" if severity_of(facts, share) == "high" else "info"
@@ -151,31 +156,42 @@ def profiler(facts: Facts) -> Draft | None:
     )
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "FREQ",
-        "config",
-        ("device", "overlap", "frequency"),
-        frequency,
-        ("frequency_drop",),
-        ("20-step tuning checklist 2-29", "msprof-analyze advisor: AI core frequency"),
+        cls="config",
+        inputs=("device", "overlap", "frequency"),
+        check=frequency,
+        thresholds=(FREQUENCY_DROP,),
+        advice=("power",),
+        pages=(pages.VARIABLES,),
+        sources=("20-step tuning checklist 2-29", "msprof-analyze advisor: AI core frequency"),
         reach="cause",
     ),
     Rule(
         "ENV/STARTUP",
-        "config",
-        ("overlap",),
-        environment,
-        (),
-        ("msprof-analyze advisor: environment variables", "MindStudio Insight walk-through 1-54, 1-55"),
+        cls="config",
+        inputs=("overlap",),
+        check=environment,
+        advice=("not_recorded", "launch_blocking"),
+        pages=(pages.VARIABLES, pages.TASK_QUEUE, pages.BLOCKING, pages.ALLOCATOR),
+        change="""\
+-export ASCEND_LAUNCH_BLOCKING=1
++unset ASCEND_LAUNCH_BLOCKING
++export TASK_QUEUE_ENABLE=1
++export ACLNN_CACHE_LIMIT=100000
+""",
+        sources=("msprof-analyze advisor: environment variables", "MindStudio Insight walk-through 1-54, 1-55"),
     ),
     Rule(
         "PROFILER.OVERHEAD",
-        "config",
-        ("device", "overlap", "links"),
-        profiler,
-        ("profiler_gap_low_us", "profiler_gap_high_us", "profiler_share", "links_fewest", "severity_high"),
-        ("measured on profiles with l2_cache", "Ascend PyTorch Profiler: l2_cache"),
+        cls="config",
+        inputs=("device", "overlap", "links"),
+        check=profiler,
+        thresholds=(PROFILER_GAP_LOW_US, PROFILER_GAP_HIGH_US, PROFILER_SHARE, LINKS_FEWEST, SEVERITY_HIGH),
+        advice=("profile_again", "not_your_model"),
+        pages=(pages.PROFILER,),
+        sources=("measured on profiles with l2_cache", "Ascend PyTorch Profiler: l2_cache"),
         of_profiler=True,
     ),
 )

@@ -8,7 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.replay.change import ANY_THREAD, Change, HostCut, TaskCut
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
 from npu_tui.rules.facts.blame import (
+    LOADER_LEAST_MS,
+    SYNC_SHARE,
     cache_drops,
     fetches,
     memory_calls,
@@ -22,7 +26,7 @@ from npu_tui.rules.facts.spans import I64, Span, both, largest, length_of, toget
 from npu_tui.rules.gains import without_calls
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.phrases import advise, sentences
-from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
@@ -40,6 +44,10 @@ def idle(facts: Facts) -> Span:
     return without(together(facts.free, facts.cut(before) if facts.window.whole else before), (start, end))
 
 
+LOADER_MS = Threshold("loader_ms", 10.0)
+LOADER_FREE_SHARE = Threshold("loader_free_share", 0.01)
+
+
 def loader(facts: Facts) -> Draft | None:
     """Fetching a batch while the device has nothing to do."""
     limits = facts.limits
@@ -48,14 +56,14 @@ def loader(facts: Facts) -> Draft | None:
         return None
     fetching = facts.on_device(facts.span_of(items))
     removes = both(fetching, idle(facts))
-    slow = items[facts.length(items) >= limits.loader_ms * 1e6]
+    slow = items[facts.length(items) >= limits[LOADER_MS] * 1e6]
     in_free = facts.share(length_of(both(fetching, facts.free)))
-    if not len(slow) and in_free < limits.loader_free_share:
+    if not len(slow) and in_free < limits[LOADER_FREE_SHARE]:
         return None
     share = length_of(removes) / facts.count / facts.step_ns if facts.step_ns else 0.0
     single = any("singleprocess" in facts.trace.name_of(item).lower() for item in items.tolist())
     return Draft(
-        "high" if share >= limits.loader_free_share else "info",
+        "high" if share >= limits[LOADER_FREE_SHARE] else "info",
         message(
             "finding.loader.title",
             time=float(facts.length(items).max()),
@@ -90,6 +98,10 @@ def _waited_for(facts: Facts, items: I64) -> int:
     return len(np.unique(last[(last >= 0) & (start < ended) & (end - ended <= _WOKEN_NS)]))
 
 
+COPY_SHARE = Threshold("copy_share", 0.05)
+COPY_SHARE_HIGH = Threshold("copy_share_high", 0.2)
+
+
 def copies(facts: Facts) -> Draft | None:
     """Copies between host and device that nothing hides."""
     limits, device = facts.limits, facts.part.slices
@@ -97,10 +109,10 @@ def copies(facts: Facts) -> Draft | None:
     items = np.flatnonzero(device.copy & facts.window.holds(facts.trace.slices.start))
     removes = without(facts.span_of(items), facts.working)
     share = facts.share(length_of(removes))
-    if share <= limits.copy_share:
+    if share <= limits[COPY_SHARE]:
         return None
     blocking = _waited_for(facts, items)
-    severity: Severity = "high" if share > limits.copy_share_high else "medium"
+    severity: Severity = "high" if share > limits[COPY_SHARE_HIGH] else "medium"
     moved = _moved(facts)
     return Draft(
         severity,
@@ -140,12 +152,15 @@ def _moved(facts: Facts) -> tuple[Message, ...]:
     )
 
 
+ALLOCATION_MS = Threshold("allocation_ms", 10.0)
+
+
 def allocation(facts: Facts) -> Draft | None:
     """Memory taken from the device or given back to it while the job runs."""
     limits, calls = facts.limits, memory_calls(facts)
     spent = {name: int(facts.length(items).sum()) for name, items in calls.items()}
     drained = [each for each in facts.drains if each.cause == "memory"]
-    if not any(time >= limits.allocation_ms * 1e6 for time in spent.values()) and not drained:
+    if not any(time >= limits[ALLOCATION_MS] * 1e6 for time in spent.values()) and not drained:
         return None
     items = np.concatenate(list(calls.values())) if calls else np.zeros(0, np.int64)
     removes = starving(facts, items)
@@ -161,7 +176,7 @@ def allocation(facts: Facts) -> Draft | None:
         lost=length_of(removes),
     )
     return Draft(
-        severity_of(facts, share) if share >= limits.sync_share else "low",
+        severity_of(facts, share) if share >= limits[SYNC_SHARE] else "low",
         message("finding.allocation.title", time=sum(spent.values()), lost=length_of(removes)),
         sentences(detail, message("finding.allocation.drops", count=drops) if drops else ""),
         facts.longest(items, lambda item: message("finding.allocation.place"))
@@ -174,16 +189,20 @@ def allocation(facts: Facts) -> Draft | None:
     )
 
 
+GC_MS = Threshold("gc_ms", 1.0)
+GC_SUSPECT_MS = Threshold("gc_suspect_ms", 200.0)
+
+
 def collector(facts: Facts) -> Draft | None:
     """Python's garbage collector at work, or its likely trace where collections are not recorded."""
     limits = facts.limits
     events = facts.named(("python", "other"), lambda name: name == GARBAGE_COLLECTION)
-    long = events[facts.length(events) >= limits.gc_ms * 1e6]
+    long = events[facts.length(events) >= limits[GC_MS] * 1e6]
     if len(long):
         removes = both(facts.on_device(facts.span_of(long)), together(facts.lost, facts.free))
         share = facts.share(length_of(removes))
         return Draft(
-            "medium" if share < limits.severity_high else "high",
+            "medium" if share < limits[SEVERITY_HIGH] else "high",
             message("finding.gc.title", count=len(long), time=length_of(facts.span_of(long))),
             message(
                 "finding.gc.detail",
@@ -198,7 +217,7 @@ def collector(facts: Facts) -> Draft | None:
         )
     if len(events) or not facts.has("cann"):
         return None
-    idle = [(start, end) for start, end in largest(facts.free, 50) if end - start > limits.gc_suspect_ms * 1e6]
+    idle = [(start, end) for start, end in largest(facts.free, 50) if end - start > limits[GC_SUSPECT_MS] * 1e6]
     if not idle:
         return None
     calls = facts.on_device(facts.span_of(runtime_calls(facts)))
@@ -210,7 +229,7 @@ def collector(facts: Facts) -> Draft | None:
     return Draft(
         "medium",
         message("finding.gc.suspect_title", count=len(suspects), time=length_of(span)),
-        message("finding.gc.suspect", count=len(suspects), least=limits.gc_suspect_ms * 1e6),
+        message("finding.gc.suspect", count=len(suspects), least=limits[GC_SUSPECT_MS] * 1e6),
         tuple(Evidence(start, end, None, "Free", message("finding.gc.suspect_place")) for start, end in suspects[:10]),
         advise("gc_record", "gc"),
         span,
@@ -233,42 +252,73 @@ def _without_collections(facts: Facts, items: I64) -> Change:
     return Change(host=(HostCut(ANY_THREAD, facts.span_of(items)),))
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "DATA.LOADER",
-        "data",
-        ("device", "overlap", "python"),
-        loader,
-        ("loader_ms", "loader_least_ms", "loader_free_share"),
-        ("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
+        cls="data",
+        inputs=("device", "overlap", "python"),
+        check=loader,
+        thresholds=(LOADER_MS, LOADER_LEAST_MS, LOADER_FREE_SHARE),
+        advice=("workers", "workers_more", "pin_memory", "storage"),
+        pages=(pages.DATA, pages.TUNING),
+        change="""\
+-loader = DataLoader(data, batch_size=64)
++loader = DataLoader(data, batch_size=64, num_workers=4, prefetch_factor=2, pin_memory=True, persistent_workers=True)
+""",
+        sources=("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
         reach="cause",
         replayed=True,
     ),
     Rule(
         "DATA.COPY",
-        "data",
-        ("device", "overlap"),
-        copies,
-        ("copy_share", "copy_share_high"),
-        ("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
+        cls="data",
+        inputs=("device", "overlap"),
+        check=copies,
+        thresholds=(COPY_SHARE, COPY_SHARE_HIGH),
+        advice=("non_blocking", "prefetch", "fewer_copies"),
+        pages=(pages.TUNING, pages.DATA),
+        change="""\
+-mask = torch.ones(n).npu()
+-images = images.npu()
++mask = torch.ones(n, device="npu")
++images = images.npu(non_blocking=True)
+""",
+        sources=("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
         reach="cause",
     ),
     Rule(
         "MEM.ALLOC",
-        "memory",
-        ("device", "overlap", "cann"),
-        allocation,
-        ("allocation_ms", "sync_share", "severity_medium", "severity_high"),
-        ("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
+        cls="memory",
+        inputs=("device", "overlap", "cann"),
+        check=allocation,
+        thresholds=(ALLOCATION_MS, SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("expandable", "empty_cache", "temporaries", "smaller_batch"),
+        pages=(pages.ALLOCATOR,),
+        change="""\
+-    torch.npu.empty_cache()
++export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True
+""",
+        sources=("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
         reach="cause",
     ),
     Rule(
         "PY.GC",
-        "config",
-        ("device", "overlap", "python"),
-        collector,
-        ("gc_ms", "gc_suspect_ms", "severity_high"),
-        ("msprof-analyze advisor: GC, conjectured GC",),
+        cls="config",
+        inputs=("device", "overlap", "python"),
+        check=collector,
+        thresholds=(GC_MS, GC_SUSPECT_MS, SEVERITY_HIGH),
+        advice=("gc", "gc_record"),
+        pages=(pages.GC, pages.PROFILER),
+        change="""\
++gc.collect()
++gc.freeze()
++gc.disable()
+ for step, batch in enumerate(loader):
+     train(batch)
++    if step % 500 == 0:
++        gc.collect()
+""",
+        sources=("msprof-analyze advisor: GC, conjectured GC",),
         reach="cause",
     ),
 )

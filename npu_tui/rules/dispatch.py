@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
 from npu_tui.rules.facts.blame import blamed_calls
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.fixed_pauses import fixed_pauses
 from npu_tui.rules.facts.spans import I64, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.phrases import advise, sentences
-from npu_tui.rules.rule import Draft, Rule, Skipped, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
 from npu_tui.rules.stages import blamed_stage, stage_advice
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
@@ -27,21 +29,25 @@ _ROUNDING_NS = 2
 _NOTABLE = 0.01
 """Copies are told from this share of Free on."""
 
+FREE_SHARE = Threshold("free_share", 0.1)
+FREE_SHARE_HIGH = Threshold("free_share_high", 0.2)
+LATE_SHARE = Threshold("late_share", 0.5)
+
 
 def free(facts: Facts) -> Draft | None:
     """Free above 10 % of the device's time, split by whose fault it is."""
     limits = facts.limits
     share = facts.share(facts.sums.free)
-    if share <= limits.free_share:
+    if share <= limits[FREE_SHARE]:
         return None
-    severity: Severity = "high" if share > limits.free_share_high else "medium"
+    severity: Severity = "high" if share > limits[FREE_SHARE_HIGH] else "medium"
     idle = facts.free
     told = _told_elsewhere(facts)
-    if facts.share(length_of(without(idle, told))) <= limits.free_share:
+    if facts.share(length_of(without(idle, told))) <= limits[FREE_SHARE]:
         severity = "info"
     known = facts.part.split is not None
     late, side = length_of(facts.host_late), length_of(facts.device_side)
-    host_bound = known and late >= limits.late_share * facts.sums.free
+    host_bound = known and late >= limits[LATE_SHARE] * facts.sums.free
     if not known:
         cause = message("finding.free.unknown")
     else:
@@ -104,11 +110,14 @@ def main_stream(facts: Facts) -> int | None:
     return int(np.bincount(lanes).argmax()) if len(lanes) else None
 
 
+STAGE_SHARE = Threshold("stage_share", 0.03)
+
+
 def stage(facts: Facts) -> Draft | Skipped | None:
     """Which stage of the host is slow, where it is late for 3 % of the device's time or more."""
     idle = facts.dequeue_idle
     late = facts.host_late
-    if facts.share(length_of(late)) < facts.limits.stage_share:
+    if facts.share(length_of(late)) < facts.limits[STAGE_SHARE]:
         return None
     slow = blamed_stage(facts)
     if slow is None or idle is None:
@@ -136,7 +145,11 @@ def stage(facts: Facts) -> Draft | Skipped | None:
 def _is_fed(facts: Facts, lost: Span) -> bool:
     """Whether the device is busy enough to call the host in time: little is ``lost``, and little is free at all."""
     limits = facts.limits
-    return facts.share(length_of(lost)) < limits.severity_high and facts.share(facts.sums.free) <= limits.free_share
+    return facts.share(length_of(lost)) < limits[SEVERITY_HIGH] and facts.share(facts.sums.free) <= limits[FREE_SHARE]
+
+
+DRAIN_SHARE = Threshold("drain_share", 0.03)
+INTERRUPTIONS_FEWEST = Threshold("interruptions_fewest", 3)
 
 
 def interrupt(facts: Facts) -> Draft | None:
@@ -149,7 +162,7 @@ def interrupt(facts: Facts) -> Draft | None:
     removes = without((low, high), facts.busy)
     share = facts.share(length_of(removes))
     cut = sum(each.interrupted for each in found)
-    if share < limits.drain_share and cut < limits.interruptions_fewest:
+    if share < limits[DRAIN_SHARE] and cut < limits[INTERRUPTIONS_FEWEST]:
         return None
     by_cause: dict[str, list[float]] = {}
     for each in found:
@@ -161,7 +174,7 @@ def interrupt(facts: Facts) -> Draft | None:
     stream = main_stream(facts)
     worst = sorted(sorted(found, key=lambda each: each.start - each.end)[:10], key=lambda each: each.start)
     return Draft(
-        severity_of(facts, share) if share >= limits.drain_share and not _is_fed(facts, removes) else "info",
+        severity_of(facts, share) if share >= limits[DRAIN_SHARE] and not _is_fed(facts, removes) else "info",
         message("finding.interrupt.title", count=len(found), time=length_of(removes)),
         message("finding.interrupt.detail", count=len(found), filled=cut, causes=causes),
         tuple(
@@ -184,22 +197,50 @@ def interrupt(facts: Facts) -> Draft | None:
     )
 
 
-RULES = (
-    Rule("DISPATCH.FREE", "dispatch", ("overlap",), free, ("free_share", "free_share_high", "late_share"), _SOURCES),
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "DISPATCH.FREE",
+        cls="dispatch",
+        inputs=("overlap",),
+        check=free,
+        thresholds=(FREE_SHARE, FREE_SHARE_HIGH, LATE_SHARE),
+        advice=("task_queue", "binding", "fewer_operators", "device_gaps"),
+        pages=(pages.PIPELINE, pages.TASK_QUEUE, pages.BINDING),
+        change="""\
++export TASK_QUEUE_ENABLE=2
++export CPU_AFFINITY_CONF=2
+""",
+        sources=("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis"),
+    ),
     Rule(
         "DISPATCH.STAGE",
-        "dispatch",
-        ("device", "overlap", "links"),
-        stage,
-        ("stage_share",),
-        ("MindStudio Insight walk-through 1-25, 1-26, 1-54, 1-55", "msprof-analyze free_analysis"),
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=stage,
+        thresholds=(STAGE_SHARE,),
+        advice=("task_queue", "binding", "fewer_operators", "cann_cache", "jit_compile"),
+        pages=(pages.TASK_QUEUE, pages.BINDING, pages.COMPILE),
+        change="""\
++export TASK_QUEUE_ENABLE=2
++export CPU_AFFINITY_CONF=2
+""",
+        sources=("MindStudio Insight walk-through 1-25, 1-26, 1-54, 1-55", "msprof-analyze free_analysis"),
     ),
     Rule(
         "DISPATCH.INTERRUPT",
-        "dispatch",
-        ("device", "overlap", "links"),
-        interrupt,
-        ("drain_share", "interruptions_fewest", "severity_medium", "severity_high"),
-        ("MindStudio Insight walk-through 1-52", "operator tuning guide 0-07"),
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=interrupt,
+        thresholds=(DRAIN_SHARE, INTERRUPTIONS_FEWEST, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("causes", "task_queue", "binding"),
+        pages=(pages.PIPELINE, pages.TUNING),
+        change="""\
+-    if torch.isnan(loss):
+-        raise ValueError
++    bad |= torch.isnan(loss)
++    if step % 100 == 0 and bad.item():
++        raise ValueError
+""",
+        sources=("MindStudio Insight walk-through 1-52", "operator tuning guide 0-07"),
     ),
 )

@@ -9,10 +9,11 @@ import numpy as np
 
 from npu_tui.analysis.replay.change import Change
 from npu_tui.analysis.replay.device import AWAIT, RECORD, DeviceTasks
+from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, Span, both, length_of, together, without
 from npu_tui.rules.phrases import advise, sentences
-from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
@@ -35,7 +36,7 @@ def event_waits(facts: Facts) -> Draft | None:
     removes = both(idle, union(low, high))
     chosen = chosen[touches(*removes, low.astype(np.float64), high.astype(np.float64))]
     share = facts.share(length_of(removes))
-    if not len(chosen) or share < facts.limits.severity_medium:
+    if not len(chosen) or share < facts.limits[SEVERITY_MEDIUM]:
         return None
     time = length_of(removes)
     fired = tasks.event[chosen]
@@ -91,14 +92,28 @@ def _sources(facts: Facts, tasks: DeviceTasks, chosen: I64, removes: Span) -> li
     return [message("finding.event.row", what=what, time=time) for what, time in rows]
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "DEVICE.EVENT",
-        "dispatch",
-        ("device", "overlap"),
-        event_waits,
-        ("severity_medium", "severity_high"),
-        ("operator tuning guide 0-02, 0-07",),
+        cls="dispatch",
+        inputs=("device", "overlap"),
+        check=event_waits,
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("event_order", "event_graph"),
+        pages=(pages.EVENTS, pages.GRAPHS),
+        change="""\
+-side.wait_stream(main)
+-with torch.npu.stream(side):
+-    y = light(x)
+-main.wait_stream(side)
+-z = heavy(x)
++side.wait_stream(main)
++with torch.npu.stream(side):
++    y = light(x)
++z = heavy(x)
++main.wait_stream(side)
+""",
+        sources=("operator tuning guide 0-02, 0-07",),
         reach="cause",
         replayed=True,
     ),

@@ -3,56 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.rules import (
-    affinity,
-    communication,
-    compute,
-    config,
-    data,
-    dispatch,
-    events,
-    hardware_links,
-    kernels,
-    launching,
-    memory,
-    movement,
-    outliers,
-    pauses,
-    transfers,
-    vertical,
-    waits,
-)
+from npu_tui.analysis.thresholds import AnyThreshold
+from npu_tui.rules import FAMILIES
 from npu_tui.rules.facts.beside import Input
 from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.ladder import SUMMING_UP, Candidate, climb
+from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, Candidate, climb
 from npu_tui.rules.model import SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped
 from npu_tui.trace.message import Message, message
 
-RULES: tuple[Rule, ...] = (
-    *vertical.RULES,
-    *dispatch.RULES,
-    *waits.RULES,
-    *launching.RULES,
-    *communication.RULES,
-    *hardware_links.RULES,
-    *compute.RULES,
-    *affinity.RULES,
-    *outliers.RULES,
-    *events.RULES,
-    *pauses.RULES,
-    *data.RULES,
-    *kernels.RULES,
-    *movement.RULES,
-    *transfers.RULES,
-    *memory.RULES,
-    *config.RULES,
-)
+RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES for rule in import_module(f"npu_tui.rules.{family}").RULES)
 """Every rule; each id occurs once."""
+
+THRESHOLDS: tuple[AnyThreshold, ...] = tuple(
+    dict.fromkeys((COMPUTE_HIDDEN, *(threshold for rule in RULES for threshold in rule.thresholds)))
+)
+"""Every number that findings depend on, each once: what a user can set in the table ``[thresholds]``."""
 
 
 def find(devices: Sequence[Facts], threads: int = 1) -> Findings:

@@ -10,14 +10,16 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.work.collectives.collective import Moved
 from npu_tui.analysis.work.collectives.communication import ON_CHIP
+from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.late import late
 from npu_tui.rules.facts.spans import I64, NOTHING, Bools, both, length_of, without
 from npu_tui.rules.model import SEVERITIES, Severity
 from npu_tui.rules.phrases import sentences
-from npu_tui.rules.rule import Draft, Rule
+from npu_tui.rules.rule import SEVERITY_MEDIUM, Draft, Rule
 from npu_tui.trace.intervals import touches
 from npu_tui.trace.message import Message, message
 
@@ -34,6 +36,14 @@ def _is_carried_by(transport: str, link_type: str) -> bool:
     return _transport(link_type) == transport
 
 
+ALIGNMENT_BYTES = Threshold("alignment_bytes", 512)
+SMALL_PACKET_SHARE = Threshold("small_packet_share", 0.2)
+SMALL_PACKET_SDMA_MB = Threshold("small_packet_sdma_mb", 16.0)
+SMALL_PACKET_RDMA_MB = Threshold("small_packet_rdma_mb", 1.0)
+CONTENTION_GB_S = Threshold("contention_gb_s", 14.4)
+RETRANSMISSION_MS = Threshold("retransmission_ms", 4000.0)
+
+
 def link(facts: Facts) -> Draft | None:
     """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
     assert facts.planes is not None
@@ -43,12 +53,12 @@ def link(facts: Facts) -> Draft | None:
     if unaligned:
         matters = _matters(facts, np.array(unaligned))
         severity: Severity = "info" if not matters else "low" if share < 0.2 else "medium"
-        text = message("finding.link.unaligned", count=len(unaligned), bytes=limits.alignment_bytes, share=share)
-        problems.append((severity, text, message("finding.advice.align", bytes=limits.alignment_bytes), unaligned))
-    for kind, most in (("SDMA", limits.small_packet_sdma_mb), ("RDMA", limits.small_packet_rdma_mb)):
+        text = message("finding.link.unaligned", count=len(unaligned), bytes=limits[ALIGNMENT_BYTES], share=share)
+        problems.append((severity, text, message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]), unaligned))
+    for kind, most in (("SDMA", limits[SMALL_PACKET_SDMA_MB]), ("RDMA", limits[SMALL_PACKET_RDMA_MB])):
         own = facts.planes.over(partial(_is_carried_by, kind)) & (facts.planes.size > 0)
         small = own & (facts.planes.size < most * 1e6)
-        many = own.any() and small.sum() > limits.small_packet_share * own.sum()
+        many = own.any() and small.sum() > limits[SMALL_PACKET_SHARE] * own.sum()
         if many and _matters(facts, facts.planes.item[small]):
             text = message("finding.link.small", kind=kind, share=float(small.sum() / own.sum()), most=most)
             problems.append(
@@ -56,7 +66,7 @@ def link(facts: Facts) -> Draft | None:
             )
     contended = _contended(facts)
     if contended and _matters(facts, np.array(contended)):
-        text = message("finding.link.contention", count=len(contended), speed=limits.contention_gb_s)
+        text = message("finding.link.contention", count=len(contended), speed=limits[CONTENTION_GB_S])
         problems.append(("low", text, message("finding.advice.contention"), contended))
     again = _sent_again(facts)
     if again:
@@ -81,14 +91,14 @@ def _matters(facts: Facts, items: I64) -> bool:
     """Whether the device waits for these transfers, and not for a late rank, for a share of its time worth a word."""
     found = late(facts)
     slow = without(facts.exposed, found.span if found is not None else NOTHING)
-    return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits.severity_medium
+    return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
 
 
 def _unaligned(facts: Facts) -> tuple[list[int], float]:
     """Collectives with transfers off the alignment, and their share of the time of all transfers."""
     planes = facts.planes
     assert planes is not None
-    size = facts.limits.alignment_bytes
+    size = facts.limits[ALIGNMENT_BYTES]
     moving = planes.over(lambda name: name not in (ON_CHIP, "", "INVALID_TYPE")) & (planes.size > 0)
     odd = moving & (planes.size > size) & (planes.size % size != 0)
     if not odd.any():
@@ -111,7 +121,7 @@ def _carried_by(transport: str, moved: Moved) -> Bools:
 
 def _sent_again(facts: Facts) -> list[int]:
     """Collectives in which RDMA took as long as it waits before it sends again."""
-    every, least = facts.collectives, facts.limits.retransmission_ms * 1e6
+    every, least = facts.collectives, facts.limits[RETRANSMISSION_MS] * 1e6
     long = _carried_by("RDMA", every.moved) & (every.moved.transfer >= least)
     again = np.zeros(len(every), np.bool_)
     again[every.moved.owner[long]] = True
@@ -127,28 +137,34 @@ def _contended(facts: Facts) -> list[int]:
     start, end = facts.trace.slices.start[products], facts.trace.slices.end[products]
     moved = facts.collectives.moved
     size, time = moved.sums(len(facts.collectives), _carried_by("SDMA", moved) & (moved.transfer != 0))
-    slow = (time != 0) & (size / np.where(time, time, 1) < facts.limits.contention_gb_s)
+    slow = (time != 0) & (size / np.where(time, time, 1) < facts.limits[CONTENTION_GB_S])
     items = facts.collectives.item[slow]
     low, high = facts.trace.slices.start[items], facts.trace.slices.end[items]
     found: list[int] = items[touches(start, end, low.astype(np.float64), high.astype(np.float64))].tolist()
     return found
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "COMM.LINK",
-        "communication",
-        ("device", "overlap", "planes"),
-        link,
-        (
-            "alignment_bytes",
-            "small_packet_share",
-            "small_packet_sdma_mb",
-            "small_packet_rdma_mb",
-            "contention_gb_s",
-            "retransmission_ms",
+        cls="communication",
+        inputs=("device", "overlap", "planes"),
+        check=link,
+        thresholds=(
+            ALIGNMENT_BYTES,
+            SMALL_PACKET_SHARE,
+            SMALL_PACKET_SDMA_MB,
+            SMALL_PACKET_RDMA_MB,
+            CONTENTION_GB_S,
+            RETRANSMISSION_MS,
         ),
-        (
+        advice=("larger_packets", "contention", "rdma"),
+        pages=(pages.ANALYZE, pages.DDP),
+        change="""\
+-bucket = torch.zeros(n, dtype=torch.float16, device="npu")
++bucket = torch.zeros(-(-n // 256) * 256, dtype=torch.float16, device="npu")
+""",
+        sources=(
             "msprof-analyze advisor: packet, byte alignment, bandwidth contention, retransmission",
             "operator tuning guide 0-31",
         ),

@@ -8,10 +8,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.work.joined.flops import matrix_flops
 from npu_tui.analysis.work.joined.kernels import KernelTable, is_wide
 from npu_tui.analysis.work.joined.peaks import is_half
-from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules import pages
+from npu_tui.rules.compute import AI_CPU_US, MTE2_CUBE, MTE2_VECTOR
+from npu_tui.rules.facts.facts import PEAK_TFLOPS, Facts
 from npu_tui.rules.facts.spans import I64
 from npu_tui.rules.phrases import advise, timed
 from npu_tui.rules.places import longest_kernels, title_of
@@ -35,12 +38,18 @@ def _on(table: KernelTable, cores: tuple[str, ...]) -> Bools:
     return table.core.where(lambda core: core in cores)
 
 
+BLOCK_DIM_US = Threshold("block_dim_us", 20.0)
+BLOCK_DIM_SHARE = Threshold("block_dim_share", 0.1)
+CUBE_CORES = Threshold("cube_cores", 0)
+VECTOR_CORES = Threshold("vector_cores", 0)
+
+
 def block_dim(facts: Facts) -> Draft | None:
     """Kernels whose blocks do not fill the cores: the last round leaves some of them idle."""
     limits, table = facts.limits, facts.kernel_table
     idle = np.zeros(len(table))
     counted = np.zeros(len(table), np.bool_)
-    for cores, limit, prefix in ((_CUBE, limits.cube_cores, "aic"), (_VECTOR, limits.vector_cores, "aiv")):
+    for cores, limit, prefix in ((_CUBE, limits[CUBE_CORES], "aic"), (_VECTOR, limits[VECTOR_CORES], "aiv")):
         own = _on(table, cores) & (table.block_dim > 0)
         count = limit or _cores(table, own, prefix)
         if not own.any() or not count:
@@ -49,9 +58,9 @@ def block_dim(facts: Facts) -> Draft | None:
         idle[own] = table.duration[own] * (1.0 - dim / (np.ceil(dim / count) * count))
         counted |= own
     total = int(table.duration[counted].sum())
-    chosen = np.flatnonzero((idle > 0) & (table.duration >= limits.block_dim_us * 1000))
+    chosen = np.flatnonzero((idle > 0) & (table.duration >= limits[BLOCK_DIM_US] * 1000))
     lost = float(idle[chosen].sum())
-    if not total or not len(chosen) or lost < limits.block_dim_share * total:
+    if not total or not len(chosen) or lost < limits[BLOCK_DIM_SHARE] * total:
         return None
     rows = chosen[np.argsort(-idle[chosen], kind="stable")]
     return Draft(
@@ -62,7 +71,7 @@ def block_dim(facts: Facts) -> Draft | None:
             facts, table, rows[:10], lambda row: message("finding.block_dim.place", dim=int(table.block_dim[row]))
         ),
         advise("block_dim", "larger_shapes"),
-        confidence="medium" if limits.cube_cores and limits.vector_cores else "low",
+        confidence="medium" if limits[CUBE_CORES] and limits[VECTOR_CORES] else "low",
     )
 
 
@@ -94,7 +103,7 @@ def _most(table: KernelTable, rows: I64, time: F64) -> list[Message]:
 def ai_cpu(facts: Facts) -> Draft | None:
     """Kernels that run on the AI CPU as the AI core has none for their data types."""
     table = facts.kernel_table
-    on_cpu = table.core.where(lambda core: core == "AI_CPU") & (table.duration >= facts.limits.ai_cpu_us * 1000)
+    on_cpu = table.core.where(lambda core: core == "AI_CPU") & (table.duration >= facts.limits[AI_CPU_US] * 1000)
     wide = on_cpu & table.dtypes.where(is_wide)
     rows = np.flatnonzero(wide)
     if not len(rows):
@@ -115,6 +124,11 @@ def ai_cpu(facts: Facts) -> Draft | None:
     )
 
 
+MAC_BOUND = Threshold("mac_bound", 0.8)
+VEC_BOUND = Threshold("vec_bound", 0.75)
+PIPE_SHARE = Threshold("pipe_share", 0.1)
+
+
 def pipes(facts: Facts) -> Draft | None:
     """Which pipe of the core kernels are bound by, and the shapes of those kernels."""
     limits, table = facts.limits, facts.kernel_table
@@ -122,9 +136,9 @@ def pipes(facts: Facts) -> Draft | None:
     mte2, mac, vec = (table.ratios[name] for name in ("mte2", "mac", "vec"))
     known = (cube | vector) & (np.isfinite(mte2) | np.isfinite(mac) | np.isfinite(vec))
     bound = {
-        "mac": known & cube & (mac >= limits.mac_bound),
-        "mte2": known & ((cube & (mte2 >= limits.mte2_cube)) | (vector & (mte2 >= limits.mte2_vector))),
-        "vec": known & vector & (vec >= limits.vec_bound),
+        "mac": known & cube & (mac >= limits[MAC_BOUND]),
+        "mte2": known & ((cube & (mte2 >= limits[MTE2_CUBE])) | (vector & (mte2 >= limits[MTE2_VECTOR]))),
+        "vec": known & vector & (vec >= limits[VEC_BOUND]),
     }
     total = int(table.duration[known].sum())
     if not total:
@@ -132,7 +146,7 @@ def pipes(facts: Facts) -> Draft | None:
     none = known & ~np.logical_or.reduce(list(bound.values()))
     time = {name: int(table.duration[rows].sum()) for name, rows in {**bound, "none": none}.items()}
     top = max(time, key=lambda name: time[name])
-    if time[top] < limits.pipe_share * total:
+    if time[top] < limits[PIPE_SHARE] * total:
         return None
     rows = np.flatnonzero(none if top == "none" else bound[top])
     return Draft(
@@ -162,6 +176,10 @@ def _share(value: float) -> float:
     return float(value) if np.isfinite(value) else 0.0
 
 
+L2_HIT = Threshold("l2_hit", 0.5)
+L2_SHARE = Threshold("l2_share", 0.2)
+
+
 def cache(facts: Facts) -> Draft | None:
     """Kernels that find little of their data in the L2 cache."""
     limits, table = facts.limits, facts.kernel_table
@@ -169,15 +187,15 @@ def cache(facts: Facts) -> Draft | None:
     known = np.isfinite(rate)
     rate = np.where(known & (rate > 1.0), rate / 100.0, rate)  # newer writers give percent
     total = int(table.duration[known].sum())
-    low = known & (rate < limits.l2_hit)
+    low = known & (rate < limits[L2_HIT])
     time = int(table.duration[low].sum())
-    if not total or time < limits.l2_share * total:
+    if not total or time < limits[L2_SHARE] * total:
         return None
     rows = np.flatnonzero(low)
     mean = float((rate[known] * table.duration[known]).sum() / total)
     return Draft(
         "info",
-        message("finding.cache.title", share=time / total, least=limits.l2_hit),
+        message("finding.cache.title", share=time / total, least=limits[L2_HIT]),
         message("finding.cache.detail", mean=mean, kernels=_most(table, rows, table.duration.astype(np.float64))),
         longest_kernels(facts, table, rows, lambda row: message("finding.cache.place", rate=float(rate[row]))),
         advise("cache_tiling"),
@@ -189,7 +207,7 @@ def utilized(facts: Facts) -> Draft | None:
     table, peak = facts.kernel_table, facts.peak_tflops * 1e3
     flops = matrix_flops(table)
     rows = np.flatnonzero(np.isfinite(flops) & (table.duration > 0))
-    if not facts.limits.peak_tflops:  # the peaks of chips are those of one type
+    if not facts.limits[PEAK_TFLOPS]:  # the peaks of chips are those of one type
         rows = rows[[is_half(table.dtypes, row) for row in rows.tolist()]]
     if not len(rows):
         return None
@@ -214,42 +232,59 @@ def utilized(facts: Facts) -> Draft | None:
     )
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "KERNEL.CORES",
-        "compute",
-        ("kernel_details",),
-        block_dim,
-        ("block_dim_us", "block_dim_share", "cube_cores", "vector_cores"),
-        ("msprof-analyze advisor: block dim", "20-step tuning checklist 2-23"),
+        cls="compute",
+        inputs=("kernel_details",),
+        check=block_dim,
+        thresholds=(BLOCK_DIM_US, BLOCK_DIM_SHARE, CUBE_CORES, VECTOR_CORES),
+        advice=("block_dim", "larger_shapes"),
+        pages=(pages.ADVISOR,),
+        sources=("msprof-analyze advisor: block dim", "20-step tuning checklist 2-23"),
         reach="place",
     ),
     Rule(
         "KERNEL.AICPU",
-        "compute",
-        ("kernel_details",),
-        ai_cpu,
-        ("ai_cpu_us",),
-        ("msprof-analyze advisor: AICPU",),
+        cls="compute",
+        inputs=("kernel_details",),
+        check=ai_cpu,
+        thresholds=(AI_CPU_US,),
+        advice=("narrow_types",),
+        pages=(pages.ADVISOR,),
+        sources=("msprof-analyze advisor: AICPU",),
         reach="cause",
     ),
     Rule(
         "KERNEL.PIPE",
-        "compute",
-        ("pmu",),
-        pipes,
-        ("mac_bound", "vec_bound", "mte2_cube", "mte2_vector", "pipe_share"),
-        ("msprof-analyze advisor: AI core performance",),
+        cls="compute",
+        inputs=("pmu",),
+        check=pipes,
+        thresholds=(MAC_BOUND, VEC_BOUND, MTE2_CUBE, MTE2_VECTOR, PIPE_SHARE),
+        advice=("pipes_mac", "pipes_mte2", "pipes_vec", "pipes_none"),
+        pages=(pages.ADVISOR,),
+        sources=("msprof-analyze advisor: AI core performance",),
         reach="place",
     ),
     Rule(
         "MEM.L2",
-        "compute",
-        ("l2_cache",),
-        cache,
-        ("l2_hit", "l2_share"),
-        ("20-step tuning checklist 2-25",),
+        cls="compute",
+        inputs=("l2_cache",),
+        check=cache,
+        thresholds=(L2_HIT, L2_SHARE),
+        advice=("cache_tiling",),
+        pages=(pages.ADVISOR,),
+        sources=("20-step tuning checklist 2-25",),
         reach="place",
     ),
-    Rule("MFU", "compute", ("peak",), utilized, ("peak_tflops",), ("msprof-analyze: operator_mfu",)),
+    Rule(
+        "MFU",
+        cls="compute",
+        inputs=("peak",),
+        check=utilized,
+        thresholds=(PEAK_TFLOPS,),
+        advice=("mfu",),
+        pages=(pages.ADVISOR,),
+        sources=("msprof-analyze: operator_mfu",),
+    ),
 )

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import NOTHING, Span, length_of
 from npu_tui.rules.gains import Scale, scale_of
@@ -18,6 +19,8 @@ from npu_tui.rules.phrases import sentences
 from npu_tui.rules.rule import Draft, Rule
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
+
+COMPUTE_HIDDEN = Threshold("compute_hidden", 0.2)
 
 SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
@@ -132,7 +135,7 @@ def _is_work(candidate: Candidate, facts: Facts) -> bool:
 def is_hidden(candidate: Candidate, facts: Facts) -> bool:
     """Whether the finding is about computing while computing is not where the time goes."""
     judged = candidate.rule.cls == "compute" and candidate.rule.id not in SUMMING_UP
-    return judged and facts.share(facts.sums.computing) < facts.limits.compute_hidden
+    return judged and facts.share(facts.sums.computing) < facts.limits[COMPUTE_HIDDEN]
 
 
 def _own_gain(candidate: Candidate, scale: Scale) -> int | None:

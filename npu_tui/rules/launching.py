@@ -12,13 +12,16 @@ import numpy as np
 
 from npu_tui.analysis.launches.code_lines import stack_of, user_line
 from npu_tui.analysis.launches.origin import operation_of
-from npu_tui.rules.facts.blame import compile_calls, starving
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
+from npu_tui.rules.dispatch import STAGE_SHARE
+from npu_tui.rules.facts.blame import LINKS_FEWEST, SYNC_SHARE, compile_calls, starving
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, NOTHING, length_of
 from npu_tui.rules.gains import without_calls
 from npu_tui.rules.model import Severity
 from npu_tui.rules.phrases import advise, counted, line_of, sentences
-from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.message import Said, message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
@@ -31,18 +34,21 @@ _FUSED_LAUNCHES = 4
 """So many launches are left of a fused optimizer's step."""
 _FUSED = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
 
+COMPILE_CALLS = Threshold("compile_calls", 20)
+COMPILE_SHARE = Threshold("compile_share", 0.03)
+
 
 def compiling(facts: Facts) -> Draft | None:
     """Operators that are compiled while the job runs."""
     calls, limits = compile_calls(facts), facts.limits
     spent = length_of(facts.span_of(calls))
-    if not len(calls) or (len(calls) < limits.compile_calls and facts.share(spent) < limits.compile_share):
+    if not len(calls) or (len(calls) < limits[COMPILE_CALLS] and facts.share(spent) < limits[COMPILE_SHARE]):
         return None
     removes = starving(facts, calls)
     starved = length_of(removes)
     share = facts.share(starved)
     return Draft(
-        severity_of(facts, share) if share >= limits.sync_share else "info",
+        severity_of(facts, share) if share >= limits[SYNC_SHARE] else "info",
         message("finding.compile.title", count=len(calls), time=spent, starved=starved),
         message(
             "finding.compile.detail",
@@ -58,16 +64,21 @@ def compiling(facts: Facts) -> Draft | None:
     )
 
 
+SMALL_KERNEL_US = Threshold("small_kernel_us", 20.0)
+SMALL_KERNEL_SHARE = Threshold("small_kernel_share", 0.5)
+SMALL_KERNEL_GAP = Threshold("small_kernel_gap", 0.03)
+
+
 def small(facts: Facts) -> Draft | None:
     """Many kernels so short that launching them takes longer than running them."""
     limits, kernels = facts.limits, facts.kernels
-    if len(kernels) < limits.links_fewest or facts.launches is None:
+    if len(kernels) < limits[LINKS_FEWEST] or facts.launches is None:
         return None
-    short = facts.length(kernels) < limits.small_kernel_us * 1000
+    short = facts.length(kernels) < limits[SMALL_KERNEL_US] * 1000
     share = float(np.count_nonzero(short)) / len(kernels)
     of_short = np.isin(facts.target, kernels[short])
     removes = facts.lost_span(of_short)
-    if not share or share < limits.small_kernel_share or facts.share(length_of(removes)) < limits.small_kernel_gap:
+    if not share or share < limits[SMALL_KERNEL_SHARE] or facts.share(length_of(removes)) < limits[SMALL_KERNEL_GAP]:
         return None
     source = np.sort(facts.trace.links.source_time[facts.launches.link])
     interval = float(np.median(np.diff(source))) if len(source) > 1 else 0.0
@@ -77,7 +88,7 @@ def small(facts: Facts) -> Draft | None:
     median = float(np.median(facts.length(kernels[short])))
     return Draft(
         "low",
-        message("finding.small.title", share=share, least=limits.small_kernel_us * 1000),
+        message("finding.small.title", share=share, least=limits[SMALL_KERNEL_US] * 1000),
         sentences(
             message(
                 "finding.small.detail",
@@ -126,7 +137,7 @@ def optimizer(facts: Facts) -> Draft | None:
         return None
     name = _fused_name(facts.trace.name_of(int(items[0]))) or ""
     removes, launches = NOTHING, 0
-    late = facts.share(length_of(facts.host_late)) >= facts.limits.stage_share
+    late = facts.share(length_of(facts.host_late)) >= facts.limits[STAGE_SHARE]
     if facts.launches is not None:
         source = operation_of(facts.trace, facts.target)
         slices = facts.trace.slices
@@ -137,7 +148,7 @@ def optimizer(facts: Facts) -> Draft | None:
         removes = facts.lost_span(under)
         launches = int(np.count_nonzero(under))
     lost = facts.share(length_of(removes))
-    severity: Severity = "medium" if lost >= facts.limits.severity_medium else "low" if late else "info"
+    severity: Severity = "medium" if lost >= facts.limits[SEVERITY_MEDIUM] else "low" if late else "info"
     return Draft(
         severity,
         message("finding.optimizer.title", name=name, time=spent / len(items)),
@@ -162,31 +173,57 @@ def _fused_name(name: str) -> str | None:
     return match[1] if match is not None and match[1] in _FUSED else None
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "OP.COMPILE",
-        "dispatch",
-        ("device", "overlap", "links", "cann"),
-        compiling,
-        ("compile_calls", "compile_share", "sync_share", "severity_medium", "severity_high"),
-        ("msprof-analyze advisor: operator dispatch",),
+        cls="dispatch",
+        inputs=("device", "overlap", "links", "cann"),
+        check=compiling,
+        thresholds=(COMPILE_CALLS, COMPILE_SHARE, SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("jit_compile", "internal_format", "bucket_shapes"),
+        pages=(pages.COMPILE,),
+        change="""\
++torch_npu.npu.set_compile_mode(jit_compile=False)
++torch_npu.npu.config.allow_internal_format = False
+ model = model.npu()
+""",
+        sources=("msprof-analyze advisor: operator dispatch",),
         reach="cause",
     ),
     Rule(
         "OP.SMALL",
-        "dispatch",
-        ("device", "overlap", "links"),
-        small,
-        ("small_kernel_us", "small_kernel_share", "small_kernel_gap", "links_fewest"),
-        ("operator tuning guide 0-14", "20-step tuning checklist 2-22", "msprof-analyze advisor: operator schedule"),
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=small,
+        thresholds=(SMALL_KERNEL_US, SMALL_KERNEL_SHARE, SMALL_KERNEL_GAP, LINKS_FEWEST),
+        advice=("fewer_operators", "foreach", "graph"),
+        pages=(pages.GRAPHS, pages.OPTIMIZERS, pages.ATB),
+        change="""\
+-for weight, grad in zip(weights, grads):
+-    weight.add_(grad, alpha=-lr)
++torch._foreach_add_(weights, grads, alpha=-lr)
+""",
+        sources=(
+            "operator tuning guide 0-14",
+            "20-step tuning checklist 2-22",
+            "msprof-analyze advisor: operator schedule",
+        ),
     ),
     Rule(
         "OPT.FUSED",
-        "compute",
-        ("device", "overlap", "python"),
-        optimizer,
-        ("stage_share", "severity_medium"),
-        ("affinity operators guide 3-19", "msprof-analyze advisor: affinity optimizer"),
+        cls="compute",
+        inputs=("device", "overlap", "python"),
+        check=optimizer,
+        thresholds=(STAGE_SHARE, SEVERITY_MEDIUM),
+        advice=("foreach",),
+        pages=(pages.OPTIMIZERS, pages.FUSED),
+        change="""\
+-optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+-torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
++optimizer = torch_npu.optim.NpuFusedAdamW(model.parameters(), lr=lr)
++optimizer.clip_grad_norm_fused_(1.0)
+""",
+        sources=("affinity operators guide 3-19", "msprof-analyze advisor: affinity optimizer"),
         reach="cause",
     ),
 )

@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.work.joined.memory import Allocations, holders
+from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.phrases import advise, counted
@@ -29,6 +31,10 @@ _LISTED = 4
 _NEAR_NS = 1_000_000
 """An allocation this close to the growth of the allocator is what made it grow."""
 
+PRESSURE_GB = Threshold("pressure_gb", 16.0)
+FRAGMENTATION = Threshold("fragmentation", 1.3)
+MEMORY_FULL = Threshold("memory_full", 0.9)
+
 
 def pressure(facts: Facts) -> Draft | None:
     """Memory that is nearly full, or reserved and not used in a job that needs much of it."""
@@ -37,7 +43,7 @@ def pressure(facts: Facts) -> Draft | None:
     tops = [int(curve.value[curve.value <= _MOST].max()) for curve in curves]
     held = max(tops, default=0) / _MB
     capacity = next((size for size in _CAPACITIES_GB if held <= size * 1024), None)
-    if capacity is not None and held >= limits.memory_full * capacity * 1024:
+    if capacity is not None and held >= limits[MEMORY_FULL] * capacity * 1024:
         fullest = curves[int(np.argmax(tops))]
         at = int(fullest.time[int(np.flatnonzero(fullest.value == max(tops))[0])])
         words = {"reserved": held / 1024, "capacity": float(capacity)}
@@ -54,7 +60,7 @@ def pressure(facts: Facts) -> Draft | None:
     if used is None:
         return None
     at, reserved, allocated = used[0], used[1] / _MB, used[2] / _MB
-    if reserved < limits.pressure_gb * 1024 or not allocated or reserved / allocated <= limits.fragmentation:
+    if reserved < limits[PRESSURE_GB] * 1024 or not allocated or reserved / allocated <= limits[FRAGMENTATION]:
         return None
     return Draft(
         "medium",
@@ -66,15 +72,19 @@ def pressure(facts: Facts) -> Draft | None:
     )
 
 
+GROWTH_MB = Threshold("growth_mb", 20.0)
+GROWTH_FEWEST = Threshold("growth_fewest", 3)
+
+
 def growth(facts: Facts) -> Draft | None:
     """The allocator takes memory from the device inside the steps, each time with a slow call of the driver."""
     curve = facts.memory.curve("reserved")
     if curve is None or len(curve.time) < 2:
         return None
     more = np.diff(curve.value)
-    at = np.flatnonzero(more >= facts.limits.growth_mb * _MB) + 1
+    at = np.flatnonzero(more >= facts.limits[GROWTH_MB] * _MB) + 1
     at = at[_in_steps(facts, curve.time[at])]
-    if len(at) < facts.limits.growth_fewest:
+    if len(at) < facts.limits[GROWTH_FEWEST]:
         return None
     allocations = facts.memory.allocations
     makers = [_maker(allocations, int(time)) for time in curve.time[at].tolist()]
@@ -121,21 +131,25 @@ def _maker(allocations: Allocations, time: int) -> str | None:
     return brief(allocations.name.at(nearest) or "") if away[nearest] <= _NEAR_NS else None
 
 
+LEAK_MB = Threshold("leak_mb", 1.0)
+LEAK_STEPS = Threshold("leak_steps", 4)
+
+
 def leak(facts: Facts) -> Draft | None:
     """What is allocated at the end of a step grows with every step."""
     curve = facts.memory.curve("allocated")
     slices = facts.trace.slices
     items = [each.item for each in facts.steps if each.item >= 0]
-    if curve is None or len(items) < facts.limits.leak_steps:
+    if curve is None or len(items) < facts.limits[LEAK_STEPS]:
         return None
     ends = np.array([int(slices.end[item]) for item in items], np.int64)
     held = [curve.at(int(end)) for end in ends.tolist()]
     known = [(int(end), value) for end, value in zip(ends.tolist(), held, strict=True) if value is not None]
-    if len(known) < facts.limits.leak_steps:
+    if len(known) < facts.limits[LEAK_STEPS]:
         return None
     value = np.array([each[1] for each in known], np.int64)
     more = np.diff(value)
-    if (more < facts.limits.leak_mb * _MB).any():
+    if (more < facts.limits[LEAK_MB] * _MB).any():
         return None
     allocations = facts.memory.allocations
     first, last = known[0][0], known[-1][0]
@@ -157,31 +171,41 @@ def leak(facts: Facts) -> Draft | None:
     )
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "MEM.PRESSURE",
-        "memory",
-        ("memory",),
-        pressure,
-        ("pressure_gb", "fragmentation", "memory_full"),
-        ("operator tuning guide 0-22, 0-24",),
+        cls="memory",
+        inputs=("memory",),
+        check=pressure,
+        thresholds=(PRESSURE_GB, FRAGMENTATION, MEMORY_FULL),
+        advice=("expandable", "checkpointing", "smaller_batch"),
+        pages=(pages.ALLOCATOR, pages.CHECKPOINT),
+        change="""\
+-x = block(x)
++x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
+""",
+        sources=("operator tuning guide 0-22, 0-24",),
     ),
     Rule(
         "MEM.GROWTH",
-        "memory",
-        ("memory", "steps"),
-        growth,
-        ("growth_mb", "growth_fewest"),
-        ("20-step tuning checklist 2-27",),
+        cls="memory",
+        inputs=("memory", "steps"),
+        check=growth,
+        thresholds=(GROWTH_MB, GROWTH_FEWEST),
+        advice=("expandable", "warm_pool", "empty_cache"),
+        pages=(pages.ALLOCATOR,),
+        sources=("20-step tuning checklist 2-27",),
         reach="place",
     ),
     Rule(
         "MEM.LEAK",
-        "memory",
-        ("memory", "steps"),
-        leak,
-        ("leak_mb", "leak_steps"),
-        ("20-step tuning checklist 2-27",),
+        cls="memory",
+        inputs=("memory", "steps"),
+        check=leak,
+        thresholds=(LEAK_MB, LEAK_STEPS),
+        advice=("leak", "leak_detach"),
+        pages=(pages.ALLOCATOR,),
+        sources=("20-step tuning checklist 2-27",),
         reach="place",
     ),
 )

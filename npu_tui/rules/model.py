@@ -7,14 +7,33 @@ from typing import Literal
 from msgspec import Struct
 
 from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.rules.pages import Page
 from npu_tui.trace.message import Message, Said
 
 FindingClass = Literal["dispatch", "compute", "communication", "memory", "config", "data"]
 Severity = Literal["high", "medium", "low", "info"]
 Confidence = Literal["high", "medium", "low"]
 
+Scope = Literal["profile", "compare", "job"]
+"""What a finding is about: one profile, two compared ones, all ranks of a job."""
+
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 """The severities, the gravest first."""
+
+
+class Kind(Struct, frozen=True):
+    """One kind of finding, as ``npu-tui explain`` describes it: of one profile, of a comparison or of a job.
+
+    The text ``explain.<id>`` says what it means. ``advice`` are words of the keys ``finding.advice.<word>``: what to
+    do, as far as it needs no numbers of a trace; without any, the text named by the id. ``pages`` are public pages, the
+    nearest first. ``change`` is an example of a change of code or environment that fixes it, as lines of a diff.
+    """
+
+    id: str
+    scope: Scope = "profile"
+    advice: tuple[str, ...] = ()
+    pages: tuple[Page, ...] = ()
+    change: str = ""
 
 
 class Evidence(Struct, frozen=True):

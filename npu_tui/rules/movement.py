@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.work.joined.kernels import KernelTable
+from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, length_of
 from npu_tui.rules.phrases import advise
 from npu_tui.rules.places import longest_kernels, title_of
-from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
@@ -25,6 +27,8 @@ _BEST = 90.0
 """Percentile of the speeds of large vector kernels that the device is known to reach."""
 _FEWEST = 5
 
+FORMAT_SHARE = Threshold("format_share", 0.05)
+
 
 def formats(facts: Facts) -> Draft | None:
     """Conversions of formats, by what they convert and the operators on both sides."""
@@ -34,7 +38,7 @@ def formats(facts: Facts) -> Draft | None:
     rows = np.flatnonzero(converting)
     total = int(table.duration.sum())
     time = int(table.duration[rows].sum())
-    if not len(rows) or into is None or not total or time < facts.limits.format_share * total:
+    if not len(rows) or into is None or not total or time < facts.limits[FORMAT_SHARE] * total:
         return None
     before, after = _neighbours(table, converting)
     groups: dict[tuple[str, str, str, str], list[int]] = {}
@@ -91,24 +95,30 @@ def _neighbours(table: KernelTable, converting: npt.NDArray[np.bool_]) -> tuple[
     return before, after
 
 
+VECTOR_MB = Threshold("vector_mb", 4.0)
+VECTOR_SLOW = Threshold("vector_slow", 0.25)
+VECTOR_SHARE = Threshold("vector_share", 0.03)
+MEMORY_GB_S = Threshold("memory_gb_s", 0.0)
+
+
 def vectors(facts: Facts) -> Draft | None:
     """Large vector kernels far from the bandwidth that others of them reach."""
     limits, table = facts.limits, facts.kernel_table
-    own = table.core.where(lambda core: core in _VECTOR) & (table.bytes >= limits.vector_mb * 1e6)
+    own = table.core.where(lambda core: core in _VECTOR) & (table.bytes >= limits[VECTOR_MB] * 1e6)
     speed = table.speed
     rows = np.flatnonzero(own & np.isfinite(speed))
-    if len(rows) < (1 if limits.memory_gb_s else _FEWEST):
+    if len(rows) < (1 if limits[MEMORY_GB_S] else _FEWEST):
         return None
-    best = limits.memory_gb_s or float(np.percentile(speed[rows], _BEST))
-    slow = rows[speed[rows] < limits.vector_slow * best]
+    best = limits[MEMORY_GB_S] or float(np.percentile(speed[rows], _BEST))
+    slow = rows[speed[rows] < limits[VECTOR_SLOW] * best]
     time, total = int(table.duration[slow].sum()), int(table.duration.sum())
-    if not len(slow) or time < limits.vector_share * total:
+    if not len(slow) or time < limits[VECTOR_SHARE] * total:
         return None
     order = slow[np.argsort(-table.duration[slow], kind="stable")]
     titles = list(dict.fromkeys(title_of(table, row) for row in order.tolist()))[:_LISTED]
     return Draft(
         "info",
-        message("finding.vectors.title", count=len(slow), share=limits.vector_slow, best=best),
+        message("finding.vectors.title", count=len(slow), share=limits[VECTOR_SLOW], best=best),
         message("finding.vectors.detail", time=time, part=time / total, names=titles),
         longest_kernels(
             facts,
@@ -117,27 +127,31 @@ def vectors(facts: Facts) -> Draft | None:
             lambda row: message("finding.vectors.place", speed=float(speed[row]), size=round(float(table.bytes[row]))),
         ),
         advise("bandwidth", "vector_layout"),
-        confidence="medium" if limits.memory_gb_s else "low",
+        confidence="medium" if limits[MEMORY_GB_S] else "low",
     )
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "OP.FORMAT",
-        "compute",
-        ("kernel_details",),
-        formats,
-        ("format_share", "severity_medium", "severity_high"),
-        ("20-step tuning checklist 2-16",),
+        cls="compute",
+        inputs=("kernel_details",),
+        check=formats,
+        thresholds=(FORMAT_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("formats", "formats_group"),
+        pages=(pages.ADVISOR,),
+        sources=("20-step tuning checklist 2-16",),
         reach="cause",
     ),
     Rule(
         "MEM.VECTOR",
-        "compute",
-        ("shapes",),
-        vectors,
-        ("vector_mb", "vector_slow", "vector_share", "memory_gb_s"),
-        ("operator tuning guide 0-05",),
+        cls="compute",
+        inputs=("shapes",),
+        check=vectors,
+        thresholds=(VECTOR_MB, VECTOR_SLOW, VECTOR_SHARE, MEMORY_GB_S),
+        advice=("bandwidth", "vector_layout"),
+        pages=(pages.ADVISOR,),
+        sources=("operator tuning guide 0-05",),
         reach="place",
     ),
 )

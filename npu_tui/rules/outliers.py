@@ -6,10 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64
 from npu_tui.rules.phrases import advise
-from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.distinct import distinct
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
@@ -27,19 +29,22 @@ _BESIDE = 8
 _AS_SLOW = 0.5
 """An outlier takes at least twice as much longer as the kernels beside it."""
 
+OUTLIER_FACTOR = Threshold("outlier_factor", 3.0)
+OUTLIER_SHARE = Threshold("outlier_share", 0.01)
+
 
 def outliers(facts: Facts) -> Draft | None:
     """Calls of a kernel that take several times as long as the other calls of the same kernel."""
     limits, slices = facts.limits, facts.trace.slices
     names = _equals(facts)
-    ratio, groups = _compared(facts, names, limits.outlier_factor)
+    ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR])
     rows: list[tuple[int, I64, float]] = []
     cuts: list[TaskCut] = []
     for own in groups:
         items = facts.kernels[own]
         length = facts.length(items).astype(np.float64)
         median = float(np.median(length))
-        slow = length > limits.outlier_factor * median
+        slow = length > limits[OUTLIER_FACTOR] * median
         usual = length[~slow]
         slow &= length > _APART * float(np.percentile(usual, 90))
         # Where all kernels take longer the work is larger: another batch, a longer sequence, the first token.
@@ -57,7 +62,7 @@ def outliers(facts: Facts) -> Draft | None:
     rows.sort(key=lambda row: -row[0])
     excess = sum(row[0] for row in rows)
     share = facts.share(excess)
-    if share < limits.outlier_share:
+    if share < limits[OUTLIER_SHARE]:
         return None
     items = np.concatenate([row[1] for row in rows])
     usual_of = {item: row[2] for row in rows for item in row[1].tolist()}
@@ -141,14 +146,16 @@ def _name(facts: Facts, items: I64) -> str:
     return brief(facts.trace.name_of(int(items[0])), 60)
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "OP.OUTLIER",
-        "compute",
-        ("device", "overlap"),
-        outliers,
-        ("outlier_factor", "outlier_share", "severity_medium", "severity_high"),
-        ("operator tuning guide 0-29",),
+        cls="compute",
+        inputs=("device", "overlap"),
+        check=outliers,
+        thresholds=(OUTLIER_FACTOR, OUTLIER_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("outlier_shape", "outlier_neighbour"),
+        pages=(pages.ADVISOR,),
+        sources=("operator tuning guide 0-29",),
         reach="place",
     ),
 )

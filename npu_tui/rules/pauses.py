@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import NOTHING, Span, both, largest, length_of, together
-from npu_tui.rules.facts.starts import before_first_kernels, before_late_copies, start_share
+from npu_tui.rules.facts.starts import STEP_START_SHARE, before_first_kernels, before_late_copies, start_share
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.phrases import advise
-from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
@@ -24,6 +26,9 @@ _AS_LONG_AS = 0.5
 _AT_STARTS = 0.5
 """Pauses that lie before first kernels for half of their time or more are matters of the start of the step."""
 
+PAUSE_MS = Threshold("pause_ms", 5.0)
+PAUSE_SHARE = Threshold("pause_share", 0.5)
+
 
 def pauses(facts: Facts) -> Draft | None:
     """Few long times in which the host launched nothing and recorded nothing: no matter of a slow host."""
@@ -34,14 +39,14 @@ def pauses(facts: Facts) -> Draft | None:
         return None
     # However many there are, long ones are no matter of a slow host; of shorter ones only the few longest count.
     most = max(
-        _MOST_PAUSES, _MOST_A_STEP * facts.count, int(np.count_nonzero(late[1] - late[0] >= limits.pause_ms * 1e6))
+        _MOST_PAUSES, _MOST_A_STEP * facts.count, int(np.count_nonzero(late[1] - late[0] >= limits[PAUSE_MS] * 1e6))
     )
     found = [
         (start, end)
         for start, end in largest(late, most)
-        if end - start >= _LESS * limits.pause_ms * 1e6 and _silent(facts, start, end)
+        if end - start >= _LESS * limits[PAUSE_MS] * 1e6 and _silent(facts, start, end)
     ]
-    if max((end - start for start, end in found), default=0) < limits.pause_ms * 1e6:
+    if max((end - start for start, end in found), default=0) < limits[PAUSE_MS] * 1e6:
         return None
     found += _first_of_them(facts, found)
     removes: Span = (
@@ -50,10 +55,10 @@ def pauses(facts: Facts) -> Draft | None:
     )
     time = length_of(removes)
     share = facts.share(time)
-    if time < limits.pause_share * total or share < limits.severity_medium:
+    if time < limits[PAUSE_SHARE] * total or share < limits[SEVERITY_MEDIUM]:
         return None
     starts = before_first_kernels(facts)
-    if start_share(facts, starts) >= limits.step_start_share and length_of(both(removes, starts)) >= _AT_STARTS * time:
+    if start_share(facts, starts) >= limits[STEP_START_SHARE] and length_of(both(removes, starts)) >= _AT_STARTS * time:
         return None  # a finding of its own is about the starts of steps
     longest = sorted(sorted(found, key=lambda row: row[0] - row[1])[:_MOST_SHOWN])
     frames = _frames(facts, longest)
@@ -130,14 +135,21 @@ def _silent(facts: Facts, start: int, end: int) -> bool:
     return not bool((facts.length(around) < _AS_LONG * length).any())
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "HOST.PAUSE",
-        "dispatch",
-        ("device", "overlap", "links"),
-        pauses,
-        ("pause_ms", "pause_share", "step_start_share", "severity_medium", "severity_high"),
-        ("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=pauses,
+        thresholds=(PAUSE_MS, PAUSE_SHARE, STEP_START_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("pause_look", "pause_record"),
+        pages=(pages.PROFILER, pages.TUNING),
+        change="""\
+-torch.save(model.state_dict(), path)
++state = {name: each.to("cpu", non_blocking=True) for name, each in model.state_dict().items()}
++threading.Thread(target=torch.save, args=(state, path)).start()
+""",
+        sources=("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
         reach="cause",
         replayed=True,
     ),

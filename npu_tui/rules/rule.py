@@ -1,19 +1,23 @@
-"""What a rule is made of: its inputs, its thresholds, its check, and the draft of a finding it returns."""
+"""What a rule is made of: inputs, thresholds, check, advice, pages; and the draft of a finding that it returns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.analysis.replay.change import Change
+from npu_tui.analysis.thresholds import AnyThreshold, Threshold
 from npu_tui.rules.facts.beside import Input
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import Span
-from npu_tui.rules.model import Confidence, Evidence, FindingClass, Severity
+from npu_tui.rules.model import Confidence, Evidence, FindingClass, Kind, Severity
 from npu_tui.trace.message import Message
+
+SEVERITY_MEDIUM = Threshold("severity_medium", 0.03)
+SEVERITY_HIGH = Threshold("severity_high", 0.05)
 
 Reach = Literal["cause", "place", "broad"]
 """How near a finding comes to what must be changed: a cause, the place where time is lost, or only how much it is."""
@@ -50,19 +54,19 @@ class Skipped(Struct, frozen=True):
     reason: Message
 
 
-class Rule(Struct, frozen=True):
-    """One finding: ``check`` runs where all ``inputs`` are there; ``thresholds`` are fields of ``Thresholds``.
+class Rule(Kind, frozen=True, kw_only=True):
+    """The rule behind a finding of one profile: ``check`` runs where all ``inputs`` are there.
 
-    ``sources`` are the documents it is taken from. A finding ``of_profiler`` speaks of the profile, not of the job: it
-    is no step of the what-if ladder. One that is ``replayed`` asks for the model of the run, which takes longest.
+    ``thresholds`` are the numbers that it compares with, ``sources`` the documents that it is taken from. A finding
+    ``of_profiler`` speaks of the profile, not of the job: it is no step of the what-if ladder. One that is ``replayed``
+    asks for the model of the run, which takes longest.
     """
 
-    id: str
     cls: FindingClass
     inputs: tuple[Input, ...]
     check: Callable[[Facts], Draft | Skipped | None]
-    thresholds: tuple[str, ...] = ()
-    sources: tuple[str, ...] = field(default=())
+    sources: tuple[str, ...]
+    thresholds: tuple[AnyThreshold, ...] = ()
     reach: Reach = "broad"
     of_profiler: bool = False
     replayed: bool = False
@@ -71,4 +75,4 @@ class Rule(Struct, frozen=True):
 def severity_of(facts: Facts, share: float) -> Severity:
     """The severity of something that takes ``share`` of the device's time, as msprof-analyze's advisor has it."""
     limits = facts.limits
-    return "high" if share >= limits.severity_high else "medium" if share >= limits.severity_medium else "low"
+    return "high" if share >= limits[SEVERITY_HIGH] else "medium" if share >= limits[SEVERITY_MEDIUM] else "low"

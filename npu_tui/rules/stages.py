@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_tui.analysis.overlap.stage import slow_stage
-from npu_tui.rules.facts.blame import compile_calls, launch_blocking, queue_is_off
+from npu_tui.rules.facts.blame import SYNC_BLOCKING, compile_calls, launch_blocking, queue_is_off
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.phrases import advise
 from npu_tui.trace.message import Message, Said, message
@@ -27,7 +27,7 @@ def stage_name(facts: Facts) -> Message:
 
 def stage_advice(facts: Facts) -> tuple[Message, ...]:
     """What to change on the slow stage of the host."""
-    if launch_blocking(facts) > facts.limits.sync_blocking:
+    if launch_blocking(facts) > facts.limits[SYNC_BLOCKING]:
         return advise("launch_blocking", "fewer_operators")
     stage = blamed_stage(facts)
     serving = facts.rhythm is not None and facts.rhythm.unit == "token"

@@ -7,8 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
+from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.hardware_links import (
+    ALIGNMENT_BYTES,
+    CONTENTION_GB_S,
+    SMALL_PACKET_RDMA_MB,
+    SMALL_PACKET_SDMA_MB,
+    SMALL_PACKET_SHARE,
+)
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.phrases import advise, sentences
 from npu_tui.rules.rule import Draft, Rule
@@ -41,17 +50,17 @@ def packets(facts: Facts) -> Draft | None:
         return None
     problems: list[tuple[Message, tuple[Message, ...], list[Transfer]]] = []
     for transport, own in _by_transport(facts).items():
-        most = (limits.small_packet_sdma_mb if transport == "SDMA" else limits.small_packet_rdma_mb) * 1e6
+        most = (limits[SMALL_PACKET_SDMA_MB] if transport == "SDMA" else limits[SMALL_PACKET_RDMA_MB]) * 1e6
         count = sum(number for each in own for _, number in each.packets)
         small = sum(number for each in own for size, number in each.packets if size < most)
-        if count and small > limits.small_packet_share * count:
+        if count and small > limits[SMALL_PACKET_SHARE] * count:
             said = message("finding.link.small", kind=transport, share=small / count, most=most / 1e6)
             problems.append((said, advise("larger_packets"), [each for each in own if _has_small(each, most)]))
-        odd = [each for each in own if transport == "SDMA" and _is_odd(each, limits.alignment_bytes)]
+        odd = [each for each in own if transport == "SDMA" and _is_odd(each, limits[ALIGNMENT_BYTES])]
         if odd:
             share = sum(each.time for each in odd) / max(sum(each.time for each in own), 1)
-            said = message("finding.link.unaligned", count=len(odd), bytes=limits.alignment_bytes, share=share)
-            problems.append((said, (message("finding.advice.align", bytes=limits.alignment_bytes),), odd))
+            said = message("finding.link.unaligned", count=len(odd), bytes=limits[ALIGNMENT_BYTES], share=share)
+            problems.append((said, (message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]),), odd))
     if not problems:
         return None
     return Draft(
@@ -73,15 +82,19 @@ def _is_odd(each: Transfer, grid: int) -> bool:
     return any(size > grid and round(size) % grid for size, _ in each.packets)
 
 
+RDMA_GB_S = Threshold("rdma_gb_s", 10.0)
+SLOW_SHARE = Threshold("slow_share", 0.2)
+
+
 def bandwidth(facts: Facts) -> Draft | None:
     """Transports that are slow though their packets are large, and what else ran meanwhile."""
     limits = facts.limits
     found: list[tuple[Message, list[Transfer], bool]] = []
     for transport, own in _by_transport(facts).items():
-        least = limits.contention_gb_s if transport == "SDMA" else limits.rdma_gb_s
+        least = limits[CONTENTION_GB_S] if transport == "SDMA" else limits[RDMA_GB_S]
         slow = [each for each in own if each.speed is not None and each.speed < least and _is_large(each)]
         time = sum(each.time for each in slow)
-        if not slow or time < limits.slow_share * sum(each.time for each in own):
+        if not slow or time < limits[SLOW_SHARE] * sum(each.time for each in own):
             continue
         meanwhile = [each for each in slow if transport == "SDMA" and _multiplies(facts, each)]
         speed = sum(each.size for each in slow) / max(time, 1)
@@ -128,6 +141,9 @@ def _place(facts: Facts, each: Transfer) -> Evidence:
     return Evidence(each.start, each.end, None, brief(each.name), note)
 
 
+PREPROCESS_MS = Threshold("preprocess_ms", 10.0)
+
+
 def preprocessing(facts: Facts) -> Draft | None:
     """Preprocessing of data that takes long, by data_preprocess.csv."""
     rows = [
@@ -137,7 +153,7 @@ def preprocessing(facts: Facts) -> Draft | None:
     for row in rows:
         sums[row.name] = sums.get(row.name, 0) + row.total
     total = sum(sums.values())
-    if total < facts.limits.preprocess_ms * 1e6:
+    if total < facts.limits[PREPROCESS_MS] * 1e6:
         return None
     names = sorted(sums, key=lambda name: -sums[name])[:_LISTED]
     timed = [message("finding.timed", name=brief(name), time=sums[name]) for name in names]
@@ -156,32 +172,38 @@ def _step_of(row: Preprocessing) -> Evidence:
     return Evidence(start, start + row.total, None, brief(row.name), message("finding.preprocess.place"))
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "COMM.PACKETS",
-        "communication",
-        ("transfers",),
-        packets,
-        ("small_packet_share", "small_packet_sdma_mb", "small_packet_rdma_mb", "alignment_bytes"),
-        ("msprof-analyze advisor: packet, byte alignment",),
+        cls="communication",
+        inputs=("transfers",),
+        check=packets,
+        thresholds=(SMALL_PACKET_SHARE, SMALL_PACKET_SDMA_MB, SMALL_PACKET_RDMA_MB, ALIGNMENT_BYTES),
+        advice=("larger_packets",),
+        pages=(pages.ANALYZE,),
+        sources=("msprof-analyze advisor: packet, byte alignment",),
         reach="place",
     ),
     Rule(
         "COMM.BANDWIDTH",
-        "communication",
-        ("transfers",),
-        bandwidth,
-        ("contention_gb_s", "rdma_gb_s", "slow_share"),
-        ("msprof-analyze advisor: bandwidth contention", "20-step tuning checklist 2-26"),
+        cls="communication",
+        inputs=("transfers",),
+        check=bandwidth,
+        thresholds=(CONTENTION_GB_S, RDMA_GB_S, SLOW_SHARE),
+        advice=("contention", "slow_link"),
+        pages=(pages.ANALYZE,),
+        sources=("msprof-analyze advisor: bandwidth contention", "20-step tuning checklist 2-26"),
         reach="place",
     ),
     Rule(
         "DATA.PREPROCESS",
-        "data",
-        ("preprocess",),
-        preprocessing,
-        ("preprocess_ms",),
-        ("MindStudio profiling guide: data_preprocess",),
+        cls="data",
+        inputs=("preprocess",),
+        check=preprocessing,
+        thresholds=(PREPROCESS_MS,),
+        advice=("preprocess",),
+        pages=(pages.DATA,),
+        sources=("MindStudio profiling guide: data_preprocess",),
         reach="place",
     ),
 )

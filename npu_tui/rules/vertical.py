@@ -8,8 +8,13 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.rules.dispatch import MOST_LINES, main_stream
+from npu_tui.analysis.launches.dispatch import NEAR_VERTICAL_US, STARVED_US
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
+from npu_tui.rules.dispatch import FREE_SHARE, MOST_LINES, main_stream
 from npu_tui.rules.facts.blame import (
+    LINKS_FEWEST,
+    SYNC_SHARE,
     SyncSite,
     blamed_calls,
     compile_calls,
@@ -20,7 +25,7 @@ from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import Bools, Span, both, length_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.phrases import line_of, lines_of, sentences
-from npu_tui.rules.rule import Draft, Rule, Skipped, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
 from npu_tui.rules.stages import blamed_stage, caveat, stage_advice, stage_name
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
@@ -44,9 +49,9 @@ def _starvation(facts: Facts) -> _Starvation | None:
     long_ranges = [
         each
         for each in facts.ranges
-        if each.end - each.start >= limits.cluster_ms * 1e6 and (each.idle_ratio or 0.0) > limits.cluster_idle
+        if each.end - each.start >= limits[CLUSTER_MS] * 1e6 and (each.idle_ratio or 0.0) > limits[CLUSTER_IDLE]
     ]
-    if not long_ranges and np.count_nonzero(near) < limits.vertical_share * len(own.link):
+    if not long_ranges and np.count_nonzero(near) < limits[VERTICAL_SHARE] * len(own.link):
         return None
     chosen = np.ones(len(own.link), np.bool_)
     if long_ranges:
@@ -69,14 +74,21 @@ def _synchronous(facts: Facts) -> Bools:
     return found
 
 
+STARVED_FEWEST = Threshold("starved_fewest", 5)
+VERTICAL_SHARE = Threshold("vertical_share", 0.3)
+CLUSTER_MS = Threshold("cluster_ms", 1.0)
+CLUSTER_IDLE = Threshold("cluster_idle", 0.5)
+CLUSTER_IDLE_HIGH = Threshold("cluster_idle_high", 0.1)
+
+
 def vertical(facts: Facts) -> Draft | Skipped | None:
     """Near-vertical launches that an idle device waited for."""
     own, limits = facts.launches, facts.limits
     assert own is not None
-    if len(own.link) < limits.links_fewest:
-        return Skipped(message("finding.needs.links_fewest", count=len(own.link), fewest=limits.links_fewest))
+    if len(own.link) < limits[LINKS_FEWEST]:
+        return Skipped(message("finding.needs.links_fewest", count=len(own.link), fewest=limits[LINKS_FEWEST]))
     starved = int(np.count_nonzero(own.starved))
-    if starved < limits.starved_fewest or facts.share(facts.sums.free) <= limits.free_share:
+    if starved < limits[STARVED_FEWEST] or facts.share(facts.sums.free) <= limits[FREE_SHARE]:
         return None
     place = _starvation(facts)
     if place is None:
@@ -84,7 +96,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     removes = facts.lost_span(place.chosen)
     lost = float(own.lost[place.chosen].sum())
     severity = severity_of(facts, facts.share(lost))
-    if facts.share(place.idle) >= limits.cluster_idle_high and lost > place.idle / 2:
+    if facts.share(place.idle) >= limits[CLUSTER_IDLE_HIGH] and lost > place.idle / 2:
         severity = "high"
     found = int(np.count_nonzero(own.starved & place.chosen))
     links = int(np.count_nonzero(place.chosen))
@@ -140,7 +152,7 @@ def _vertical_detail(
     if site is not None:
         parts.append(message("finding.vertical.site", **_site_words(site)))
     side = length_of(both(facts.device_side, (np.array([place.start]), np.array([place.end]))))
-    if side >= facts.limits.severity_medium * (place.end - place.start):
+    if side >= facts.limits[SEVERITY_MEDIUM] * (place.end - place.start):
         parts.append(message("finding.vertical.side", time=side))
     parts.append(caveat(facts))
     return sentences(*parts)
@@ -187,7 +199,7 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
 
 def _vertical_advice(facts: Facts, removes: Span, compiling: Span, site: SyncSite | None) -> tuple[Message, ...]:
     advice = []
-    least = facts.limits.sync_share * facts.total
+    least = facts.limits[SYNC_SHARE] * facts.total
     if site is not None and (gain := length_of(both(site.span, removes))) >= least:
         advice.append(message("finding.advice.metrics", gain=gain / facts.count))
     if (gain := length_of(compiling)) >= least:
@@ -196,26 +208,32 @@ def _vertical_advice(facts: Facts, removes: Span, compiling: Span, site: SyncSit
     return (*advice, *rest)
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "DISPATCH.VERTICAL",
-        "dispatch",
-        ("device", "overlap", "links"),
-        vertical,
-        (
-            "links_fewest",
-            "starved_fewest",
-            "free_share",
-            "near_vertical_us",
-            "starved_us",
-            "vertical_share",
-            "cluster_ms",
-            "cluster_idle",
-            "cluster_idle_high",
-            "severity_medium",
-            "severity_high",
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=vertical,
+        thresholds=(
+            LINKS_FEWEST,
+            STARVED_FEWEST,
+            FREE_SHARE,
+            NEAR_VERTICAL_US,
+            STARVED_US,
+            VERTICAL_SHARE,
+            CLUSTER_MS,
+            CLUSTER_IDLE,
+            CLUSTER_IDLE_HIGH,
+            SEVERITY_MEDIUM,
+            SEVERITY_HIGH,
         ),
-        (
+        advice=("task_queue", "binding", "cann_cache", "jit_compile", "metrics_rarely", "fewer_operators"),
+        pages=(pages.PIPELINE, pages.TASK_QUEUE, pages.BINDING, pages.ASYNC),
+        change="""\
++export TASK_QUEUE_ENABLE=2
++export CPU_AFFINITY_CONF=2
+""",
+        sources=(
             "MindStudio Insight walk-through 1-38, 1-51",
             "operator tuning guide 0-06, 0-07",
             "MindStudio Insight: Host Bound",

@@ -11,7 +11,11 @@ from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches.origin import enqueue_slices
 from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay.host import waits_of
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
 from npu_tui.rules.facts.blame import (
+    SYNC_BLOCKING,
+    SYNC_SHARE,
     launch_blocking,
     runtime_calls,
     sync_calls,
@@ -22,12 +26,12 @@ from npu_tui.rules.facts.blame import (
 )
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, Span, both, length_of, together, without
-from npu_tui.rules.facts.starts import before_first_kernels, start_share
+from npu_tui.rules.facts.starts import STEP_START_SHARE, before_first_kernels, start_share
 from npu_tui.rules.gains import without_work
 from npu_tui.rules.model import Evidence, Severity
-from npu_tui.rules.pauses import at_the_end
+from npu_tui.rules.pauses import PAUSE_MS, at_the_end
 from npu_tui.rules.phrases import advise, line_of, lines_of, sentences
-from npu_tui.rules.rule import Draft, Rule, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.intervals import covered_before, touches, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
@@ -38,6 +42,9 @@ _LOADER = "dataloader"
 _ENTRY_NS = 5_000
 """What it takes to put a launch into the task queue."""
 
+SYNC_UNPROVEN = Threshold("sync_unproven", 0.1)
+SYNC_LONG_US = Threshold("sync_long_us", 100.0)
+
 
 def sync_host(facts: Facts) -> Draft | None:
     """The host waits for the device, and the device afterwards for the host."""
@@ -46,35 +53,35 @@ def sync_host(facts: Facts) -> Draft | None:
     waits = np.concatenate((_outside(facts, calls, operations), operations))
     blocked = length_of(facts.span_of(waits))
     blocking = launch_blocking(facts)
-    if facts.share(blocked) < limits.sync_share and blocking <= limits.sync_blocking:
+    if facts.share(blocked) < limits[SYNC_SHARE] and blocking <= limits[SYNC_BLOCKING]:
         return None
     site = sync_site(facts)
     removes = without(sync_span(facts, site), _fresh_starts(facts))
     change, freed, once = _unwaited(facts, calls, operations)
-    if blocking > limits.sync_blocking:
+    if blocking > limits[SYNC_BLOCKING]:
         change = _unblocked(facts, calls, change)
         freed = facts.freed(change)
     lost = length_of(removes) if freed is None else freed
-    if not lost and blocking <= limits.sync_blocking:
+    if not lost and blocking <= limits[SYNC_BLOCKING]:
         return None
     share = facts.share(lost)
-    severity: Severity = "high" if blocking > limits.sync_blocking else "info"
-    proven = facts.share(length_of(removes)) >= limits.sync_share
+    severity: Severity = "high" if blocking > limits[SYNC_BLOCKING] else "info"
+    proven = facts.share(length_of(removes)) >= limits[SYNC_SHARE]
     # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
     if proven:
-        least = limits.severity_high if once and site is None else limits.sync_share
+        least = limits[SEVERITY_HIGH] if once and site is None else limits[SYNC_SHARE]
     else:
-        least = limits.sync_unproven if once else limits.severity_medium
+        least = limits[SYNC_UNPROVEN] if once else limits[SEVERITY_MEDIUM]
     if severity == "info" and share >= least:
         severity = severity_of(facts, share)
-    long = waits[facts.length(waits) >= limits.sync_long_us * 1000]
+    long = waits[facts.length(waits) >= limits[SYNC_LONG_US] * 1000]
     longest = int(waits[np.argmax(facts.length(waits))])
     parts = [
         message(
             "finding.sync.detail",
             count=len(waits),
             long=len(long),
-            least=limits.sync_long_us * 1000,
+            least=limits[SYNC_LONG_US] * 1000,
             blocked=blocked,
             longest=float(facts.length(np.array([longest]))[0]),
             what=_waited_for(facts, longest),
@@ -91,7 +98,7 @@ def sync_host(facts: Facts) -> Draft | None:
                 lost=site.lost,
             )
         )
-    if blocking > limits.sync_blocking:
+    if blocking > limits[SYNC_BLOCKING]:
         parts.append(message("finding.sync.blocking", share=blocking))
     title = (
         message(
@@ -106,7 +113,7 @@ def sync_host(facts: Facts) -> Draft | None:
     )
     serving = facts.rhythm is not None and facts.rhythm.unit == "token"
     advice: tuple[Message, ...] = advise("inference" if serving else "metrics_rarely", "non_blocking")
-    if blocking > limits.sync_blocking:
+    if blocking > limits[SYNC_BLOCKING]:
         advice = (message("finding.advice.launch_blocking"), *advice)
     return Draft(
         severity,
@@ -116,7 +123,7 @@ def sync_host(facts: Facts) -> Draft | None:
         advice,
         removes,
         change=change,
-        first=blocking > limits.sync_blocking,
+        first=blocking > limits[SYNC_BLOCKING],
         most=freed,
     )
 
@@ -201,7 +208,7 @@ def _pauses(facts: Facts) -> Span:
     """
     free = facts.free if facts.part.lanes is None else facts.part.lanes.free
     start, end = together(free, before_first_kernels(facts), at_the_end(facts))
-    long = end - start >= facts.limits.pause_ms * 1e6
+    long = end - start >= facts.limits[PAUSE_MS] * 1e6
     waits = facts.on_device(facts.span_of(waits_of(facts.trace)))
     return without((start[long], end[long]), waits)
 
@@ -249,6 +256,9 @@ def _fresh_starts(facts: Facts) -> Span:
     return start[~before], end[~before]
 
 
+STEP_START_SHARE_HIGH = Threshold("step_start_share_high", 0.1)
+
+
 def step_start(facts: Facts) -> Draft | None:
     """The time from the start of a step to its first kernel, in which the device has nothing to do."""
     limits = facts.limits
@@ -259,9 +269,9 @@ def step_start(facts: Facts) -> Draft | None:
         return None
     time = length_of(gaps) / facts.count
     share = start_share(facts, gaps)
-    if share < limits.step_start_share:
+    if share < limits[STEP_START_SHARE]:
         return None
-    severity: Severity = "high" if share >= limits.step_start_share_high else "medium"
+    severity: Severity = "high" if share >= limits[STEP_START_SHARE_HIGH] else "medium"
     parts = _start_parts(facts, gaps)
     rest = length_of(gaps) - sum(length for _, length in parts)
     named = [message("finding.start.part", name=name, time=each / facts.count) for name, each in parts]
@@ -342,14 +352,27 @@ def _place(label: CodeLine | str) -> Said:
     return message("finding.start.loader") if label == _LOADER else label
 
 
-RULES = (
+RULES: tuple[Rule, ...] = (
     Rule(
         "SYNC.HOST",
-        "dispatch",
-        ("device", "overlap", "links"),
-        sync_host,
-        ("sync_share", "sync_unproven", "sync_blocking", "sync_long_us", "severity_medium", "severity_high"),
-        (
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=sync_host,
+        thresholds=(SYNC_SHARE, SYNC_UNPROVEN, SYNC_BLOCKING, SYNC_LONG_US, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("metrics_rarely", "non_blocking", "launch_blocking", "inference"),
+        pages=(pages.TUNING, pages.SYNC, pages.BLOCKING, pages.ASYNC),
+        change="""\
+-for batch in loader:
+-    loss = train(batch)
+-    total += loss.item()
+-    print(metric(out, target).item())
++for step, batch in enumerate(loader):
++    loss = train(batch)
++    total += loss.detach()
++    if step % 100 == 0:
++        print(total.item(), metric(out, target).item())
+""",
+        sources=(
             "operator tuning guide 0-07",
             "MindStudio Insight walk-through 1-52",
             "msprof-analyze advisor: synchronize stream",
@@ -359,11 +382,20 @@ RULES = (
     ),
     Rule(
         "STEP.START",
-        "dispatch",
-        ("device", "overlap", "steps"),
-        step_start,
-        ("step_start_share", "step_start_share_high"),
-        ("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
+        cls="dispatch",
+        inputs=("device", "overlap", "steps"),
+        check=step_start,
+        thresholds=(STEP_START_SHARE, STEP_START_SHARE_HIGH),
+        advice=("prefetch", "non_blocking", "overlap_steps"),
+        pages=(pages.DATA, pages.TUNING),
+        change="""\
+-for images, labels in loader:
+-    images = images.npu()
++loader = DataLoader(data, num_workers=4, prefetch_factor=2, pin_memory=True)
++for images, labels in loader:
++    images = images.npu(non_blocking=True)
+""",
+        sources=("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
         reach="place",
         replayed=True,
     ),

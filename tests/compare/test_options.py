@@ -10,7 +10,7 @@ from pairs import BASE, compared, moved_lines, profile, replace
 
 from npu_tui.cli import main
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.differences import IDS
+from npu_tui.compare.differences import DIFFERENCES
 from npu_tui.compare.side import Side
 from npu_tui.report.explain import list_findings
 
@@ -109,7 +109,7 @@ def test_lines_are_followed_through_a_checkout(capsys, tmp_path, monkeypatch):
     assert "no-such-revision" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("key", IDS)
+@pytest.mark.parametrize("key", [kind.id for kind in DIFFERENCES])
 def test_every_finding_is_explained(capsys, key):
     assert main(["explain", key.lower()]) == 0
     out = capsys.readouterr().out

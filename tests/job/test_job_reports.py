@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from npu_tui.cli import main
 from npu_tui.job import findings
-from npu_tui.job.findings import IDS
+from npu_tui.job.findings import JOB_FINDINGS
 from npu_tui.job.job import Job
 from npu_tui.job.model import Busy
 from npu_tui.report.job.build import job_report
@@ -91,7 +91,7 @@ def test_a_folder_of_ranks_is_a_page_in_any_case(capsys: pytest.CaptureFixture[s
 
 def test_every_finding_about_a_job_is_explained(capsys: pytest.CaptureFixture[str]):
     told = set(re.findall(r'"((?:RANK|LINK|GROUP)\.[A-Z]+)"', Path(findings.__file__).read_text(encoding="utf-8")))
-    assert told == set(IDS)
-    for key in IDS:
+    assert told == {kind.id for kind in JOB_FINDINGS}
+    for key in told:
         assert main(["explain", key.lower()]) == 0
         assert capsys.readouterr().out.startswith(f"{key} · ")

@@ -8,8 +8,8 @@ import pytest
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli import DONE, USAGE, main
-from npu_tui.report.explain import document_title, explain, list_findings, nearest, rule_of, unknown
-from npu_tui.report.reading import change_of, pages_of
+from npu_tui.report.explain import explain, kind_of, list_findings, nearest, unknown
+from npu_tui.rules.explanation import document_title
 from npu_tui.rules.find import RULES
 
 
@@ -17,22 +17,21 @@ from npu_tui.rules.find import RULES
 def test_everything_about_a_rule(rule) -> None:
     text = explain(rule)
     assert text.startswith(rule.id)
-    for name in rule.thresholds:
-        assert f"{name} " in text
+    for threshold in rule.thresholds:
+        assert f"{threshold.name} " in text
     for source in rule.sources:
         assert document_title(source) in text
     assert "What to do:" in text
-    pages = pages_of(rule)
-    assert pages
+    assert rule.pages
     assert all(
-        re.match(r"https://(www\.)?(hiascend|gitcode|pytorch|docs\.python)\.\w+/", address) for _, address in pages
+        re.match(r"https://(www\.)?(hiascend|gitcode|pytorch|docs\.python)\.\w+/", address) for _, address in rule.pages
     )
-    assert all(line[:1] in "+- " for line in change_of(rule))
+    assert all(line[:1] in "+- " for line in rule.change.splitlines())
     assert max(len(line) for line in text.splitlines() if "https://" not in line) <= 150
 
 
 def test_the_user_s_thresholds_are_shown() -> None:
-    rule = rule_of("dispatch.free")
+    rule = kind_of("dispatch.free")
     assert rule is not None
     assert "free_share      = 0.1 " in explain(rule)
     assert "free_share      = 0.37 " in explain(rule, Thresholds(free_share=0.37))

@@ -14,7 +14,7 @@ from npu_tui.rules.rule import Draft, Reach, Rule
 
 def candidate(name: str, *spans: tuple[int, int], reach: Reach = "place") -> Candidate:
     low, high = np.array(spans, np.int64).reshape(-1, 2).T
-    rule = Rule(name, "dispatch", (), lambda facts: None, reach=reach)
+    rule = Rule(name, cls="dispatch", inputs=(), check=lambda facts: None, sources=(), reach=reach)
     return Candidate(rule, Draft("high", name, name, removes=(low, high)))
 
 

@@ -20,7 +20,7 @@ from npu_tui.analysis.window import Window
 from npu_tui.ingest.load import load
 from npu_tui.profile.selection import Selection
 from npu_tui.rules.facts.beside import Beside
-from npu_tui.rules.find import RULES
+from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.rule import Draft, Rule, Skipped
 from npu_tui.strings import table, words
 
@@ -63,23 +63,27 @@ def test_speaks_and_stays_silent(wanted: str) -> None:
     assert severity(wanted, trouble) in ("high", "medium", "low")
     assert severity(wanted, peace) in (None, "info")
     if limits:
-        assert set(limits) <= set(rule(wanted).thresholds)
+        assert set(limits) <= {each.name for each in rule(wanted).thresholds}
         assert severity(wanted, trouble, **limits) in (None, "info")
 
 
 def test_every_threshold_belongs_to_a_rule_and_is_explained() -> None:
-    named = {name for each in RULES for name in each.thresholds}
+    named = {each.name for own in RULES for each in own.thresholds}
     of_all = {"compute_hidden"}
-    assert set(Thresholds.__struct_fields__) == named | of_all
-    for name in named:
-        assert f"threshold.{name}" in table("en")
+    assert {each.name for each in THRESHOLDS} == named | of_all
+    assert len({each.name for each in THRESHOLDS}) == len(THRESHOLDS)
+    declared = re.findall(
+        r'= Threshold\("(\w+)"', "".join(file.read_text() for file in (ROOT / "npu_tui").rglob("*.py"))
+    )
+    assert sorted(declared) == sorted(each.name for each in THRESHOLDS)
+    assert {f"threshold.{name}" for name in declared} == {key for key in table("en") if key.startswith("threshold.")}
 
 
 @pytest.mark.parametrize("own", RULES, ids=[each.id for each in RULES])
 def test_a_rule_names_the_thresholds_that_it_reads(own: Rule) -> None:
     source = inspect.getsource(own.check)
-    used = set(re.findall(r"\blimits\.(\w+)", source)) | ({"severity_high"} if "severity_of(" in source else set())
-    assert used <= set(own.thresholds)
+    used = set(re.findall(r"\blimits\[(\w+)\]", source)) | ({"SEVERITY_HIGH"} if "severity_of(" in source else set())
+    assert used <= {each.name.upper() for each in own.thresholds}
 
 
 def test_a_rule_that_asks_for_the_model_of_the_run_says_so() -> None:

@@ -13,8 +13,11 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
+
+NEAR_VERTICAL_US = Threshold("near_vertical_us", 30.0)
+STARVED_US = Threshold("starved_us", 10.0)
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -120,7 +123,7 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     ready = _ready(slices.start[busy], slices.end[busy], start)
     arrival = np.minimum(source + floor, start)
     lost = np.where(ready >= 0, np.maximum(arrival - ready, 0.0), 0.0)
-    near, starved = limits.near_vertical_us * 1000, limits.starved_us * 1000
+    near, starved = limits[NEAR_VERTICAL_US] * 1000, limits[STARVED_US] * 1000
     return Dispatch(device.device, link, latency - floor, lost, ready, tuple(floors), near, starved)
 
 

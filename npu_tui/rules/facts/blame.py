@@ -8,10 +8,16 @@ from msgspec import Struct
 
 from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.launches.origin import enqueue_slices, operation_of
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import NOTHING, Span, both, length_of, together, without
 from npu_tui.trace.distinct import distinct
 from npu_tui.trace.intervals import covered_before
+
+LINKS_FEWEST = Threshold("links_fewest", 20)
+SYNC_SHARE = Threshold("sync_share", 0.01)
+SYNC_BLOCKING = Threshold("sync_blocking", 0.5)
+LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
 
 I64 = npt.NDArray[np.int64]
 
@@ -71,7 +77,7 @@ def _launch_blocking(facts: Facts) -> float:
     if (facts.beside.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
         return 1.0
     own = facts.launches
-    if own is None or len(own.link) < facts.limits.links_fewest:
+    if own is None or len(own.link) < facts.limits[LINKS_FEWEST]:
         return 0.0
     if facts.part.pairs is not None and len(facts.part.pairs.link) > _GRAPH * len(own.link):
         return 0.0
@@ -225,7 +231,7 @@ def _line_in(lines: list[CodeLine], function: Function) -> int:
 def fetches(facts: Facts) -> I64:
     """The outermost slices in which the host fetches a batch for longer than the iterator's own work takes."""
     items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
-    return items[facts.length(items) >= facts.limits.loader_least_ms * 1e6]
+    return items[facts.length(items) >= facts.limits[LOADER_LEAST_MS] * 1e6]
 
 
 def sync_span(facts: Facts, site: SyncSite | None) -> Span:

@@ -18,6 +18,7 @@ from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.replay.change import NO_CHANGE, Change
 from npu_tui.analysis.replay.device import KERNEL, DeviceTasks
 from npu_tui.analysis.replay.run import Replay
+from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.window import EVERYTHING
 from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.analysis.work.joined.kernels import KernelTable
@@ -33,6 +34,8 @@ from npu_tui.trace.intervals import clipped, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
 from npu_tui.trace.once import once
+
+PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
 
 T = TypeVar("T")
 
@@ -318,7 +321,7 @@ class Facts(WithinWindow):
     @property
     def peak_tflops(self) -> float:
         """The most the device reaches in matrix products: the user's figure, else that of its chip, 0 if unknown."""
-        return self.limits.peak_tflops or peak_of(self.beside.chip)
+        return self.limits[PEAK_TFLOPS] or peak_of(self.beside.chip)
 
     @property
     def memory(self) -> Memory:

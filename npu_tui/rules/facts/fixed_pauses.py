@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules.facts.blame import LINKS_FEWEST
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, Span, length_of
 from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.intervals import union
+
+PROFILER_GAP_LOW_US = Threshold("profiler_gap_low_us", 80.0)
+PROFILER_GAP_HIGH_US = Threshold("profiler_gap_high_us", 115.0)
+PROFILER_SHARE = Threshold("profiler_share", 0.03)
 
 _NO_GAP_FROM_US = 5.0
 _CROWD = 0.5
@@ -33,15 +39,15 @@ def _fixed_pauses(facts: Facts) -> FixedPauses | None:
     if facts.launches is None or facts.part.slices is None:
         return None
     gap, before, after = _gaps(facts)
-    low, high = limits.profiler_gap_low_us * 1000, limits.profiler_gap_high_us * 1000
+    low, high = limits[PROFILER_GAP_LOW_US] * 1000, limits[PROFILER_GAP_HIGH_US] * 1000
     crowd = (gap >= low) & (gap <= high)
     between = (gap >= _NO_GAP_FROM_US * 1000) & (gap < low)
     count = int(crowd.sum())
     # A cluster, not the tail of something else: most of the tasks, and hardly any between zero and it.
-    if count < limits.links_fewest or count < _CROWD * len(gap) or between.sum() > 0.05 * count:
+    if count < limits[LINKS_FEWEST] or count < _CROWD * len(gap) or between.sum() > 0.05 * count:
         return None
     span = facts.cut(union(facts.trace.slices.end[before[crowd]], facts.trace.slices.start[after[crowd]]))
-    if facts.share(length_of(span)) < limits.profiler_share:
+    if facts.share(length_of(span)) < limits[PROFILER_SHARE]:
         return None
     return FixedPauses(count, len(gap), float(np.median(gap[crowd])), span)
 

@@ -1,0 +1,70 @@
+"""All that is to be said of a finding without a trace, in the language of the user."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.rules.model import Kind
+from npu_tui.rules.pages import Page
+from npu_tui.rules.rule import Rule
+from npu_tui.strings import say
+
+
+class Explanation(Struct, frozen=True):
+    """A finding in words; ``thresholds`` are name, value and meaning, ``change`` the lines of a diff.
+
+    ``subject`` is the class of the finding, or that it is about a comparison or a job. ``documents`` are what the rule
+    is taken from.
+    """
+
+    id: str
+    subject: str
+    meaning: str
+    needs: str
+    advice: tuple[str, ...]
+    pages: tuple[Page, ...]
+    change: tuple[str, ...]
+    thresholds: tuple[tuple[str, float, str], ...] = ()
+    documents: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of what the finding means."""
+        first = _SENTENCE.match(self.meaning)
+        return first[0] if first else self.meaning
+
+
+_SENTENCE = re.compile(r".*?(?:\.(?= )|。)")
+
+
+def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
+    """Everything about ``kind``; its thresholds have the values of ``limits``."""
+    advice = tuple(say(f"finding.advice.{word}") for word in kind.advice or (kind.id,))
+    meaning, change = say(f"explain.{kind.id}"), tuple(kind.change.splitlines())
+    if not isinstance(kind, Rule):
+        subject, needs = say(f"explain.{kind.scope}"), say(f"explain.{kind.scope}.needs")
+        return Explanation(kind.id, subject, meaning, needs, advice, kind.pages, change)
+    values = limits or Thresholds()
+    return Explanation(
+        kind.id,
+        say(f"finding.kind.{kind.cls}"),
+        meaning,
+        say("explain.inputs", inputs=", ".join(say(f"explain.input.{needed}") for needed in kind.inputs)),
+        advice,
+        kind.pages,
+        change,
+        tuple((each.name, values[each], say(f"threshold.{each.name}")) for each in kind.thresholds),
+        tuple(map(document_title, kind.sources)),
+    )
+
+
+_ITEMS = re.compile(r"(?P<title>.+?) (?P<items>\d+-\d+(?:, \d+-\d+)*)")
+
+
+def document_title(source: str) -> str:
+    """The title of the document behind ``source``, with the items of it that count where it has numbers."""
+    parts = _ITEMS.fullmatch(source)
+    return source if parts is None else say("explain.document", title=parts["title"], items=parts["items"])
