@@ -22,6 +22,7 @@ from npu_tui.rules.facts.spans import length_of
 from npu_tui.rules.ladder import steps_of
 from npu_tui.rules.launching import longest_run
 from npu_tui.rules.rule import Draft
+from npu_tui.rules.waits import SYNC_UNPROVEN
 from npu_tui.strings import words
 from npu_tui.trace.message import message
 from npu_tui.trace.once import Known
@@ -313,7 +314,7 @@ def test_many_waits_count_from_a_few_percent_on() -> None:
     draft = check("SYNC.HOST", facts)
     assert isinstance(draft, Draft)
     assert length_of(draft.removes) < 0.08 * facts.total
-    assert draft.most < facts.limits.sync_unproven * facts.total
+    assert draft.most < facts.limits[SYNC_UNPROVEN] * facts.total
     assert draft.severity == "high"
 
 
