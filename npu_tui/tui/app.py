@@ -24,7 +24,6 @@ from npu_tui.ingest.opening import Opening, opening_of
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.garbage import settle
-from npu_tui.tui.key_screen import KeyScreen
 from npu_tui.tui.keys.bindings import quit_bindings
 from npu_tui.tui.loader import Advanced, Crashed, Early, Ended, Heard, Loader, Make
 from npu_tui.tui.loading import LoadingScreen
@@ -177,14 +176,14 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
                 after(_MOUNTED_SECONDS, self, self._release)
             self._early.append(event)
         else:
-            if typed and getattr(event, "key", "") == "enter" and isinstance(self.screen, KeyScreen):
-                self.screen.enters()
+            if typed and getattr(event, "key", "") == "enter" and isinstance(self.screen, PanelScreen):
+                self.screen.prompt.is_answering = self.screen.prompt.is_open
             await super().on_event(event)
 
     @property
     def _takes_keys(self) -> bool:
         """Whether the screen on top is there as a whole, and it is known what the next key is for."""
-        if isinstance(self.screen, KeyScreen) and self.screen.is_answering:
+        if isinstance(self.screen, PanelScreen) and self.screen.prompt.is_answering:
             return False
         return self.screen.is_mounted and (self.screen.focused is not None or not isinstance(self.screen, Palette))
 
@@ -219,11 +218,11 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         else:
             self.exit(None, return_code=return_code)
 
-    def on_main_screen_leave(self) -> None:
+    def on_panel_screen_leave(self) -> None:
         """End with success."""
         self.leave()
 
-    on_job_screen_leave = on_picker_screen_leave = on_main_screen_leave
+    on_picker_screen_leave = on_panel_screen_leave
 
     # --- several profiles to choose from
 
@@ -319,7 +318,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             timeline.frame_shown()
 
     def _timelines(self) -> list[Timeline]:
-        return [screen.timeline for screen in self.screen_stack if isinstance(screen, PanelScreen)]
+        return [screen.drawing for screen in self.screen_stack if isinstance(screen, MainScreen)]
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy ``text`` to the clipboard of the terminal, through tmux where that is between."""

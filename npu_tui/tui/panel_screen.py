@@ -1,169 +1,304 @@
-"""A screen with a panel: its tabs, its size, its table, and how it shares the height with the lanes."""
+"""A screen of one drawing above a panel of tables, on which keys run the commands of the registry.
+
+The lanes of a trace and the overview of a job are such screens.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from rich.text import Text
 from textual import events
-from textual.timer import Timer
+from textual.message import Message
+from textual.screen import Screen
 
 from npu_tui.strings import say
-from npu_tui.tui.compared.head import ComparedHead
-from npu_tui.tui.explore.contents import Computed, Contents
-from npu_tui.tui.explore.head import Head
+from npu_tui.tui.explore.first_run import FirstRun
+from npu_tui.tui.explore.palette import CommandProvider, Entry
 from npu_tui.tui.explore.record import record
-from npu_tui.tui.garbage import collect_at_rest
-from npu_tui.tui.key_screen import KeyScreen
+from npu_tui.tui.keys.bindings import ASKING, screen_bindings
+from npu_tui.tui.keys.commands import BY_ID, Where, commands_of
 from npu_tui.tui.keys.footer import Place
+from npu_tui.tui.keys.key_names import is_han
+from npu_tui.tui.sheets.help import Focus
+from npu_tui.tui.sheets.help_sheet import HelpSheet
+from npu_tui.tui.sheets.modal import Palette
 from npu_tui.tui.sheets.sheet import Sheet
-from npu_tui.tui.tabs.table.tab import Table
-from npu_tui.tui.terminal.internals import after
+from npu_tui.tui.tabs.table.tab import Row, Table
+from npu_tui.tui.tabs.table.table_text import as_csv, as_text
+from npu_tui.tui.terminal.clipboard import MOST_BYTES, cut
+from npu_tui.tui.terminal.internals import bind
+from npu_tui.tui.widgets.drawing import Drawing
 from npu_tui.tui.widgets.filtering import Filtering
+from npu_tui.tui.widgets.header import StatusLine
 from npu_tui.tui.widgets.panel import Panel
-from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.tui.widgets.prompt import Kind, Prompt
 from npu_tui.tui.widgets.tab_line import TabLine
-from npu_tui.tui.widgets.timeline import Timeline
 
-_PANEL_SECONDS = 0.08
-"""The panel follows the last key after this rest, as filling a table takes longer than a frame."""
+Drawn = TypeVar("Drawn", bound=Drawing)
+
+_FORMS: dict[str, Callable[[Table | None], list[str]]] = {"text": as_text, "csv": as_csv}
 
 
-class PanelScreen(KeyScreen[Timeline]):
-    """The lanes of ``timeline`` below a head, and a panel of ``contents``."""
+class PanelScreen(Screen[None], Generic[Drawn], inherit_bindings=False):
+    """A ``drawing``, a ``panel`` of tabs, a prompt and a status line.
 
-    DEFAULT_CSS = "PanelScreen.-page Timeline { display: none; }"
-    contents: Contents
+    ``footers`` are the keys that the status line names while the drawing, a table of the panel or a text there has the
+    focus; ``focuses`` are the same of the help.
+    """
 
-    def __init__(self, timeline: Timeline, prompt: Prompt) -> None:
-        super().__init__(timeline, prompt)
-        self.head: Head | ComparedHead = Head()
-        self._panel = Panel()
-        self._panel_timer: Timer | None = None
-        self._filtering = Filtering(self._panel, prompt)
-        self._lanes_place: Place = "lanes"
+    COMMANDS = {CommandProvider}  # noqa: RUF012 - Textual's own declaration
+    DEFAULT_CSS = "PanelScreen.-page Drawing { display: none; }"
+    where: ClassVar[Where]
+    footers: tuple[Place, Place, Place]
+    focuses: ClassVar[tuple[Focus, Focus, Focus]]
 
-    @property
-    def timeline(self) -> Timeline:
-        """The lanes."""
-        return self._timeline
+    class Leave(Message):
+        """The user has seen enough."""
+
+    class Back(Message):
+        """The screen that this one was opened from is wanted again."""
+
+    def __init__(self, drawing: Drawn, panel: Panel) -> None:
+        super().__init__()
+        bind(self, screen_bindings(self.where))  # the user's keys are known only now
+        self.drawing = drawing
+        self.panel = panel
+        self.prompt = Prompt()
+        self.filtering = Filtering(panel, self.prompt)
+        self.first_run: FirstRun | None = None
+        self._line = StatusLine()
+        self._prefix = ""
+
+    # --- commands
+
+    def run_command(self, command: str) -> None:
+        """Run a command of the registry and show what it has to say; what began a sequence of keys is forgotten."""
+        self._prefix = ""
+        if self.first_run is not None:
+            self.first_run.used(command)
+        words = BY_ID[command].acts[self.where](self)
+        if words:
+            self.tell(words)
+        else:
+            self._line.show_keys()
+        self.drawing.changed()
+
+    def tell(self, words: str) -> None:
+        """Show ``words`` in the status line, if there are any."""
+        if words:
+            self._line.say(words)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """In a prompt keys are text, and what is of the drawing alone needs its focus."""
+        asked = self.prompt.is_open
+        if action in ("lanes_prefix", "lanes_run"):
+            return not asked and self.focused is self.drawing
+        return not (asked and (action == "prefix" or (action == "run" and parameters[0] in ASKING)))
+
+    def action_prefix(self, key: str) -> None:
+        """Take the first key of a sequence; the second one runs its command."""
+        if self._prefix == key:
+            self.run_command(next(each.id for each in commands_of(self.where) if f"{key} {key}" in each.keys))
+        else:
+            self._prefix = key
+
+    def action_run(self, command: str) -> None:
+        """Run the command called ``command`` (a binding's action)."""
+        self.run_command(command)
+
+    action_lanes_prefix, action_lanes_run = action_prefix, action_run
+
+    def on_key(self, event: events.Key) -> None:
+        """Say why keys do nothing while an input method takes them."""
+        if is_han(event.character):
+            self.tell(say("keys.input_method"))
 
     @abstractmethod
-    def _show_head(self) -> None:
-        """Fill what stands above the lanes."""
+    def why_not(self) -> Mapping[str, str]:
+        """The commands that can do nothing just now, each with the reason in one line."""
 
-    # --- size
+    @abstractmethod
+    def places(self) -> Iterable[Entry]:
+        """What the palette offers to go to."""
 
-    def _toggle_panel(self) -> None:
-        """Show or hide the panel."""
-        self._panel.toggle()
-        if not self._panel.is_shown:
-            self.set_focus(self._timeline)
-        self._show_head()
-        self.contents.fill()
+    @abstractmethod
+    def next_finding(self, direction: int) -> str:
+        """Go to the next (1) or previous (-1) finding; returns what to tell."""
 
-    def _grow_panel(self) -> str:
-        """Let the panel have half of the screen, all of it, or what it has usually."""
-        was_shown = self._panel.is_shown
-        self._panel.grow()
-        self.contents.fill()
-        if not was_shown or self._panel.growth == "full":
-            self._panel.focus_content()
-        if self._panel.growth != "full" and self.focused is None:
-            self.set_focus(self._timeline)
-        return say(f"panel.{self._panel.growth}")
+    @abstractmethod
+    def yank_view(self) -> str | None:
+        """Copy the command that opens what is on screen."""
 
-    def on_tab_line_dragged(self, event: TabLine.Dragged) -> None:
-        """The panel begins where its line of tabs was dragged to."""
-        self._panel.drag(self.app.size.height - 1 - event.y)
+    @abstractmethod
+    def escape(self) -> str | None:
+        """Close what is open, else take back what is chosen, else leave."""
 
-    def on_panel_fitted(self) -> None:
-        """The head stands over lanes of another height now."""
-        self._show_head()
+    def focus_panel(self) -> None:
+        """Give the focus to the next part of the screen that takes it."""
+        self.focus_next()
 
-    def on_timeline_fitted(self) -> None:
-        """What the lanes leave blank is another now."""
-        self._share_blank()
+    def open_palette(self) -> None:
+        """Show all commands."""
+        self.app.push_screen(Palette())
 
-    def _share_blank(self) -> None:
-        """The panel takes the rows that the lanes leave blank."""
-        panel, timeline = self._panel, self._timeline
-        if not panel.is_shown or panel.growth != "normal" or not timeline.size.height:
-            return
-        taken = panel.size.height - panel.usual
-        # The lanes keep a row even where none is shown, so what is left of it is not blank.
-        blank = self._timeline.explorer.list.height + taken - max(len(self._timeline.explorer.rows), 1)
-        panel.take_blank(max(blank, 0))
+    def show_help(self) -> None:
+        """Show all keys, and why some can do nothing just now."""
+        self.app.push_screen(HelpSheet(self.focuses[self._focus_at()], self.why_not()))
 
-    # --- tabs
+    def leave(self) -> None:
+        """End."""
+        self.post_message(self.Leave())
 
-    def _press_tab(self, tab: str) -> str | None:
-        """Open ``tab``; where it is open, give it the focus; where it has that, let it show the next thing it can."""
-        if self._panel.is_open(tab) and not self._panel.has_focus_within:
-            self._panel.focus_content()
-            return None
-        return self.contents.press_tab(tab)
+    # --- drawing
 
-    def _press_view(self, view: str) -> None:
-        """Show ``view`` of the tab of code lines; where it is on show, give it the focus."""
-        if self._panel.is_open("lines") and self.contents.view == view:
-            self._panel.focus_content()
+    def on_screen_suspend(self) -> None:
+        """Another screen draws over this one."""
+        self.drawing.forget_shown()
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """This screen is drawn again as a whole; its widgets got their styles when they came."""
+        event.refresh_styles = False
+        self.drawing.forget_shown()
+
+    def redraw(self) -> None:
+        """Draw everything again, whatever the terminal shows now."""
+        self.drawing.forget_shown()
+        self.refresh()
+
+    @abstractmethod
+    def show_head(self) -> None:
+        """Fill what stands above the drawing."""
+
+    # --- prompt
+
+    def on_prompt_entered(self, event: Prompt.Entered) -> None:
+        """Do what was entered; the keys after it are for what it leads to."""
+        self.set_focus(self.drawing)
+        try:
+            if event.kind == "filter":
+                self.filtering.show(event.text)
+                self.panel.table.focus()
+            else:
+                self.obey(event.kind, event.text)
+        finally:
+            self.prompt.is_answering = False
+
+    @abstractmethod
+    def obey(self, kind: Kind, text: str) -> None:
+        """Do what was entered in a prompt of this ``kind``."""
+
+    def on_prompt_typed(self, event: Prompt.Typed) -> None:
+        """Filter while typing."""
+        if event.kind == "filter":
+            self.filtering.show(event.text)
+
+    def on_prompt_closed(self) -> None:
+        """Back to the drawing; a filter that was given up is what it was before."""
+        if self.prompt.kind == "filter":
+            self.filtering.give_up()
+            self.panel.table.focus()
         else:
-            self.contents.open_view(view)
+            self.set_focus(self.drawing)
+
+    # --- panel
+
+    @abstractmethod
+    def fill(self) -> None:
+        """Show in the panel what the open tab says now."""
+
+    def toggle_panel(self) -> None:
+        """Show or hide the panel."""
+        self.panel.toggle()
+        if not self.panel.is_shown:
+            self.set_focus(self.drawing)
+        self.show_head()
+        self.fill()
+
+    def grow_panel(self) -> str:
+        """Let the panel have half of the screen, all of it, or what it has usually."""
+        was_shown = self.panel.is_shown
+        self.panel.grow()
+        self.fill()
+        if not was_shown or self.panel.growth == "full":
+            self.panel.focus_content()
+        if self.panel.growth != "full" and self.focused is None:
+            self.set_focus(self.drawing)
+        return say(f"panel.{self.panel.growth}")
+
+    def press_tab(self, tab: str) -> str | None:
+        """Open ``tab``; where it is open, give it the focus; where it has that, let it show the next thing it can."""
+        if self.panel.is_open(tab) and not self.panel.has_focus_within:
+            self.panel.focus_content()
+            return None
+        return self.open_tab(tab)
+
+    @abstractmethod
+    def open_tab(self, tab: str) -> str | None:
+        """Open ``tab``, or where it is open let it show the next thing it can."""
 
     def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
         """Open the tab that was clicked."""
-        self._press_tab(event.tab)
+        self.press_tab(event.tab)
 
-    def on_computed(self, event: Computed) -> None:
-        """Show what a thread has made for the panel."""
-        self.contents.take(event)
+    def on_tab_line_dragged(self, event: TabLine.Dragged) -> None:
+        """The panel begins where its line of tabs was dragged to."""
+        self.panel.drag(self.app.size.height - 1 - event.y)
 
-    def on_timeline_moved(self) -> None:
-        """Fill the panel again after a rest."""
-        if self._panel_timer is None:
-            self._panel_timer = after(_PANEL_SECONDS, self, self._rested)
-        else:
-            self._panel_timer.reset()
-
-    def _rested(self) -> None:
-        self._panel_timer = None
-        self._show_head()
-        self.contents.fill()
-        self._share_blank()
-        collect_at_rest()
+    def _focus_at(self) -> Literal[0, 1, 2]:
+        """What has the focus: the drawing (0), the table of the panel (1), its text (2)."""
+        if not self.panel.has_focus_within:
+            return 0
+        return 1 if self.panel.table.has_focus else 2
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Put the prompt away when something else takes the focus; name the keys of what has it."""
-        above, inside = event.widget.ancestors, self._panel in event.widget.ancestors
-        self._line.show_place(self._lanes_place if not inside else "table" if self._panel.table.has_focus else "text")
+        above, inside = event.widget.ancestors, self.panel in event.widget.ancestors
+        self._line.show_place(self.footers[0 if not inside else 1 if self.panel.table.has_focus else 2])
         # A prompt that was opened since then has the focus by now.
-        if self._prompt.is_open and self._prompt not in above and event.widget is self.focused:
-            self._prompt.close()
+        if self.prompt.is_open and self.prompt not in above and event.widget is self.focused:
+            self.prompt.close()
 
     # --- the table
 
+    @abstractmethod
+    def visit(self, row: Row) -> str:
+        """Go to where ``row`` of the table leads; returns what to tell."""
+
     def on_data_table_row_selected(self) -> None:
-        """Enter or a click on a row: go there, and again to its next place."""
-        row = self._panel.row_at_cursor()
+        """Enter or a click on a row."""
+        row = self.panel.row_at_cursor()
         if row is not None:
-            if self._panel.is_full and row.places and self._timeline.explorer.rows:
-                self._panel.grow("normal")
-            self.tell(self.contents.visit(row))
-            self._timeline.changed()
+            self.tell(self.visit(row))
+            self.drawing.changed()
 
     def on_rows_asked(self) -> None:
-        """Space: the whole record of the row."""
-        row, content, panel = self._panel.row_at_cursor(), self._panel.content, self._panel
+        """Space: everything about the row."""
+        row, content, panel = self.panel.row_at_cursor(), self.panel.content, self.panel
         if row is None or not isinstance(content, Table):
             return
         title = say("told.row", tab=say(f"tab.{panel.tab}"), number=panel.table.cursor_row + 1)
         self.app.push_screen(Sheet(title, Text(row.told() if row.told is not None else record(content, row))))
 
-    def on_prompt_closed(self) -> None:
-        """Back to the lanes; a filter that was given up is what it was before."""
-        if self._prompt.kind == "filter":
-            self._filtering.give_up()
-            self._panel.table.focus()
-        else:
-            super().on_prompt_closed()
+    def reverse_order(self) -> str | None:
+        """Sort the table the other way round, by its first column where it is not sorted."""
+        content, order = self.panel.content, self.panel.order
+        if not isinstance(content, Table):
+            return say("panel.no_table")
+        self.panel.sort(order.by(content, 0 if order.column is None else order.column))
+        return None
+
+    def copy_table(self, form: Literal["text", "csv"]) -> str:
+        """Copy the table of the open tab as it is shown."""
+        content = self.panel.content
+        lines = _FORMS[form](Table(content.headings, self.panel.rows) if isinstance(content, Table) else None)
+        if not lines:
+            return say("copy.none")
+        text, kept = cut(lines)
+        self.app.copy_to_clipboard(text)
+        rows, count = f"{kept - 1:,}", f"{len(lines) - 1:,}"
+        if kept < len(lines):
+            return say("copy.part", rows=rows, count=count, size=MOST_BYTES // 1000)
+        return say("copy.table", rows=rows)

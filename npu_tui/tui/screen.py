@@ -1,47 +1,58 @@
-"""The main screen: headline, timeline, panel, status line, and the keys that drive them."""
+"""The main screen: headline, timeline, panel, status line, and what the keys do there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.message import Message
+from textual.timer import Timer
 
+from npu_tui.analysis.launches.code_lines import line_of
 from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.job.blame import Blamed
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
-from npu_tui.tui.actions.acts import acts_on
-from npu_tui.tui.actions.in_job import InJob, apart_words
+from npu_tui.trace.text import printable
 from npu_tui.tui.compared.head import ComparedHead
 from npu_tui.tui.explore.asking import Asking
 from npu_tui.tui.explore.completion import Candidate
-from npu_tui.tui.explore.contents import Contents
+from npu_tui.tui.explore.contents import Computed, Contents
 from npu_tui.tui.explore.disabled import why_not
+from npu_tui.tui.explore.editor import open_line
 from npu_tui.tui.explore.examine import Examined, Measured, Remembered, examine
 from npu_tui.tui.explore.finder import Finder, Found
 from npu_tui.tui.explore.first_run import FirstRun
-from npu_tui.tui.explore.notes import Notes
-from npu_tui.tui.explore.palette import CommandProvider, Entry
+from npu_tui.tui.explore.flag_marks import Choice, FlagMarks, FlagSheet
+from npu_tui.tui.explore.head import Head
+from npu_tui.tui.explore.palette import Entry
 from npu_tui.tui.explore.querying import Querying
+from npu_tui.tui.explore.ranks import Ranks, apart_words
+from npu_tui.tui.explore.shell_command import command_here, is_piped
+from npu_tui.tui.explore.sides import Sides
 from npu_tui.tui.explore.supposing import Supposed, Supposing
+from npu_tui.tui.explore.walk import Walk
 from npu_tui.tui.flags import Flags
+from npu_tui.tui.garbage import collect_at_rest
 from npu_tui.tui.heights import PANEL_FROM
 from npu_tui.tui.hits import Hits
-from npu_tui.tui.keys.commands import TAB_COMMAND, TAB_KEYS, VIEW_KEYS
+from npu_tui.tui.keys.commands import Where
+from npu_tui.tui.keys.footer import Place
 from npu_tui.tui.keys.keymap import words_at_start
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.session import Session
-from npu_tui.tui.sheets.flag_sheet import Choice, FlagSheet
 from npu_tui.tui.sheets.help import Focus
-from npu_tui.tui.sheets.help_sheet import HelpSheet
 from npu_tui.tui.sheets.sheet import Sheet
-from npu_tui.tui.tabs.table.tab import Table
+from npu_tui.tui.tabs.table.tab import Row, Table
+from npu_tui.tui.tabs.table.table_text import row_cells
+from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
+from npu_tui.tui.widgets.panel import Panel
 from npu_tui.tui.widgets.prompt import Kind, Prompt
 from npu_tui.tui.widgets.tab_line import TabLine
 from npu_tui.tui.widgets.timeline import Timeline
@@ -50,14 +61,16 @@ from npu_tui.view.walk.explorer import Explorer
 from npu_tui.view.walk.start import NO_TAB, Start, start_at
 from npu_tui.view.walk.takeover import take_over
 
+_PANEL_SECONDS = 0.08
+"""The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
-class MainScreen(PanelScreen):
+
+class MainScreen(PanelScreen[Timeline]):
     """Explores one session."""
 
-    COMMANDS = {CommandProvider}  # noqa: RUF012 - Textual's own declaration
-
-    class Leave(Message):
-        """The user has seen enough."""
+    where: ClassVar[Where] = "lanes"
+    footers: tuple[Place, Place, Place] = ("lanes", "table", "text")
+    focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("lanes", "table", "panel")
 
     class Back(Message):
         """The overview of the job is wanted again."""
@@ -88,63 +101,35 @@ class MainScreen(PanelScreen):
         """
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20, flatten=flatten())
-        super().__init__(Timeline(self.explorer, session.painter, terminal), Prompt())
+        super().__init__(Timeline(self.explorer, session.painter, terminal), Panel())
+        self.head: Head | ComparedHead = Head() if session.picture is None else ComparedHead(session.picture)
         if session.picture is not None:
-            self.head = ComparedHead(session.picture)
+            self.footers = ("compared", "table", "text")
         self._start = start
         self._chosen = chosen
         self._notes_file = notes
-        self._first_run = FirstRun(seen)
+        self._panel_timer: Timer | None = None
+        if seen is not None:
+            self.first_run = FirstRun(seen)
         self._go_to_hit = False
         self._arranged: Size | None = None
-        self.notes = Notes(Flags(session.scene.traces[0], None), self.explorer, self._prompt)
+        self._offsets = [*session.scene.offsets]
+        self.marks = FlagMarks(Flags(session.scene.traces[0], None), self.explorer, self.prompt)
         self._explore()
 
     def _explore(self) -> None:
         """Make what belongs to the session on screen."""
-        session, explorer, panel, prompt = self.session, self.explorer, self._panel, self._prompt
+        session, explorer, prompt = self.session, self.explorer, self.prompt
         self.finder = Finder(session, self._work, self.post_message)
-        self.contents = Contents(session, explorer, self.finder, panel, partial(self._work, group="panel"))
+        self.contents = Contents(session, explorer, self.finder, self.panel, partial(self._work, group="panel"))
+        self.walk = Walk(session, explorer, self.contents)
+        self.sides = Sides(session, explorer)
+        self.ranks = Ranks(session, explorer, lambda ranks, late: self.post_message(self.Wanted(ranks, late)))
         self.supposing = Supposing(
             prompt, explorer, session.profiles, self._work, self.post_message, lambda: self.app.size.width
         )
         self.querying = Querying(prompt, self._ask)
-        self.asking = Asking(prompt, explorer, self.notes, self.run_command, self.supposing.begin, self.querying)
-        self._acts = {
-            **acts_on(
-                session,
-                explorer,
-                self.contents,
-                self.finder,
-                self.notes,
-                panel,
-                prompt,
-                self.copy,
-                self.whole,
-                self.open_line,
-            ),
-            **{f"{TAB_COMMAND}{tab}": partial(self._press_tab, tab) for tab, _ in TAB_KEYS},
-            **{view: partial(self._press_view, view) for view, _ in VIEW_KEYS},
-            "flags": self._list_flags,
-            "panel": self._toggle_panel,
-            "panel_grow": self._grow_panel,
-            "filter": self._filtering.ask,
-            "escape": self._escape,
-            "focus_next": self._focus_next,
-            "command": self.asking.open,
-            "palette": self._open_palette,
-            "whatif": self.supposing.open,
-            "sql": self.querying.open,
-            "health": self._show_health,
-            "help": self._show_help,
-            "redraw": self.redraw,
-            "quit": self._leave,
-        }
-        in_job = InJob(session, explorer, self._acts, lambda: self.post_message(self.Back()), self._want)
-        self._acts = {**self._acts, **in_job.acts}
-
-    def _want(self, ranks: list[int], follow: tuple[Blamed, int] | None) -> None:
-        self.post_message(self.Wanted(ranks, follow))
+        self.asking = Asking(prompt, explorer, self.marks, self.run_command, self.supposing.begin, self.querying)
 
     @property
     def hits(self) -> Hits:
@@ -156,10 +141,10 @@ class MainScreen(PanelScreen):
         yield self.head.headline
         yield self.head.verdict
         yield self.head.bars
-        yield self._timeline
-        yield self._panel
+        yield self.drawing
+        yield self.panel
         yield self._line
-        yield self._prompt
+        yield self.prompt
 
     def on_mount(self) -> None:
         """Focus the lanes, and say what is wrong with the trace."""
@@ -167,15 +152,14 @@ class MainScreen(PanelScreen):
             return  # closed while it was mounted
         self.app.app_resume_signal.subscribe(self, lambda _: self.redraw())
         self._arrange(self.app.size)  # before the first layout, which then stays
-        self.set_focus(self._timeline)
+        self.set_focus(self.drawing)
         if self.session.picture is not None:
-            self._lanes_place = "compared"
-            self._line.show_place(self._lanes_place)
+            self._line.show_place(self.footers[0])
             self.contents.open_tab("changes")
         self.contents.fill()
         if self.session.is_tables:
-            self._panel.grow("full")
-            self._panel.focus_content()
+            self.panel.grow("full")
+            self.panel.focus_content()
         self._look_through()
 
     def _look_through(self) -> None:
@@ -184,14 +168,15 @@ class MainScreen(PanelScreen):
             return
         self.head.examined = 0
         self._work(partial(examine, self.session, self.post_message), "head")
-        self._first_run.show(self._line, self.session)
+        if self.first_run is not None:
+            self.first_run.show(self._line, self.session)
         cut = [sum(trace.events.values()) for trace in self.session.scene.traces if trace.health.truncated]
         words = [*(say("health.truncated", events=events) for events in cut), *words_at_start()]
         if words:
             self.tell("   ".join(words))
         # Only the whole trace has a section in the file of flags.
-        self.notes.flags.keep_in(self.session.scene.traces[0], self._notes_file)
-        self.tell(self.notes.mark())
+        self.marks.flags.keep_in(self.session.scene.traces[0], self._notes_file)
+        self.tell(self.marks.mark())
         if self.session.goal is not None:
             self.call_after_refresh(self._begin_at, self.session.goal)
         elif self._start is not None and not self.explorer.moved:
@@ -201,21 +186,21 @@ class MainScreen(PanelScreen):
         """Select what the screen begins at; the lanes have their size now."""
         self.explorer.select(goal)
         self.tell(apart_words(self.session))
-        self._timeline.changed()
+        self.drawing.changed()
 
     def _start_at(self, start: Start) -> None:
         """Show the place that was asked for; the lanes have their size now."""
         if start.tab and start.tab != NO_TAB:
             self.contents.open_tab(start.tab)
-        elif start.tab and self._panel.is_shown:
-            self._toggle_panel()
+        elif start.tab and self.panel.is_shown:
+            self.toggle_panel()
         failed = start_at(self.explorer, start)
         if start.search:
             self.finder.finish(start.search)
             self._show_hits()
         if failed:
             self.tell(say("open.failed", option=failed))
-        self._timeline.changed()
+        self.drawing.changed()
 
     def replace_session(self, session: Session) -> None:
         """Explore ``session``, which holds more of the same trace, from where the user is now."""
@@ -226,8 +211,8 @@ class MainScreen(PanelScreen):
             Explorer(session.scene, before.state.viewport.width, 20, flatten=flatten()),
         )
         take_over(before, self.explorer)
-        self._timeline.show_scene(self.explorer, session.painter)
-        self.notes.move_to(self.explorer, shift)
+        self.drawing.show_scene(self.explorer, session.painter)
+        self.marks.move_to(self.explorer, shift)
         self._explore()
         self.contents.owed = owed
         self._arranged = None
@@ -245,16 +230,16 @@ class MainScreen(PanelScreen):
         """Show the times of a trace in bars."""
         if event.session is self.session:
             self.head.bars.learn(event.index, event.times)
-            self._show_head()
+            self.show_head()
 
     def on_remembered(self, event: Remembered) -> None:
         """Show the curves of memory of a trace."""
         if event.session is self.session and self.session.remember(event.index):
             self.explorer.widen()
-            if self.session.is_tables and self._panel.is_full and self.app.size.height >= PANEL_FROM:
-                self._panel.grow("normal")
-            self._show_head()
-            self._timeline.changed()
+            if self.session.is_tables and self.panel.is_full and self.app.size.height >= PANEL_FROM:
+                self.panel.grow("normal")
+            self.show_head()
+            self.drawing.changed()
 
     def on_examined(self, event: Examined) -> None:
         """Show the findings of a trace; from the first one go to the finding that the user wants to begin with."""
@@ -262,13 +247,13 @@ class MainScreen(PanelScreen):
             return
         self.session.learn(event.index, event.found)
         self.head.examined += 1
-        self._show_head()
+        self.show_head()
         self.contents.fill()
         if self.head.examined == 1 and self._start is not None and self._start.finding:
             self.tell(self.contents.show_finding(self._start.finding))
         if words := self.contents.pay():
             self.tell(words)
-        self._timeline.changed()
+        self.drawing.changed()
 
     def on_resize(self) -> None:
         """Headline and panel follow the size of the terminal."""
@@ -278,11 +263,12 @@ class MainScreen(PanelScreen):
         if size == self._arranged:
             return
         self._arranged = size
-        self._show_head()
-        self._panel.fit(size.height)
+        self.show_head()
+        self.panel.fit(size.height)
 
-    def _show_head(self) -> None:
-        beside_lanes = self._panel.is_shown and not self._panel.is_full  # a whole page has room for the verdict
+    def show_head(self) -> None:
+        """Fill the headline, the verdict and the bars."""
+        beside_lanes = self.panel.is_shown and not self.panel.is_full  # a whole page has room for the verdict
         self.head.show(self.session, self.explorer, self.app.size, beside_lanes)
 
     def _work(self, job: Callable[[], None], group: str) -> None:
@@ -292,25 +278,13 @@ class MainScreen(PanelScreen):
 
     # --- commands
 
-    def run_command(self, command: str) -> None:
-        """Run a command of the registry and show what it has to say."""
-        self._first_run.used(command)
-        offsets = list(self.session.scene.offsets)
-        super().run_command(command)
-        if offsets != self.session.scene.offsets:
-            self._show_head()
-            self.finder.shifted()
-            self.explorer.state.hits = self.hits.starts
-            self.notes.mark()
-            self._timeline.changed()
-
-    def _escape(self) -> None:
+    def escape(self) -> None:
         """Close what is open, else clear, else deselect; from the panel back to the lanes."""
-        if self._panel.is_full and self.explorer.rows:
-            self._panel.grow("normal")
+        if self.panel.is_full and self.explorer.rows:
+            self.panel.grow("normal")
             self.contents.fill()
-        elif self.focused is not self._timeline:
-            self.set_focus(self._timeline)
+        elif self.focused is not self.drawing:
+            self.set_focus(self.drawing)
         elif self.explorer.deselect():
             if not len(self.explorer.state.hits):
                 self.finder.clear()
@@ -319,13 +293,78 @@ class MainScreen(PanelScreen):
         elif self.session.job is not None or self._chosen:
             self.post_message(self.Back())
 
-    def _leave(self) -> None:
-        self.post_message(self.Leave())
+    def undo(self) -> str | None:
+        """One step back; in a job, from where there is none, to its overview."""
+        if self.session.job is not None and not self.explorer.history.past:
+            return self.show_ranks()
+        return None if self.explorer.undo() else say("undo.none")
+
+    def show_ranks(self) -> str | None:
+        """Back to the overview of the job."""
+        if self.session.job is None:
+            return say("ranks.no_job")
+        self.post_message(self.Back())
+        return None
+
+    def step(self, direction: int) -> str | None:
+        """The next (1) or previous (-1) step; of several ranks the next rank, of a comparison the steps of both."""
+        if self.ranks.alone:
+            return self.ranks.beside(direction)
+        if self.session.picture is not None:
+            return self.sides.step(direction)
+        return self.walk.rank(direction) if len(self.session.scene.traces) > 1 else self.walk.step(direction)
+
+    def follow_link(self) -> str | None:
+        """From a collective to what the rank that came last did meanwhile, else along the link."""
+        late = self.ranks.late()
+        return self.walk.follow(True) if late is None else self.ranks.follow(late)
+
+    def next_finding(self, direction: int) -> str:
+        """Go to the next (1) or previous (-1) finding, or change; returns what to tell."""
+        return self.contents.go_to_finding(direction)
+
+    def open_code(self) -> str:
+        """Open the line of code that the row under the cursor or the selected slice names in the user's editor."""
+        row, selected = self.panel.row_at_cursor(), self.explorer.state.selection
+        code = row.code if row is not None and (self.panel.table.has_focus or selected is None) else None
+        if code is None and selected is not None:
+            code = line_of(self.session.scene.traces[selected.trace], selected.item)
+        if code is None and row is not None:
+            code = row.code
+        if code is None:
+            return say("code.none")
+        words = open_line(self.app, code)
+        self.drawing.forget_shown()
+        return words
+
+    def yank(self) -> str:
+        """Copy the row of the table that has the focus, else the name of the selected slice."""
+        text, selected = "", self.explorer.state.selection
+        row = self.panel.row_at_cursor() if self.panel.table.has_focus else None
+        if row is not None:
+            text = row.told() if row.told is not None else "\t".join(row_cells(row.cells))
+        if not text and selected is not None:
+            text = printable(self.session.scene.traces[selected.trace].name_of(selected.item))
+        if not text:
+            return say("copy.nothing")
+        self.app.copy_to_clipboard(text)
+        return say("copy.name", text=text.partition("\n")[0].replace("\t", "   "))
+
+    def yank_view(self) -> str | None:
+        """Copy the command that opens what is on screen."""
+        text = command_here(self.explorer, self.hits.text, self.panel.tab if self.panel.is_shown else NO_TAB)
+        self.app.copy_to_clipboard(text)
+        words, title = ("copy.piped", "copy.title_piped") if is_piped(self.explorer) else ("copy.name", "copy.title")
+        told = say(words, text=printable(text))
+        if self._line.holds(told):
+            return told
+        self.app.push_screen(Sheet(say(title), Text(printable(text))))
+        return None
 
     def why_not(self) -> Mapping[str, str]:
         """The commands that can do nothing just now, each with the reason in one line."""
-        has_table = isinstance(self._panel.content, Table)
-        return why_not(self.session, self.explorer, len(self.hits), len(self.notes.flags.all), has_table)
+        has_table = isinstance(self.panel.content, Table)
+        return why_not(self.session, self.explorer, len(self.hits), len(self.marks.flags.all), has_table)
 
     def places(self) -> Iterable[Entry]:
         """Flags and lanes to go to (the palette asks for them)."""
@@ -334,16 +373,9 @@ class MainScreen(PanelScreen):
 
     def _go(self, place: Candidate) -> None:
         place.run()
-        self._timeline.changed()
+        self.drawing.changed()
 
-    def _show_help(self) -> None:
-        """Show all keys, and why some can do nothing just now."""
-        focus: Focus = "lanes"
-        if self._panel.has_focus_within:
-            focus = "table" if self._panel.table.has_focus else "panel"
-        self.app.push_screen(HelpSheet(focus, self.why_not()))
-
-    def _show_health(self) -> None:
+    def show_health(self) -> None:
         """Show what of the traces could not be placed."""
         lines = [line for profile in self.session.profiles for line in health_lines(profile)]
         self.app.push_screen(Sheet(say("health.title"), Text("\n".join(lines))))
@@ -356,27 +388,27 @@ class MainScreen(PanelScreen):
         if event.ghosts is not None:
             self.session.haunt(event.trace, list(event.ghosts))
             self.explorer.list.refold()
-            self._timeline.changed()
+            self.drawing.changed()
         if event.title:
             self.app.push_screen(Sheet(event.title, Text("\n".join(event.lines))))
 
     def _ask(self, sql: str) -> None:
         """Show the answer to a query, with the focus on its rows."""
         self.contents.ask(sql)
-        self._panel.focus_content()
+        self.panel.focus_content()
 
-    def _list_flags(self) -> str | None:
+    def list_flags(self) -> str | None:
         """List the flags."""
-        if not self.notes.flags.all:
+        if not self.marks.flags.all:
             return say("flags.none")
-        self.app.push_screen(FlagSheet(self.notes.flags), self._flag_chosen)
+        self.app.push_screen(FlagSheet(self.marks.flags), self._flag_chosen)
         return None
 
     def _flag_chosen(self, choice: Choice | None) -> None:
-        self.tell(self.notes.mark())
+        self.tell(self.marks.mark())
         if choice is not None:
-            (self.notes.go_to if choice.act == "go" else self.notes.edit)(choice.flag)
-        self._timeline.changed()
+            (self.marks.go_to if choice.act == "go" else self.marks.edit)(choice.flag)
+        self.drawing.changed()
 
     # --- prompt
 
@@ -390,34 +422,31 @@ class MainScreen(PanelScreen):
             self.asking.complete(event.text)
         elif event.kind == "sql":
             self.querying.complete(event.text)
-        elif event.kind == "filter":
-            self._filtering.show(event.text)
+        else:
+            super().on_prompt_typed(event)
 
     def on_prompt_asked(self, event: Prompt.Asked) -> None:
         """Show another candidate, or take over the one on show."""
-        if self._prompt.kind not in ("command", "sql"):
+        if self.prompt.kind not in ("command", "sql"):
             return
-        asking = self.asking if self._prompt.kind == "command" else self.querying
+        asking = self.asking if self.prompt.kind == "command" else self.querying
         if event.wish != "take":
             asking.choose(1 if event.wish == "next" else -1)
         elif text := asking.taken():
-            self._prompt.take(text)
+            self.prompt.take(text)
 
     def obey(self, kind: Kind, text: str) -> None:
         """Go to the first hit, do what was asked, or keep the flag."""
         if kind == "command":
             self.tell(self.asking.obey(text))
-            self._timeline.changed()
+            self.drawing.changed()
         elif kind == "flag":
-            self.tell(self.notes.name(text))
-            self._timeline.changed()
+            self.tell(self.marks.name(text))
+            self.drawing.changed()
         elif kind == "whatif":
             self.supposing.begin(text)
         elif kind == "sql":
             self.querying.ask(text)
-        elif kind == "filter":
-            self._filtering.show(text)
-            self._panel.table.focus()
         else:
             self.finder.finish(text)
             self._go_to_hit = True
@@ -433,9 +462,9 @@ class MainScreen(PanelScreen):
         finder = self.finder
         self.explorer.state.hits = finder.hits.starts
         self.explorer.state.hit_masks = finder.hits.masks
-        self._timeline.changed()
-        if self._prompt.is_open:
-            self._prompt.answer(finder.answer())
+        self.drawing.changed()
+        if self.prompt.is_open:
+            self.prompt.answer(finder.answer())
         elif self._go_to_hit and (len(finder.hits) or not finder.running):
             self._go_to_hit = False
             if len(finder.hits):
@@ -449,5 +478,95 @@ class MainScreen(PanelScreen):
         if event.finding:
             self.tell(self.contents.show_numbered(int(event.finding)))
         else:
-            self.tell(self.notes.point_at(event.start, event.end))
-        self._timeline.changed()
+            self.tell(self.marks.point_at(event.start, event.end))
+        self.drawing.changed()
+
+    # --- search
+
+    def ask_search(self) -> None:
+        """Ask what to look for."""
+        self.finder.prepare()
+        self.prompt.open("search", hint=say("search.hint"))
+
+    def next_hit(self, direction: int) -> str:
+        """Go to the next (1) or previous (-1) hit; returns what to tell."""
+        hits, state = self.finder.hits, self.explorer.state
+        if not len(hits):
+            return self.finder.words() or say("hit.none")
+        at = hits.next(state.selection, state.cursor, direction)
+        hit = hits.at(at)
+        self.explorer.select(hit)
+        name = printable(self.session.scene.traces[hit.trace].name_of(hit.item))
+        return say("hit.of", n=at + 1, count=len(hits.starts), name=name)
+
+    def toggle_hits_only(self) -> str:
+        """Draw nothing but the hits, or everything."""
+        state = self.explorer.state
+        state.hits_only = not state.hits_only
+        if not len(self.finder.hits):
+            return say("hit.none")
+        return say("search.filter_on" if state.hits_only else "search.filter_off")
+
+    # --- panel
+
+    def fill(self) -> None:
+        """Show in the panel what the open tab says now."""
+        self.contents.fill()
+
+    def open_tab(self, tab: str) -> str | None:
+        """Open ``tab``, or where it is open let it show the next thing it can."""
+        return self.contents.press_tab(tab)
+
+    def press_view(self, view: str) -> None:
+        """Show ``view`` of the tab of code lines; where it is on show, give it the focus."""
+        if self.panel.is_open("lines") and self.contents.view == view:
+            self.panel.focus_content()
+        else:
+            self.contents.open_view(view)
+
+    def visit(self, row: Row) -> str:
+        """Go to the place of ``row``, and again to its next one; returns what to tell."""
+        if self.panel.is_full and row.places and self.explorer.rows:
+            self.panel.grow("normal")
+        return self.contents.visit(row)
+
+    def on_computed(self, event: Computed) -> None:
+        """Show what a thread has made for the panel."""
+        self.contents.take(event)
+
+    def on_panel_fitted(self) -> None:
+        """The head stands over lanes of another height now."""
+        self.show_head()
+
+    def on_timeline_fitted(self) -> None:
+        """What the lanes leave blank is another now."""
+        self._share_blank()
+
+    def _share_blank(self) -> None:
+        """The panel takes the rows that the lanes leave blank."""
+        panel, explorer = self.panel, self.explorer
+        if not panel.is_shown or panel.growth != "normal" or not self.drawing.size.height:
+            return
+        taken = panel.size.height - panel.usual
+        # The lanes keep a row even where none is shown, so what is left of it is not blank.
+        panel.take_blank(max(explorer.list.height + taken - max(len(explorer.rows), 1), 0))
+
+    def on_timeline_moved(self) -> None:
+        """Fill the panel again after a rest; hits and flags go with traces that were shifted."""
+        if self._panel_timer is None:
+            self._panel_timer = after(_PANEL_SECONDS, self, self._rested)
+        else:
+            self._panel_timer.reset()
+        if self._offsets != self.session.scene.offsets:
+            self._offsets = [*self.session.scene.offsets]
+            self.finder.shifted()
+            self.explorer.state.hits = self.hits.starts
+            self.marks.mark()
+            self.drawing.changed()
+
+    def _rested(self) -> None:
+        self._panel_timer = None
+        self.show_head()
+        self.contents.fill()
+        self._share_blank()
+        collect_at_rest()

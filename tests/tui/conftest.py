@@ -12,7 +12,7 @@ from measured import profile_at, session_of
 from msgspec.structs import replace
 
 from npu_tui.ingest.load import load
-from npu_tui.tui import panel_screen
+from npu_tui.tui import screen
 from npu_tui.tui.session import Session, make_session
 
 HERE = Path(__file__).resolve().parent
@@ -28,7 +28,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "COLUMNS", "LINES", "PYTHONPATH", "TMUX"):
         monkeypatch.delenv(name, raising=False)
     # Nobody holds a key down here: the panel follows at once.
-    monkeypatch.setattr(panel_screen, "_PANEL_SECONDS", 0.001)
+    monkeypatch.setattr(screen, "_PANEL_SECONDS", 0.001)
 
 
 @pytest.fixture(scope="session")

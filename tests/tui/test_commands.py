@@ -8,6 +8,7 @@ import pytest
 from driving import Driver, opened
 
 from npu_tui.strings import table
+from npu_tui.tui.compared.sweep import SweepApp
 from npu_tui.tui.job.screen import JobScreen
 from npu_tui.tui.keys.bindings import screen_bindings
 from npu_tui.tui.keys.commands import (
@@ -24,6 +25,7 @@ from npu_tui.tui.keys.commands import (
 )
 from npu_tui.tui.keys.footer import HINTS
 from npu_tui.tui.keys.key_names import delivered
+from npu_tui.tui.picker.screen import PickerScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.tabs import COMPARED_TABS, TABS
 from npu_tui.view.scene import Selected
@@ -31,9 +33,12 @@ from npu_tui.view.scene import Selected
 STAYING = [command for command in commands_of("lanes") if command.id != "quit"]
 
 
-def test_the_screen_knows_what_each_command_does(session):
-    assert set(MainScreen(session)._acts) == {command.id for command in commands_of("lanes")}
-    assert set(JobScreen(Path())._acts) == {command.id for command in commands_of("job")}
+def test_every_command_calls_what_its_screen_has(session):
+    screens = {"lanes": MainScreen(session), "job": JobScreen(Path()), "picker": PickerScreen, "sweep": SweepApp}
+    for command in COMMANDS:
+        assert command.acts
+        for where, act in command.acts.items():
+            assert set(act.__code__.co_names[:1]) - {"say"} <= set(dir(screens[where]))
 
 
 def test_every_command_has_a_title_and_every_title_a_command():

@@ -178,9 +178,9 @@ async def test_a_jump_by_the_minimap_can_be_undone(session):
 
 async def test_a_click_on_a_flag_goes_to_it(session):
     async with opened(session) as driver:
-        driver.main.notes.flags.add(Flag(3_000_000, 3_000_000, "here"))
-        driver.main.notes.flags.add(Flag(5_000_000, 6_000_000, "there"))
-        driver.main.notes.mark()
+        driver.main.marks.flags.add(Flag(3_000_000, 3_000_000, "here"))
+        driver.main.marks.flags.add(Flag(5_000_000, 6_000_000, "there"))
+        driver.main.marks.mark()
         driver.timeline.changed()
         await driver.idle()
         frame, window = driver.timeline.frame, driver.window

@@ -123,8 +123,8 @@ def shows_the_time(driver: Driver) -> bool:
 
 
 def add_flag(driver: Driver) -> None:
-    driver.main.notes.flags.add(Flag(5_000_000, 6_000_000, "landmark"))
-    driver.main.notes.mark()
+    driver.main.marks.flags.add(Flag(5_000_000, 6_000_000, "landmark"))
+    driver.main.marks.mark()
     driver.timeline.changed()
 
 

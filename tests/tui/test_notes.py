@@ -15,10 +15,10 @@ from driving import opened
 from npu_tui.commands.place import add_place, place_of
 from npu_tui.ingest.load import load
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.explore.flag_marks import FlagSheet
 from npu_tui.tui.explore.shell_command import command_here, quoted
 from npu_tui.tui.flags import Flag, Flags, identity_of
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.sheets.flag_sheet import FlagSheet
 from npu_tui.tui.tabs.table.tab import Table
 from npu_tui.tui.terminal.clipboard import to_tmux
 from npu_tui.tui.widgets.header import StatusLine
@@ -154,28 +154,28 @@ async def test_k_flags_the_cursor_the_selection_and_the_range_as_insight_does(se
         await driver.press("K", "enter")
         assert driver.state.flags == (driver.state.cursor,)
         await driver.press("x", "K", "enter")
-        launch = next(flag for flag in driver.main.notes.flags.all if flag.name == driver.selected)
+        launch = next(flag for flag in driver.main.marks.flags.all if flag.name == driver.selected)
         assert launch.end > launch.start
         driver.explorer.set_range(3_000_000, 4_000_000)
         await driver.press("K", "slow", "enter")
-        assert Flag(3_000_000, 4_000_000, "slow") in driver.main.notes.flags.all
+        assert Flag(3_000_000, 4_000_000, "slow") in driver.main.marks.flags.all
         assert "⚑" in driver.text()
     text = notes.read_text()
     assert f"[{identity_of(session.scene.traces[0])}]" in text
     assert "3.000000ms..4.000000ms  slow" in text
     async with opened(session, app=NpuTui(session=session, notes=notes)) as driver:
-        assert len(driver.main.notes.flags.all) == 3
+        assert len(driver.main.marks.flags.all) == 3
 
 
 async def test_k_on_a_flag_renames_it_and_an_empty_name_deletes_it(session, tmp_path):
     async with opened(session, app=NpuTui(session=session, notes=tmp_path / "f")) as driver:
         await driver.press("K", "enter", "K", "here", "enter")
-        assert [flag.name for flag in driver.main.notes.flags.all] == ["here"]
+        assert [flag.name for flag in driver.main.marks.flags.all] == ["here"]
         await driver.press("K", "backspace", "enter")
-        assert driver.main.notes.flags.all == []
+        assert driver.main.marks.flags.all == []
         assert driver.state.flags == ()
         await driver.press("K", "escape")
-        assert driver.main.notes.flags.all == []
+        assert driver.main.marks.flags.all == []
 
 
 async def test_the_list_of_flags_jumps_renames_and_deletes(session, tmp_path):
@@ -191,7 +191,7 @@ async def test_the_list_of_flags_jumps_renames_and_deletes(session, tmp_path):
         assert driver.state.cursor == 5_000_000
         await driver.run("flags")
         await driver.press("d", "r", "end", *"!", "enter")
-        assert [flag.name for flag in driver.main.notes.flags.all] == ["flag-2!", "flag-3"]
+        assert [flag.name for flag in driver.main.marks.flags.all] == ["flag-2!", "flag-3"]
         await driver.press(":", "flag-3", "enter")
         assert driver.state.cursor == 7_000_000
 

@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,9 +10,7 @@ from npu_tui.nearby.verdicts import Told
 from npu_tui.strings import speaking
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.compared.sweep import SweepApp
 from npu_tui.tui.job.screen import JobScreen
-from npu_tui.tui.keys.commands import commands_of
 from npu_tui.tui.keys.keymap import use_keys
 from npu_tui.tui.picker.rows import Choice, columns, foot_lines, head_line, row_line, title_line
 from npu_tui.tui.picker.screen import PickerScreen
@@ -106,12 +103,6 @@ async def test_what_cannot_be_opened_is_said_in_the_list(folder):
         await driver.press(*"level0", "enter")
         await _until(driver, lambda: app.screen is picker and picker._words)
         assert "trace_view.json" in picker._words
-
-
-def test_lists_do_what_their_commands_say(folder):
-    assert set(PickerScreen(folder).acts) == {command.id for command in commands_of("picker")}
-    sweep = SweepApp(SimpleNamespace(profiles=[]), lambda row: [])
-    assert set(sweep.acts) == {command.id for command in commands_of("sweep")}
 
 
 @pytest.fixture

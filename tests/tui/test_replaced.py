@@ -36,7 +36,7 @@ async def test_a_flag_that_is_being_named_is_kept(sessions_of_one, tmp_path: Pat
         await driver.press("K")
         driver.main.replace_session(whole)
         await driver.press(*"!", "enter")
-        assert [flag.name for flag in driver.main.notes.flags.all] == ["!"]
+        assert [flag.name for flag in driver.main.marks.flags.all] == ["!"]
 
 
 async def test_flags_made_while_loading_belong_to_the_whole_trace(sessions_of_one, tmp_path: Path):
@@ -46,9 +46,9 @@ async def test_flags_made_while_loading_belong_to_the_whole_trace(sessions_of_on
         await driver.press("K", "enter")
         driver.main.replace_session(whole)
         await driver.idle()
-        assert len(driver.main.notes.flags.all) == 1
+        assert len(driver.main.marks.flags.all) == 1
     async with opened(whole, app=NpuTui(session=whole, notes=notes)) as driver:
-        assert len(driver.main.notes.flags.all) == 1
+        assert len(driver.main.marks.flags.all) == 1
     assert notes.read_text().count("\n[") + notes.read_text().startswith("[") == 1
 
 

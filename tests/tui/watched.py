@@ -11,7 +11,7 @@ import sys
 
 from textual.binding import Binding, BindingType
 
-import npu_tui.tui.key_screen
+import npu_tui.tui.panel_screen
 from npu_tui.cli import main
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.keys.commands import Where
@@ -22,7 +22,7 @@ READY, FENCE, FENCE_KEY = "ready", "-", "f12"
 
 def watch(pipe: int) -> None:
     """Have every command written into ``pipe``, one a line."""
-    mounted, bound = MainScreen.on_mount, npu_tui.tui.key_screen.screen_bindings
+    mounted, bound = MainScreen.on_mount, npu_tui.tui.panel_screen.screen_bindings
 
     def write(word: str) -> None:
         os.write(pipe, f"{word}\n".encode())
@@ -43,7 +43,7 @@ def watch(pipe: int) -> None:
 
     MainScreen.run_command = run_command
     MainScreen.on_mount = on_mount
-    npu_tui.tui.key_screen.screen_bindings = bindings
+    npu_tui.tui.panel_screen.screen_bindings = bindings
     NpuTui.action_quit = action_quit
 
 

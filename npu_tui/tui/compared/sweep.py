@@ -20,7 +20,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, padded, printable, shortened, wrapped
 from npu_tui.tui.keys.bindings import list_bindings
 from npu_tui.tui.keys.commands import Where
-from npu_tui.tui.keys.listed import Listed, walking
+from npu_tui.tui.keys.listed import Listed
 from npu_tui.tui.terminal.internals import PlainApp, bind, driver
 from npu_tui.tui.terminal.repaint import Repaint
 from npu_tui.tui.terminal.terminal import Terminal
@@ -55,13 +55,6 @@ class SweepApp(Listed, PlainApp[None], inherit_bindings=False):
         for theme in THEMES.values():
             self.register_theme(theme)
         self.theme = THEMES[(terminal or Terminal()).palette.name].name
-        self.acts = {
-            **walking(self._move, self._page),
-            "open_profile": self._open,
-            "escape": self.exit,
-            "leave_list": self.exit,
-            "quit": self.exit,
-        }
         bind(self, [*list_bindings(self.where), Binding("ctrl+c", "interrupt", show=False, priority=True)])
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -82,11 +75,11 @@ class SweepApp(Listed, PlainApp[None], inherit_bindings=False):
         del event
         self._draw()
 
-    def _page(self, by: int) -> None:
+    def page(self, by: int) -> None:
         """Go a page down or up."""
-        self._move(by * self._room(self.size.height))
+        self.move(by * self._room(self.size.height))
 
-    def _move(self, by: int) -> None:
+    def move(self, by: int) -> None:
         """Go ``by`` rows down."""
         self._at = max(0, min(self._at + by, len(self._found.profiles) - 1))
         self._words = ""
@@ -99,9 +92,9 @@ class SweepApp(Listed, PlainApp[None], inherit_bindings=False):
             self._at = row
             self._draw()
             if event.chain > 1:
-                self._open()
+                self.open()
 
-    def _open(self) -> None:
+    def open(self) -> None:
         """Open the pair of the first profile and this one in this terminal, and come back."""
         try:
             with self.suspend():
@@ -111,6 +104,14 @@ class SweepApp(Listed, PlainApp[None], inherit_bindings=False):
             self._words = str(error) or type(error).__name__
         self.refresh(layout=True)
         self._draw()
+
+    def escape(self) -> None:
+        """End."""
+        self.exit()
+
+    def leave_list(self) -> None:
+        """End."""
+        self.exit()
 
     def action_interrupt(self) -> None:
         """End, as Ctrl+C does elsewhere."""

@@ -9,7 +9,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import exact_text, parse_duration
 from npu_tui.tui.explore.completion import Candidate, best, nearest_command
-from npu_tui.tui.explore.notes import Notes
+from npu_tui.tui.explore.flag_marks import FlagMarks
 from npu_tui.tui.explore.querying import Querying
 from npu_tui.tui.keys.commands import BY_ID, commands_of
 from npu_tui.tui.widgets.prompt import Prompt
@@ -37,14 +37,14 @@ class Asking:
         self,
         prompt: Prompt,
         explorer: Explorer,
-        notes: Notes,
+        marks: FlagMarks,
         run_command: Callable[[str], object],
         suppose: Callable[[str], object],
         querying: Querying,
     ) -> None:
         self._prompt = prompt
         self._explorer = explorer
-        self._notes = notes
+        self._marks = marks
         self._run_command = run_command
         self._suppose = suppose
         self._querying = querying
@@ -145,8 +145,8 @@ class Asking:
 
     def _flags_and_lanes(self) -> tuple[list[Candidate], list[Candidate]]:
         flags = [
-            Candidate("flag", flag.name, partial(self._notes.go_to, flag), beside=flag.when)
-            for flag in self._notes.flags.all
+            Candidate("flag", flag.name, partial(self._marks.go_to, flag), beside=flag.when)
+            for flag in self._marks.flags.all
         ]
         lanes = [
             Candidate("lane", name, partial(self._go_to_lane, *place))

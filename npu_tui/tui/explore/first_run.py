@@ -14,15 +14,15 @@ _LEADS = ("finding_next", "starved_next")
 
 
 class FirstRun:
-    """``seen`` is the file that remembers that the line has done its work; without one there is no line."""
+    """``seen`` is the file that remembers that the line has done its work."""
 
-    def __init__(self, seen: Path | None) -> None:
+    def __init__(self, seen: Path) -> None:
         self._seen = seen
         self._line: StatusLine | None = None
 
     def show(self, line: StatusLine, session: Session) -> None:
         """Put the line in place of the keys."""
-        if self._seen is None or os.path.exists(self._seen):  # False where it may not be looked for
+        if os.path.exists(self._seen):  # False where it may not be looked for
             return
         starved = sum(len(profile.starved) for profile in session.profiles)
         lead = "starved" if starved else "finding"
@@ -36,7 +36,7 @@ class FirstRun:
             return
         self._line.leads = []
         self._line = None
-        if command in _LEADS and self._seen is not None:
+        if command in _LEADS:
             with suppress(OSError):
                 self._seen.parent.mkdir(parents=True, exist_ok=True)
                 self._seen.touch()

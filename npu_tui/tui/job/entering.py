@@ -9,7 +9,6 @@ from npu_tui.ingest.opening import Opening, opening_of
 from npu_tui.job.blame import Blamed
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
-from npu_tui.tui.actions.acts import Act
 from npu_tui.tui.job.overview import Overview
 from npu_tui.tui.job.session import against, ranks_session
 from npu_tui.tui.keys.commands import BY_ID
@@ -40,11 +39,7 @@ class Entering:
         self._wanted = wanted
         self._cached = cached
 
-    def acts(self) -> dict[str, Act]:
-        """What every command does."""
-        return {"open_rank": self._open, "extremes": self._open_extremes, "compare_ranks": self._compare}
-
-    def _open(self) -> str | None:
+    def open_here(self) -> str | None:
         """Open the marked ranks, or the one under the cursor; a row of several opens itself."""
         view = self._view()
         row = view.rows[view.row] if view.rows else None
@@ -54,10 +49,7 @@ class Entering:
             return self._mark()
         return self.open([view.rank])
 
-    def _open_extremes(self) -> str | None:
-        return self.open(self._view().extremes())
-
-    def _compare(self) -> str | None:
+    def compare(self) -> str | None:
         """Hold the first rank, or the marked one, against the one under the cursor."""
         view = self._view()
         pair = view.marked[:2] if len(view.marked) > 1 else [*view.marked[:1], view.rank]

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from abc import abstractmethod
 from typing import ClassVar
 
 from npu_tui.tui.keys.bindings import list_bindings
-from npu_tui.tui.keys.commands import Where, commands_of
-
-_END = 1 << 30
-
-
-def walking(move: Callable[[int], object], page: Callable[[int], object]) -> dict[str, Callable[[], object]]:
-    """What the commands that walk along a list do: ``move`` goes so many rows down, ``page`` so many pages."""
-    return {
-        "row_up": partial(move, -1),
-        "row_down": partial(move, 1),
-        "row_last": partial(move, _END),
-        "list_first": partial(move, -_END),
-        "list_last": partial(move, _END),
-        "page_up": partial(page, -1),
-        "page_down": partial(page, 1),
-    }
+from npu_tui.tui.keys.commands import BY_ID, Where, commands_of
 
 
 class Listed:
-    """A screen, or an app of one screen, that is a list: ``acts`` are what its commands do, by their ids."""
+    """A screen, or an app of one screen, that is a list."""
 
     where: ClassVar[Where]
-    acts: Mapping[str, Callable[[], object]]
     _prefix = ""
 
     @property
@@ -47,4 +30,24 @@ class Listed:
     def action_run(self, command: str) -> None:
         """Run the command called ``command``."""
         self._prefix = ""
-        self.acts[command]()
+        BY_ID[command].acts[self.where](self)
+
+    @abstractmethod
+    def move(self, by: int) -> None:
+        """Go ``by`` rows down."""
+
+    @abstractmethod
+    def page(self, by: int) -> None:
+        """Go ``by`` pages down."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Open what is marked, or the row of the cursor."""
+
+    @abstractmethod
+    def escape(self) -> None:
+        """Take back what is chosen, else leave."""
+
+    @abstractmethod
+    def leave_list(self) -> None:
+        """Leave without opening anything."""

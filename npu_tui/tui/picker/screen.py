@@ -20,7 +20,7 @@ from npu_tui.nearby.verdicts import Told, verdicts
 from npu_tui.strings import say
 from npu_tui.tui.keys.bindings import list_bindings
 from npu_tui.tui.keys.commands import Where
-from npu_tui.tui.keys.listed import Listed, walking
+from npu_tui.tui.keys.listed import Listed
 from npu_tui.tui.picker.rows import Choice, columns, foot_lines, head_line, row_line, title_line
 from npu_tui.tui.sheets.help_sheet import HelpSheet
 from npu_tui.tui.terminal.internals import bind
@@ -73,17 +73,6 @@ class PickerScreen(Listed, Screen[None], inherit_bindings=False):
         self._first = 0
         self._stop = Event()
         self.choice = Choice(folder)
-        self.acts = {
-            **walking(self._move, self._page),
-            "fold_job": self._fold,
-            "open_profile": self._open,
-            "mark_profile": self._mark,
-            "find_profile": self._find,
-            "help": self._show_help,
-            "escape": self._escape,
-            "leave_list": self._leave,
-            "quit": self._leave,
-        }
         bind(self, list_bindings(self.where))  # the user's keys are known only now
 
     def compose(self) -> ComposeResult:
@@ -214,20 +203,21 @@ class PickerScreen(Listed, Screen[None], inherit_bindings=False):
         self.choice.stay_at(row)
         self.tell("" if text or not self._typing else say("picker.type"))
 
-    def _find(self) -> None:
+    def find(self) -> None:
+        """Begin a filter."""
         self._typing = True
         self.tell(say("picker.type"))
 
-    def _move(self, by: int) -> None:
+    def move(self, by: int) -> None:
         """Go ``by`` rows down."""
         self.choice.at = max(0, min(self.choice.at + by, len(self.choice.shown()) - 1))
         self.tell("")
 
-    def _page(self, by: int) -> None:
+    def page(self, by: int) -> None:
         """Go a page down or up."""
-        self._move(by * self._room())
+        self.move(by * self._room())
 
-    def _fold(self) -> None:
+    def fold(self) -> None:
         """Show the ranks of a job, or hide them."""
         row = self.choice.current()
         if row is None:
@@ -239,7 +229,7 @@ class PickerScreen(Listed, Screen[None], inherit_bindings=False):
             self.choice.stay_at(row)
         self.tell("")
 
-    def _mark(self) -> None:
+    def mark(self) -> None:
         """Mark this one or take its mark away, and go on."""
         row = self.choice.current()
         if row is None:
@@ -248,9 +238,9 @@ class PickerScreen(Listed, Screen[None], inherit_bindings=False):
             self.tell(say("picker.job_alone"))
             return
         self.choice.marked ^= {row.path}
-        self._move(1)
+        self.move(1)
 
-    def _open(self) -> None:
+    def open(self) -> None:
         """Open what is marked, or else this one."""
         row = self.choice.current()
         marked = [each.path for each in self.choice.listed if each.path in self.choice.marked and not each.is_job]
@@ -268,20 +258,21 @@ class PickerScreen(Listed, Screen[None], inherit_bindings=False):
             self.choice.at = at
             self.tell("")
             if event.chain > 1:
-                self._open()
+                self.open()
 
     def on_mouse_scroll_down(self) -> None:
         """Three rows down."""
-        self._move(3)
+        self.move(3)
 
     def on_mouse_scroll_up(self) -> None:
         """Three rows up."""
-        self._move(-3)
+        self.move(-3)
 
-    def _show_help(self) -> None:
+    def show_help(self) -> None:
+        """Show all keys."""
         self.app.push_screen(HelpSheet("picker", {}))
 
-    def _escape(self) -> None:
+    def escape(self) -> None:
         """Take back the filter, then the marks; else leave."""
         if self._typing:
             self._typing = False
@@ -290,9 +281,9 @@ class PickerScreen(Listed, Screen[None], inherit_bindings=False):
             self.choice.marked.clear()
             self.tell("")
         else:
-            self._leave()
+            self.leave_list()
 
-    def _leave(self) -> None:
+    def leave_list(self) -> None:
         """Leave without opening anything."""
         self._stop.set()
         self.post_message(self.Leave())

@@ -95,6 +95,7 @@ class Prompt(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self.kind: Kind = "search"
+        self.is_open = False
         self.is_answering = False
         """Whether what was entered is still to be done: only then is known what the next key is for."""
         self._answer, self._share = "", 0.0
@@ -114,6 +115,7 @@ class Prompt(Horizontal):
         self._ask.update(say(f"{kind}.prompt"))
         self.take(value)
         self.answer(hint)
+        self.is_open = True
         self.add_class("-open")
         self.screen.set_focus(self._field)  # at once: the next key may be here already
 
@@ -136,12 +138,8 @@ class Prompt(Horizontal):
 
     def close(self) -> None:
         """Put the prompt away."""
+        self.is_open = False
         self.remove_class("-open")
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the prompt is on screen."""
-        return self.has_class("-open")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Pass on what is typed."""

@@ -417,6 +417,10 @@ class Explorer:
         self.anchor = None
         self.state.range = (min(start, end), max(start, end))
 
+    def clear_range(self) -> None:
+        """There is no range, and none under way."""
+        self.anchor = self.state.range = None
+
     def zoom_to_range(self) -> bool:
         """Show exactly the range."""
         if self.state.range is None or self.state.range[0] == self.state.range[1]:

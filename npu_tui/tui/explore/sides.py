@@ -1,11 +1,10 @@
-"""The keys of a comparison: to the other side, one side or both, how the clocks lie, and other steps."""
+"""A comparison on screen: to the other side, one side or both, how the clocks lie, and other steps."""
 
 from __future__ import annotations
 
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.trace.units import duration_text
-from npu_tui.tui.actions.base import Base
 from npu_tui.tui.session import Session
 from npu_tui.view.pair import BASE, NEW, Face, Pair
 from npu_tui.view.scene import Selected
@@ -15,10 +14,15 @@ _LONGEST_NAME = 40
 _NEXT: dict[Face, Face] = {"both": "base", "base": "new", "new": "both"}
 
 
-class ComparedActions(Base):
-    """Commands of the group ``compared``; without a comparison they say that there is none."""
+class Sides:
+    """The two profiles of ``session``, which ``explorer`` shows; without a comparison each says that there is none."""
 
-    def align_sides(self) -> str:
+    def __init__(self, session: Session, explorer: Explorer) -> None:
+        self._session = session
+        self._explorer = explorer
+
+    def align(self) -> str:
+        """Lay the two sides on each other another way: the selected slices, all that is matched, or the steps."""
         pair = self._session.scene.pair
         if pair is None:
             return say("compared.none")
@@ -45,7 +49,7 @@ class ComparedActions(Base):
         by = scene.times(base)[0] - scene.times(new)[0]
         self._explorer.shift(NEW, by)
         pair.alignment = "operation"
-        name = brief(printable(self._trace(selected.trace).name_of(selected.item)), _LONGEST_NAME)
+        name = brief(printable(self._session.scene.traces[selected.trace].name_of(selected.item)), _LONGEST_NAME)
         return say("compared.aligned.operation", name=name, by=duration_text(abs(by)))
 
     def _align_all(self, pair: Pair) -> str:
@@ -56,7 +60,10 @@ class ComparedActions(Base):
         return say("compared.aligned.every")
 
     def counterpart(self) -> str:
-        selected, picture = self._selected(), self._session.picture
+        """To the slice of the other side that the selected one, or the one under the cursor, is matched with."""
+        if self._explorer.state.selection is None:
+            self._explorer.select_under_cursor()
+        selected, picture = self._explorer.state.selection, self._session.picture
         if picture is None:
             return say("compared.none")
         if selected is None:
@@ -66,7 +73,8 @@ class ComparedActions(Base):
             return say("compared.no_twin", side=say(f"compare.column.{'new' if selected.trace == BASE else 'base'}"))
         if picture.pair.face != "both":
             self._turn(picture.pair, "new" if selected.trace == BASE else "base")
-        traces = [self._trace(selected.trace), self._trace(1 - selected.trace)]
+        scene = self._session.scene
+        traces = [scene.traces[selected.trace], scene.traces[1 - selected.trace]]
         lengths = [
             int(trace.slices.end[item] - trace.slices.start[item])
             for trace, item in zip(traces, (selected.item, twin), strict=True)
@@ -77,6 +85,7 @@ class ComparedActions(Base):
         return say("compared.twin", name=name, base=base, new=new, delta=new - base)
 
     def blink(self) -> str:
+        """Show the other side where this one stands."""
         pair = self._session.scene.pair
         if pair is None:
             return say("compared.none")
@@ -84,7 +93,8 @@ class ComparedActions(Base):
         self._turn(pair, "new" if here == "base" else "base")
         return say(f"compared.shown.{pair.face}")
 
-    def sides(self) -> str:
+    def turn(self) -> str:
+        """Show both sides, the first, or the second."""
         pair = self._session.scene.pair
         if pair is None:
             return say("compared.none")
@@ -97,24 +107,23 @@ class ComparedActions(Base):
         pair.face = face
         self._explorer.list.show_face(alike)
 
-
-def change_steps(session: Session, explorer: Explorer, direction: int) -> str:
-    """Draw the next (1) or previous (-1) step of both sides."""
-    picture = session.picture
-    if picture is None:
-        return say("compared.none")
-    if not picture.move(direction):
-        return say("step.last" if direction > 0 else "step.first")
-    scene, pair = session.scene, picture.pair
-    explorer.leave()
-    if pair.alignment == "operation":
-        pair.alignment = "step"
-    explorer.state.selection = None
-    explorer.set_offsets(pair.offsets)
-    scene.findings = picture.marks()
-    explorer.show(*pair.step(scene.offsets))
-    base, new = picture.drawn.windows
-    return say(
-        "compared.steps", base=base.number, new=new.number, base_wall=base.wall, new_wall=new.wall,
-        delta=new.wall - base.wall,
-    )  # fmt: skip
+    def step(self, direction: int) -> str:
+        """Draw the next (1) or previous (-1) step of both sides."""
+        picture, explorer = self._session.picture, self._explorer
+        if picture is None:
+            return say("compared.none")
+        if not picture.move(direction):
+            return say("step.last" if direction > 0 else "step.first")
+        scene, pair = self._session.scene, picture.pair
+        explorer.leave()
+        if pair.alignment == "operation":
+            pair.alignment = "step"
+        explorer.state.selection = None
+        explorer.set_offsets(pair.offsets)
+        scene.findings = picture.marks()
+        explorer.show(*pair.step(scene.offsets))
+        base, new = picture.drawn.windows
+        return say(
+            "compared.steps", base=base.number, new=new.number, base_wall=base.wall, new_wall=new.wall,
+            delta=new.wall - base.wall,
+        )  # fmt: skip
