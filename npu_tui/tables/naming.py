@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from npu_tui.tables.schema import TABLES, Column
+from npu_tui.profile.table import Column
+from npu_tui.tables.schema import TABLES
 
 _WORD = re.compile(r"(?:(?P<of>[A-Za-z_]\w*)\.)?(?P<word>[A-Za-z_]\w*)?\Z")
 _TABLE_NEXT = re.compile(r"\b(?:from|join)\s+(?:\w+(?:\s+(?:as\s+)?\w+)?\s*,\s*)*\Z", re.IGNORECASE)
@@ -52,9 +53,9 @@ def possible_names(sql: str, names: Sequence[str]) -> list[Name]:
     tables = [told[of]] if of in told else [] if of is not None else list(dict.fromkeys(told.values())) or list(names)
     columns: dict[str, Column] = {}
     for table in tables:
-        for column in TABLES[table].columns:
-            columns.setdefault(column.name, column)
-    return _fitting(word, ((each.name, before + each.name, each.key, each.unit) for each in columns.values()))
+        for column in TABLES[table].sql:
+            columns.setdefault(column.id, column)
+    return _fitting(word, ((each.id, before + each.id, each.about, each.unit) for each in columns.values()))
 
 
 def _fitting(word: str, names: Iterable[tuple[str, str, str, str]]) -> list[Name]:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from npu_tui.tables.schema import Column, Kind
-from npu_tui.tables.sheet import Labels, Numbers, Sheet, Words, numbers_series
+import numpy as np
+
+from npu_tui.profile.table import Array, Kind, Labels, Numbers, Sheet, Table
 from npu_tui.trace.once import once
+from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +33,7 @@ class Scan:
         return {name: self._words(name) for name, kind in self.kinds.items() if kind == "label"}
 
     def _words(self, name: str) -> Words:
-        return Words([column.values() for sheet in self.sheets if isinstance(column := sheet.data[name], Labels)])
+        return Words([column.texts() for sheet in self.sheets if isinstance(column := sheet.data[name], Labels)])
 
     @once
     def schema(self) -> dict[str, Any]:
@@ -72,33 +74,75 @@ class Scan:
         column = sheet.data[name]
         if isinstance(column, Labels):
             return self.words[name].series(name, number, column.part(first, last))
-        return numbers_series(name, column, first, last)
+        return _series(name, column, first, last)
 
 
-def kinds_of(columns: Sequence[Column], sheets: Sequence[Sheet]) -> dict[str, Kind]:
-    """The kinds of ``columns`` and of what ``sheets`` have beyond them, by name."""
-    kinds: dict[str, Kind] = {column.name: column.kind for column in columns}
-    for sheet in sheets:
+def kinds_of(table: Table, sheets: Sequence[Sheet]) -> dict[str, Kind]:
+    """The kinds of the columns of ``table`` by name, and of what ``sheets`` have beyond them if it is extended."""
+    kinds: dict[str, Kind] = {column.id: column.kind for column in table.sql}
+    for sheet in sheets if table.extended else ():
         for name, data in sheet.data.items():
             kinds.setdefault(name, "label" if isinstance(data, Labels) else "real")
     return kinds
 
 
 def filled(sheets: Sequence[Sheet], kinds: dict[str, Kind]) -> list[Sheet]:
-    """``sheets`` with nulls for what only others have, columns in the order of ``kinds``."""
+    """``sheets`` with the columns ``kinds``, nulls for what only others have."""
     return [Sheet(each.rows, {name: each.data.get(name) or _nothing(kind) for name, kind in kinds.items()})
             for each in sheets]  # fmt: skip
 
 
 def _nothing(kind: Kind) -> Labels | Numbers:
-    import numpy as np
-
     if kind == "label":
         return Labels(lambda: (), partial(_full, np.int64, -1))
     return Numbers(partial(_full, np.float64, np.nan)) if kind == "real" else Numbers(partial(_full, np.int64, -1), -1)
 
 
 def _full(kind: Any, value: float, first: int, last: int) -> Any:
-    import numpy as np
-
     return np.full(last - first, value, kind)
+
+
+class Words:
+    """The distinct texts of one column of several sheets, sorted; every character of them is harmless."""
+
+    def __init__(self, parts: Sequence[Sequence[str]]) -> None:
+        import polars as pl
+
+        shown = [[printable(text) for text in part] for part in parts]
+        self._places: list[Array] = []
+        whole = pl.Series("", [text for part in shown for text in part], pl.String)
+        distinct = whole.unique().sort()
+        self.type = pl.Enum(distinct)
+        place = distinct.search_sorted(whole).to_numpy() if len(whole) else np.zeros(0, np.int64)
+        at = 0
+        for part in shown:
+            self._places.append(np.append(place[at : at + len(part)], 0).astype(np.uint32))
+            at += len(part)
+
+    def series(self, name: str, sheet: int, codes: Array) -> pl.Series:
+        """The texts of ``codes`` of the sheet number ``sheet``."""
+        import polars as pl
+
+        column = pl.Series(name, self._places[sheet][codes])
+        if not len(self.type.categories):
+            return pl.Series(name, [None] * len(codes), self.type)
+        missing = codes < 0
+        if missing.any():
+            column = column.set(pl.Series(missing), None)
+        return column.cat.to(self.type)
+
+
+def _series(name: str, column: Numbers, first: int, last: int) -> pl.Series:
+    """The rows ``[first, last)`` of a column of numbers; whole ones are 64 bits wide."""
+    import polars as pl
+
+    values = column.part(first, last)
+    if values.dtype == np.bool_:
+        return pl.Series(name, values)
+    if values.dtype.kind == "f":
+        return pl.Series(name, np.ascontiguousarray(values, np.float64), nan_to_null=True)
+    whole = np.ascontiguousarray(values, np.int64)
+    found = pl.Series(name, whole)
+    if column.missing is not None and (gone := whole == column.missing).any():
+        return found.set(pl.Series(gone), None)
+    return found

@@ -7,37 +7,16 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from npu_tui.profile.profile import Profile
-from npu_tui.tables import of_findings, of_job, of_launches, of_trace, of_work
+from npu_tui.profile.table import Kind, Sheet
+from npu_tui.tables.ranks import RANKS
 from npu_tui.tables.scan import Scan, filled, kinds_of
-from npu_tui.tables.schema import ONE_PROFILE, RANKS, TABLES, Kind
-from npu_tui.tables.sheet import Sheet
+from npu_tui.tables.schema import ONE_PROFILE, TABLES
 from npu_tui.trace.once import once
 
 if TYPE_CHECKING:
     import polars as pl
 
     from npu_tui.report.job.schema import JobReport
-
-_MAKERS: dict[str, Callable[[Profile], Sheet]] = {
-    "slices": of_trace.slices,
-    "links": of_trace.links,
-    "launches": of_launches.launches,
-    "kernels": of_work.kernels,
-    "operators": of_work.operators,
-    "host_operators": of_trace.host_operators,
-    "collectives": of_work.collectives,
-    "arrivals": of_work.arrivals,
-    "counters": of_trace.counters,
-    "steps": of_work.steps,
-    "free": of_launches.free,
-    "findings": of_findings.findings,
-    "evidence": of_findings.evidence,
-    "memory": of_findings.memory,
-    "allocations": of_findings.allocations,
-    "apis": of_work.apis,
-    "code_lines": of_launches.code_lines,
-    "profile": of_trace.overview,
-}
 
 
 class ProfileTables:
@@ -62,7 +41,7 @@ class ProfileTables:
     def job(self) -> JobReport:
         """What is said of the job; raises ``KeyError`` for one profile alone."""
         if self._made_job is None:
-            raise KeyError(RANKS)
+            raise KeyError(RANKS.id)
         return self._made_job()
 
     @property
@@ -86,14 +65,13 @@ class ProfileTables:
         with self._lock:
             if name not in self._scans:
                 sheets = self._sheets(name)
-                kinds = kinds_of(TABLES[name].columns, sheets)
+                kinds = kinds_of(TABLES[name], sheets)
                 self._scans[name] = Scan(name, filled(sheets, kinds), kinds)
             return self._scans[name]
 
     def _sheets(self, name: str) -> list[Sheet]:
-        if name == RANKS:
-            return [of_job.ranks(self.job)]
-        return [_MAKERS[name](profile) for profile in self.profiles]
+        table = TABLES[name]
+        return [table.make(self.job)] if table is RANKS else [table.make(each.whole) for each in self.profiles]
 
 
 def tables_of(profile: Profile) -> ProfileTables:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.window import Window
@@ -13,7 +14,7 @@ _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", 
 
 
 class ApiSum(Struct, frozen=True):
-    """The calls of one level and name: times in ns, population ``variance`` in us^2."""
+    """The calls of one level and name: times in ns, population ``variance`` in us^2, the slices ``items`` by start."""
 
     level: str
     name: str
@@ -22,6 +23,7 @@ class ApiSum(Struct, frozen=True):
     shortest: int
     longest: int
     variance: float
+    items: npt.NDArray[np.int64]
 
 
 def apis(trace: Trace, window: Window) -> list[ApiSum]:
@@ -53,6 +55,7 @@ def apis(trace: Trace, window: Window) -> list[ApiSum]:
                 int(shortest[k]),
                 int(longest[k]),
                 float(spread[k]),
+                items[first[k] : first[k] + count[k]],
             )
         )
     return sorted(rows, key=lambda row: (-row.total, row.level, row.name))

@@ -30,12 +30,12 @@ def answered(now: Context, sql: str) -> Content:
     if not sql:
         return _listed("table", ((name, "", about(name)) for name in ONE_PROFILE))
     if sql in ONE_PROFILE:
-        known = {column.name: column for column in TABLES[sql].columns}
+        known = {column.id: column for column in TABLES[sql].sql}
         columns = ((name, known.get(name)) for name in tables_of(now.profile).columns(sql))
         return _listed(
             "column",
             (
-                (name, "", say("query.from_file")) if one is None else (name, one.unit, say(one.key))
+                (name, "", say("query.from_file")) if one is None else (name, one.unit, say(one.about))
                 for name, one in columns
             ),
         )
@@ -54,7 +54,7 @@ def answered(now: Context, sql: str) -> Content:
 
 def _heading(name: str) -> str:
     """The name of a column, with its unit where it is one of the schema that has the same in every table."""
-    units = {column.unit for table in TABLES.values() for column in table.columns if column.name == name}
+    units = {column.unit for table in TABLES.values() for column in table.sql if column.id == name}
     unit = units.pop() if len(units) == 1 else ""
     return " ".join(part for part in (brief(printable(name), _LONGEST), unit) if part)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from npu_tui.profile.profile import Profile
-from npu_tui.tables.sheet import Array, Data, Labels, Numbers, coded, computed, constant, numbers
+from npu_tui.profile.table import MISSING, Array, Data, Labels, Numbers, Slices, coded, constant, numbers
 
 UNKNOWN = -1
 
@@ -14,7 +17,7 @@ def times(profile: Profile, start: Array, duration: Array) -> dict[str, Data]:
     """``start``, ``end``, ``duration`` and the absolute ``start_ns`` of rows, ns."""
     return {
         "start": numbers(start),
-        "end": computed(lambda first, last: start[first:last] + duration[first:last]),
+        "end": Numbers(lambda first, last: start[first:last] + duration[first:last]),
         "duration": numbers(duration),
         "start_ns": absolute(profile, start),
     }
@@ -23,12 +26,12 @@ def times(profile: Profile, start: Array, duration: Array) -> dict[str, Data]:
 def absolute(profile: Profile, start: Array) -> Numbers:
     """``start`` as ns since 1970."""
     origin = profile.tables.start_ns
-    return computed(lambda first, last: start[first:last] + origin)
+    return Numbers(lambda first, last: start[first:last] + origin)
 
 
-def rank_of(profile: Profile, rows: int) -> Numbers:
+def rank_of(profile: Profile) -> Numbers:
     """The rank of the profile."""
-    return constant(profile.trace.rank, rows)
+    return constant(profile.trace.rank)
 
 
 def names_of(profile: Profile, items: Array) -> Labels:
@@ -50,7 +53,7 @@ def taken(values: Array, items: Array, missing: int = UNKNOWN) -> Numbers:
         own = items[first:last]
         return np.where(own >= 0, values[own], missing) if len(values) else np.full(len(own), missing)
 
-    return computed(part, missing)
+    return Numbers(part, missing)
 
 
 def devices_of(profile: Profile) -> Array:
@@ -75,4 +78,24 @@ def steps_at(profile: Profile, start: Array) -> Numbers:
         at = np.searchsorted(begins, time, "right") - 1
         return np.where((at >= 0) & (time < ends[at]), number[at], UNKNOWN)
 
-    return computed(part, UNKNOWN)
+    return Numbers(part, UNKNOWN)
+
+
+def where(values: Array, known: Array) -> Numbers:
+    """``values`` where they are ``known``, null elsewhere."""
+    return numbers(np.where(known, values, MISSING), MISSING)
+
+
+def slowest(profile: Profile, members: Callable[[int], Array]) -> dict[str, Any]:
+    """``place`` and ``lengths`` of rows that add up the slices ``members``: the slowest comes first."""
+    slices = profile.trace.slices
+
+    def lengths(row: int) -> Array:
+        items = members(row)
+        return slices.end[items] - slices.start[items]
+
+    def place(row: int) -> Slices:
+        items = members(row)
+        return Slices(len(items), lambda: items[np.argsort(-lengths(row), kind="stable")])
+
+    return {"place": place, "lengths": lengths}

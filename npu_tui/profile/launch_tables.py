@@ -1,15 +1,20 @@
-"""The tables about launches: one row per launch, and lost time by line of code."""
+"""The tables about launches and waits: one row per launch, lost time by line of code, bubbles, waits of the host."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.launches.backlog import host_lead
 from npu_tui.analysis.launches.code_lines import launches_by_line
 from npu_tui.analysis.launches.origin import dequeue_of, enqueue_of, operation_of
+from npu_tui.analysis.overlap.syncs import sync_sums
+from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
+from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
-from npu_tui.tables.places import UNKNOWN, names_of, rank_of, steps_at, times
-from npu_tui.tables.sheet import Array, Labels, Numbers, Sheet, coded, computed, labels, numbers, optional
+from npu_tui.profile.table import Array, Labels, Numbers, Sheet, Slices, attributes, coded, numbers, optional, table
 from npu_tui.trace.once import once
 
 _CLASSES = ["near-vertical", "shallow", "queued"]
@@ -78,17 +83,18 @@ class _Launches:
 
     def later(self, values: Array, name: str) -> Numbers:
         """``values`` of the slices that the property ``name`` gives, null without one."""
-        return computed(lambda first, last: _taken(values, getattr(self, name)[first:last]), UNKNOWN)
+        return Numbers(lambda first, last: _taken(values, getattr(self, name)[first:last]), UNKNOWN)
 
 
 def _taken(values: Array, items: Array) -> Array:
     return np.where(items >= 0, values[items], UNKNOWN) if len(values) else np.full(len(items), UNKNOWN)
 
 
-def launches(profile: Profile) -> Sheet:
+def launches(part: ProfilePart) -> Sheet:
     """Every launch with its way from the operation to the device."""
+    profile, trace = part.profile, part.trace
     all_of = _Launches(profile)
-    trace, link, rows = profile.trace, all_of.link, len(all_of.link)
+    link, rows = all_of.link, len(all_of.link)
     links, own = trace.links, trace.slices
     target = links.target_slice[link].astype(np.int64)
     source = links.source_slice[link].astype(np.int64)
@@ -97,7 +103,7 @@ def launches(profile: Profile) -> Sheet:
     return Sheet(
         rows,
         {
-            "rank": rank_of(profile, rows),
+            "rank": rank_of(profile),
             "device": numbers(all_of.device, UNKNOWN),
             "step": steps_at(profile, start),
             "link": numbers(link),
@@ -108,22 +114,22 @@ def launches(profile: Profile) -> Sheet:
             "starved": numbers(all_of._each("starved", np.bool_)),
             "lost": numbers(all_of._each("lost", np.float64)),
             "relative": numbers(all_of._each("relative", np.float64)),
-            "lead": computed(lambda first, last: all_of.lead[first:last]),
+            "lead": Numbers(lambda first, last: all_of.lead[first:last]),
             "latency": numbers(links.latency[link]),
             "source_time": numbers(links.source_time[link]),
             "launch": numbers(source, UNKNOWN),
             "launch_name": names_of(profile, source),
-            "dequeue": computed(lambda first, last: all_of.dequeue[first:last], UNKNOWN),
+            "dequeue": Numbers(lambda first, last: all_of.dequeue[first:last], UNKNOWN),
             "dequeue_start": all_of.later(own.start, "dequeue"),
             "dequeue_end": all_of.later(own.end, "dequeue"),
-            "enqueue": computed(lambda first, last: all_of.enqueue[first:last], UNKNOWN),
+            "enqueue": Numbers(lambda first, last: all_of.enqueue[first:last], UNKNOWN),
             "enqueue_start": all_of.later(own.start, "enqueue"),
             "enqueue_end": all_of.later(own.end, "enqueue"),
-            "op": computed(lambda first, last: all_of.operation[first:last], UNKNOWN),
+            "op": Numbers(lambda first, last: all_of.operation[first:last], UNKNOWN),
             "op_name": Labels(lambda: trace.names, lambda first, last: name_of[all_of.operation[first:last]]),
             "op_start": all_of.later(own.start, "operation"),
             "file": Labels(lambda: [each[0] for each in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
-            "line": computed(lambda first, last: _line_numbers(all_of.lines, first, last), UNKNOWN),
+            "line": Numbers(lambda first, last: _line_numbers(all_of.lines, first, last), UNKNOWN),
             "function": Labels(lambda: [each[2] for each in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
         },
     )
@@ -134,28 +140,60 @@ def _line_numbers(lines: tuple[list[tuple[str, int, str]], Array], first: int, l
     return number[lines[1][first:last]]
 
 
-def code_lines(profile: Profile) -> Sheet:
-    """Lost time by line of code, as the report has it."""
-    found = [(facts.part.device, each) for facts in profile.whole.facts if facts.launches is not None
-             for each in facts.lines]  # fmt: skip
-    codes = [each.code for _, each in found]
+LAUNCHES = table(
+    "launches",
+    launches,
+    sql="rank device step link slice name start end duration start_ns class starved lost relative lead latency "
+    "source_time launch launch_name dequeue dequeue_start dequeue_end enqueue enqueue_start enqueue_end op op_name "
+    "op_start file line function",
+)
+
+
+def code_lines(part: ProfilePart, devices: Sequence[Facts] | None = None) -> Sheet:
+    """Lost time by line of code, of all devices or of some; a row leads to its launches, the worst first."""
+    facts = [each for each in (part.facts if devices is None else devices) if each.launches is not None]
+    rows = [(each, *losing) for each in facts for losing in each.losing]
+    losses = [loss for _, loss, _ in rows]
+    total = sum(each.lost for each in losses)
+
+    def place(row: int) -> Slices:
+        each, _, launches = rows[row]
+        return Slices(len(launches), lambda: each.target[launches])
+
     return Sheet(
-        len(found),
+        len(rows),
         {
-            "rank": rank_of(profile, len(found)),
-            "device": optional([device for device, _ in found]),
-            "file": labels([None if code is None else code.file for code in codes]),
-            "line": optional([None if code is None else code.line for code in codes]),
-            "function": labels([None if code is None else code.function for code in codes]),
-            "lost": numbers(np.array([each.lost for _, each in found], np.float64)),
-            "launches": numbers(np.array([each.launches for _, each in found], np.int64)),
+            "rank": rank_of(part.profile),
+            "device": optional([each.part.device for each, _, _ in rows]),
+            **attributes(
+                losses,
+                "lost launches",
+                file=lambda each: each.code and each.code.file,
+                line=lambda each: each.code and each.code.line,
+                function=lambda each: each.code and each.code.function,
+                share=lambda each: each.lost / total if total else None,
+            ),
         },
+        place,
+        code=lambda row: losses[row].code,
     )
 
 
-def free(profile: Profile) -> Sheet:
+CODE_LINES = table(
+    "code_lines",
+    code_lines,
+    sql="rank device file line function lost launches",
+    json="file? line? function? lost launches",
+    page="lost launches place",
+    row="CodeLineRow",
+    about="Lost time by line of user code; place None where no call stack leads to one.",
+)
+
+
+def free(part: ProfilePart) -> Sheet:
     """Every time a device was free, and whose fault it was."""
-    found = profile.idles
+    profile = part.profile
+    found = [each.within(part.window) for each in profile.idles]
     rows = sum(len(each) for each in found)
 
     def joined(name: str, kind: type = np.int64) -> Array:
@@ -170,7 +208,7 @@ def free(profile: Profile) -> Sheet:
     return Sheet(
         rows,
         {
-            "rank": rank_of(profile, rows),
+            "rank": rank_of(profile),
             "device": numbers(np.repeat(np.array(device, np.int64), [len(each) for each in found]), UNKNOWN),
             "step": steps_at(profile, start),
             **times(profile, start, end - start),
@@ -182,10 +220,53 @@ def free(profile: Profile) -> Sheet:
             "after_slice": numbers(after, UNKNOWN),
             "after_name": names_of(profile, after),
             "link": numbers(joined("link"), UNKNOWN),
+            "late_share": numbers(np.where(linked, late / np.maximum(length, 1), np.nan)),
         },
     )
+
+
+FREE = table(
+    "free",
+    free,
+    sql="rank device step start end duration start_ns host_late device_side unlinked before_slice before_name "
+    "after_slice after_name link",
+)
 
 
 def _has_launches(profile: Profile, device: int | None) -> bool:
     """Whether any launch leads to ``device``, so that its free time can be split."""
     return any(each.device == device for each in profile.dispatch)
+
+
+def syncs(part: ProfilePart) -> Sheet:
+    """The waits of the host for the device by call and line of code, the costliest first, each at its longest."""
+    profile, trace = part.profile, part.trace
+    found = sync_sums(trace, profile.idles, ahead_of(profile), part.window)
+
+    def lengths(row: int) -> Array:
+        items = found[row].items
+        return trace.slices.end[items] - trace.slices.start[items]
+
+    return Sheet(
+        len(found),
+        attributes(
+            found,
+            "total longest",
+            device_idle=lambda each: each.idle,
+            idle_after=lambda each: each.after,
+            calls=lambda each: len(each.items),
+            call=lambda each: each.call.rpartition("@")[2],
+            operation=lambda each: each.operation or None,
+        ),
+        lambda row: Slices(len(found[row].items), lambda: found[row].items),
+        lengths,
+        lambda row: found[row].code,
+    )
+
+
+SYNCS = table("syncs", syncs)
+
+
+def ahead_of(profile: Profile) -> float:
+    """By how much the clock of the first device is ahead of the host's, with the way to it, ns."""
+    return profile.dispatch[0].floors[0].floor if profile.dispatch else 0.0

@@ -1,0 +1,182 @@
+"""The tables that files beside a trace tell: memory, what became of the files, our figures against theirs, links."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.work.joined.memory import BEFORE, NEVER, MemoryCurve
+from npu_tui.profile.columns import UNKNOWN, absolute, rank_of
+from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.table import MISSING, Column, Sheet, Span, attributes, coded, numbers, table
+from npu_tui.strings import say, words
+from npu_tui.trace.text import printable
+
+
+def memory(part: ProfilePart) -> Sheet:
+    """Every record of memory, of allocators, the process and the modules of CANN."""
+    profile = part.profile
+    curves: list[MemoryCurve] = [*profile.memory.curves, *profile.memory.modules]
+    lengths = [len(curve.time) for curve in curves]
+    which = np.repeat(np.arange(len(curves), dtype=np.int64), lengths)
+    time = np.concatenate([curve.time for curve in curves]) if curves else np.zeros(0, np.int64)
+    value = np.concatenate([curve.value for curve in curves]) if curves else np.zeros(0, np.int64)
+    return Sheet(
+        len(time),
+        {
+            "rank": rank_of(profile),
+            "component": coded([curve.component for curve in curves], which),
+            "amount": coded([curve.amount for curve in curves], which),
+            "start": numbers(time),
+            "start_ns": absolute(profile, time),
+            "value": numbers(value),
+        },
+    )
+
+
+MEMORY = table(
+    "memory",
+    memory,
+    sql="rank component amount start start_ns value",
+    own=(Column("value", "whole", "bytes", "memory"),),
+)
+
+
+def allocations(part: ProfilePart) -> Sheet:
+    """Every allocation of operator_memory.csv."""
+    profile = part.profile
+    found, rows = profile.memory.allocations, len(profile.memory.allocations)
+    start = np.where(found.start == BEFORE, MISSING, found.start)
+    end = np.where(found.end == NEVER, MISSING, found.end)
+    origin = profile.tables.start_ns
+    item = profile.tables.allocating_slices if rows else np.zeros(0, np.int64)
+    return Sheet(
+        rows,
+        {
+            "rank": rank_of(profile),
+            "slice": numbers(item, UNKNOWN),
+            "name": coded(found.name.values, found.name.code),
+            "size": numbers(found.size),
+            "start": numbers(start, MISSING),
+            "end": numbers(end, MISSING),
+            "duration": numbers(
+                np.where((start == MISSING) | (end == MISSING), MISSING, found.end - found.start), MISSING
+            ),
+            "start_ns": numbers(np.where(start == MISSING, MISSING, found.start + origin), MISSING),
+        },
+    )
+
+
+ALLOCATIONS = table("allocations", allocations, sql="rank slice name size start end duration start_ns")
+
+
+def memory_peaks(part: ProfilePart) -> Sheet:
+    """The most of every curve of memory that holds any: of allocators, the process and the modules of CANN."""
+    known = part.profile.memory
+    return _peaks([each for each in (*known.curves, *known.modules) if each.peak[1]])
+
+
+def module_peaks(part: ProfilePart) -> Sheet:
+    """The same of the modules of CANN alone, the largest first."""
+    modules = part.profile.memory.modules
+    return _peaks(sorted((each for each in modules if each.peak[1]), key=lambda each: -each.peak[1]))
+
+
+def _peaks(curves: list[MemoryCurve]) -> Sheet:
+    return Sheet(
+        len(curves),
+        attributes(
+            curves,
+            "component amount",
+            peak=lambda each: each.peak[1],
+            at=lambda each: each.peak[0],
+            at_end=lambda each: int(each.value[-1]),
+        ),
+        lambda row: [Span(curves[row].peak[0], curves[row].peak[0] + 1, words=printable(curves[row].component))],
+    )
+
+
+MEMORY_PEAKS = table(
+    "memory_peaks",
+    memory_peaks,
+    json="component amount peak at",
+    page="component amount peak at",
+    row="MemoryPeakRow",
+    about="The most of one curve of memory and when it was reached; ``amount`` is allocated, reserved or active.",
+)
+MODULE_PEAKS = table("module_peaks", module_peaks)
+
+
+def files(part: ProfilePart) -> Sheet:
+    """What became of every file that may lie beside the trace."""
+    found = part.profile.files
+    return Sheet(
+        len(found),
+        attributes(
+            found,
+            "file=name state rows",
+            problems=lambda each: [printable(words(problem)) for problem in each.problems],
+            tells=lambda each: say(f"summary.tells.{each.name}"),
+            setting=lambda each: say(f"summary.makes.{each.name}"),
+        ),
+    )
+
+
+FILES = table(
+    "files",
+    files,
+    json="name=file state rows? problems tells setting",
+    page="file state rows tells setting",
+    row="FileRow",
+    about="""A file that may lie beside the trace: ``state`` is missing, empty, cut_off, unreadable or read.
+
+    ``problems`` tell what of it is lost; ``setting`` makes the profiler write it.
+    """,
+    nested={"problems": list[str]},
+)
+
+
+def checks(part: ProfilePart) -> Sheet:
+    """Our figures against each file of the profiler."""
+    found = part.checks
+    return Sheet(
+        len(found),
+        attributes(
+            found,
+            "file rows matched figures=compared differing ours_only",
+            ratio=lambda each: (each.rows - each.differing) / max(each.rows, 1),
+        ),
+    )
+
+
+CHECKS = table(
+    "cross_check",
+    checks,
+    json="file rows matched figures differing ours_only",
+    page="file rows matched figures differing",
+    row="CrossCheckRow",
+    about="Our figures against one file of the profiler: its rows, those we have, figures compared, rows that differ.",
+)
+
+
+def link_matrix(part: ProfilePart) -> Sheet:
+    """What went from rank to rank over each transport."""
+    pairs = part.profile.link_matrix
+    return Sheet(
+        len(pairs),
+        attributes(
+            pairs,
+            "group_name=group source target transport transit=time gb_s=speed",
+            size=lambda each: round(each.size),
+            route=lambda each: say("links_between.pair", source=each.source, target=each.target),
+        ),
+    )
+
+
+LINK_MATRIX = table(
+    "link_matrix",
+    link_matrix,
+    json="group=group_name source target transport size transit bandwidth=gb_s?",
+    page="route transport bandwidth=gb_s size time=transit group=group_name",
+    row="PairRow",
+    about="What went from rank ``source`` to ``target`` of a group by one transport, by communication_matrix.json.",
+)

@@ -1,0 +1,392 @@
+"""What a table is: named columns, declared once, and the function that makes their values of a part of a profile.
+
+SQL and the Python API read the columns ``sql`` of a table, the JSON report its ``json`` fields, pages of reports its
+``page`` columns, and the panel the columns that its tab names. ``COLUMNS`` says of every column what kind of value it
+has, in which unit, and how a cell reads; its heading is the text ``column.<id>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, defstruct
+from msgspec.structs import replace
+
+from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.strings import KINDS, say
+from npu_tui.trace.text import printable
+
+Array = npt.NDArray[Any]
+I64 = npt.NDArray[np.int64]
+Value = int | float | str | bool | None
+
+Kind = Literal["whole", "real", "flag", "label", "rows"]
+"""Int64, Float64, Boolean, Enum (texts of which many are alike, sorted as texts), and rows of JSON within a row."""
+
+NAMES: dict[Kind, str] = {"whole": "Int64", "real": "Float64", "flag": "Boolean", "label": "Enum", "rows": "List"}
+"""What polars calls the type of each kind."""
+
+MISSING = int(np.iinfo(np.int64).min)
+"""Stands for null in whole numbers that may be anything else."""
+
+_EXACT = 1 << 53
+_SUFFIXES = {"ns": "_us", "µs": "_us", "bytes": "_bytes", "GB/s": "_gb_s"}
+
+
+class Column(Struct, frozen=True):
+    """A column: ``unit`` is that of its numbers, empty where they count or are ids; null is unknown, never 0.
+
+    ``form`` says how a cell reads: a kind of ``strings.KINDS``, ``id`` for numbers that name something, ``name`` for
+    texts of the trace and ``word`` for ours; a value ``high`` reads as the text ``<words>.high`` where there are
+    ``words``. ``about`` is the key of the text that says what the column means.
+    """
+
+    id: str
+    kind: Kind
+    unit: str
+    form: str
+    words: str = ""
+    about: str = ""
+
+    @property
+    def type(self) -> str:
+        """The type of polars."""
+        return NAMES[self.kind]
+
+    @property
+    def heading(self) -> str:
+        """The column's name for people."""
+        return say(f"column.{self.id}")
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its cells are numbers."""
+        return self.kind in ("whole", "real")
+
+    def cell(self, value: Value) -> str:
+        """``value`` (in the unit of the column) as it reads; unknown is empty."""
+        if value is None or isinstance(value, str):
+            return say(f"{self.words}.{value}") if value and self.words else value or ""
+        if self.form == "id":
+            return str(value)
+        if self.form == "time" and not value:
+            return "0"
+        return KINDS[self.form](value * 1000 if self.unit == "µs" else value)
+
+
+def _columns(kind: Kind, unit: str, form: str, ids: str) -> dict[str, Column]:
+    return {each: Column(each, kind, unit, form) for each in ids.split()}
+
+
+_SHARED = (
+    "rank", "device", "step", "slice", "start", "end", "duration", "start_ns", "name", "file", "line", "function",
+    "total", "mean", "shortest", "longest", "calls",
+)  # fmt: skip
+"""Columns that mean the same in every table: ``tables.any.<id>`` says what."""
+
+COLUMNS: dict[str, Column] = {
+    **_columns(
+        "whole", "", "id",
+        "rank device step slice depth stream connection correlation event link source_slice target_slice launch "
+        "dequeue enqueue op line peer_rank series before_slice after_slice number profiler_level source target "
+        "last_rank",
+    ),
+    **_columns(
+        "whole", "", "count",
+        "calls launches events slices links rows matched figures differing ours_only outliers came_last collectives",
+    ),
+    **_columns(
+        "whole", "ns", "time",
+        "duration total shortest longest latency wait transit synchronization idle longest_wait after computing "
+        "not_overlapped overlapped communication free stage bubble preparing host_duration length host_self host_total "
+        "device_self device_total device_idle idle_after gain step_after span exposed last_after",
+    ),
+    **_columns(
+        "whole", "ns", "moment",
+        "start end start_ns source_time target_time dequeue_start dequeue_end enqueue_start enqueue_end op_start time "
+        "at released",
+    ),
+    **_columns("whole", "bytes", "size", "size bytes_read"),
+    **_columns("whole", "bytes", "memory", "peak held largest at_end"),
+    **_columns("real", "ns", "time", "mean lost relative lead host_late device_side unlinked p50 p90 deviation"),
+    **_columns("real", "", "mean_count", "block_dim value"),
+    **_columns("real", "bytes", "size", "bytes"),
+    **_columns("real", "GB/s", "speed", "gb_s"),
+    **_columns("real", "0..1", "share", "ratio share spread mte2_ratio mac_ratio vec_ratio hit_rate late_share"),
+    **_columns("real", "µs²", "mean_count", "variance"),
+    **_columns("flag", "", "word", "starved outlier hidden"),
+    **_columns(
+        "label", "", "name",
+        "layer lane name category task_type stack source_name source_lane target_name target_lane launch_name op_name "
+        "file function type core input_shapes input_types input_formats output_shapes group_name algorithm key "
+        "instance before_name after_name path host shapes dtypes formats component transport place route call level "
+        "operation",
+    ),
+    **_columns("label", "", "word", "kind amount id title detail part_of confidence note shape tells setting where"),
+    "state": Column("state", "label", "", "word", "summary.state"),
+    "class": Column("class", "label", "", "word", "finding.kind"),
+    "severity": Column("severity", "label", "", "word", "severity"),
+    **_columns("rows", "", "word", "arrivals traffic problems"),
+}  # fmt: skip
+"""Every column by id."""
+
+
+class Field(Struct, frozen=True):
+    """A column as a view of a table names it; ``optional`` if its value may be null."""
+
+    name: str
+    column: Column
+    optional: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The name for people."""
+        return say(f"column.{self.name}")
+
+
+class Table(Struct, frozen=True):
+    """A table and its views; ``make`` gives its values for a part of a profile.
+
+    ``row`` is the type of a row of JSON. ``extended`` if files beside the trace may add columns of their own.
+    """
+
+    id: str
+    make: Callable[..., Sheet]
+    sql: tuple[Column, ...]
+    json: tuple[Field, ...]
+    page: tuple[Field, ...]
+    row: type[Struct]
+    extended: bool = False
+
+    def column(self, name: str) -> Column:
+        """The column of SQL called ``name``."""
+        return next(each for each in self.sql if each.id == name)
+
+    def rows(self, sheet: Sheet) -> list[Any]:
+        """The rows of ``sheet`` as JSON has them, objects of the type ``row``."""
+        return list(map(self.row, *(_json(each.column, sheet.values(each.column.id)) for each in self.json)))
+
+    def json_of(self, column: str) -> str:
+        """The name in JSON of the column ``column``; empty where JSON lacks it."""
+        return next((each.name for each in self.json if each.column.id == column), "")
+
+
+def table(
+    name: str,
+    make: Callable[..., Sheet],
+    sql: str = "",
+    json: str = "",
+    page: str = "",
+    *,
+    row: str = "",
+    about: str = "",
+    own: Iterable[Column] = (),
+    nested: dict[str, Any] | None = None,
+    extended: bool = False,
+) -> Table:
+    """The table ``name``, its views as the ids of their columns in order; ``own`` columns go before ``COLUMNS``.
+
+    ``count=calls`` calls the column ``calls`` by another name. In ``json`` a question mark follows what may be null,
+    and a name gets the suffix of the unit: ``total`` of ns is ``total_us``. ``row`` and ``about`` name and describe a
+    row of JSON, ``nested`` has the types of the rows within it.
+    """
+    known = COLUMNS | {each.id: each for each in own}
+    columns = tuple(
+        replace(known[each], about=f"tables.{'any' if each in _SHARED else name}.{each}") for each in sql.split()
+    )
+    in_json = tuple(_field(each, known, suffixed=True) for each in json.split())
+    shown = tuple(_field(each, known) for each in page.split())
+    return Table(name, make, columns, in_json, shown, _row(row, about, in_json, nested or {}), extended)
+
+
+def row_type(name: str, about: str, /, **fields: Any) -> Any:
+    """The type of a row of JSON called ``name``."""
+    return defstruct(name, list(fields.items()), namespace={"__doc__": about}, module=__name__, frozen=True)
+
+
+def fields(words: str) -> tuple[Field, ...]:
+    """Columns of ``COLUMNS`` by what a view calls them: ``total``, or ``count=calls``."""
+    return tuple(_field(each, COLUMNS) for each in words.split())
+
+
+def _field(word: str, known: dict[str, Column], suffixed: bool = False) -> Field:
+    plain = word.removesuffix("?")
+    name, _, column = plain.partition("=")
+    found = known[column or name]
+    return Field(name + (_SUFFIXES.get(found.unit, "") if suffixed else ""), found, plain != word)
+
+
+_TYPES: dict[Kind, Any] = {"whole": int, "real": float, "flag": bool, "label": str}
+
+
+def _row(name: str, about: str, fields: Sequence[Field], nested: dict[str, Any]) -> type[Struct]:
+    """The type of a row of JSON."""
+    typed = {}
+    for each in fields:
+        column = each.column
+        kind = nested.get(column.id) or (float if column.unit in ("ns", "µs") else _TYPES[column.kind])
+        typed[each.name] = kind | None if each.optional else kind
+    found: type[Struct] = row_type(name or "Row", about, **typed)
+    return found
+
+
+def _json(column: Column, values: Sequence[Any]) -> Sequence[Any]:
+    """``values`` as JSON has them: times in us with three decimals, shares and speeds with six, harmless texts."""
+    if column.kind == "label":
+        return [None if each is None else printable(each) for each in values]
+    if column.unit == "ns":
+        return [us(each) for each in values]
+    if column.unit in ("0..1", "GB/s"):
+        return [None if each is None else round(each, 6) for each in values]
+    return values
+
+
+def us(ns: float | None) -> float | None:
+    """Nanoseconds as microseconds with three decimals; None stays None."""
+    if type(ns) is int and -_EXACT < ns < _EXACT:
+        return ns / 1000  # the float nearest to it has no more decimals
+    return None if ns is None else round(float(ns) / 1000, 3)
+
+
+Part = Callable[[int, int], Array]
+"""The values of the rows ``[first, last)``."""
+
+
+class Numbers(Struct, frozen=True):
+    """Numbers or flags by rows; ``missing`` is the whole number that stands for null, not-a-number always does."""
+
+    part: Part
+    missing: int | None = None
+
+    def values(self, first: int, last: int) -> list[Any]:
+        """Those of the rows ``[first, last)``, None for null."""
+        found = self.part(first, last)
+        if found.dtype.kind == "f":
+            return [None if each != each else each for each in found.tolist()]
+        if self.missing is None:
+            return found.tolist()
+        return [None if each == self.missing else each for each in found.tolist()]
+
+
+class Labels(Struct, frozen=True):
+    """Texts by rows: ``texts`` at the code of each row, null below 0. ``texts`` may be made when they are needed."""
+
+    texts: Callable[[], Sequence[str]]
+    part: Part
+
+    def values(self, first: int, last: int) -> list[Any]:
+        """Those of the rows ``[first, last)``, None for null."""
+        texts = self.texts()
+        return [texts[each] if each >= 0 else None for each in self.part(first, last).tolist()]
+
+
+class Rows(Struct, frozen=True):
+    """Rows of JSON within each row, None for null."""
+
+    rows: Sequence[Any]
+
+    def values(self, first: int, last: int) -> Sequence[Any]:
+        """Those of the rows ``[first, last)``."""
+        return self.rows[first:last]
+
+
+Data = Numbers | Labels | Rows
+
+
+class Span(Struct, frozen=True):
+    """A stretch of time in ns, on ``lane`` and at ``slice`` if it is of one; ``words`` say what is there."""
+
+    start: int
+    end: int
+    lane: int | None = None
+    slice: int | None = None
+    words: str = ""
+    marked: bool = True
+
+
+class Slices(Struct, frozen=True):
+    """``count`` slices in the order of their worth, which ``items`` gives when the first of them is asked for."""
+
+    count: int
+    items: Callable[[], I64]
+
+
+Place = Slices | Sequence[Span]
+
+
+class Sheet(Struct, frozen=True):
+    """``rows`` rows of the columns ``data``, by id.
+
+    ``place`` says where on the timeline a row is, ``lengths`` how long (ns) each thing took that it adds up, ``code``
+    which line of code it is about.
+    """
+
+    rows: int
+    data: dict[str, Data]
+    place: Callable[[int], Place] | None = None
+    lengths: Callable[[int], I64] | None = None
+    code: Callable[[int], CodeLine | None] | None = None
+
+    def values(self, column: str, most: int | None = None) -> Sequence[Any]:
+        """The values of a column in its first ``most`` rows, None for null."""
+        return self.data[column].values(0, self.rows if most is None else min(most, self.rows))
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The columns that have any value."""
+        return frozenset(each for each in self.data if any(value is not None for value in self.values(each)))
+
+
+def numbers(values: Array | Sequence[int | float | bool], missing: int | None = None) -> Numbers:
+    """A column that is there."""
+    array = np.asarray(values)
+    return Numbers(lambda first, last: array[first:last], missing)
+
+
+def optional(values: Sequence[float | None], whole: bool = True) -> Numbers:
+    """A column of a few numbers, None for null."""
+    if whole:
+        return numbers(np.array([MISSING if each is None else each for each in values], np.int64), MISSING)
+    return numbers(np.array([np.nan if each is None else each for each in values], np.float64))
+
+
+def constant(value: int | None) -> Numbers:
+    """The same number in every row, None for null."""
+    filled = MISSING if value is None else value
+    return Numbers(lambda first, last: np.full(last - first, filled, np.int64), MISSING)
+
+
+def coded(texts: Sequence[str], codes: Array) -> Labels:
+    """Texts that are numbered already."""
+    return Labels(lambda: texts, lambda first, last: codes[first:last])
+
+
+def labels(texts: Iterable[str | None]) -> Labels:
+    """A column of a few texts, None for null."""
+    known: dict[str, int] = {}
+    codes = np.array([-1 if text is None else known.setdefault(text, len(known)) for text in texts], np.int64)
+    return coded(list(known), codes)
+
+
+def attributes(objects: Sequence[Any], names: str, **computed: Callable[[Any], Any]) -> dict[str, Data]:
+    """Columns of a few ``objects``: ``calls=count`` is their attribute ``count``; ``computed`` gives further ones."""
+    found = {}
+    for word in names.split():
+        column, _, attribute = word.partition("=")
+        found[column] = [getattr(each, attribute or column) for each in objects]
+    found |= {column: list(map(value, objects)) for column, value in computed.items()}
+    return {column: column_of(COLUMNS[column], values) for column, values in found.items()}
+
+
+def column_of(column: Column, values: Sequence[Any]) -> Data:
+    """A column of a few values, None for null."""
+    if column.kind == "label":
+        return labels(values)
+    if column.kind == "rows":
+        return Rows(values)
+    if column.kind == "flag":
+        return numbers(np.array(values, np.bool_))
+    return optional(values, column.kind == "whole")

@@ -1,0 +1,218 @@
+"""The tables that are the columns of the trace itself: slices, links, counters, operations of the framework."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+
+from npu_tui.profile.columns import absolute, devices_of, lanes_of, names_of, rank_of, slowest, times
+from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.table import Array, Column, Labels, Numbers, Sheet, coded, constant, labels, numbers, table
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.distinct import distinct
+from npu_tui.trace.model import LayerKind
+
+_KINDS: list[str] = list(get_args(LayerKind))
+
+
+def slices(part: ProfilePart) -> Sheet:
+    """Every slice of the trace."""
+    profile, trace = part.profile, part.trace
+    own, rows = trace.slices, len(trace.slices)
+    layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
+    kind_of = np.array([_KINDS.index(trace.layers[lane.layer].kind) for lane in trace.lanes], np.int64)
+    device_of = devices_of(profile)
+
+    def by_lane(values: Array) -> Array:
+        return values if len(values) else np.zeros(1, np.int64)
+
+    layer_of, kind_of, device_of = by_lane(layer_of), by_lane(kind_of), by_lane(device_of)
+    return Sheet(
+        rows,
+        {
+            "rank": rank_of(profile),
+            "device": Numbers(lambda first, last: device_of[own.lane[first:last]], -1),
+            "slice": Numbers(lambda first, last: np.arange(first, last, dtype=np.int64)),
+            "layer": Labels(
+                lambda: [layer.name for layer in trace.layers], lambda first, last: layer_of[own.lane[first:last]]
+            ),
+            "kind": Labels(lambda: _KINDS, lambda first, last: kind_of[own.lane[first:last]]),
+            "lane": lanes_of(profile, own.lane),
+            "depth": numbers(own.depth),
+            "name": coded(trace.names, own.name),
+            "category": coded(trace.categories, own.category),
+            "class": coded([each.name.lower() for each in OpClass], own.op_class),
+            "task_type": coded(trace.task_types, own.task_type),
+            "stream": numbers(own.stream, -1),
+            "connection": numbers(own.connection, -1),
+            "correlation": numbers(own.correlation, -1),
+            "start": numbers(own.start),
+            "end": numbers(own.end),
+            "duration": Numbers(lambda first, last: own.end[first:last] - own.start[first:last]),
+            "start_ns": absolute(profile, own.start),
+            "stack": coded(trace.stacks, own.stack),
+            "event": numbers(own.event),
+        },
+    )
+
+
+SLICES = table(
+    "slices",
+    slices,
+    sql="rank device slice layer kind lane depth name category class task_type stream connection correlation start end "
+    "duration start_ns stack event",
+)
+
+
+def links(part: ProfilePart) -> Sheet:
+    """Every (source, target) pair."""
+    profile, trace = part.profile, part.trace
+    own, rows = trace.links, len(trace.links)
+    return Sheet(
+        rows,
+        {
+            "rank": rank_of(profile),
+            "link": Numbers(lambda first, last: np.arange(first, last, dtype=np.int64)),
+            "category": coded(trace.link_categories, own.category),
+            "source_slice": numbers(own.source_slice, -1),
+            "source_name": names_of(profile, own.source_slice),
+            "source_lane": lanes_of(profile, own.source_lane),
+            "source_time": numbers(own.source_time),
+            "target_slice": numbers(own.target_slice, -1),
+            "target_name": names_of(profile, own.target_slice),
+            "target_lane": lanes_of(profile, own.target_lane),
+            "target_time": numbers(own.target_time),
+            "latency": Numbers(lambda first, last: own.target_time[first:last] - own.source_time[first:last]),
+        },
+    )
+
+
+LINKS = table(
+    "links",
+    links,
+    sql="rank link category source_slice source_name source_lane source_time target_slice target_name target_lane "
+    "target_time latency",
+)
+
+
+def counters(part: ProfilePart) -> Sheet:
+    """Every sample of every counter."""
+    profile, trace = part.profile, part.trace
+    own, rows = trace.counters, len(trace.counters)
+    series = np.repeat(np.arange(len(own.series), dtype=np.int64), np.diff(own.offset)) if rows else np.zeros(0, int)
+    return Sheet(
+        rows,
+        {
+            "rank": rank_of(profile),
+            "layer": coded([trace.layers[each.layer].name for each in own.series], series),
+            "series": numbers(series),
+            "name": coded([each.name for each in own.series], series),
+            "key": coded([each.key for each in own.series], series),
+            "instance": coded([each.instance for each in own.series], series),
+            "start": numbers(own.time),
+            "start_ns": absolute(profile, own.time),
+            "value": numbers(own.value),
+        },
+    )
+
+
+COUNTERS = table("counters", counters, sql="rank layer series name key instance start start_ns value")
+
+
+def overview(part: ProfilePart) -> Sheet:
+    """One row about the profile."""
+    profile, trace = part.profile, part.trace
+    return Sheet(
+        1,
+        {
+            "rank": rank_of(profile),
+            "device": constant(profile.device),
+            "path": labels([profile.path]),
+            "kind": labels([profile.kind]),
+            "start_ns": numbers([profile.tables.start_ns]),
+            "span": numbers([trace.end]),
+            "events": numbers([sum(trace.events.values())]),
+            "slices": numbers([len(trace.slices)]),
+            "links": numbers([len(trace.links)]),
+            "profiler_level": constant(profile.profiler_level),
+            "bytes": numbers([trace.size]),
+        },
+    )
+
+
+OVERVIEW = table(
+    "profile",
+    overview,
+    sql="rank device path kind start_ns span events slices links profiler_level bytes",
+    own=(Column("bytes", "whole", "bytes", "size"),),
+)
+
+
+def host_operators(part: ProfilePart) -> Sheet:
+    """Every operation of the framework."""
+    profile, found, trace = part.profile, part.hosts, part.trace
+    item, rows = found.item, len(found.item)
+    return Sheet(
+        rows,
+        {
+            "rank": rank_of(profile),
+            "slice": numbers(item),
+            "name": names_of(profile, item),
+            **times(profile, trace.slices.start[item], found.host_total),
+            "host_self": numbers(found.host_self),
+            "device_self": numbers(found.device_self),
+            "device_total": numbers(found.device_total),
+        },
+    )
+
+
+HOST_OPERATORS = table(
+    "host_operators",
+    host_operators,
+    sql="rank slice name start end duration start_ns host_self device_self device_total",
+)
+
+
+def operations(part: ProfilePart) -> Sheet:
+    """The operations of the framework that start in the part by name, most host time of their own first."""
+    found, slices = part.hosts, part.trace.slices
+    chosen = np.flatnonzero(part.window.holds(slices.start[found.item]))
+    item = found.item[chosen]
+    names, code = distinct(slices.name[item])
+    count = np.bincount(code, minlength=len(names))
+    sums = {
+        name: np.bincount(code, getattr(found, name)[chosen], len(names)).astype(np.int64)
+        for name in ("host_self", "host_total", "device_self", "device_total")
+    }
+    order = np.argsort(-sums["host_self"], kind="stable")
+    by_name = np.argsort(code, kind="stable")
+    end = np.cumsum(count)
+    longest, shortest = np.zeros(len(names), np.int64), np.ones(len(names), np.int64)
+    if len(names):
+        length = (slices.end[item] - slices.start[item])[by_name]
+        longest, shortest = (each.reduceat(length, end - count) for each in (np.maximum, np.minimum))
+
+    def members(row: int) -> Array:
+        k = order[row]
+        return item[by_name[end[k] - count[k] : end[k]]]
+
+    return Sheet(
+        len(names),
+        {
+            "name": coded(part.trace.names, names[order]),
+            "calls": numbers(count[order]),
+            **{name: numbers(values[order]) for name, values in sums.items()},
+            "spread": numbers((longest / np.maximum(shortest, 1))[order]),
+        },
+        **slowest(part.profile, members),
+    )
+
+
+OPERATIONS = table(
+    "operations",
+    operations,
+    json="name count=calls host_self device_self",
+    row="HostOperatorRow",
+    about="Operations of the framework of one name: time of their own on the host and the device time they launched.",
+)
