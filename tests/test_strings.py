@@ -21,9 +21,10 @@ from npu_tui.gate.measures import BASELINE_MEASURES
 from npu_tui.ingest.companions.reading import State
 from npu_tui.job.heat import AXES, METRICS
 from npu_tui.job.links import Verdict
+from npu_tui.profile import file_tables, finding_tables, launch_tables, trace_tables, work_tables
 from npu_tui.profile.files import FILES
+from npu_tui.profile.table import Table
 from npu_tui.report.explain import KINDS
-from npu_tui.report.pages.tables import _COLUMNS
 from npu_tui.report.schema import SourceKind
 from npu_tui.rules.config import ENVIRONMENT
 from npu_tui.rules.find import RULES, THRESHOLDS
@@ -106,8 +107,39 @@ COMPUTED = {
     "gate.definition.": {*BASELINE_MEASURES, "tolerances"},
     "gate.differs.": {*PLACES, "selection"},
     "gate.status.": {"pass", "fail", "not_measured"},
-    "table.": {"total", "timeline", "again", *_COLUMNS},
-    "column.": {column for columns in _COLUMNS.values() for column in columns},
+    "table.": {
+        "total",
+        "timeline",
+        "again",
+        "overlap",
+        "findings",
+        "lines",
+        "steps",
+        "operators",
+        "shapes",
+        "memory",
+        "cross_check",
+        "files",
+        "link_matrix",
+        "communication",
+    },
+    "column.": {
+        "part",
+        "time",
+        "share",
+        "number",
+        "severity",
+        "class",
+        "gain",
+        "finding",
+        *(
+            field.name
+            for room in (file_tables, finding_tables, launch_tables, trace_tables, work_tables)
+            for each in vars(room).values()
+            if isinstance(each, Table)
+            for field in each.page
+        ),
+    },
     "report.overlap.": {"computing", "exposed", "free"},
     "report.free.": {"late", "side", "unlinked"},
     "settings.head.": {"place", "keys", "glyphs", "theme", "thresholds"},

@@ -17,7 +17,7 @@ from npu_tui.strings import ENGLISH, say, speak
 from npu_tui.trace.whole import whole_number
 
 if TYPE_CHECKING:
-    from npu_tui.tables.schema import Kind
+    from npu_tui.profile.table import Kind
 
 T = TypeVar("T")
 

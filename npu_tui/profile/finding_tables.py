@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.findings.model import Evidence, Finding
 from npu_tui.profile.columns import rank_of
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Data, Sheet, Span, attributes, labels, numbers, optional, table
+from npu_tui.rules.model import Evidence, Finding
 from npu_tui.strings import say, words
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npu_tui.analysis.findings.facts.facts import Facts
 from npu_tui.analysis.launches.backlog import host_lead
 from npu_tui.analysis.launches.code_lines import launches_by_line
 from npu_tui.analysis.launches.origin import dequeue_of, enqueue_of, operation_of
@@ -15,6 +14,7 @@ from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Array, Labels, Numbers, Sheet, Slices, attributes, coded, numbers, optional, table
+from npu_tui.rules.facts.facts import Facts
 from npu_tui.trace.once import once
 
 _CLASSES = ["near-vertical", "shallow", "queued"]

@@ -29,6 +29,9 @@ Kind = Literal["whole", "real", "flag", "label", "rows"]
 NAMES: dict[Kind, str] = {"whole": "Int64", "real": "Float64", "flag": "Boolean", "label": "Enum", "rows": "List"}
 """What polars calls the type of each kind."""
 
+Record = Any
+"""A row of JSON: its type is made from the columns of its table."""
+
 MISSING = int(np.iinfo(np.int64).min)
 """Stands for null in whole numbers that may be anything else."""
 
@@ -169,9 +172,16 @@ class Table(Struct, frozen=True):
         """The rows of ``sheet`` as JSON has them, objects of the type ``row``."""
         return list(map(self.row, *(_json(each.column, sheet.values(each.column.id)) for each in self.json)))
 
-    def json_of(self, column: str) -> str:
-        """The name in JSON of the column ``column``; empty where JSON lacks it."""
-        return next((each.name for each in self.json if each.column.id == column), "")
+    def records(self, part: Any, **options: Any) -> list[Any]:
+        """The rows of JSON for ``part`` of a profile; ``options`` are those of ``make``."""
+        return self.rows(self.make(part, **options))
+
+    def field(self, column: str) -> Field:
+        """The field of JSON that holds the column ``column``. Raises ``KeyError``."""
+        for each in self.json:
+            if each.column.id == column:
+                return each
+        raise KeyError(column)
 
 
 def table(
@@ -267,7 +277,7 @@ class Numbers(Struct, frozen=True):
         if found.dtype.kind == "f":
             return [None if each != each else each for each in found.tolist()]
         if self.missing is None:
-            return found.tolist()
+            return list(found.tolist())
         return [None if each == self.missing else each for each in found.tolist()]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from npu_tui.analysis.overlap.steps import Step, StepSums
+from npu_tui.analysis.overlap.sums import Overlap
 from npu_tui.analysis.window import Window
 from npu_tui.analysis.work.collectives.collective import Collectives, by_owner, lists
 from npu_tui.analysis.work.joined.kernel_groups import By, kernel_groups
@@ -415,7 +416,7 @@ def steps(part: ProfilePart, together: bool = False) -> Sheet:
     Without a trace they are the rows of that file. What spans from first to last has no sum over devices.
     """
     profile, trace = part.profile, part.trace
-    if not len(trace.slices):
+    if not len(trace.slices) and profile.table_steps:
         return _steps_of_file(profile)
     unlinked = all(step.window is None for step in profile.steps)
     devices = [lanes.device for lanes in profile.overlap_lanes]
@@ -446,7 +447,7 @@ def steps(part: ProfilePart, together: bool = False) -> Sheet:
         return [Span(low, high, words=step.name or "")]
 
     names = [(device, step.number, step.name, step.item) for device, step, _ in rows]
-    return _steps(profile, names, begin, end, found, host, place)
+    return _steps(profile, names, begin, end, found, host, host, place)
 
 
 def _step_sums(sums: list[StepSums]) -> list[int | None]:
@@ -456,8 +457,8 @@ def _step_sums(sums: list[StepSums]) -> list[int | None]:
     alone = sums[0] if len(sums) == 1 else None
     return [
         sum(each.overlap.computing for each in sums), exposed, communication - exposed, communication,
-        sum(each.overlap.free for each in sums), alone and alone.stage, sum(each.bubble for each in sums),
-        alone and alone.preparing,
+        sum(each.overlap.free for each in sums), alone.stage if alone else None, sum(each.bubble for each in sums),
+        alone.preparing if alone else None,
     ]  # fmt: skip
 
 
@@ -476,7 +477,7 @@ def _steps_of_file(profile: Profile) -> Sheet:
         (None, each.number, None if each.number is None else f"ProfilerStep#{each.number}", UNKNOWN) for each in rows
     ]
     none = [None] * len(rows)
-    return _steps(profile, names, none, none, found, none)
+    return _steps(profile, names, none, none, found, none, found["stage"])
 
 
 def _steps(
@@ -486,12 +487,15 @@ def _steps(
     end: Sequence[int | None],
     sums: dict[str, list[Any]],
     host: Sequence[int | None],
+    length: Sequence[int | None],
     place: Callable[[int], Place] | None = None,
 ) -> Sheet:
-    """The sheet of steps; ``names`` are device, number, name and slice of each."""
+    """The sheet of steps; ``names`` are device, number, name and slice of each.
+
+    ``length`` is how long a step takes: on the host, without a trace on the device.
+    """
     origin = profile.tables.start_ns
-    length = [None if a is None or b is None else b - a for a, b in zip(start, end, strict=True)]
-    # How long a step takes on the host; only a file that has none tells that of the device.
+    duration = [None if a is None or b is None else b - a for a, b in zip(start, end, strict=True)]
     return Sheet(
         len(names),
         {
@@ -502,11 +506,11 @@ def _steps(
             "slice": numbers(np.array([each[3] for each in names], np.int64), UNKNOWN),
             "start": optional(start),
             "end": optional(end),
-            "duration": optional(length),
+            "duration": optional(duration),
             "start_ns": optional([None if each is None else each + origin for each in start]),
             **{name: optional(values) for name, values in sums.items()},
             "host_duration": optional(host),
-            "length": optional(host if any(each is not None for each in host) else sums["stage"]),
+            "length": optional(length),
         },
         place,
     )
@@ -527,6 +531,37 @@ STEPS = table(
     length on the host, without a trace that on the device.
     """,
 )
+
+
+def overlap(part: ProfilePart) -> Sheet:
+    """How each device spent its time; without a trace one row, the sum of step_trace_time.csv.
+
+    Free is split by who was late, null where there are no launches.
+    """
+    rows: list[tuple[int | None, Overlap, Sequence[float | None]]] = [
+        (
+            each.device,
+            each.lanes.sums(part.window),
+            each.split.sums(part.window) if each.split is not None else (None, None, None),
+        )
+        for each in part.profile.devices
+        if each.lanes is not None
+    ]
+    if not len(part.trace.slices) and part.table_sums.total:
+        rows = [(None, part.table_sums, (None, None, None))]
+    sums = [each for _, each, _ in rows]
+    names = ("host_late", "device_side", "unlinked")
+    return Sheet(
+        len(rows),
+        {
+            "device": optional([device for device, _, _ in rows]),
+            **attributes(sums, "total computing communication not_overlapped free"),
+            **{name: optional([split[k] for _, _, split in rows], whole=False) for k, name in enumerate(names)},
+        },
+    )
+
+
+OVERLAP = table("overlap", overlap)
 
 
 def apis(part: ProfilePart) -> Sheet:

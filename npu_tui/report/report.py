@@ -7,36 +7,31 @@ import numpy.typing as npt
 from msgspec import structs
 
 from npu_tui import __version__
-from npu_tui.analysis.overlap.steps import Step, StepSums
 from npu_tui.analysis.window import EVERYTHING
-from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import Selection
-from npu_tui.report.parts.communication_part import communication_part
-from npu_tui.report.parts.device_part import dispatch_part, operator_part, overlap_part
-from npu_tui.report.parts.files_part import cross_check_part, file_part, kernel_group_part, matrix_part, memory_part
+from npu_tui.profile.trace_tables import OPERATIONS
+from npu_tui.profile.work_tables import APIS, COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
+from npu_tui.report.parts.device_part import dispatch_part, overlap_part
 from npu_tui.report.parts.findings_part import findings_part
-from npu_tui.report.parts.from_tables import with_tables
 from npu_tui.report.parts.not_checked import not_checked
 from npu_tui.report.schema import (
-    ApiRow,
     HealthPart,
-    HostOperatorRow,
     Latency,
     LayerRow,
     LinkRow,
+    MemoryPart,
     NotChecked,
     Report,
     SelectionPart,
     SkippedRow,
     SourcePart,
-    StepRow,
     TracePart,
 )  # fmt: skip
 from npu_tui.report.values import text, us
 from npu_tui.strings import say, words
-from npu_tui.trace.distinct import distinct
 from npu_tui.trace.model import Trace
 
 
@@ -49,26 +44,24 @@ def report(part: ProfilePart) -> Report:
         source=_source(profile),
         trace=_trace(trace),
         layers=_layers(trace),
-        overlap=overlap_part(profile.devices, selection),
-        steps=[_step_row(trace, step, sums) for step, sums in part.step_sums],
+        overlap=overlap_part(part),
+        steps=STEPS.records(part, together=True),
         links=_links(trace, selection),
-        dispatch=dispatch_part(part.facts),
-        operators=operator_part(part.operators),
-        kernel_groups=kernel_group_part(part.kernel_table),
-        memory=memory_part(profile.memory),
-        cross_check=cross_check_part(part.checks),
-        files=file_part(profile.files),
-        link_matrix=matrix_part(profile.link_matrix),
-        communication=communication_part(trace, part.collectives),
-        apis=_apis(part),
-        host_operators=_host_operators(trace, selection, part.hosts),
+        dispatch=dispatch_part(part),
+        operators=OPERATORS.records(part),
+        kernel_groups=KERNEL_GROUPS.records(part),
+        memory=_memory(part),
+        cross_check=CHECKS.records(part),
+        files=FILES.records(part),
+        link_matrix=LINK_MATRIX.records(part),
+        communication=COLLECTIVES.records(part),
+        apis=APIS.records(part),
+        host_operators=OPERATIONS.records(part),
         verdict=[words(said) for said in part.findings.verdict],
         findings=findings_part(trace, part.findings),
         not_checked=[],
         health=_health(profile),
     )
-    if not len(trace.slices):
-        found = with_tables(found, profile)
     unapplied = [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
     return structs.replace(found, not_checked=not_checked(profile, found) + unapplied)
 
@@ -92,7 +85,7 @@ def _source(profile: Profile) -> SourcePart:
         rank=profile.trace.rank,
         device=profile.device,
         profiler_level=profile.profiler_level,
-        step_count=sum(step.number is not None for step in profile.steps),
+        step_count=sum(number is not None for number in STEPS.make(profile.whole, together=True).values("step")),
         tool_version=__version__,
     )
 
@@ -134,26 +127,6 @@ def _layers(trace: Trace) -> list[LayerRow]:
     ]
 
 
-def _step_row(trace: Trace, step: Step, sums: list[StepSums]) -> StepRow:
-    alone = sums[0] if len(sums) == 1 else None  # what spans from first to last has no sum over devices
-    known = bool(sums)
-    communication = sum(each.overlap.communication for each in sums) if known else None
-    exposed = sum(each.overlap.not_overlapped for each in sums) if known else None
-    return StepRow(
-        name=text(step.name),
-        step=step.number,
-        computing_us=us(sum(each.overlap.computing for each in sums)) if known else None,
-        communication_not_overlapped_us=us(exposed),
-        overlapped_us=None if communication is None or exposed is None else us(communication - exposed),
-        communication_us=us(communication),
-        free_us=us(sum(each.overlap.free for each in sums)) if known else None,
-        stage_us=us(alone.stage) if alone else None,
-        bubble_us=us(sum(each.bubble for each in sums)) if known else None,
-        preparing_us=us(alone.preparing) if alone else None,
-        duration_us=us(int(trace.slices.end[step.item] - trace.slices.start[step.item])) if step.item >= 0 else None,
-    )
-
-
 def _links(trace: Trace, selection: Selection) -> list[LinkRow]:
     links = trace.links
     rows: list[LinkRow] = []
@@ -189,37 +162,20 @@ def _distinct(trace: Trace, events: npt.NDArray[np.int64]) -> int:
     return int(np.count_nonzero(seen))
 
 
-def _apis(part: ProfilePart) -> list[ApiRow]:
-    return [
-        ApiRow(
-            level=text(row.level),
-            name=text(row.name),
-            count=row.count,
-            total_us=us(row.total),
-            min_us=us(row.shortest),
-            avg_us=us(row.total / row.count),
-            max_us=us(row.longest),
-        )
-        for row in part.apis
-    ]
-
-
-def _host_operators(trace: Trace, selection: Selection, found: HostOperators) -> list[HostOperatorRow]:
-    """Operations that start in the selection by name, the most host time of their own first."""
-    own = np.flatnonzero(selection.window.holds(trace.slices.start[found.item]))
-    names, code = distinct(trace.slices.name[found.item[own]])
-    count = np.bincount(code, minlength=len(names))
-    host, device = (np.bincount(code, each[own], len(names)) for each in (found.host_self, found.device_self))
-    rows = [
-        HostOperatorRow(
-            name=text(trace.names[name]),
-            count=int(count[k]),
-            host_self_us=us(host[k]),
-            device_self_us=us(device[k]),
-        )
-        for k, name in enumerate(names.tolist())
-    ]
-    return [rows[k] for k in np.argsort(-host, kind="stable").tolist()]
+def _memory(part: ProfilePart) -> MemoryPart | None:
+    """None without files that tell of it."""
+    memory = part.profile.memory
+    if not memory.is_known:
+        return None
+    gap, kept = memory.fragmented(), memory.allocations.kept
+    return MemoryPart(
+        peaks=MEMORY_PEAKS.records(part),
+        gap_bytes=None if gap is None else gap[1],
+        gap_at_us=None if gap is None else us(gap[0]),
+        allocations=len(memory.allocations),
+        never_released=len(kept),
+        never_released_bytes=int(memory.allocations.size[kept].sum()),
+    )
 
 
 def _health(profile: Profile) -> HealthPart:

@@ -7,14 +7,38 @@ character that acts on a terminal.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import UNSET, Struct, UnsetType, field
 
 from npu_tui.analysis.launches.drains import Cause
 from npu_tui.analysis.overlap.stage import SlowStage
+from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
+from npu_tui.profile.launch_tables import CODE_LINES
 from npu_tui.profile.profile import SourceKind
-from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPart, PairRow
+from npu_tui.profile.table import Record
+from npu_tui.profile.trace_tables import OPERATIONS
+from npu_tui.profile.work_tables import APIS, COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.rules.model import Confidence, FindingClass, Severity
 from npu_tui.trace.model import LayerKind
+
+if TYPE_CHECKING:  # the type of a row is made of the columns of its table
+    ApiRow = Record
+    CodeLineRow = Record
+    CollectiveRow = Record
+    CrossCheckRow = Record
+    FileRow = Record
+    HostOperatorRow = Record
+    KernelGroupRow = Record
+    MemoryPeakRow = Record
+    OperatorRow = Record
+    PairRow = Record
+    StepRow = Record
+else:
+    ApiRow, CodeLineRow, CollectiveRow, CrossCheckRow, FileRow, HostOperatorRow, KernelGroupRow, MemoryPeakRow = (
+        each.row for each in (APIS, CODE_LINES, COLLECTIVES, CHECKS, FILES, OPERATIONS, KERNEL_GROUPS, MEMORY_PEAKS)
+    )
+    OperatorRow, PairRow, StepRow = OPERATORS.row, LINK_MATRIX.row, STEPS.row
 
 SCHEMA_VERSION = 1
 
@@ -90,26 +114,6 @@ class OverlapPart(Struct, frozen=True, kw_only=True):
     devices: list[OverlapPart] | UnsetType = UNSET
 
 
-class StepRow(Struct, frozen=True, kw_only=True):
-    """One step, summed over devices; ``name`` and ``step`` are None for a trace without steps.
-
-    ``stage_us`` and ``preparing_us`` span from first to last and are None with several devices; ``duration_us`` is the
-    length on the host.
-    """
-
-    name: str | None
-    step: int | None
-    computing_us: float | None
-    communication_not_overlapped_us: float | None
-    overlapped_us: float | None
-    communication_us: float | None
-    free_us: float | None
-    stage_us: float | None
-    bubble_us: float | None
-    preparing_us: float | None
-    duration_us: float | None
-
-
 class Latency(Struct, frozen=True, kw_only=True):
     """Raw target minus source, µs; percentiles as numpy's ``linear``."""
 
@@ -140,16 +144,6 @@ class RangeRow(Struct, frozen=True, kw_only=True):
     near_vertical: int
     idle_ratio: float | None
     lost_us: float
-
-
-class CodeLineRow(Struct, frozen=True, kw_only=True):
-    """Lost time by line of user code; place None where no call stack leads to one."""
-
-    file: str | None
-    line: int | None
-    function: str | None
-    lost_us: float
-    launches: int
 
 
 class DrainRow(Struct, frozen=True, kw_only=True):
@@ -189,74 +183,19 @@ class DispatchPart(Struct, frozen=True, kw_only=True):
     dequeue_idle_ratio: float | UnsetType | None = UNSET
 
 
-class OperatorRow(Struct, frozen=True, kw_only=True):
-    """Kernels of one type and core (None: unknown); ``ratio`` is over the total of all rows."""
+class MemoryPart(Struct, frozen=True, kw_only=True):
+    """Memory by the files beside the trace; None where they do not tell.
 
-    type: str
-    core: str | None
-    count: int
-    total_us: float
-    ratio: float | None
-    min_us: float
-    avg_us: float
-    max_us: float
+    ``peaks`` are those of the allocators, the process and the components that hold any. ``gap_bytes`` is the most that
+    was reserved and not allocated.
+    """
 
-
-class ArrivalRow(Struct, frozen=True, kw_only=True):
-    """How long after the start of the collective on this rank another one arrived, µs."""
-
-    rank: int
-    after_us: float
-
-
-class TrafficRow(Struct, frozen=True, kw_only=True):
-    """The data that went over one kind of link."""
-
-    link: str
-    size_bytes: int
-    transit_us: float
-    bandwidth_gb_s: float | None
-
-
-class CollectiveRow(Struct, frozen=True, kw_only=True):
-    """One collective; what its plane tasks tell is None at Level0."""
-
-    name: str
-    type: str
-    group: str
-    start_us: float
-    elapsed_us: float
-    wait_us: float | None
-    transit_us: float | None
-    synchronization_us: float | None
-    idle_us: float | None
-    size_bytes: int | None
-    bandwidth_gb_s: float | None
-    longest_wait_us: float | None
-    peer_rank: int | None
-    arrivals: list[ArrivalRow] | None
-    traffic: list[TrafficRow] | None
-
-
-class ApiRow(Struct, frozen=True, kw_only=True):
-    """Calls of the CANN runtime of one level and name."""
-
-    level: str
-    name: str
-    count: int
-    total_us: float
-    min_us: float
-    avg_us: float
-    max_us: float
-
-
-class HostOperatorRow(Struct, frozen=True, kw_only=True):
-    """Operations of the framework of one name: time of their own on the host and the device time they launched."""
-
-    name: str
-    count: int
-    host_self_us: float
-    device_self_us: float
+    peaks: list[MemoryPeakRow]
+    gap_bytes: int | None
+    gap_at_us: float | None
+    allocations: int
+    never_released: int
+    never_released_bytes: int
 
 
 class EvidenceRow(Struct, frozen=True, kw_only=True):

@@ -74,6 +74,7 @@ class Scan:
         column = sheet.data[name]
         if isinstance(column, Labels):
             return self.words[name].series(name, number, column.part(first, last))
+        assert isinstance(column, Numbers)  # SQL has no rows within rows
         return _series(name, column, first, last)
 
 

@@ -47,12 +47,12 @@ def test_answers_agree_in_every_form(capfd: pytest.CaptureFixture[str], tmp_path
 def test_without_sql_tables_are_listed(capfd: pytest.CaptureFixture[str]) -> None:
     text = asked(capfd, PROFILE)
     for table in TABLES.values():
-        if table.name != "ranks":
-            assert f"{table.name}: " in text
+        if table.id != "ranks":
+            assert f"{table.id}: " in text
     assert "duration[ns]" in text
     one = asked(capfd, PROFILE, "kernels")
-    assert [line.split()[0] for line in one.splitlines()[2:]][: len(TABLES["kernels"].columns)] == [
-        column.name for column in TABLES["kernels"].columns
+    assert [line.split()[0] for line in one.splitlines()[2:]][: len(TABLES["kernels"].sql)] == [
+        column.id for column in TABLES["kernels"].sql
     ]
     found = json.loads(asked(capfd, PROFILE, "--format", "json"))
     assert [row["table"] for row in found] == [name for name in TABLES if name != "ranks"]

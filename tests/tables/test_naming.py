@@ -26,7 +26,7 @@ def test_columns_are_those_of_the_tables_that_are_named() -> None:
     assert (found.word, found.unit, found.key) == ("lost", "ns", "tables.launches.lost")
     assert found.text == "SELECT name FROM launches ORDER BY lost"
     assert words("SELECT f.host_l FROM launches l, free f WHERE f.host_l") == ["host_late"]
-    assert words("SELECT x FROM free AS f WHERE f.") == [column.name for column in TABLES["free"].columns]
+    assert words("SELECT x FROM free AS f WHERE f.") == [column.id for column in TABLES["free"].sql]
     assert words("SELECT l.host FROM launches l, free f WHERE l.host") == []
     assert words("SELECT own_ex") == []  # only a job has it
 

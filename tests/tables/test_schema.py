@@ -36,12 +36,12 @@ def fits(path: Path) -> None:
     tables = tables_at(path)
     for name in tables.names:
         frame = tables.lazy(name).collect()
-        own = TABLES[name].columns
-        assert frame.columns[: len(own)] == [column.name for column in own], name
+        own = TABLES[name].sql
+        assert frame.columns[: len(own)] == [column.id for column in own], name
         assert len(frame) == tables.rows(name)
         assert len(frame.columns) == len(own) or TABLES[name].extended
         for column in own:
-            assert frame.schema[column.name].base_type().__name__ == column.type, (name, column.name)
+            assert frame.schema[column.id].base_type().__name__ == column.type, (name, column.id)
 
 
 def test_tables_fit_their_schema(bundled: Sample) -> None:
@@ -88,11 +88,11 @@ def test_only_what_a_query_names_is_made(bundled: Sample) -> None:
 def test_every_column_says_what_it_means(language: str) -> None:
     with speaking(language):
         for table in TABLES.values():
-            assert say(f"tables.{table.name}")
-            for column in table.columns:
-                assert say(column.key)
-            text = table_listing(table.name, {column.name: column.kind for column in table.columns})
-            assert all(column.name in text for column in table.columns)
+            assert say(f"tables.{table.id}")
+            for column in table.sql:
+                assert say(column.about)
+            text = table_listing(table.id, {column.id: column.kind for column in table.sql})
+            assert all(column.id in text for column in table.sql)
         assert all(cell_count(line) <= 120 for line in listing_text(TABLES).splitlines())
 
 
@@ -100,7 +100,7 @@ def test_the_listing_for_programs_is_the_schema() -> None:
     found = listing_object(TABLES)
     assert [row["table"] for row in found] == list(TABLES)
     for row, table in zip(found, TABLES.values(), strict=True):
-        assert [(each["name"], each["type"]) for each in row["columns"]] == [(c.name, c.type) for c in table.columns]
+        assert [(each["name"], each["type"]) for each in row["columns"]] == [(c.id, c.type) for c in table.sql]
 
 
 def test_the_manual_names_every_table() -> None:
@@ -111,8 +111,8 @@ def test_the_manual_names_every_table() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_manual_names_every_time_that_is_a_fraction(language: str) -> None:
-    columns = [column for table in TABLES.values() for column in table.columns]
-    fractions = {column.name for column in columns if column.unit == "ns" and column.type == "Float64"}
+    columns = [column for table in TABLES.values() for column in table.sql]
+    fractions = {column.id for column in columns if column.unit == "ns" and column.type == "Float64"}
     (rule,) = (each for each in page("agents", language).split("\n* ") if "`start_ns`" in each)
     assert set(re.findall(r"`(\w+)`", rule)) - {"query", "start_ns"} == fractions
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from npu_tui.output.document import Cell, Table
+from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
+from npu_tui.profile.launch_tables import CODE_LINES
+from npu_tui.profile.table import Field, Record
+from npu_tui.profile.table import Table as DataTable
+from npu_tui.profile.work_tables import COLLECTIVES, KERNEL_GROUPS, OPERATORS, STEPS
 from npu_tui.report.finding_words import class_word, line_place, overlap_title, severity_word
 from npu_tui.report.foremost import shorter_steps, step_length
-from npu_tui.report.schema import CodeLineRow, CollectiveRow, FindingRow, OperatorRow, Report, StepRow
-from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPeakRow, PairRow
-from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, speed_text, time_text
+from npu_tui.report.schema import FindingRow, Report
+from npu_tui.report.wording import count_text, share_text, time_text
 from npu_tui.strings import say
-from npu_tui.trace.units import memory_text
-
-T = TypeVar("T")
 
 SEVERITY_ORDER = {"high": 0, "medium": 1, "low": 2, "info": 3}
 
@@ -49,7 +49,9 @@ def overlap_table(report: Report) -> Table | None:
         for name, value in rows
     ]
     cells.append([Cell(say("table.total")), _time(total), _share(1.0 if total else None)])
-    return replace(_table("overlap", cells), title=overlap_title(overlap))
+    return replace(
+        _table("overlap", ("part", "time", "share"), (False, True, True), cells), title=overlap_title(overlap)
+    )
 
 
 def data_tables(report: Report) -> list[Table]:
@@ -57,74 +59,70 @@ def data_tables(report: Report) -> list[Table]:
     lines = [line for each in report.dispatches for line in each.code_lines]
     longest = sorted(report.communication, key=lambda each: -each.elapsed_us)
     steps = [step for step in report.steps if step.computing_us is not None]
+    shaped = any(each.shapes is not None for each in report.kernel_groups)
+    peaks = report.memory.peaks if report.memory is not None else []
     tables = [
-        _table("lines", _rows(_line, lines)),
+        rendered(CODE_LINES, lines, "lines", place=lambda each: Cell(line_place(each), name=each.file is not None)),
         replace(
-            _table("steps", _rows(_step, steps)),
+            rendered(STEPS, steps, step=lambda each: _name(each.name, "report.steps.none")),
             weights=tuple(map(step_length, steps)),
             more=partial(shorter_steps, steps),
         ),
-        _table("operators", _rows(_operator, report.operators)),
-        _table("shapes", _rows(_group, report.kernel_groups if _has_shapes(report) else [])),
-        _table("memory", _rows(_peak, report.memory.peaks if report.memory is not None else [])),
-        _table("cross_check", _rows(_check, report.cross_check)),
-        _table("files", _rows(_file, report.files)),
-        _table("link_matrix", _rows(_pair, report.link_matrix)),
-        _table("communication", _rows(_collective, longest)),
+        rendered(OPERATORS, report.operators),
+        rendered(KERNEL_GROUPS, report.kernel_groups if shaped else [], "shapes"),
+        rendered(MEMORY_PEAKS, peaks, "memory"),
+        rendered(CHECKS, report.cross_check),
+        rendered(FILES, report.files, rows=lambda each: Cell(_rows_of(each), each.rows)),
+        rendered(LINK_MATRIX, report.link_matrix, route=lambda each: Cell(_route(each))),
+        rendered(COLLECTIVES, longest, "communication"),
     ]
     return [table for table in tables if table.rows]
 
 
+def rendered(table: DataTable, rows: Sequence[Record], id: str = "", /, **cells: Callable[[Record], Cell]) -> Table:
+    """``rows`` of the JSON of ``table`` in the columns of a page; ``cells`` makes those of some columns."""
+    columns = [_column(table, each, rows, cells.get(each.name)) for each in table.page]
+    return Table(
+        id or table.id,
+        say(f"table.{id or table.id}"),
+        tuple(each.heading for each in table.page),
+        tuple(each.column.is_number for each in table.page),
+        [list(row) for row in zip(*columns, strict=True)],
+    )
+
+
+def _column(
+    table: DataTable, field: Field, rows: Sequence[Record], cell: Callable[[Record], Cell] | None
+) -> list[Cell]:
+    if cell is not None:
+        return list(map(cell, rows))
+    column, name = field.column, table.field(field.column.id).name
+    scale = 1000 if column.unit == "ns" else 1  # JSON has microseconds
+    values = [getattr(each, name) for each in rows]
+    if not column.is_number:
+        return [_name(each) if column.form == "name" else Cell(column.cell(each)) for each in values]
+    return [Cell(say("report.unknown") if each is None else column.cell(each * scale), each) for each in values]
+
+
+def _rows_of(each: Record) -> str:
+    """How many rows a file has; settings have none."""
+    return "" if each.rows is None else count_text(each.rows)
+
+
+def _route(each: Record) -> str:
+    return say("links_between.pair", source=each.source, target=each.target)
+
+
 def findings_table(report: Report) -> Table:
     """All findings in the order of work."""
-    return _table("findings", [_finding(number, each) for number, each in enumerate(report.findings, 1)])
+    rows = [_finding(number, each) for number, each in enumerate(report.findings, 1)]
+    return _table(
+        "findings", ("number", "severity", "class", "gain", "finding"), (True, False, False, True, False), rows
+    )
 
 
-_COLUMNS = {
-    "overlap": ("part", "time", "share"),
-    "findings": ("number", "severity", "class", "gain", "finding"),
-    "lines": ("lost", "launches", "place"),
-    "steps": ("step", "length", "computing", "exposed", "free", "stage"),
-    "operators": ("type", "core", "count", "total", "share", "average", "longest"),
-    "memory": ("component", "amount", "peak", "at"),
-    "cross_check": ("file", "rows", "matched", "figures", "differing"),
-    "shapes": ("type", "shapes", "count", "total", "median", "longest", "bandwidth", "mte2", "mac", "vec"),
-    "link_matrix": ("route", "transport", "bandwidth", "size", "time", "group"),
-    "files": ("file", "state", "rows", "tells", "setting"),
-    "communication": ("name", "elapsed", "waited", "peer", "size", "bandwidth"),
-}
-_WORDS = {
-    "part",
-    "severity",
-    "class",
-    "finding",
-    "place",
-    "step",
-    "type",
-    "core",
-    "name",
-    "component",
-    "amount",
-    "file",
-    "state",
-    "tells",
-    "setting",
-    "shapes",
-    "route",
-    "transport",
-    "group",
-}
-"""Columns that hold no numbers."""
-
-
-def _table(name: str, rows: list[list[Cell]]) -> Table:
-    columns = _COLUMNS[name]
-    titles = tuple(say(f"column.{column}") for column in columns)
-    return Table(name, say(f"table.{name}"), titles, tuple(column not in _WORDS for column in columns), rows)
-
-
-def _rows(row: Callable[[T], list[Cell]], items: list[T]) -> list[list[Cell]]:
-    return [row(each) for each in items]
+def _table(name: str, columns: tuple[str, ...], numeric: tuple[bool, ...], rows: list[list[Cell]]) -> Table:
+    return Table(name, say(f"table.{name}"), tuple(say(f"column.{each}") for each in columns), numeric, rows)
 
 
 def _time(us: float | None) -> Cell:
@@ -135,12 +133,8 @@ def _share(value: float | None) -> Cell:
     return Cell(share_text(value), value)
 
 
-def _count(value: int) -> Cell:
-    return Cell(count_text(value), value)
-
-
-def _name(value: str | None) -> Cell:
-    return Cell(say("report.unknown") if value is None else value, name=value is not None)
+def _name(value: str | None, unknown: str = "report.unknown") -> Cell:
+    return Cell(say(unknown) if value is None else value, name=value is not None)
 
 
 def _finding(number: int, each: FindingRow) -> list[Cell]:
@@ -151,93 +145,4 @@ def _finding(number: int, each: FindingRow) -> list[Cell]:
         Cell(class_word(each.cls)),
         Cell(say("page.no_gain"), 0) if each.gain_us == 0 else _time(each.gain_us),
         Cell(each.title),
-    ]
-
-
-def _line(each: CodeLineRow) -> list[Cell]:
-    place = Cell(line_place(each), name=each.file is not None)
-    return [_time(each.lost_us), _count(each.launches), place]
-
-
-def _step(each: StepRow) -> list[Cell]:
-    name = Cell(say("report.steps.none")) if each.name is None else _name(each.name)
-    exposed = each.communication_not_overlapped_us
-    times = (each.duration_us, each.computing_us, exposed, each.free_us, each.stage_us)
-    return [name, *map(_time, times)]
-
-
-def _operator(each: OperatorRow) -> list[Cell]:
-    return [
-        _name(each.type),
-        _name(each.core),
-        _count(each.count),
-        _time(each.total_us),
-        _share(each.ratio),
-        _time(each.avg_us),
-        _time(each.max_us),
-    ]
-
-
-def _peak(each: MemoryPeakRow) -> list[Cell]:
-    return [
-        _name(each.component),
-        Cell(each.amount),
-        Cell(memory_text(each.peak_bytes), each.peak_bytes),
-        _time(each.at_us),
-    ]
-
-
-def _check(each: CrossCheckRow) -> list[Cell]:
-    counts = (each.rows, each.matched, each.figures, each.differing)
-    return [Cell(each.file), *map(_count, counts)]
-
-
-def _has_shapes(report: Report) -> bool:
-    return any(each.shapes is not None for each in report.kernel_groups)
-
-
-def _group(each: KernelGroupRow) -> list[Cell]:
-    speed = each.bandwidth_gb_s
-    return [
-        _name(each.type),
-        _name(each.shapes),
-        _count(each.count),
-        _time(each.total_us),
-        _time(each.p50_us),
-        _time(each.max_us),
-        Cell(speed_text(speed), speed),
-        *map(_share, (each.mte2_ratio, each.mac_ratio, each.vec_ratio)),
-    ]
-
-
-def _pair(each: PairRow) -> list[Cell]:
-    return [
-        Cell(say("links_between.pair", source=each.source, target=each.target)),
-        _name(each.transport),
-        Cell(speed_text(each.bandwidth_gb_s), each.bandwidth_gb_s),
-        Cell(size_text(each.size_bytes), each.size_bytes),
-        _time(each.transit_us),
-        _name(each.group),
-    ]
-
-
-def _file(each: FileRow) -> list[Cell]:
-    return [
-        Cell(each.name),
-        Cell(say(f"summary.state.{each.state}")),
-        Cell("" if each.rows is None else count_text(each.rows), each.rows),
-        Cell(each.tells),
-        Cell(each.setting),
-    ]
-
-
-def _collective(each: CollectiveRow) -> list[Cell]:
-    bandwidth = each.bandwidth_gb_s
-    return [
-        _name(each.name),
-        _time(each.elapsed_us),
-        _time(each.longest_wait_us),
-        Cell(str(or_unknown(each.peer_rank)), each.peer_rank),
-        Cell(size_text(each.size_bytes), each.size_bytes),
-        Cell(speed_text(bandwidth), bandwidth),
     ]

@@ -11,16 +11,20 @@ from npu_tui.report.parts.findings_part import verdict_lines
 from npu_tui.report.schema import (
     CodeLineRow,
     CollectiveRow,
+    CrossCheckRow,
     DispatchPart,
+    FileRow,
     HealthPart,
+    KernelGroupRow,
+    MemoryPart,
     NotChecked,
     OperatorRow,
     OverlapPart,
+    PairRow,
     RangeRow,
     Report,
     StepRow,
 )
-from npu_tui.report.schema_files import CrossCheckRow, FileRow, KernelGroupRow, MemoryPart, PairRow  # fmt: skip
 from npu_tui.report.wording import count_text, or_unknown, share_text, size_text, speed_text, time_text
 from npu_tui.strings import say
 from npu_tui.trace.message import message

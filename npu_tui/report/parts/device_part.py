@@ -9,14 +9,12 @@ from msgspec import UNSET, UnsetType, structs
 
 from npu_tui.analysis.launches.dispatch import Dispatch
 from npu_tui.analysis.overlap.stage import slow_stage
-from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.work.operators import OperatorSum
-from npu_tui.profile.selection import Selection
+from npu_tui.profile.launch_tables import CODE_LINES
+from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.work_tables import OVERLAP
 from npu_tui.report.schema import (
-    CodeLineRow,
     DispatchPart,
     DrainRow,
-    OperatorRow,
     OverlapPart,
     RangeRow,
 )  # fmt: skip
@@ -24,31 +22,22 @@ from npu_tui.report.values import ratio, text, us
 from npu_tui.rules.facts.facts import Facts
 
 
-def overlap_part(parts: list[DevicePart], selection: Selection) -> OverlapPart:
+def overlap_part(part: ProfilePart) -> OverlapPart:
     """Sums over all devices, with one object per device where there are several."""
-    measured = [part for part in parts if part.lanes is not None]
-    rows = [_overlap_row(part, selection) for part in measured]
-    if not rows:
-        return overlap_object(dict.fromkeys(_OVERLAP_SUMS))
-    total: dict[str, float | None] = {}
-    for key in _OVERLAP_SUMS:
-        values = [row[key] for row in rows]
-        total[key] = None if None in values else sum(value for value in values if value is not None)
-    if len(rows) == 1:
+    sheet = OVERLAP.make(part)
+    rows = [
+        dict(zip(_SUMS, values, strict=True)) for values in zip(*(sheet.values(name) for name in _SUMS), strict=True)
+    ]
+    total: dict[str, float | None] = dict.fromkeys(_SUMS)
+    if rows:
+        total = {name: None if None in (values := [row[name] for row in rows]) else sum(values) for name in _SUMS}
+    if len(rows) < 2:
         return overlap_object(total)
-    devices = [overlap_object(row, part.device) for part, row in zip(measured, rows, strict=True)]
+    devices = [overlap_object(row, device) for device, row in zip(sheet.values("device"), rows, strict=True)]
     return structs.replace(overlap_object(total), devices=devices)
 
 
-_OVERLAP_SUMS = ("total", "computing", "communication", "not_overlapped", "free", "late", "side", "unlinked")
-
-
-def _overlap_row(part: DevicePart, selection: Selection) -> dict[str, float | None]:
-    assert part.lanes is not None
-    sums = part.lanes.sums(selection.window)
-    split = part.split.sums(selection.window) if part.split is not None else (None, None, None)
-    values = (sums.total, sums.computing, sums.communication, sums.not_overlapped, sums.free, *split)
-    return dict(zip(_OVERLAP_SUMS, values, strict=True))
+_SUMS = ("total", "computing", "communication", "not_overlapped", "free", "host_late", "device_side", "unlinked")
 
 
 def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | None = UNSET) -> OverlapPart:
@@ -65,21 +54,21 @@ def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | N
         computing_ratio=ratio(sums["computing"], sums["total"]),
         communication_not_overlapped_ratio=ratio(exposed, sums["total"]),
         free_ratio=ratio(sums["free"], sums["total"]),
-        free_host_late_us=us(sums["late"]),
-        free_device_side_us=us(sums["side"]),
+        free_host_late_us=us(sums["host_late"]),
+        free_device_side_us=us(sums["device_side"]),
         free_unlinked_us=us(sums["unlinked"]),
     )
 
 
-def dispatch_part(devices: list[Facts]) -> DispatchPart | list[DispatchPart]:
+def dispatch_part(part: ProfilePart) -> DispatchPart | list[DispatchPart]:
     """The launches: one object, or a list by device where several have any."""
-    found = [_dispatch_object(facts, facts.launches) for facts in devices if facts.launches is not None]
+    found = [_dispatch_object(part, facts, facts.launches) for facts in part.facts if facts.launches is not None]
     if not found:
         return DispatchPart(device=None, links=0)
     return found[0] if len(found) == 1 else found
 
 
-def _dispatch_object(facts: Facts, launches: Dispatch) -> DispatchPart:
+def _dispatch_object(part: ProfilePart, facts: Facts, launches: Dispatch) -> DispatchPart:
     floor = launches.floors[0] if len(launches.floors) == 1 else None
     near = int(np.count_nonzero(launches.near_vertical))
     return DispatchPart(
@@ -105,16 +94,7 @@ def _dispatch_object(facts: Facts, launches: Dispatch) -> DispatchPart:
             )
             for each in facts.ranges
         ],
-        code_lines=[
-            CodeLineRow(
-                file=text(each.code.file) if each.code else None,
-                line=each.code.line if each.code else None,
-                function=text(each.code.function) if each.code else None,
-                lost_us=us(each.lost),
-                launches=each.launches,
-            )
-            for each in facts.lines
-        ],
+        code_lines=CODE_LINES.records(part, devices=[facts]),
         drains=_drain_rows(facts),
         slow_stage=slow_stage(facts.dequeue_idle),
         dequeue_idle_ratio=ratio(facts.dequeue_idle, 1),
@@ -133,22 +113,4 @@ def _drain_rows(facts: Facts) -> list[DrainRow]:
             after=text(facts.trace.name_of(each.after)),
         )
         for each in facts.drains
-    ]
-
-
-def operator_part(rows: list[OperatorSum]) -> list[OperatorRow]:
-    """The kernels of all devices that start in the selection, by type and core."""
-    listed = sum(row.total for row in rows)
-    return [
-        OperatorRow(
-            type=text(row.type),
-            core=text(row.core),
-            count=row.count,
-            total_us=us(row.total),
-            ratio=ratio(row.total, listed),
-            min_us=us(row.shortest),
-            avg_us=us(row.total / row.count),
-            max_us=us(row.longest),
-        )
-        for row in rows
     ]
