@@ -8,6 +8,6 @@ from __future__ import annotations
 
 FAMILIES = (
     "vertical", "dispatch", "waits", "launching", "communication", "hardware_links", "compute", "affinity", "outliers",
-    "events", "pauses", "data", "kernels", "movement", "transfers", "memory", "config",
+    "pauses", "data", "kernels", "movement", "transfers", "memory", "config",
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""

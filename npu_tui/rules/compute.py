@@ -56,6 +56,7 @@ def utilization(facts: Facts) -> Draft:
         "info",
         message("finding.util.title_poor" if band == "poor" else "finding.util.title", compute=compute, busy=busy),
         message(f"finding.util.{band}", compute=compute, busy=busy, total=facts.total),
+        advice=(),  # what to change stands in the other findings
     )
 
 
@@ -78,7 +79,6 @@ def verdict(facts: Facts) -> Draft:
         "info",
         message("finding.verdict.title", bound=message(f"finding.bound.{bound}")),
         sentences(detail, *_left_out(facts)),
-        advice=advise("order"),
     )
 
 
@@ -318,7 +318,6 @@ def dtype(facts: Facts) -> Draft | None:
             names=[counted(name, count) for name, count in names.most_common(4)],
         ),
         _places(facts, table.item[plain]),
-        advise("mixed_precision"),
         confidence="medium",
     )
 
@@ -352,7 +351,6 @@ def memory_bound(facts: Facts) -> Draft | Skipped | None:
             names=[counted(name, count) for name, count in names.most_common(4)],
         ),
         _places(facts, table.item[bound]),
-        advise("bandwidth"),
         confidence="medium",
     )
 

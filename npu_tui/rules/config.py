@@ -18,7 +18,7 @@ from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.fixed_pauses import PROFILER_GAP_HIGH_US, PROFILER_GAP_LOW_US, PROFILER_SHARE, fixed_pauses
 from npu_tui.rules.facts.spans import largest, length_of
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.phrases import advise, sentences
+from npu_tui.rules.phrases import sentences
 from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, Skipped, severity_of
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
@@ -109,8 +109,7 @@ def frequency(facts: Facts) -> Draft | None:
         message("finding.frequency.title", drop=drop),
         message("finding.frequency.detail", drop=drop, count=len(items), all=len(kernels)),
         facts.longest(items, lambda item: message("finding.frequency.place"), 5),
-        advise("power"),
-        union(end - excess, end),
+        removes=union(end - excess, end),
         change=Change(tasks=cuts),
     )
 
@@ -150,8 +149,7 @@ def profiler(facts: Facts) -> Draft | None:
             )
             for start, end in largest(removes)
         ),
-        advise("profile_again", "not_your_model"),
-        removes,
+        removes=removes,
         confidence="medium",
     )
 

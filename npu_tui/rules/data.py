@@ -128,8 +128,7 @@ def copies(facts: Facts) -> Draft | None:
             message("finding.copy.moved", ways=list(moved)) if moved else "",
         ),
         facts.longest(items, lambda item: message("finding.copy.place")),
-        advise("non_blocking", "prefetch", "fewer_copies"),
-        removes,
+        removes=removes,
         change=Change(tasks=(TaskCut(items),)),
     )
 

@@ -5,6 +5,8 @@ Rules F22 and F24 of the collected diagnosis rules: block dim, AI CPU, AI core p
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,15 +18,18 @@ from npu_tui.rules import pages
 from npu_tui.rules.compute import AI_CPU_US, MTE2_CUBE, MTE2_VECTOR
 from npu_tui.rules.facts.facts import PEAK_TFLOPS, Facts
 from npu_tui.rules.facts.spans import I64
+from npu_tui.rules.model import Evidence
 from npu_tui.rules.phrases import advise, timed
-from npu_tui.rules.places import longest_kernels, title_of
 from npu_tui.rules.rule import Draft, Rule
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.text import brief
 
 F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 _CUBE, _VECTOR = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
+_MOST_PLACES = 10
+_SHAPES = 60
 _LISTED = 4
 _LONG_US = 5.0
 """Shorter kernels take part of their time to start."""
@@ -70,7 +75,6 @@ def block_dim(facts: Facts) -> Draft | None:
         longest_kernels(
             facts, table, rows[:10], lambda row: message("finding.block_dim.place", dim=int(table.block_dim[row]))
         ),
-        advise("block_dim", "larger_shapes"),
         confidence="medium" if limits[CUBE_CORES] and limits[VECTOR_CORES] else "low",
     )
 
@@ -120,7 +124,6 @@ def ai_cpu(facts: Facts) -> Draft | None:
         longest_kernels(
             facts, table, rows, lambda row: message("finding.ai_cpu.place", dtypes=table.dtypes.at(row) or "")
         ),
-        advise("narrow_types"),
     )
 
 
@@ -198,7 +201,6 @@ def cache(facts: Facts) -> Draft | None:
         message("finding.cache.title", share=time / total, least=limits[L2_HIT]),
         message("finding.cache.detail", mean=mean, kernels=_most(table, rows, table.duration.astype(np.float64))),
         longest_kernels(facts, table, rows, lambda row: message("finding.cache.place", rate=float(rate[row]))),
-        advise("cache_tiling"),
     )
 
 
@@ -227,9 +229,31 @@ def utilized(facts: Facts) -> Draft | None:
             kernels=_most(table, slow[: max(len(slow) // 4, 1)], table.duration.astype(np.float64)),
         ),
         longest_kernels(facts, table, rows, lambda row: message("finding.mfu.place", share=float(reached[row])), 5),
-        advise("mfu"),
         confidence="medium",
     )
+
+
+def kernel_place(facts: Facts, table: KernelTable, row: int, note: Said) -> Evidence:
+    """The kernel at ``row`` of ``table``."""
+    item = int(table.item[row])
+    if item >= 0:
+        return facts.place(item, note)
+    start = int(table.start[row])
+    return Evidence(start, start + int(table.duration[row]), None, brief(table.name.at(row) or ""), note)
+
+
+def longest_kernels(
+    facts: Facts, table: KernelTable, rows: I64, note: Callable[[int], Message], most: int = _MOST_PLACES
+) -> tuple[Evidence, ...]:
+    """The longest of the kernels at ``rows``, in order of time; ``note`` gives the words for a row."""
+    chosen = sorted(rows.tolist(), key=lambda row: -int(table.duration[row]))[:most]
+    return tuple(kernel_place(facts, table, row, note(row)) for row in sorted(chosen, key=lambda row: table.start[row]))
+
+
+def title_of(table: KernelTable, row: int) -> str:
+    """Type and shapes of a kernel: ``MatMulV2 32,1024;1024,4096``."""
+    words = [table.type.at(row) or table.name.at(row) or "", table.shapes.at(row) or ""]
+    return brief(" ".join(word for word in words if word), _SHAPES)
 
 
 RULES: tuple[Rule, ...] = (

@@ -15,7 +15,7 @@ from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import NOTHING, Span, length_of
 from npu_tui.rules.gains import Scale, scale_of
 from npu_tui.rules.model import SEVERITIES, Finding
-from npu_tui.rules.phrases import sentences
+from npu_tui.rules.phrases import advise, sentences
 from npu_tui.rules.rule import Draft, Rule
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
@@ -262,7 +262,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         _measured_over(draft.title, facts),
         sentences(draft.detail, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
         draft.evidence,
-        draft.advice,
+        advise(*rule.advice) if draft.advice is None else draft.advice,
         gain,
         draft.confidence,
         rule.sources,

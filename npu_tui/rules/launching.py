@@ -20,7 +20,7 @@ from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, NOTHING, length_of
 from npu_tui.rules.gains import without_calls
 from npu_tui.rules.model import Severity
-from npu_tui.rules.phrases import advise, counted, line_of, sentences
+from npu_tui.rules.phrases import counted, line_of, sentences
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.message import Said, message
 
@@ -58,8 +58,7 @@ def compiling(facts: Facts) -> Draft | None:
             starved=starved,
         ),
         facts.longest(calls, lambda item: message("finding.compile.place")),
-        advise("jit_compile", "internal_format", "bucket_shapes"),
-        removes,
+        removes=removes,
         change=without_calls(facts, calls),
     )
 
@@ -102,8 +101,7 @@ def small(facts: Facts) -> Draft | None:
             longest_run(facts, types, code),
         ),
         facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
-        advise("fewer_operators", "foreach", "graph"),
-        removes,
+        removes=removes,
     )
 
 

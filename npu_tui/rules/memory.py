@@ -12,14 +12,12 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.analysis.work.joined.memory import Allocations, holders
 from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.spans import I64
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.phrases import advise, counted
-from npu_tui.rules.places import moment_place
 from npu_tui.rules.rule import Draft, Rule
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
-
-I64 = npt.NDArray[np.int64]
 
 _CAPACITIES_GB = (32, 64, 96, 128)
 """Memory of the devices on the market; a few GB of it are the driver's own."""
@@ -52,7 +50,7 @@ def pressure(facts: Facts) -> Draft | None:
             "medium" if capacity >= _COMMON_GB else "info",
             message("finding.pressure.full_title", **words),
             message("finding.pressure.full", **words),
-            (moment_place(at, brief(fullest.component), message("finding.pressure.place", size=max(tops))),),
+            (_moment(at, brief(fullest.component), message("finding.pressure.place", size=max(tops))),),
             advise("checkpointing", "smaller_batch", "expandable"),
             confidence="medium" if capacity >= _COMMON_GB else "low",
         )
@@ -66,8 +64,7 @@ def pressure(facts: Facts) -> Draft | None:
         "medium",
         message("finding.pressure.title", reserved=reserved / 1024, ratio=reserved / allocated),
         message("finding.pressure.detail", reserved=reserved / 1024, allocated=allocated / 1024),
-        (moment_place(at, message("finding.pressure.peak"), message("finding.pressure.place", size=used[1])),),
-        advise("expandable", "checkpointing", "smaller_batch"),
+        (_moment(at, message("finding.pressure.peak"), message("finding.pressure.place", size=used[1])),),
         confidence="medium",
     )
 
@@ -101,13 +98,12 @@ def growth(facts: Facts) -> Draft | None:
         message("finding.growth.title", count=len(at), size=int(more[at - 1].sum())),
         message("finding.growth.detail", names=listed) if listed else message("finding.growth.unknown"),
         tuple(
-            moment_place(
+            _moment(
                 int(curve.time[at[k]]), makers[k] or brief(curve.component),
                 message("finding.growth.place", size=int(more[at[k] - 1])),
             )
             for k in largest.tolist()
         ),
-        advise("expandable", "warm_pool", "empty_cache"),
         confidence="medium",
     )  # fmt: skip
 
@@ -166,9 +162,13 @@ def leak(facts: Facts) -> Draft | None:
             Evidence(end, end + 1, None, message("finding.leak.end"), message("finding.leak.place", size=held_then))
             for end, held_then in known[:10]
         ),
-        advise("leak", "leak_detach"),
         confidence="medium",
     )
+
+
+def _moment(time: int, name: Said, note: Said) -> Evidence:
+    """A moment that is on no lane."""
+    return Evidence(time, time + 1, None, name, note)
 
 
 RULES: tuple[Rule, ...] = (

@@ -14,8 +14,7 @@ from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, length_of
-from npu_tui.rules.phrases import advise
-from npu_tui.rules.places import longest_kernels, title_of
+from npu_tui.rules.kernels import longest_kernels, title_of
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
@@ -75,8 +74,7 @@ def formats(facts: Facts) -> Draft | None:
                 target=(into.at(row) or "?").split(";")[0],
             ),
         ),
-        advise("formats", "formats_group"),
-        removes if len(items) else None,
+        removes=removes if len(items) else None,
         confidence="medium",
         change=Change(tasks=(TaskCut(items),)) if len(items) else None,
     )  # fmt: skip
@@ -126,7 +124,6 @@ def vectors(facts: Facts) -> Draft | None:
             slow,
             lambda row: message("finding.vectors.place", speed=float(speed[row]), size=round(float(table.bytes[row]))),
         ),
-        advise("bandwidth", "vector_layout"),
         confidence="medium" if limits[MEMORY_GB_S] else "low",
     )
 

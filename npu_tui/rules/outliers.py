@@ -10,7 +10,6 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64
-from npu_tui.rules.phrases import advise
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
 from npu_tui.trace.distinct import distinct
 from npu_tui.trace.intervals import union
@@ -85,8 +84,7 @@ def outliers(facts: Facts) -> Draft | None:
             ],
         ),
         facts.longest(items, lambda item: message("finding.outlier.place", median=usual_of[item])),
-        advise("outlier_shape", "outlier_neighbour"),
-        union((slices.start[items] + over.astype(np.int64)), slices.end[items]),
+        removes=union((slices.start[items] + over.astype(np.int64)), slices.end[items]),
         change=Change(tasks=tuple(cuts)),
         confidence="medium",
     )

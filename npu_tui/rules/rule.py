@@ -30,14 +30,15 @@ class Draft(Struct, frozen=True):
     ranks a draft that removes nothing. ``verdict`` is the line of the opening screen if this finding leads.
     ``change`` takes the cause out of the replayed run; without it the host is taken to be in time in ``removes``. A
     draft that comes ``first`` has to be fixed before anything else can be judged. What it gains is ``most`` ns over all
-    steps at the most (None: whatever the run gains): the rest is the merit of other findings.
+    steps at the most (None: whatever the run gains): the rest is the merit of other findings. Without ``advice`` of its
+    own, with figures of the trace or a choice by them, it gives that of its rule.
     """
 
     severity: Severity
     title: Message
     detail: Message
     evidence: tuple[Evidence, ...] = ()
-    advice: tuple[Message, ...] = ()
+    advice: tuple[Message, ...] | None = None
     removes: Span | None = None
     weight: float = 0.0
     confidence: Confidence = "high"

@@ -162,7 +162,6 @@ def preprocessing(facts: Facts) -> Draft | None:
         message("finding.preprocess.title", name=brief(names[0]), time=total),
         message("finding.preprocess.detail", count=len(rows), names=timed),
         tuple(_step_of(row) for row in sorted(rows, key=lambda row: -row.total)[:10] if row.start is not None),
-        advise("preprocess"),
         confidence="medium",
     )
 

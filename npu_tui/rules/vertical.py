@@ -11,7 +11,7 @@ from msgspec import Struct
 from npu_tui.analysis.launches.dispatch import NEAR_VERTICAL_US, STARVED_US
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.dispatch import FREE_SHARE, MOST_LINES, main_stream
+from npu_tui.rules.dispatch import FREE_SHARE, MOST_LINES, blamed_stage, caveat, main_stream, stage_advice, stage_name
 from npu_tui.rules.facts.blame import (
     LINKS_FEWEST,
     SYNC_SHARE,
@@ -26,7 +26,6 @@ from npu_tui.rules.facts.spans import Bools, Span, both, length_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.phrases import line_of, lines_of, sentences
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
-from npu_tui.rules.stages import blamed_stage, caveat, stage_advice, stage_name
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 

@@ -297,8 +297,7 @@ def step_start(facts: Facts) -> Draft | None:
             Evidence(start, end, None, message("finding.start.name"), message("finding.start.place", time=end - start))
             for start, end in zip(gaps[0][:10].tolist(), gaps[1][:10].tolist(), strict=True)
         ),
-        advise("prefetch", "non_blocking", "overlap_steps"),
-        gaps,
+        removes=gaps,
         change=_prefetched(facts, gaps),
         verdict=message("finding.start.verdict", time=time, share=share),
     )
