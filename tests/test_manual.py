@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
-import subprocess
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 from npu_tui.cli import main
-from npu_tui.commands.man import man_page
 from npu_tui.commands.parser import parser_of
 from npu_tui.commands.tree import COMMANDS, EXPLORE, command_first
 from npu_tui.manual.pages import TOPICS, drawn, page, title
@@ -95,15 +92,3 @@ def test_an_unknown_topic_names_the_nearest(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit):
         main(["help", "serch"])
     assert "did you mean npu-tui help search?" in capsys.readouterr().err
-
-
-def test_the_page_for_man_is_that_of_today() -> None:
-    stored = (FOLDER / "npu-tui.1").read_text(encoding="utf-8")
-    assert stored == man_page(), "npu-tui help --man > npu_tui/manual/npu-tui.1"
-
-
-@pytest.mark.skipif(not (shutil.which("man") and shutil.which("groff")), reason="man or groff is not installed")
-def test_man_reads_the_page() -> None:
-    done = subprocess.run(["man", "--warnings", "-l", FOLDER / "npu-tui.1"], capture_output=True, text=True, check=True)
-    assert not done.stderr
-    assert "--fail-on" in done.stdout

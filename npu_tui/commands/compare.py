@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_tui.commands.look import add_look, look_of
+from npu_tui.commands.look import add_look
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.place import add_place
 from npu_tui.commands.profile_options import add_opening, refuse_terminal
-from npu_tui.commands.settings_file import read_settings, thresholds_of
+from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import DONE, FAILED, USAGE, write
 from npu_tui.strings import ENGLISH, say, speak
 
@@ -21,12 +21,7 @@ if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison, Tolerance
     from npu_tui.compare.side import Side
     from npu_tui.profile.profile import Profile
-    from npu_tui.report.compared.sweep import Sweep
-    from npu_tui.settings import Settings
 
-_PASSED_ON = ("source", "theme", "glyphs")
-_OF_PAIRS = ("step", "tolerance", "base_rev", "config")
-"""Options that go on to the screen of a profile or a pair, and of a pair only."""
 _VERDICTS = ("slower", "faster", "unsure", "incomparable")
 _SPAN = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
 _RANKS = re.compile(r"(\d{1,9})(?::(\d{1,9}))?")
@@ -50,24 +45,15 @@ def run(words: list[str]) -> int:
     ignored = _ignored(parser, options.ignore)
     renamed = _renamed(parser, options.map)
     _choose_ranks(parser, options)
-    if options.more or options.label:
-        return _sweep(parser, options, failing, tolerance)
     from npu_tui.compare.comparison import Comparison
-    from npu_tui.compare.matching.moved_lines import renumbering
     from npu_tui.report.compared.build import compared, profile_findings
-
-    renumber = None
-    if options.base_rev is not None:
-        renumber, reason = renumbering(options.base_rev)
-        if renumber is None:
-            parser.error(say("compare.bad_rev", rev=options.base_rev, reason=reason))
 
     def compare(profiles: Sequence[Profile]) -> Comparison:
         sides = [
             _side(parser, options, profile, path)
             for profile, path in zip(profiles, (options.base, options.new), strict=True)
         ]
-        return Comparison(sides[0], sides[1], tolerance, renumber, renamed)
+        return Comparison(sides[0], sides[1], tolerance, renamed)
 
     from npu_tui.commands.explore import explore, on_terminal
 
@@ -116,78 +102,10 @@ def run(words: list[str]) -> int:
     return DONE
 
 
-def _sweep(
-    parser: argparse.ArgumentParser, options: argparse.Namespace, failing: frozenset[str], tolerance: Tolerance
-) -> int:
-    """The table of all profiles against the first; 1 where one of them fails."""
-    from npu_tui.commands.profile_options import opened_profile
-    from npu_tui.compare.sweep import sweep
-    from npu_tui.report.compared.sweep import html_sweep, markdown_sweep, swept, text_sweep
-
-    paths = [options.base, options.new, *options.more]
-    if len(options.label) > len(paths):
-        parser.error(say("sweep.bad_label", count=len(options.label), profiles=len(paths)))
-    for path in paths:
-        refuse_terminal(parser, path)
-    from npu_tui.commands.explore import on_terminal
-
-    shown = options.format is None and options.fail_on is None and on_terminal()
-    settings = read_settings() if shown else None
-    if shown and settings is None:
-        return USAGE
-    thresholds, cached = thresholds_of(options.config), not options.no_cache
-    sides = []
-    for number, path in enumerate(paths, 1):
-        if shown:
-            print(say("sweep.reading", at=number, count=len(paths), path=path), file=sys.stderr)
-        sides.append(_side(parser, options, opened_profile(path, cached, thresholds, options.source), path))
-    found = swept(sweep(sides, [*options.label, *paths[len(options.label) :]], tolerance.step))
-    if settings is not None:
-        return _sweep_screen(found, paths, options, settings)
-    if options.format == "json":
-        import msgspec
-
-        write(msgspec.json.encode(found) + b"\n")
-    else:
-        write({"html": html_sweep, "markdown": markdown_sweep}.get(options.format, text_sweep)(found))
-    return FAILED if failing & {each.verdict for each in found.profiles} else DONE
-
-
-def _sweep_screen(found: Sweep, paths: Sequence[str], options: argparse.Namespace, settings: Settings) -> int:
-    """The table on the terminal; a row is opened against the first by a program of its own."""
-    from npu_tui.tui.compared.sweep import SweepApp
-    from npu_tui.tui.terminal.terminal import Guard, find_terminal
-
-    program = [sys.executable, "-m", "npu_tui"]
-    kept = [word for name in _PASSED_ON if (value := getattr(options, name)) for word in (f"--{name}", value)]
-    kept += ["--no-cache"] * options.no_cache
-    only = [
-        word
-        for name in _OF_PAIRS
-        if (value := getattr(options, name))
-        for word in (f"--{name.replace('_', '-')}", value)
-    ]
-    only += [word for text in options.map for word in ("--map", text)]
-
-    def opening(row: int) -> list[str]:
-        path = str(Path(paths[row]).absolute())
-        if not row:
-            return [*program, path, *kept]
-        return [*program, "compare", str(Path(paths[0]).absolute()), path, *kept, *only]
-
-    with Guard() as guard:
-        app = SweepApp(found, opening, find_terminal(*look_of(options, settings)))
-        guard.draws(lambda code: app.exit(return_code=code))
-        app.run()
-    return app.return_code or DONE
-
-
 def _parser() -> Parser:
     parser = Parser(prog="npu-tui compare", description=say("compare.description"), epilog=say("compare.epilog"))
     parser.add_argument("base", metavar="BASE", nargs="?", help=say("compare.base")).required = True
     parser.add_argument("new", metavar="NEW", nargs="?", help=say("compare.new")).required = True
-    parser.add_argument("more", nargs="*", metavar="PROFILE", help=say("sweep.more"))
-    parser.add_argument("--label", action="append", default=[], metavar="TEXT", help=say("sweep.label"))
     parser.add_argument("--format", choices=("text", "markdown", "json", "html"), help=say("compare.format"))
     parser.add_argument("--step", metavar="N", help=say("compare.step"))
     parser.add_argument("--rank", metavar="R[:S]", help=say("compare.rank_option"))
@@ -195,7 +113,6 @@ def _parser() -> Parser:
     parser.add_argument("--tolerance", metavar="SHARE", help=say("compare.tolerance"))
     parser.add_argument("--fail-on", metavar="VERDICTS", help=say("compare.fail_on"))
     parser.add_argument("--ignore", metavar="IDS", help=say("compare.ignore"))
-    parser.add_argument("--base-rev", metavar="REV", help=say("compare.base_rev"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     add_opening(parser)
     add_look(parser)
@@ -250,7 +167,7 @@ def _one_path(path: str | None) -> str:
 
 
 def _choose_ranks(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """With ``--rank`` every path of a job becomes that of one of its ranks: the second number is for all but BASE."""
+    """With ``--rank`` every path of a job becomes that of one of its ranks: the second number is for NEW."""
     if options.rank is None:
         return
     match = _RANKS.fullmatch(options.rank)
@@ -259,7 +176,6 @@ def _choose_ranks(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     base, new = int(match[1]), int(match[2] or match[1])
     options.base = _of_rank(parser, options.base, base)
     options.new = _of_rank(parser, options.new, new)
-    options.more = [_of_rank(parser, path, new) for path in options.more]
 
 
 def _of_rank(parser: argparse.ArgumentParser, path: str, rank: int) -> str:

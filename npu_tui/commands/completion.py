@@ -17,7 +17,7 @@ _ASK = "--"
 _FILES = ":files"
 """The line that tells the shell to complete paths."""
 
-_PATHS = frozenset(("PATH", "PROFILE", "BASE", "NEW", "FILE", "DIR", "OUT", "OUT.svg"))
+_PATHS = frozenset(("PATH", "BASE", "NEW", "FILE", "DIR", "OUT", "OUT.svg"))
 _LISTS = frozenset(("IDS", "WHAT"))
 """What takes several words with commas between them."""
 

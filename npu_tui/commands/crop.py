@@ -23,7 +23,6 @@ def run(words: list[str]) -> int:
     parser.add_argument("--lanes", action="append", default=[], metavar="NAME", help=say("crop.lanes"))
     parser.add_argument("--slices", action="append", default=[], metavar="NAME", help=say("crop.slices"))
     parser.add_argument("--clip", action="store_true", help=say("crop.clip"))
-    parser.add_argument("--for", dest="reader", choices=("perfetto",), help=say("crop.for"))
     options = parser.parse_args(words)
     if not options.output.endswith((".json", ".json.gz")):
         parser.error(say("crop.bad_output"))
@@ -34,18 +33,17 @@ def _crop(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from npu_tui.analysis.window import Window
     from npu_tui.crop.chosen import Wanted, chosen, lanes_named
     from npu_tui.crop.events import kept_events
-    from npu_tui.crop.perfetto import drawable_links, perfetto_events
-    from npu_tui.crop.writing import BARE, frame_of, write_events
+    from npu_tui.crop.writing import frame_of, write_events
     from npu_tui.ingest.args.json_args import JsonArgs
     from npu_tui.ingest.database.args import DatabaseArgs
     from npu_tui.trace.units import count_text
 
     part = part_of(parser, options)
     trace, window = part.trace, part.window
-    if not isinstance(trace.args, (JsonArgs, DatabaseArgs)) or not len(trace.slices):
-        parser.error(say("crop.no_text", path=options.path))
-    if isinstance(trace.args, DatabaseArgs) and options.reader is None:
+    if isinstance(trace.args, DatabaseArgs):
         parser.error(say("crop.database", path=options.path))
+    if not isinstance(trace.args, JsonArgs) or not len(trace.slices):
+        parser.error(say("crop.no_text", path=options.path))
     lanes = lanes_named(trace, options.lanes) if options.lanes else None
     if lanes is not None and not lanes:
         names = ", ".join(dict.fromkeys(layer.name for layer in trace.layers if layer.lanes))
@@ -55,17 +53,7 @@ def _crop(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if not slices:
         parser.error(say("crop.nothing"))
     path = Path(options.output)
-    left_out = ""
-    if options.reader is None:
-        assert isinstance(trace.args, JsonArgs)  # a database was refused
-        events = write_events(path, kept_events(trace, trace.args, found), frame_of(trace))
-    else:
-        drawable = drawable_links(trace, found)
-        events = write_events(path, perfetto_events(trace, trace.args, found, drawable), BARE)
-        links = len(drawable.links)
-        reasons = [say(f"crop.{why}", count=count) for why, count in
-                   (("backward", drawable.backward), ("unbound", drawable.unbound)) if count]  # fmt: skip
-        left_out = say("crop.left_out", why=say("list.semicolon").join(reasons)) if reasons else ""
+    events = write_events(path, kept_events(trace, trace.args, found), frame_of(trace))
     told = (slices, len(trace.slices), links, len(trace.links), events)
     kept, whole, kept_links, all_links, written = map(count_text, told)
     size = path.stat().st_size / 1e6
@@ -74,6 +62,4 @@ def _crop(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
             size=f"{size:.3f}"),
         file=sys.stderr,
     )  # fmt: skip
-    if left_out:
-        print(left_out, file=sys.stderr)
     return DONE

@@ -29,14 +29,7 @@ def run(words: list[str]) -> int:
     parser.add_argument(
         "topic", nargs="?", default="", metavar="TOPIC", help=say("cli.topic", topics=", ".join(TOPICS))
     )
-    parser.add_argument("--man", action="store_true", help=say("cli.man"))
-    options = parser.parse_args(words)
-    if options.man:
-        from npu_tui.commands.man import man_page
-
-        write(man_page())
-        return DONE
-    topic = options.topic
+    topic = parser.parse_args(words).topic
     if topic in TOPICS and not _print_page(topic):
         return USAGE
     if topic in TOPICS and topic not in COMMANDS:

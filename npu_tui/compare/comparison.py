@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.compare.comparability import Comparability, comparability
 from npu_tui.compare.lag import Lag, lag
 from npu_tui.compare.matching.collectives import CollectiveChange, Exchanged, collective_changes
@@ -54,8 +53,7 @@ class PartChange(Struct, frozen=True):
 class Comparison:
     """``new`` held against ``base``; each part is computed once, when it is first asked for.
 
-    ``renumber`` tells the number that a code line of the base has in the new version of its file, ``renamed`` what an
-    operation or a type of kernel of the base is called in the new profile, where that is another name.
+    ``renamed`` gives the new name of an operation or a type of kernel by that of the base, where the two differ.
     """
 
     def __init__(
@@ -63,7 +61,6 @@ class Comparison:
         base: Side,
         new: Side,
         tolerance: Tolerance | None = None,
-        renumber: Callable[[CodeLine], int | None] | None = None,
         renamed: Mapping[str, str] | None = None,
     ) -> None:
         self.tolerance = tolerance or Tolerance()
@@ -71,7 +68,6 @@ class Comparison:
             base, new = base.with_outliers(), new.with_outliers()
         self.base, self.new = base, new
         self._renamed = dict(renamed or {})
-        self._renumber = renumber
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -239,7 +235,7 @@ class Comparison:
         """The code lines whose launches lost time, the largest difference first; none where a side has no launches."""
         if not all(side.profile.dispatch for side in self.sides):
             return []
-        return line_changes(self.base.lines, self.new.lines, self._renumber)
+        return line_changes(self.base.lines, self.new.lines)
 
     @once
     def collectives(self) -> list[CollectiveChange]:

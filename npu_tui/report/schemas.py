@@ -9,7 +9,6 @@ from typing import Any
 REPORTS = {
     "report": "schema:Report",
     "compare": "compared.schema:Compared",
-    "sweep": "compared.sweep:Sweep",
     "ranks": "job.schema:JobReport",
 }
 """Where in ``npu_tui.report`` the type of each JSON document is."""

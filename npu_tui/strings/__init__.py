@@ -67,7 +67,6 @@ ROOMS = (
     "search",
     "sentences",
     "settings",
-    "sweep",
     "tables",
     "tabs",
     "tree",

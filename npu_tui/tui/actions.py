@@ -14,9 +14,7 @@ from npu_tui.strings import say
 from npu_tui.tui.keys.commands import JOB_TABS, TAB_COMMAND, TAB_KEYS, VIEW_KEYS, Command, Group, Where
 
 if TYPE_CHECKING:  # who only prints the table of keys waits for none of these
-    from npu_tui.tui.compared.sweep import SweepApp
     from npu_tui.tui.job.screen import JobScreen
-    from npu_tui.tui.keys.listed import Listed
     from npu_tui.tui.panel_screen import PanelScreen
     from npu_tui.tui.picker.screen import PickerScreen
     from npu_tui.tui.screen import MainScreen
@@ -33,16 +31,13 @@ def _command(
     lanes: Callable[[MainScreen], str | None] | None = None,
     job: Callable[[JobScreen], str | None] | None = None,
     both: Callable[[PanelScreen[Any]], str | None] | None = None,
-    lists: Callable[[Listed], str | None] | None = None,
     picker: Callable[[PickerScreen], str | None] | None = None,
-    sweep: Callable[[SweepApp], str | None] | None = None,
 ) -> Command:
-    """``both`` is for lanes and job, ``lists`` for picker and sweep."""
+    """``both`` is for lanes and job."""
     acts: dict[Where, Callable[[Any], str | None] | None] = {
         "lanes": lanes or both,
         "job": job or both,
-        "picker": picker or lists,
-        "sweep": sweep or lists,
+        "picker": picker,
     }
     return Command(id_, group, keys, {where: act for where, act in acts.items() if act is not None})
 
@@ -77,7 +72,6 @@ ACTIONS: tuple[Command, ...] = (
     _command("base", "time", (), lambda screen: screen.walk.mark_base()),
     _command("align_sides", "compared", ("equals_sign",), lambda screen: screen.sides.align()),
     _command("counterpart", "compared", ("backslash",), lambda screen: screen.sides.counterpart()),
-    _command("blink", "compared", ("grave_accent",), lambda screen: screen.sides.blink()),
     _command("sides", "compared", ("vertical_line",), lambda screen: screen.sides.turn()),
     _command(
         "row_up",
@@ -85,7 +79,7 @@ ACTIONS: tuple[Command, ...] = (
         ("up", "k"),
         lambda screen: screen.explorer.move_row(-1),
         job=lambda screen: screen.overview.move(-1),
-        lists=lambda screen: screen.move(-1),
+        picker=lambda screen: screen.move(-1),
     ),
     _command(
         "row_down",
@@ -93,7 +87,7 @@ ACTIONS: tuple[Command, ...] = (
         ("down", "j"),
         lambda screen: screen.explorer.move_row(1),
         job=lambda screen: screen.overview.move(1),
-        lists=lambda screen: screen.move(1),
+        picker=lambda screen: screen.move(1),
     ),
     _command("layer_up", "rows", ("pageup",), lambda screen: screen.explorer.move_layer(-1)),
     _command("layer_down", "rows", ("pagedown",), lambda screen: screen.explorer.move_layer(1)),
@@ -104,7 +98,7 @@ ACTIONS: tuple[Command, ...] = (
         ("G",),
         lambda screen: screen.explorer.move_row(_TO_THE_END),
         job=lambda screen: screen.overview.move(_TO_THE_END),
-        lists=lambda screen: screen.move(_TO_THE_END),
+        picker=lambda screen: screen.move(_TO_THE_END),
     ),
     _command("fold", "rows", ("space",), lambda screen: None if screen.explorer.toggle_fold() else say("fold.none")),
     _command("pin", "rows", ("p",), lambda screen: screen.walk.pin()),
@@ -160,7 +154,9 @@ ACTIONS: tuple[Command, ...] = (
         ("enter",),
         lambda screen: None if screen.explorer.select_under_cursor() else say("select.none"),
     ),
-    _command("escape", "panel", ("escape",), both=lambda screen: screen.escape(), lists=lambda screen: screen.escape()),
+    _command(
+        "escape", "panel", ("escape",), both=lambda screen: screen.escape(), picker=lambda screen: screen.escape()
+    ),
     _command("focus_next", "panel", ("tab",), both=lambda screen: screen.focus_panel()),
     _command("ranks", "job", ("J",), lambda screen: screen.show_ranks()),
     _command("open_rank", "job", ("enter",), job=lambda screen: screen.entering.open_here()),
@@ -184,15 +180,15 @@ ACTIONS: tuple[Command, ...] = (
     _command("axis", "job", ("T",), job=lambda screen: screen.next_axis()),
     _command("job_group", "job", ("g",), job=lambda screen: screen.next_scope()),
     *(_command(f"{TAB_COMMAND}{tab}", "job", (key,), job=_opens(tab)) for tab, key in JOB_TABS),
-    _command("open_profile", "list", ("enter",), lists=lambda screen: screen.open()),
-    _command("list_first", "list", ("home", "g"), lists=lambda screen: screen.move(-_TO_THE_END)),
-    _command("list_last", "list", ("end",), lists=lambda screen: screen.move(_TO_THE_END)),
-    _command("page_up", "list", ("pageup",), lists=lambda screen: screen.page(-1)),
-    _command("page_down", "list", ("pagedown",), lists=lambda screen: screen.page(1)),
+    _command("open_profile", "list", ("enter",), picker=lambda screen: screen.open()),
+    _command("list_first", "list", ("home", "g"), picker=lambda screen: screen.move(-_TO_THE_END)),
+    _command("list_last", "list", ("end",), picker=lambda screen: screen.move(_TO_THE_END)),
+    _command("page_up", "list", ("pageup",), picker=lambda screen: screen.page(-1)),
+    _command("page_down", "list", ("pagedown",), picker=lambda screen: screen.page(1)),
     _command("mark_profile", "list", ("space",), picker=lambda screen: screen.mark()),
     _command("fold_job", "list", ("left", "right"), picker=lambda screen: screen.fold()),
     _command("find_profile", "list", ("slash", "ampersand"), picker=lambda screen: screen.find()),
-    _command("leave_list", "list", ("q",), lists=lambda screen: screen.leave_list()),
+    _command("leave_list", "list", ("q",), picker=lambda screen: screen.leave_list()),
     _command("command", "program", ("colon",), lambda screen: screen.asking.open(), job=lambda screen: screen.ask()),
     _command("palette", "program", ("ctrl+p",), both=lambda screen: screen.open_palette()),
     _command("whatif", "program", (), lambda screen: screen.supposing.open()),
@@ -207,6 +203,6 @@ ACTIONS: tuple[Command, ...] = (
         picker=lambda screen: screen.show_help(),
     ),
     _command(
-        "quit", "program", ("ctrl+q",), both=lambda screen: screen.leave(), lists=lambda screen: screen.leave_list()
+        "quit", "program", ("ctrl+q",), both=lambda screen: screen.leave(), picker=lambda screen: screen.leave_list()
     ),
 )

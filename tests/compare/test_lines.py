@@ -1,10 +1,7 @@
 """Code lines are the same lines where they moved, and where the project lies elsewhere."""
 
-import subprocess
-
 from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.compare.matching.lines import LineCost, line_changes
-from npu_tui.compare.matching.moved_lines import renumbering
 
 
 def cost(line, lost, *operations, file="/home/a/vit/train.py", function="step"):
@@ -41,27 +38,6 @@ def test_two_files_of_one_name_are_told_apart():
 def test_launches_without_a_stack_are_one_line():
     rows = line_changes([LineCost(None, 3.0, 2.0)], [LineCost(None, 4.0, 2.0)])
     assert [(row.code, row.delta) for row in rows] == [(None, 1.0)]
-
-
-def test_git_tells_where_a_line_went(tmp_path):
-    def git(*words):
-        subprocess.run(
-            ["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=tmp_path, check=True, capture_output=True
-        )
-
-    file = tmp_path / "train.py"
-    lines = [f"line {k}\n" for k in range(1, 21)]
-    file.write_text("".join(lines))
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "base")
-    file.write_text("".join(["new\n"] * 7 + lines[:9] + lines[10:]))
-    renumber, _ = renumbering("HEAD", tmp_path)
-    at = lambda line: renumber(CodeLine("/elsewhere/train.py", line, "f"))  # noqa: E731
-    assert [at(1), at(9), at(10), at(11), at(20)] == [8, 16, None, 17, 26]
-    assert renumber(CodeLine("/elsewhere/model.py", 5, "f")) == 5
-    assert renumbering("no-such-revision", tmp_path)[0] is None
-    assert pairs(line_changes([cost(10, 1.0)], [cost(10, 2.0, "aten::x")], renumber)) == {(10, None), (None, 10)}
 
 
 def test_a_number_that_launches_something_else_is_still_one_line():

@@ -2,11 +2,10 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
-from pairs import BASE, compared, moved_lines, profile, replace
+from pairs import BASE, compared, profile, replace
 
 from npu_tui.cli import main
 from npu_tui.compare.comparison import Comparison
@@ -76,37 +75,6 @@ def test_a_type_of_kernel_that_was_renamed():
     assert apart.get("MatMulV2") != "same"
     found = Comparison(Side(base), Side(new), renamed={"MatMulV2": "MatMulV9"})
     assert {row.change for row in found.groups} == {"same"}
-
-
-def test_lines_are_followed_through_a_checkout(capsys, tmp_path, monkeypatch):
-    """The base ran the last commit; since then seven lines were put in above all that launches."""
-    job = replace(BASE, seed=3, kernel_ns=18_000, host_op_ns=90_000)
-    before, after = profile(job), profile(job, moved_lines(7))
-
-    def git(*words):
-        named = ("-c", "user.name=x", "-c", "user.email=x@x")
-        subprocess.run(["git", *named, *words], cwd=tmp_path, check=True, capture_output=True)
-
-    model = tmp_path / "vit" / "model.py"
-    model.parent.mkdir()
-    (tmp_path / "model.py").write_text("another of the same name\n")
-    lines = [f"line {number}\n" for number in range(1, 400)]
-    model.write_text("".join(lines))
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "base")
-    model.write_text("".join(["# new\n"] * 7 + lines))
-    (tmp_path / "model.py").write_text("".join(["more\n"] * 30) + "another of the same name\n")
-    monkeypatch.chdir(model.parent)
-    capsys.readouterr()  # what writing the fixtures says
-    found = told(capsys, before.path, after.path, "--base-rev", "HEAD")
-    moved = {(row["base_line"], row["line"]) for row in found["lines"] if (row["file"] or "").endswith("vit/model.py")}
-    assert moved
-    assert {new - base for base, new in moved} == {7}
-    assert found["findings"] == []
-    with pytest.raises(SystemExit):
-        main(["compare", before.path, after.path, "--base-rev", "no-such-revision"])
-    assert "no-such-revision" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("key", [kind.id for kind in DIFFERENCES])

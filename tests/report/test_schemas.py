@@ -34,7 +34,6 @@ def printed(words: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> Any
         ("report", ["report", HEALTHY]),
         ("report", ["report", BOUND, "--range", "1ms..9ms"]),
         ("compare", ["compare", HEALTHY, BOUND]),
-        ("sweep", ["compare", HEALTHY, BOUND, HEALTHY]),
         ("ranks", ["ranks", RANKS]),
     ],
 )
@@ -70,4 +69,4 @@ def test_a_settings_file_is_valid_where_the_program_takes_it(
 
 
 def test_every_document_has_a_schema() -> None:
-    assert set(REPORTS) == {"report", "compare", "sweep", "ranks"}
+    assert set(REPORTS) == {"report", "compare", "ranks"}

@@ -8,7 +8,6 @@ import pytest
 from driving import Driver, opened
 
 from npu_tui.strings import table
-from npu_tui.tui.compared.sweep import SweepApp
 from npu_tui.tui.job.screen import JobScreen
 from npu_tui.tui.keys.bindings import screen_bindings
 from npu_tui.tui.keys.commands import (
@@ -34,7 +33,7 @@ STAYING = [command for command in commands_of("lanes") if command.id != "quit"]
 
 
 def test_every_command_calls_what_its_screen_has(session):
-    screens = {"lanes": MainScreen(session), "job": JobScreen(Path()), "picker": PickerScreen, "sweep": SweepApp}
+    screens = {"lanes": MainScreen(session), "job": JobScreen(Path()), "picker": PickerScreen}
     for command in COMMANDS:
         assert command.acts
         for where, act in command.acts.items():

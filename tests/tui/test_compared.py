@@ -25,7 +25,7 @@ WRITING = os.environ.get("NPU_TUI_GOLDEN") == "write"
 VIEWS = {
     (80, 24): {"opening": ()},
     (120, 40): {
-        "opening": (), "change": ("e",), "every": ("=",), "new": ("|", "|"), "blink": ("`", "`"), "steps": (">",),
+        "opening": (), "change": ("e",), "every": ("=",), "base": ("|",), "new": ("|", "|"), "steps": (">",),
     },
     (200, 50): {"opening": (), "change": ("e", "e", "e")},
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,8 +15,6 @@ from npu_tui.analysis.launches.code_lines import CodeLine
 from npu_tui.compare.matching.sequences import matched
 
 I64 = npt.NDArray[np.int64]
-
-_GONE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,40 +55,31 @@ class LineChange(Struct, frozen=True):
         return bool(both and self.base.code.line != self.new.code.line)  # type: ignore[union-attr]
 
 
-def line_changes(
-    base: list[LineCost], new: list[LineCost], renumber: Callable[[CodeLine], int | None] | None = None
-) -> list[LineChange]:
+def line_changes(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
     """The lines of both sides matched, the largest difference first.
 
     A line is the same at the same number of the same function and file, wherever the project's folder lies, unless
     most numbers of that function launch something else now; what is left is matched in order by what it launches.
-    ``renumber`` tells the number a base line has in the new version of its file, None for one that is gone.
     """
     names = _shared_names([cost.code.file for side in (base, new) for cost in side if cost.code])
     functions: dict[tuple[str, str] | None, tuple[list[LineCost], list[LineCost]]] = defaultdict(lambda: ([], []))
     for k, side in enumerate((base, new)):
         for cost in side:
             functions[(names[cost.code.file], cost.code.function) if cost.code else None][k].append(cost)
-    rows = [row for sides in functions.values() for row in _of_function(*sides, renumber)]
+    rows = [row for sides in functions.values() for row in _of_function(*sides)]
     return sorted(rows, key=lambda row: (-abs(row.delta), str(row.code)))
 
 
-def _of_function(
-    base: list[LineCost], new: list[LineCost], renumber: Callable[[CodeLine], int | None] | None
-) -> list[LineChange]:
+def _of_function(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
     """The lines of one function: by number where that is known to be the same, else in order by what they launch."""
     base, new = sorted(base, key=_number), sorted(new, key=_number)
-    numbers = [
-        _GONE if (at := renumber(cost.code) if renumber and cost.code else _number(cost)) is None else at
-        for cost in base
-    ]
-    stayed = {number: cost for number, cost in zip(numbers, base, strict=True) if number != _GONE}
+    stayed = {_number(cost): cost for cost in base}
     same = {_number(cost): cost for cost in new if _number(cost) in stayed}
     alike = sum(cost.operations == stayed[number].operations for number, cost in same.items())
-    if not renumber and 2 * alike < len(same):
+    if 2 * alike < len(same):
         same = {}  # most numbers launch something else now: the function has moved
     rows = [LineChange(stayed[number], cost) for number, cost in same.items()]
-    left = [cost for number, cost in zip(numbers, base, strict=True) if number not in same]
+    left = [cost for cost in base if _number(cost) not in same]
     right = [cost for cost in new if _number(cost) not in same]
     codes: dict[tuple[str, ...], int] = {}
     symbols = [
@@ -102,7 +91,7 @@ def _of_function(
     come = [cost for k, cost in enumerate(right) if k not in set(second)]
     for cost in gone:
         # What launches something else on both sides is still one line where it has one number.
-        twin = None if renumber else next((each for each in come if _number(each) == _number(cost)), None)
+        twin = next((each for each in come if _number(each) == _number(cost)), None)
         come = [each for each in come if each is not twin]
         rows.append(LineChange(cost, twin))
     return rows + [LineChange(None, cost) for cost in come]

@@ -13,7 +13,6 @@ TEXTS: dict[str, str] = {
     "cli.topic": "a page ({topics}), or a command; without it, all are listed",
     "cli.schema": "which one: {names}",
     "cli.no_topic": "there is no page and no command {word}",
-    "cli.man": "print the page for man: npu-tui help --man | man -l -",
     "cli.fields": "with --format json: only these fields, such as verdict,findings.id,overlap.free_us",
     "cli.fields_of": "--fields needs --format json",
     "cli.no_field": "there is no field {name}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     "command.align_sides": "align both sides: step starts, the selected slice, every operation",
     "command.counterpart": "go to the same slice on the other side",
-    "command.blink": "blink: the other side in the same rows",
     "command.sides": "show the base, the new profile or both",
     "command.tab_changes": "Changes: what differs, and what it costs a step",
     "tab.changes": "Changes",
@@ -13,7 +12,6 @@ TEXTS: dict[str, str] = {
     "footer.change": "change",
     "footer.other": "other side",
     "footer.align": "align",
-    "footer.blink": "blink",
     "footer.sides": "one side",
     "footer.steps": "steps",
     "changes.number": "#",

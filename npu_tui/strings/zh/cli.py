@@ -12,7 +12,6 @@ TEXTS: dict[str, str] = {
     "cli.topic": "一页说明（{topics}）或一个命令；不给则列出全部",
     "cli.schema": "哪一个：{names}",
     "cli.no_topic": "没有说明页或命令 {word}",
-    "cli.man": "打印 man 手册页：npu-tui help --man | man -l -",
     "cli.fields": "与 --format json 同用：只输出这些字段，例如 verdict,findings.id,overlap.free_us",
     "cli.fields_of": "--fields 需要 --format json",
     "cli.no_field": "没有字段 {name}",

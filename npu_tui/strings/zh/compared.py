@@ -5,7 +5,6 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     "command.align_sides": "对齐两侧：step 起点、所选片段、每个算子",
     "command.counterpart": "跳到另一侧的对应片段",
-    "command.blink": "切换：在相同的行里显示另一侧",
     "command.sides": "只看基线、只看新 profile 或两者都看",
     "command.tab_changes": "变化：哪里不同，每个 step 代价多少",
     "tab.changes": "变化",
@@ -13,7 +12,6 @@ TEXTS: dict[str, str] = {
     "footer.change": "变化",
     "footer.other": "另一侧",
     "footer.align": "对齐",
-    "footer.blink": "切换",
     "footer.sides": "单侧",
     "footer.steps": "step",
     "changes.number": "#",

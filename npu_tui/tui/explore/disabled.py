@@ -15,7 +15,7 @@ def why_not(session: Session, explorer: Explorer, hits: int, flags: int, has_tab
     state, scene = explorer.state, session.scene
     starved = any(profile.starved for profile in session.profiles)
     checks = (
-        (scene.pair is None, "compared.none", "align_sides counterpart blink sides tab_changes"),
+        (scene.pair is None, "compared.none", "align_sides counterpart sides tab_changes"),
         (session.job is None, "ranks.no_job", "ranks"),
         (len(scene.traces) < 2, "align.one_rank", "align_start align_end base"),
         (not scene.steps(), "step.none", "step_next step_previous"),

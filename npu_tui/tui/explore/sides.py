@@ -84,15 +84,6 @@ class Sides:
         name = brief(printable(traces[1].name_of(twin)), _LONGEST_NAME)
         return say("compared.twin", name=name, base=base, new=new, delta=new - base)
 
-    def blink(self) -> str:
-        """Show the other side where this one stands."""
-        pair = self._session.scene.pair
-        if pair is None:
-            return say("compared.none")
-        here = ("base", "new")[self._explorer.trace == NEW] if pair.face == "both" else pair.face
-        self._turn(pair, "new" if here == "base" else "base")
-        return say(f"compared.shown.{pair.face}")
-
     def turn(self) -> str:
         """Show both sides, the first, or the second."""
         pair = self._session.scene.pair

@@ -17,9 +17,9 @@ GROUPS: tuple[Group, ...] = (
     "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "list", "program",
 )  # fmt: skip
 
-Where = Literal["lanes", "job", "picker", "sweep"]
-"""The screens that have commands: the lanes of some traces, the overview of a job, the list of profiles to choose from,
-and the table of several profiles. Each has keys of its own."""
+Where = Literal["lanes", "job", "picker"]
+"""The screens that have commands: the lanes of some traces, the overview of a job, and the list of profiles to choose
+from. Each has keys of its own."""
 
 TAB_COMMAND = "tab_"
 """What the ids of the commands begin with that open a tab."""

@@ -56,7 +56,6 @@ HINTS: dict[Place, tuple[Hint, ...]] = {
         Hint("change", ("finding_next",)),
         Hint("other", ("counterpart",)),
         Hint("align", ("align_sides",)),
-        Hint("blink", ("blink",)),
         Hint("sides", ("sides",)),
         Hint("zoom", ("zoom_in", "zoom_out")),
         Hint("pan", ("pan_left", "pan_right")),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
-from typing import ClassVar
 
 from rich.text import Text
 from textual import events, work
@@ -19,8 +18,7 @@ from npu_tui.nearby.profiles import Nearby, in_order, profile_of
 from npu_tui.nearby.verdicts import Told, verdicts
 from npu_tui.strings import say
 from npu_tui.tui.keys.bindings import list_bindings
-from npu_tui.tui.keys.commands import Where
-from npu_tui.tui.keys.listed import Listed
+from npu_tui.tui.keys.commands import BY_ID, commands_of
 from npu_tui.tui.picker.rows import Choice, columns, foot_lines, head_line, row_line, title_line
 from npu_tui.tui.sheets.help_sheet import HelpSheet
 from npu_tui.tui.terminal.internals import bind
@@ -33,11 +31,10 @@ MOST_STACKED = 16
 """Timelines that are opened together at most."""
 
 
-class PickerScreen(Listed, Screen[None], inherit_bindings=False):
+class PickerScreen(Screen[None], inherit_bindings=False):
     """Lists the profiles below ``folder`` as they are found, and what each says as that becomes known."""
 
     DEFAULT_CSS = "PickerScreen Static { height: 1fr; padding: 0 1; text-wrap: nowrap; }"
-    where: ClassVar[Where] = "picker"
 
     class Leave(Message):
         """Nothing is wanted."""
@@ -70,10 +67,11 @@ class PickerScreen(Listed, Screen[None], inherit_bindings=False):
         self._shown = Static()
         self._words = ""
         self._typing = False
+        self._prefix = ""
         self._first = 0
         self._stop = Event()
         self.choice = Choice(folder)
-        bind(self, list_bindings(self.where))  # the user's keys are known only now
+        bind(self, list_bindings("picker"))  # the user's keys are known only now
 
     def compose(self) -> ComposeResult:
         """The list alone."""
@@ -182,7 +180,7 @@ class PickerScreen(Listed, Screen[None], inherit_bindings=False):
             self._want(self.choice.wanted[:-1])
             event.stop()
             return
-        if not self._typing and event.key in self.bound:
+        if not self._typing and event.key in self._bound:
             return
         if event.is_printable and event.character and not event.character.isspace():
             self._type(event.character)
@@ -202,6 +200,23 @@ class PickerScreen(Listed, Screen[None], inherit_bindings=False):
         self._typing = bool(text) or self._typing
         self.choice.stay_at(row)
         self.tell("" if text or not self._typing else say("picker.type"))
+
+    @property
+    def _bound(self) -> frozenset[str]:
+        """The keys of its commands, under every name that terminals deliver them."""
+        return frozenset(binding.key for binding in list_bindings("picker"))
+
+    def action_prefix(self, key: str) -> None:
+        """Take the first key of a sequence; the second one runs its command."""
+        if self._prefix == key:
+            self.action_run(next(each.id for each in commands_of("picker") if f"{key} {key}" in each.keys))
+        else:
+            self._prefix = key
+
+    def action_run(self, command: str) -> None:
+        """Run the command called ``command``."""
+        self._prefix = ""
+        BY_ID[command].acts["picker"](self)
 
     def find(self) -> None:
         """Begin a filter."""
