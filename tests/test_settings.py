@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,3 +151,16 @@ def test_the_command_prints_and_checks(tmp_path, capsys):
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == f"npu-tui: {file}:2: there is no command zoom_inn; did you mean zoom_in?\n"
+
+
+@pytest.mark.parametrize(("text", "loaded"), [("[keys]\n", False), ("[thresholds]\nfree_share = 0.2\n", True)])
+def test_only_a_file_with_thresholds_imports_the_rules(text: str, loaded: bool, tmp_path: Path):
+    """They take longer than everything else before the first picture."""
+    file = tmp_path / "settings.toml"
+    file.write_text(text, encoding="utf-8")
+    code = (
+        "import sys; from npu_tui.commands.settings_file import thresholds_of; thresholds_of(sys.argv[1]); "
+        "print('npu_tui.rules.find' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(loaded)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from npu_tui.commands.look import THEMES
@@ -17,12 +19,31 @@ if TYPE_CHECKING:
 _KEYMAP = "npu_tui.tui.keys.keymap"
 
 
+class _Defaults(Mapping[str, "bool | int | float"]):
+    """The default of every threshold by name; the rules are imported when a file names one."""
+
+    @cached_property
+    def _by_name(self) -> dict[str, bool | int | float]:
+        from npu_tui.rules.find import THRESHOLDS
+
+        return {threshold.name: threshold.default for threshold in THRESHOLDS}
+
+    def __getitem__(self, name: str) -> bool | int | float:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
 def known_settings() -> Known:
     """Every name that a settings file may use, from the rooms that own them."""
     from npu_tui.settings import Known
     from npu_tui.tui.keys.commands import BY_ID
 
-    return Known(commands=BY_ID, themes=THEMES, thresholds={name: default for name, default, _ in threshold_rows()})
+    return Known(commands=BY_ID, themes=THEMES, thresholds=_Defaults())
 
 
 def read_settings() -> Settings | None:
