@@ -234,6 +234,20 @@ def test_every_room_is_in_every_language(language: str) -> None:
     assert sum(map(len, rooms)) == len(table(language))  # no key is in two rooms
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_texts_of_a_rule_are_one_block(language: str) -> None:
+    source = (PACKAGE / "strings" / language / "rules.py").read_text(encoding="utf-8")
+    shared, *blocks = re.split(r"^    # (?=[A-Z])", source, flags=re.M)
+    assert [block.partition("\n")[0] for block in blocks] == [rule.id for rule in RULES]
+    texts = [re.findall(r'^    "([^"]+)": ', block, re.M) for block in blocks]
+    for rule, keys in zip(RULES, texts, strict=True):
+        assert f"explain.{rule.id}" in keys
+        others = {each.name for other in RULES if other is not rule for each in other.thresholds}
+        alone = {f"threshold.{each.name}" for each in rule.thresholds} - {f"threshold.{name}" for name in others}
+        assert alone <= set(keys)
+        assert not any(f'"threshold.{name}"' in shared for name in alone)
+
+
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_every_language_says_the_same(language: str) -> None:
     texts = table(language)

@@ -68,7 +68,7 @@ def threshold_rows() -> list[tuple[str, bool | int | float, str]]:
     """Name, default and meaning of every threshold of a finding."""
     from npu_tui.rules.find import THRESHOLDS
 
-    return [(each.name, each.default, say(f"threshold.{each.name}")) for each in THRESHOLDS]
+    return [(limit.name, limit.default, say(f"threshold.{limit.name}")) for limit in THRESHOLDS]
 
 
 def thresholds_of(option: str | None) -> Thresholds:

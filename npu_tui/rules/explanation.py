@@ -56,7 +56,7 @@ def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
         advice,
         kind.pages,
         change,
-        tuple((each.name, values[each], say(f"threshold.{each.name}")) for each in kind.thresholds),
+        tuple((limit.name, values[limit], say(f"threshold.{limit.name}")) for limit in kind.thresholds),
         tuple(map(document_title, kind.sources)),
     )
 
