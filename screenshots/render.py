@@ -12,7 +12,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.strings import speaking
 from npu_tui.tui.picture import picture
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.view.cells.palette import BLIND, LIGHT
+from npu_tui.view.palette import BLIND, LIGHT
 
 HERE = Path(__file__).resolve().parent
 

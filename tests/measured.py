@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
+from npu_tui.analysis.launches import Dispatch, dispatch
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load

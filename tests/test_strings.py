@@ -11,8 +11,8 @@ from typing import get_args
 import pytest
 
 from npu_tui import strings
-from npu_tui.analysis.launches.drains import Cause
-from npu_tui.analysis.overlap.rhythm import Unit
+from npu_tui.analysis.drains import Cause
+from npu_tui.analysis.steps import Unit
 from npu_tui.compare.partition import PARTS
 from npu_tui.gate.baseline import PLACES
 from npu_tui.gate.job_checks import JOB_LIMITS
@@ -23,9 +23,9 @@ from npu_tui.job.heat import AXES, METRICS
 from npu_tui.job.links import Verdict
 from npu_tui.profile import file_tables, finding_tables, launch_tables, trace_tables, work_tables
 from npu_tui.profile.files import FILES
+from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.table import Table
 from npu_tui.report.explain import KINDS
-from npu_tui.report.schema import SourceKind
 from npu_tui.rules.config import ENVIRONMENT
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.model import SEVERITIES, Confidence, FindingClass
@@ -36,9 +36,8 @@ from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TAS
 from npu_tui.tui.keys.commands import COMMANDS, GROUPS, JOB_TABS
 from npu_tui.tui.keys.footer import HINTS
 from npu_tui.tui.tabs import COMPARED_TABS, TABS
-from npu_tui.view.pair import Alignment, Face
-from npu_tui.view.scene import LinkShape
-from npu_tui.view.walk.explorer import _MODES
+from npu_tui.view.explorer import _MODES
+from npu_tui.view.scene import Alignment, Face, LinkShape
 
 ENGLISH = table("en")
 PACKAGE = Path(__file__).resolve().parents[1] / "npu_tui"

@@ -1,21 +1,55 @@
-"""Which slices of a device are compute, collectives, copies: what keeps it busy."""
+"""What keeps a device busy, in a window of time, and slices by name."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from npu_tui.trace.communication import is_group_lane
-from npu_tui.trace.copies import copy_marks
-from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Layer, Trace
+from npu_tui.trace.intervals import clipped
+from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Lane, Layer, LayerKind, Trace
+from npu_tui.trace.once import of_trace
+from npu_tui.trace.transfers import copy_marks, is_group_lane
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+
+class Window(Struct, frozen=True):
+    """The time ``[start, end)`` in ns.
+
+    A range cuts slices at its edges. A step owns slices ``whole`` by their start, as torch_npu's step_trace_time.csv
+    charges them.
+    """
+
+    start: int
+    end: int
+    whole: bool = False
+
+    def holds(self, time: I64) -> npt.NDArray[np.bool_]:
+        """Which of ``time`` lie in the window; (n,)."""
+        inside: npt.NDArray[np.bool_] = (time >= self.start) & (time < self.end)
+        return inside
+
+    def length(self, start: I64, end: I64) -> int:
+        """How much of the disjoint intervals ``[start, end)`` belongs to the window, ns."""
+        if self.whole:
+            own = self.holds(start)
+            return int((end[own] - start[own]).sum())
+        low, high = clipped(start, end, self.start, self.end)
+        return int((high - low).sum())
+
+
+EVERYTHING = Window(-(2**62), 2**62, whole=True)
+"""The whole trace."""
+
 
 Bools = npt.NDArray[np.bool_]
-I64 = npt.NDArray[np.int64]
 
 COMPUTE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV", "AI_CPU", "DSA_SQE"})
 """Task types of msprof's ``Ascend Hardware`` slices that compute."""
@@ -110,3 +144,43 @@ def _on_lanes(trace: Trace, lanes: list[int]) -> Bools:
 def _kinds(names: list[str], rule: Callable[[str], bool]) -> Bools:
     """Which of ``names`` fulfil ``rule``; the last entry is that of no name."""
     return np.array([rule(name) for name in names] + [False])
+
+
+_FEW = 8
+
+
+def named_on(trace: Trace, kinds: tuple[LayerKind, ...], rule: Callable[[str], bool]) -> I64:
+    """The slices on layers of ``kinds`` whose name fulfils ``rule``, ascending."""
+    return named_in(trace, (lane for lane in trace.lanes if trace.layers[lane.layer].kind in kinds), rule)
+
+
+def named_in(trace: Trace, lanes: Iterable[Lane], rule: Callable[[str], bool]) -> I64:
+    """The slices in ``lanes`` whose name fulfils ``rule``, ascending."""
+    known = _names_in_lanes(trace)
+    wanted = np.zeros(len(trace.names) + 1, np.bool_)
+    found = [np.zeros(0, np.int64)]
+    for lane in sorted(lanes, key=lambda lane: lane.first):
+        own = [code for code in known[lane.index] if rule(trace.names[code])]
+        if not own:
+            continue
+        name = trace.slices.name[lane.first : lane.last]
+        if len(own) <= _FEW:  # compared sooner than looked up
+            chosen = name == own[0]
+            for code in own[1:]:
+                chosen |= name == code
+        else:
+            wanted[own] = True
+            chosen = wanted[name]
+        found.append(lane.first + np.flatnonzero(chosen))
+    return np.concatenate(found)
+
+
+@of_trace
+def _names_in_lanes(trace: Trace) -> list[list[int]]:
+    """Which names occur in each lane: few of all do, and most rules find none of theirs there."""
+    found = []
+    for lane in trace.lanes:
+        there = np.zeros(len(trace.names) + 1, np.bool_)
+        there[trace.slices.name[lane.first : lane.last]] = True
+        found.append(np.flatnonzero(there[:-1]).tolist())
+    return found

@@ -79,7 +79,7 @@ class Profile(Tables):
             return Timeline(timeline_pictures(self._part(range, step))[dark])
 
     def _part(self, span: Span | None, step: int | None) -> ProfilePart:
-        from npu_tui.analysis.window import EVERYTHING, Window
+        from npu_tui.analysis.device import EVERYTHING, Window
         from npu_tui.profile.selection import WHOLE_TRACE, Selection, parse_range, select_step
 
         selection: Selection | None = WHOLE_TRACE

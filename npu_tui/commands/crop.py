@@ -30,13 +30,13 @@ def run(words: list[str]) -> int:
 
 
 def _crop(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    from npu_tui.analysis.window import Window
+    from npu_tui.analysis.device import Window
     from npu_tui.crop.chosen import Wanted, chosen, lanes_named
     from npu_tui.crop.events import kept_events
     from npu_tui.crop.writing import frame_of, write_events
     from npu_tui.ingest.args.json_args import JsonArgs
     from npu_tui.ingest.database.args import DatabaseArgs
-    from npu_tui.trace.units import count_text
+    from npu_tui.trace.text import count_text
 
     part = part_of(parser, options)
     trace, window = part.trace, part.window

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from npu_tui.commands.streams import write
 from npu_tui.strings import say
-from npu_tui.trace.text import cell_count, padded, printable
-from npu_tui.trace.units import size_text
+from npu_tui.trace.text import cell_count, padded, printable, size_text
 
 
 def write_list(folder: Path) -> None:

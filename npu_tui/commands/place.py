@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from npu_tui.strings import say
 
 if TYPE_CHECKING:
-    from npu_tui.view.walk.start import Start
+    from npu_tui.view.start import Start
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
@@ -29,9 +29,9 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Start | None:
     """Where the options say to open; None if they say nothing."""
-    from npu_tui.trace.units import parse_duration
+    from npu_tui.trace.text import parse_duration
     from npu_tui.tui.keys.commands import TAB_KEYS
-    from npu_tui.view.walk.start import NO_TAB, Start, parse_offsets, parse_span
+    from npu_tui.view.start import NO_TAB, Start, parse_offsets, parse_span
 
     spans = {"range": options.range, "view": options.view}
     found = {name: parse_span(text) for name, text in spans.items() if text is not None}

@@ -90,7 +90,7 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead:
     thresholds = thresholds_of(options.config)
     from npu_tui.ingest.heap import keep_memory
     from npu_tui.profile.selection import WHOLE_TRACE, parse_range, select_step
-    from npu_tui.trace.units import exact_text
+    from npu_tui.trace.text import exact_text
 
     selection = WHOLE_TRACE if options.range is None else parse_range(options.range)
     if selection is None:

@@ -14,7 +14,7 @@ from npu_tui.commands.profile_options import add_opening, refuse_terminal
 from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import DONE, INTERRUPTED, USAGE, end_process, refuse, write
 from npu_tui.strings import ENGLISH, say, speak
-from npu_tui.trace.whole import whole_number
+from npu_tui.trace.text import whole_number
 
 if TYPE_CHECKING:
     from npu_tui.profile.table import Kind

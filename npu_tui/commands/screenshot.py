@@ -12,7 +12,7 @@ from npu_tui.commands.profile_options import add_opening, refuse_terminal
 from npu_tui.commands.settings_file import read_settings
 from npu_tui.commands.streams import DONE, USAGE
 from npu_tui.strings import say
-from npu_tui.trace.whole import whole_number
+from npu_tui.trace.text import whole_number
 
 
 def run(words: list[str]) -> int:

@@ -17,8 +17,7 @@ from npu_tui.commands.parser import Parser
 from npu_tui.commands.settings_file import thresholds_of
 from npu_tui.commands.streams import DONE, write
 from npu_tui.strings import say, words
-from npu_tui.trace.text import drawable, printable, shortened
-from npu_tui.trace.whole import whole_number
+from npu_tui.trace.text import drawable, printable, shortened, whole_number
 
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds

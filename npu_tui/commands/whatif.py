@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
     if options.format == "json":
         speak(ENGLISH)
     refuse_terminal(parser, options.path)
-    from npu_tui.analysis.replay.asked import UnknownChangeError
+    from npu_tui.analysis.what_if import UnknownChangeError
     from npu_tui.report.whatif import NoReplayError, whatif, whatif_text
 
     profile = opened_profile(options.path, not options.no_cache, thresholds_of(options.config))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.overlap.lanes import Intervals
+from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.difference import Difference, Place, SideName, places_of, places_on_both, severity_of
 from npu_tui.compare.matching.kernels import GroupChange

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.collectives.arrivals import Arrivals
-from npu_tui.analysis.work.collectives.collective import Collectives, Moved, Timings, Waits
-from npu_tui.analysis.work.collectives.groups import Groups, with_ranks_of_job
-from npu_tui.analysis.work.operators import collective_types
+from npu_tui.analysis.collectives import Arrivals, Collectives, Groups, Moved, Timings, Waits, with_ranks_of_job
+from npu_tui.analysis.operators import collective_types
 from npu_tui.compare.steps import StepWindow
 from npu_tui.ingest.errors import InputError
-from npu_tui.trace.communication import groups_of, rank_numbers
 from npu_tui.trace.model import Trace
+from npu_tui.trace.transfers import groups_of, rank_numbers
 
 I64 = npt.NDArray[np.int64]
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.overlap.free import FreeSplit
-from npu_tui.analysis.overlap.lanes import Intervals, OverlapLanes
+from npu_tui.analysis.overlap import FreeSplit, Intervals, OverlapLanes
 from npu_tui.trace.intervals import difference, intersection, union
 
 I64 = npt.NDArray[np.int64]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.launches.code_lines import launches_by_line
-from npu_tui.analysis.launches.origin import Around, operation_of
-from npu_tui.analysis.overlap.lanes import Intervals
-from npu_tui.analysis.work.collectives.collective import Collectives
+from npu_tui.analysis.code_lines import launches_by_line
+from npu_tui.analysis.collectives import Collectives
+from npu_tui.analysis.launches import Around, operation_of
+from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.comparability import Circumstances
 from npu_tui.compare.exchanges import exchanges
 from npu_tui.compare.kineto import device_claims, device_kernels, kernel_type

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.overlap.steps import Step
+from npu_tui.analysis.steps import Step
 from npu_tui.compare.kineto import step_ends
 from npu_tui.trace.model import Trace
 

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.launches.origin import Around, dequeue_of, enqueue_of
-from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.trace.communication import groups_of
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.launches import Around, dequeue_of, enqueue_of
 from npu_tui.trace.model import HOST_TO_DEVICE, TASK_QUEUE, Trace
+from npu_tui.trace.transfers import groups_of
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -6,7 +6,7 @@ from npu_tui.gate.checks import Check
 from npu_tui.gate.limits import parse_share
 from npu_tui.job.job import Job
 from npu_tui.strings import say
-from npu_tui.trace.units import parse_duration
+from npu_tui.trace.text import parse_duration
 
 JOB_LIMITS = {"max_rank_wait": "rank_wait", "max_own_excess": "own_excess"}
 """The measure that each option limits: what the job waits for one rank, and what one works longer than its peers."""

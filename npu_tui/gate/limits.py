@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from npu_tui.gate.measures import Measures
-from npu_tui.trace.units import parse_duration
+from npu_tui.trace.text import parse_duration
 
 LIMITS = {
     "max_free": "free",

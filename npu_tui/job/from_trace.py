@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from npu_tui.analysis.launches.code_lines import losing_launches
+from npu_tui.analysis.code_lines import losing_launches
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import Source
 from npu_tui.job.model import (
@@ -27,8 +27,8 @@ from npu_tui.job.model import (
 )  # fmt: skip
 from npu_tui.job.reading import call_name
 from npu_tui.profile.profile import Profile
-from npu_tui.trace.communication import NO_RANK, plane_tasks
 from npu_tui.trace.intervals import intersection, union
+from npu_tui.trace.transfers import NO_RANK, plane_tasks
 
 I64 = npt.NDArray[np.int64]
 

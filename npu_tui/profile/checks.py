@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from npu_tui.analysis.calls import ApiSum
+from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.overlap.steps import Step, StepSums
-from npu_tui.analysis.work.apis import ApiSum
-from npu_tui.analysis.work.collectives.collective import Collective
-from npu_tui.analysis.work.joined.cross_check import Check, Figures, Key, cross_check
-from npu_tui.analysis.work.joined.kernel_groups import kernel_groups
-from npu_tui.analysis.work.joined.kernels import KernelTable
-from npu_tui.analysis.work.joined.memory import APP, Memory, MemoryCurve
+from npu_tui.analysis.joins import Check, Figures, Key, cross_check
+from npu_tui.analysis.kernel_groups import kernel_groups
+from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.memory import APP, Memory, MemoryCurve
+from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.ingest.companions.schemas import ALLOCATIONS, API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.tables import Tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.work.joined.memory import BEFORE, NEVER, MemoryCurve
+from npu_tui.analysis.memory import BEFORE, NEVER, MemoryCurve
 from npu_tui.profile.columns import UNKNOWN, absolute, rank_of
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.table import MISSING, Column, Sheet, Span, attributes, coded, numbers, table

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL
-from npu_tui.analysis.replay.run import Run
+from npu_tui.analysis.replay import Run
+from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union
 from npu_tui.view.scene import Chart, StepFunction

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.work.joined.joins import rows_of_tasks
-from npu_tui.analysis.work.joined.kernels import RATIOS, Coded, KernelTable, from_trace, waits, with_details
-from npu_tui.analysis.work.operators import kernel_types
+from npu_tui.analysis.joins import rows_of_tasks
+from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable, from_trace, waits, with_details
+from npu_tui.analysis.operators import kernel_types
 from npu_tui.ingest.companions.schemas import KERNELS, L2_CACHE
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.times import INVALID

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npu_tui.analysis.launches.backlog import host_lead
-from npu_tui.analysis.launches.code_lines import launches_by_line
-from npu_tui.analysis.launches.origin import dequeue_of, enqueue_of, operation_of
-from npu_tui.analysis.overlap.syncs import sync_sums
+from npu_tui.analysis.bubbles import sync_sums
+from npu_tui.analysis.code_lines import launches_by_line
+from npu_tui.analysis.drains import host_lead
+from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
 from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile

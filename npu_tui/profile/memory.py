@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.joined.kernels import Coded
-from npu_tui.analysis.work.joined.memory import (
-    AMOUNTS,
-    BEFORE,
-    NEVER,
-    Allocations,
-    Amount,
-    Memory,
-    MemoryCurve,
-    memory_curve,
-)
+from npu_tui.analysis.kernels import Coded
+from npu_tui.analysis.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, Memory, MemoryCurve, memory_curve
 from npu_tui.ingest.companions.schemas import ALLOCATIONS, MEMORY, MODULES
 from npu_tui.profile.tables import Tables
 

@@ -10,36 +10,29 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.device import DeviceSlices
-from npu_tui.analysis.overlap.steps import Step, StepSums
-from npu_tui.analysis.overlap.sums import Overlap
-from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.replay.run import Replay
+from npu_tui.analysis.calls import ApiSum, HostOperators, apis
+from npu_tui.analysis.collectives import Collectives, Preprocessing, Transfer, with_ranks_of_job
+from npu_tui.analysis.communication import collectives
+from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window
+from npu_tui.analysis.joins import Check
+from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.memory import Memory
+from npu_tui.analysis.operators import OperatorSum, operators
+from npu_tui.analysis.overlap import DevicePart, Overlap
+from npu_tui.analysis.replay import Replay
+from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.analysis.work.apis import ApiSum, apis
-from npu_tui.analysis.work.collectives.collective import Collectives
-from npu_tui.analysis.work.collectives.communication import collectives
-from npu_tui.analysis.work.collectives.groups import with_ranks_of_job
-from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
-from npu_tui.analysis.work.host_operators import HostOperators
-from npu_tui.analysis.work.joined.cross_check import Check
-from npu_tui.analysis.work.joined.kernels import KernelTable
-from npu_tui.analysis.work.joined.memory import Memory
-from npu_tui.analysis.work.operators import OperatorSum, operators
 from npu_tui.ingest.heap import reused_memory
 from npu_tui.profile.selection import Selection
 from npu_tui.profile.step_table import step_sums
 from npu_tui.rules.facts.beside import Beside
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.model import Findings
-from npu_tui.trace.communication import communication_args
-from npu_tui.trace.communication_args import PlaneArgs
-from npu_tui.trace.copies import copies_of
-from npu_tui.trace.copy_args import Copies
+from npu_tui.trace.args import Copies, PlaneArgs
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
+from npu_tui.trace.transfers import communication_args, copies_of
 
 if TYPE_CHECKING:
     from npu_tui.profile.profile import Profile

@@ -18,22 +18,19 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
 if TYPE_CHECKING:
+    from npu_tui.analysis.bubbles import Idles
+    from npu_tui.analysis.calls import HostOperators
+    from npu_tui.analysis.collectives import PairSum, Preprocessing, Transfer
     from npu_tui.analysis.device import DeviceSlices
     from npu_tui.analysis.health import TraceHealth
-    from npu_tui.analysis.launches.dispatch import Dispatch
-    from npu_tui.analysis.overlap.idle import Idles
-    from npu_tui.analysis.overlap.lanes import OverlapLanes
-    from npu_tui.analysis.overlap.steps import Step, StepSums
-    from npu_tui.analysis.overlap.sums import Overlap
-    from npu_tui.analysis.parts import DevicePart
-    from npu_tui.analysis.replay.device import DeviceTasks
-    from npu_tui.analysis.replay.run import Replay
-    from npu_tui.analysis.search.search import Searchable
-    from npu_tui.analysis.work.collectives.link_matrix import PairSum
-    from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
-    from npu_tui.analysis.work.host_operators import HostOperators
-    from npu_tui.analysis.work.joined.kernels import KernelTable
-    from npu_tui.analysis.work.joined.memory import Memory
+    from npu_tui.analysis.kernels import KernelTable
+    from npu_tui.analysis.launches import Dispatch
+    from npu_tui.analysis.memory import Memory
+    from npu_tui.analysis.overlap import DevicePart, Overlap, OverlapLanes
+    from npu_tui.analysis.replay import Replay
+    from npu_tui.analysis.replay_device import DeviceTasks
+    from npu_tui.analysis.search import Searchable
+    from npu_tui.analysis.steps import Step, StepSums
     from npu_tui.ingest.companions.files import Companions
     from npu_tui.profile.files import FileState
     from npu_tui.profile.part import ProfilePart
@@ -181,7 +178,7 @@ class Profile:
         """What went from rank to rank, by communication_matrix.json; empty without it."""
         if self.tables.lacks_matrix:
             return []
-        from npu_tui.analysis.work.collectives.link_matrix import pair_sums
+        from npu_tui.analysis.collectives import pair_sums
 
         columns = ("name", "group", "source", "target", "transport", "size_mb", "transit")
         return pair_sums(self.tables.matrix.frame.select(*columns).iter_rows())
@@ -198,7 +195,7 @@ class Profile:
 
         A kernel has that of its row of kernel_details.csv; what has no row, the one its name tells.
         """
-        from npu_tui.analysis.work.operators import kernel_types
+        from npu_tui.analysis.operators import kernel_types
 
         types, code = kernel_types(self.trace, items)
         own = np.flatnonzero(self.compute[items])
@@ -274,28 +271,28 @@ class Profile:
     @once
     def dispatch(self) -> list[Dispatch]:
         """The classed launches of every device that has any."""
-        from npu_tui.analysis.launches.dispatch import dispatch
+        from npu_tui.analysis.launches import dispatch
 
         return dispatch(self.trace, self.device_slices, self.thresholds)
 
     @once
     def overlap_lanes(self) -> list[OverlapLanes]:
         """The Overlap Analysis of every device, of the file or computed."""
-        from npu_tui.analysis.overlap.lanes import overlap_lanes
+        from npu_tui.analysis.overlap import overlap_lanes
 
         return overlap_lanes(self.trace, self.device_slices)
 
     @once
     def overlaps(self) -> list[Overlap]:
         """The sums of ``overlap_lanes`` over the whole trace."""
-        from npu_tui.analysis.window import EVERYTHING
+        from npu_tui.analysis.device import EVERYTHING
 
         return [lanes.sums(EVERYTHING) for lanes in self.overlap_lanes]
 
     @once
     def devices(self) -> list[DevicePart]:
         """Every device, also one of an Overlap Analysis layer only."""
-        from npu_tui.analysis.parts import device_parts
+        from npu_tui.analysis.overlap import device_parts
 
         return device_parts(self.trace, self.device_slices, self.overlap_lanes, self.dispatch)
 
@@ -313,7 +310,7 @@ class Profile:
     @once
     def idles(self) -> list[Idles]:
         """When each device was free, and who was late."""
-        from npu_tui.analysis.overlap.idle import idles
+        from npu_tui.analysis.bubbles import idles
 
         return [
             idles(self.trace, each.slices, each.lanes, each.pairs) for each in self.devices if each.lanes is not None
@@ -322,14 +319,14 @@ class Profile:
     @once
     def free_slices(self) -> I64:
         """The slices of the Free lanes of all devices, by start."""
-        from npu_tui.analysis.overlap.sums import free_slices
+        from npu_tui.analysis.overlap import free_slices
 
         return free_slices(self.trace)
 
     @once
     def lane_excess(self) -> list[tuple[str, int]]:
         """Lanes of Overlap Analysis that disagree with the slices of their device, and by how much, ns."""
-        from npu_tui.analysis.overlap.lanes import disagreement
+        from npu_tui.analysis.overlap import disagreement
 
         found = []
         for each in self.devices:
@@ -343,21 +340,21 @@ class Profile:
     @once
     def steps(self) -> list[Step]:
         """All steps; one without a number where the trace has none."""
-        from npu_tui.analysis.overlap.steps import steps
+        from npu_tui.analysis.steps import steps
 
         return steps(self.trace)
 
     @once
     def step_sums(self) -> list[list[StepSums]]:
         """For every device of ``overlap_lanes`` the time of each step by kind."""
-        from npu_tui.analysis.overlap.steps import step_sums
+        from npu_tui.analysis.steps import step_sums
 
         return [step_sums(self.trace, self.steps, lanes) for lanes in self.overlap_lanes]
 
     @once
     def host_operators(self) -> HostOperators:
         """The operations of the framework."""
-        from npu_tui.analysis.work.host_operators import host_operators
+        from npu_tui.analysis.calls import host_operators
         from npu_tui.ingest.scanner.nesting import nesting
 
         return host_operators(self.trace, nesting())
@@ -365,7 +362,7 @@ class Profile:
     @once
     def device_tasks(self) -> list[DeviceTasks]:
         """The tasks of each device of ``device_slices``, in the order of their streams."""
-        from npu_tui.analysis.replay.device import device_tasks
+        from npu_tui.analysis.replay_device import device_tasks
 
         return [device_tasks(self.trace, device) for device in self.device_slices]
 
@@ -375,8 +372,8 @@ class Profile:
     @once
     def replays(self) -> list[tuple[DevicePart, Replay | None]]:
         """Every device with a model of its run, None where no launch leads to it; raises what ``planes`` does."""
-        from npu_tui.analysis.replay.model import build
-        from npu_tui.analysis.replay.run import Replay
+        from npu_tui.analysis.replay import Replay
+        from npu_tui.analysis.replay_model import build
         from npu_tui.ingest.scanner.replaying import replaying
 
         loops = replaying()
@@ -391,13 +388,13 @@ class Profile:
     @once
     def event_pairs(self) -> tuple[I64, I64]:
         """Waits of streams for events and the records they wait for, as slices."""
-        from npu_tui.analysis.replay.device import event_pairs
+        from npu_tui.analysis.replay_device import event_pairs
 
         return event_pairs(self.device_tasks)
 
     def operation_of(self, item: int) -> int:
         """The outermost operation of the framework that launched the kernel ``item``; -1 without one."""
-        from npu_tui.analysis.launches.origin import operation_of
+        from npu_tui.analysis.launches import operation_of
 
         found = int(operation_of(self.trace, np.array([item], np.int64))[0])
         hosts = self.host_operators
@@ -421,6 +418,6 @@ class Profile:
     @once
     def searchable(self) -> Searchable:
         """The trace ready to be searched."""
-        from npu_tui.analysis.search.search import Searchable
+        from npu_tui.analysis.search import Searchable
 
         return Searchable(self.trace, self.dispatch, lambda: self.steps)

@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from npu_tui.analysis.launches.backlog import backlog, host_lead, waiting
-from npu_tui.analysis.launches.dispatch import Dispatch
-from npu_tui.analysis.overlap.sums import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED
-from npu_tui.analysis.work.joined.memory import AMOUNTS, APP, MemoryCurve
+from npu_tui.analysis.drains import backlog, host_lead, waiting
+from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.memory import AMOUNTS, APP, MemoryCurve
+from npu_tui.analysis.overlap import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say

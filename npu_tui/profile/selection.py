@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.trace.units import parse_duration
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.trace.text import parse_duration
 
 if TYPE_CHECKING:
-    from npu_tui.analysis.overlap.steps import Step
+    from npu_tui.analysis.steps import Step
 
 _BETWEEN = ".."
 

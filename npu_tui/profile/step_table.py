@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from npu_tui.analysis.overlap.sums import Overlap
+from npu_tui.analysis.overlap import Overlap
 from npu_tui.ingest.companions.schemas import STEPS
 from npu_tui.profile.tables import Tables
 

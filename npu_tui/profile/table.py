@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct, defstruct
 from msgspec.structs import replace
 
-from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.strings import KINDS, say
 from npu_tui.trace.text import printable
 

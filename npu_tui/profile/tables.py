@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.joined.joins import (
+from npu_tui.analysis.joins import (
     kernels_allocated_for,
     operations_at,
     rows_of_kernels,

@@ -10,7 +10,7 @@ from npu_tui.profile.columns import absolute, devices_of, lanes_of, names_of, ra
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.table import Array, Column, Labels, Numbers, Sheet, coded, constant, labels, numbers, table
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.distinct import distinct
+from npu_tui.trace.intervals import distinct
 from npu_tui.trace.model import LayerKind
 
 _KINDS: list[str] = list(get_args(LayerKind))

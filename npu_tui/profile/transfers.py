@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
+from npu_tui.analysis.collectives import Preprocessing, Transfer
 from npu_tui.ingest.companions.schemas import DATA_PREPROCESS
 from npu_tui.profile.tables import Tables
 

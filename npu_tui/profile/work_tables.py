@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.analysis.overlap.steps import Step, StepSums
-from npu_tui.analysis.overlap.sums import Overlap
-from npu_tui.analysis.window import Window
-from npu_tui.analysis.work.collectives.collective import Collectives, by_owner, lists
-from npu_tui.analysis.work.joined.kernel_groups import By, kernel_groups
-from npu_tui.analysis.work.joined.kernels import RATIOS, Coded
-from npu_tui.analysis.work.operators import collective_type
+from npu_tui.analysis.collectives import Collectives, by_owner, lists
+from npu_tui.analysis.device import Window
+from npu_tui.analysis.kernel_groups import By, kernel_groups
+from npu_tui.analysis.kernels import RATIOS, Coded
+from npu_tui.analysis.operators import collective_type
+from npu_tui.analysis.overlap import Overlap
+from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.ingest.companions.schemas import API_CALLS, OPERATOR_TYPES
 from npu_tui.profile.columns import UNKNOWN, devices_of, lanes_of, names_of, rank_of, slowest, steps_at, times, where
 from npu_tui.profile.part import ProfilePart

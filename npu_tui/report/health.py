@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say, words
-from npu_tui.trace.text import brief
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import brief, duration_text
 
 
 def health_lines(profile: Profile) -> list[str]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from npu_tui.analysis.replay.asked import UnknownChangeError, asked
-from npu_tui.analysis.replay.run import Replay
+from npu_tui.analysis.replay import Replay
+from npu_tui.analysis.what_if import UnknownChangeError, asked
 from npu_tui.profile.profile import Profile
 from npu_tui.report.values import us
 from npu_tui.report.whatif import Row, replay_of, rows_text
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import duration_text, printable
 
 _LINES, _KERNELS, _RANKS = 4, 3, 3
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from msgspec import structs
 
 from npu_tui import __version__
-from npu_tui.analysis.window import EVERYTHING
+from npu_tui.analysis.device import EVERYTHING
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from npu_tui.analysis.launches.drains import Cause
-from npu_tui.analysis.overlap.stage import SlowStage
+from npu_tui.analysis.drains import Cause
+from npu_tui.analysis.overlap import SlowStage
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
 from npu_tui.profile.launch_tables import CODE_LINES
 from npu_tui.profile.profile import SourceKind

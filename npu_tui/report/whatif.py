@@ -7,17 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.replay.asked import Asked, asked
-from npu_tui.analysis.replay.change import NO_CHANGE, Change
-from npu_tui.analysis.replay.device import COLLECTIVE, KERNEL
-from npu_tui.analysis.replay.run import Replay, Run
+from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
+from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
+from npu_tui.analysis.what_if import Asked, asked
 from npu_tui.profile.profile import Profile
 from npu_tui.report.values import us
 from npu_tui.strings import say
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.text import brief, cell_count, padded, printable
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import brief, cell_count, duration_text, padded, printable
 
 SCHEMA_VERSION = 1
 _CELLS = 64

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from npu_tui.strings import say
-from npu_tui.trace import units
+from npu_tui.trace import text as units
 
 Number = TypeVar("Number", int, float)
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.launches.origin import operation_of
+from npu_tui.analysis.calls import HostOperators
+from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
+from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.work.host_operators import HostOperators
 from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, Bools
@@ -26,8 +26,7 @@ from npu_tui.rules.sequences import (
     Matches,
     matches,
 )
-from npu_tui.trace.distinct import in_groups
-from npu_tui.trace.intervals import covered_before
+from npu_tui.trace.intervals import covered_before, in_groups
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 

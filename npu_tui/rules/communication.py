@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.replay.arrivals import UNKNOWN
-from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.collectives import Collective
+from npu_tui.analysis.replay import Change, TaskCut
+from npu_tui.analysis.replay_device import UNKNOWN
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.work.collectives.collective import Collective
 from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.late import SEVERAL, Case, Late, fill_span, fills, late, unknown_span
@@ -19,7 +19,7 @@ from npu_tui.rules.facts.spans import NOTHING, Span, both, largest, length_of, w
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.phrases import advise, runs_of, sentences
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, severity_of
-from npu_tui.trace.distinct import in_groups
+from npu_tui.trace.intervals import in_groups
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.device import on_ai_cpu
-from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.launches.origin import operation_of
-from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.kernels import is_wide
+from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.work.joined.kernels import is_wide
 from npu_tui.rules import pages
 from npu_tui.rules.facts.blame import LINKS_FEWEST, compile_calls
 from npu_tui.rules.facts.facts import Facts
@@ -25,8 +25,8 @@ from npu_tui.rules.facts.spans import I64, Span, length_of, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.phrases import advise, counted, line_of, sentences, timed
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
-from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import BySlice
 from npu_tui.trace.text import brief
 
 CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)

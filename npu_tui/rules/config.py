@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts.blame import LINKS_FEWEST, queue_is_off
@@ -22,8 +22,7 @@ from npu_tui.rules.phrases import sentences
 from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, Skipped, severity_of
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
-from npu_tui.trace.text import brief
-from npu_tui.trace.whole import whole_number
+from npu_tui.trace.text import brief, whole_number
 
 _BLOCKING = "ASCEND_LAUNCH_BLOCKING"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.replay.change import ANY_THREAD, Change, HostCut, TaskCut
+from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts.blame import (

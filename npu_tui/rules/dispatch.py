@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.overlap.stage import slow_stage
+from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts.blame import SYNC_BLOCKING, blamed_calls, compile_calls, launch_blocking, queue_is_off

@@ -10,9 +10,9 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from npu_tui.analysis.collectives import Moved
+from npu_tui.analysis.communication import ON_CHIP
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.work.collectives.collective import Moved
-from npu_tui.analysis.work.collectives.communication import ON_CHIP
 from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.late import late

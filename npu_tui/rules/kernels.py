@@ -10,10 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.work.joined.flops import matrix_flops
-from npu_tui.analysis.work.joined.kernels import KernelTable, is_wide
-from npu_tui.analysis.work.joined.peaks import is_half
 from npu_tui.rules import pages
 from npu_tui.rules.compute import AI_CPU_US, MTE2_CUBE, MTE2_VECTOR
 from npu_tui.rules.facts.facts import PEAK_TFLOPS, Facts

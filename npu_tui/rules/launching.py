@@ -10,8 +10,8 @@ import re
 
 import numpy as np
 
-from npu_tui.analysis.launches.code_lines import stack_of, user_line
-from npu_tui.analysis.launches.origin import operation_of
+from npu_tui.analysis.code_lines import stack_of, user_line
+from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.dispatch import STAGE_SHARE

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.memory import Allocations, holders
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.work.joined.memory import Allocations, holders
 from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.rules.pages import Page
 from npu_tui.trace.message import Message, Said
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.replay.change import Change, TaskCut
+from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.work.joined.kernels import KernelTable
 from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, length_of

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.replay.change import Change
-from npu_tui.analysis.replay.device import AWAIT, RECORD, DeviceTasks
+from npu_tui.analysis.replay import Change
+from npu_tui.analysis.replay_device import AWAIT, RECORD, DeviceTasks
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts

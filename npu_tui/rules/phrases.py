@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 

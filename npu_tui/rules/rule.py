@@ -7,8 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from npu_tui.analysis.launches.code_lines import CodeLine
-from npu_tui.analysis.replay.change import Change
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold
 from npu_tui.rules.facts.beside import Input
 from npu_tui.rules.facts.facts import Facts

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.collectives import Preprocessing, Transfer
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
 from npu_tui.rules import pages
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.hardware_links import (

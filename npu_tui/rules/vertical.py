@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.launches.dispatch import NEAR_VERTICAL_US, STARVED_US
+from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.dispatch import FREE_SHARE, MOST_LINES, blamed_stage, caveat, main_stream, stage_advice, stage_name

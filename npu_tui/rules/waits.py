@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.launches.origin import enqueue_slices
-from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
-from npu_tui.analysis.replay.host import waits_of
+from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
+from npu_tui.analysis.launches import enqueue_slices
+from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
+from npu_tui.analysis.replay_host import waits_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts.blame import (

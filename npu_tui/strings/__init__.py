@@ -12,8 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from npu_tui.trace.text import padded
-from npu_tui.trace.units import (
+from npu_tui.trace.text import (
     about_text,
     change_text,
     count_text,
@@ -22,6 +21,7 @@ from npu_tui.trace.units import (
     mean_count_text,
     memory_text,
     moment_text,
+    padded,
     percent_text,
     share_change_text,
     share_text,

@@ -1,15 +1,14 @@
-"""The operator class of a slice: what a bar's colour and texture stand for.
-
-The names come from the layers of torch_npu's and msprof's writers (``trace_view.json``); kernels are told apart by
-the operator type in their name, as the text trace labels cube and vector kernels alike.
-"""
+"""The operator class of a slice, which gives its bar colour and texture, and what a lane is for."""
 
 from __future__ import annotations
 
 import re
 from enum import IntEnum
+from typing import Literal
 
-from npu_tui.trace.model import LayerKind
+import numpy as np
+
+from npu_tui.trace.model import FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE, Lane, LayerKind, RoleKind, Trace
 
 
 class OpClass(IntEnum):
@@ -83,3 +82,93 @@ def _device_class(kind: LayerKind, name: str) -> OpClass:
     if name.startswith(("hcom_", "Reduce_Inline")):
         return OpClass.COMMUNICATION
     return OpClass.CUBE if _CUBE.search(name) else OpClass.VECTOR
+
+
+_WORKER = re.compile(r"(?:Hccl|Communication)@")
+_COLLECTIVE = re.compile(r"notify|sdma|rdma|reduce_inline|hcom|hccl|write[_ ]value", re.IGNORECASE)
+_COPY = re.compile(r"memcpy", re.IGNORECASE)
+_LOOKED_AT = 4096
+"""So many slices of a lane, spread over it, tell its role."""
+
+
+def lane_roles(trace: Trace) -> list[RoleKind]:
+    """What every lane of ``trace`` is there for; its parsed copy may know it.
+
+    A thread is the same one in all layers. The main thread holds the steps, else the most Python; the backward thread
+    is the target of ``fwdbwd`` links, the task queue that of ``async_task_queue`` links. A worker runs nothing but
+    communication calls and launches nothing. A stream computes, communicates or copies by what runs on it.
+    """
+    if trace.roles:
+        return trace.roles
+    hosts = _threads(trace)
+    launching = _ends(trace, HOST_TO_DEVICE, "source")
+    launched = _ends(trace, HOST_TO_DEVICE, "target")
+    found: list[RoleKind] = []
+    for lane in trace.lanes:
+        kind = trace.layers[lane.layer].kind
+        role: RoleKind = "plain"
+        if lane.derived:
+            pass
+        elif kind in ("python", "cann", "other"):
+            role = hosts.get(lane.tid, "plain")
+            if role == "plain" and kind == "cann" and not launching[lane.index] and _is_worker(trace, lane):
+                role = "worker"
+        elif kind == "hardware":
+            role = _stream(trace, lane, bool(launched[lane.index]), bool(launched.any()))
+        found.append(role)
+    return found
+
+
+def _ends(trace: Trace, category: str, end: Literal["source", "target"]) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """How many links of ``category`` begin or end on each lane."""
+    links = trace.links
+    lanes = (links.source_lane if end == "source" else links.target_lane)[trace.links_of(category)]
+    return np.bincount(lanes[lanes >= 0], minlength=len(trace.lanes))
+
+
+def _threads(trace: Trace) -> dict[int, RoleKind]:
+    """The roles of the threads of the process that runs Python."""
+    python = [lane for lane in trace.lanes if trace.layers[lane.layer].kind == "python" and not lane.derived]
+    if not python:
+        return {}
+    found: dict[int, RoleKind] = {}
+    queued, backward = _ends(trace, TASK_QUEUE, "target"), _ends(trace, FORWARD_BACKWARD, "target")
+    for counts, role in ((queued, "queue"), (backward, "backward")):
+        best = max(python, key=lambda lane: int(counts[lane.index]))
+        if counts[best.index] and best.tid not in found:
+            found[best.tid] = "queue" if role == "queue" else "backward"
+    rest = [lane for lane in python if lane.tid not in found]
+    if rest:
+        found[max(rest, key=lambda lane: (_share(trace, lane, OpClass.STEP) > 0, lane.last - lane.first)).tid] = "main"
+    return found
+
+
+def _sample(lane: Lane) -> slice:
+    return slice(lane.first, lane.last, max((lane.last - lane.first) // _LOOKED_AT, 1))
+
+
+def _share(trace: Trace, lane: Lane, op_class: OpClass) -> float:
+    classes = trace.slices.op_class[lane.first : lane.last]
+    return float(np.count_nonzero(classes == op_class)) / max(len(classes), 1)
+
+
+def _names(trace: Trace, lane: Lane) -> list[str]:
+    return [trace.names[code] for code in np.unique(trace.slices.name[_sample(lane)]).tolist()]
+
+
+def _is_worker(trace: Trace, lane: Lane) -> bool:
+    names = _names(trace, lane)
+    return bool(names) and all(_WORKER.match(name) for name in names)
+
+
+def _stream(trace: Trace, lane: Lane, is_launched: bool, any_launched: bool) -> RoleKind:
+    classes = set(trace.slices.op_class[_sample(lane)].tolist())
+    names = _names(trace, lane)
+    computes = bool(classes & {OpClass.CUBE, OpClass.VECTOR})
+    if computes and (is_launched or not any_launched):
+        return "compute"
+    if any(_COLLECTIVE.search(name) for name in names):
+        return "communication"
+    if any(_COPY.search(name) for name in names):
+        return "copy"
+    return "compute" if computes else "plain"

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.model import Lane, Trace
-from npu_tui.trace.rows import Rows, make_rows
+from npu_tui.trace.model import Lane, Rows, Trace, make_rows
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -1,8 +1,4 @@
-"""The columns of one rank's trace.
-
-All times are int64 nanoseconds relative to the start of the first kept slice (``Trace.start_ns`` is the absolute
-epoch time of that instant). Codes are indices into the lists of the ``Trace``; -1 stands for "absent".
-"""
+"""What a trace is: lanes, rows, slices, links and counters as columns."""
 
 from __future__ import annotations
 
@@ -13,12 +9,73 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.trace.args import ArgReader
-from npu_tui.trace.communication_args import CommunicationArgs
-from npu_tui.trace.copy_args import Copies
+from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import Known
-from npu_tui.trace.rows import Rows
+
+
+class Rows(Struct):
+    """Row r holds the positions ``[offset[r], offset[r + 1])``, sorted by start and never overlapping.
+
+    ``item`` is the slice at each position, ``start`` and ``end`` its times (int64 ns; within one row both ascend),
+    ``busy`` the prefix sum of durations over all positions, with one entry more than positions. A leaf row cuts
+    slices into pieces, so there ``start`` and ``end`` may differ from the slice's own.
+    """
+
+    offset: npt.NDArray[np.int64]
+    item: npt.NDArray[np.int32]
+    start: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+    busy: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offset) - 1
+
+
+def make_rows(
+    offset: npt.NDArray[np.int64],
+    item: npt.NDArray[np.int32],
+    start: npt.NDArray[np.int64],
+    end: npt.NDArray[np.int64],
+) -> Rows:
+    """Rows over positions that are already in row order."""
+    busy = np.zeros(len(item) + 1, np.int64)
+    np.cumsum(end - start, out=busy[1:])
+    return Rows(offset, item, start, end, busy)
+
+
+def joined_rows(parts: list[Rows]) -> Rows:
+    """The rows of ``parts`` one after the other."""
+    before = np.cumsum([0, *(len(part.item) for part in parts)])
+    sums = np.cumsum([0, *(int(part.busy[-1] - part.busy[0]) for part in parts)])
+    offsets = [part.offset[1:] + low for part, low in zip(parts, before[:-1], strict=True)]
+    busy = [part.busy[:-1] - part.busy[0] + low for part, low in zip(parts, sums[:-1], strict=True)]
+    nothing = np.zeros(0, np.int64)
+    return Rows(
+        np.concatenate([[0], *offsets]).astype(np.int64),
+        np.concatenate([nothing.astype(np.int32), *(part.item for part in parts)]),
+        np.concatenate([nothing, *(part.start for part in parts)]),
+        np.concatenate([nothing, *(part.end for part in parts)]),
+        np.concatenate([*busy, sums[-1:]]),
+    )
+
+
+def single_rows(rows: Rows) -> list[Rows]:
+    """Every row by itself; sums of durations begin anywhere."""
+    found = []
+    for low, high in zip(rows.offset[:-1].tolist(), rows.offset[1:].tolist(), strict=True):
+        own = slice(low, high)
+        found.append(
+            Rows(
+                np.array([0, high - low], np.int64),
+                rows.item[own],
+                rows.start[own],
+                rows.end[own],
+                rows.busy[low : high + 1],
+            )
+        )
+    return found
+
 
 I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
@@ -243,3 +300,35 @@ class Trace:
         if category not in self.link_categories:
             return np.zeros(0, np.int64)
         return np.flatnonzero(self.links.category == self.link_categories.index(category))
+
+
+class BySlice:
+    """A number from 0 to 2**31 - 2 for some slices; of several for one the first counts.
+
+    There is room for the slices between the first and the last of them: those of a few lanes, mostly.
+    """
+
+    def __init__(self, items: npt.NDArray[np.integer], values: npt.NDArray[np.integer]) -> None:
+        """``values`` are those of ``items``, (n,) each."""
+        self._first, self._last = (int(items.min()), int(items.max())) if len(items) else (0, -1)
+        self._found = np.zeros(self._last - self._first + 2, np.int32)  # the last one is that of all other slices
+        self._found[items[::-1] - self._first] = values[::-1] + 1
+
+    def of(self, items: npt.NDArray[np.integer]) -> I64:
+        """The number of each of ``items`` (-1: no slice), -1 without one; (m,)."""
+        at = items.astype(np.int64) - self._first
+        at[(at < 0) | (at > self._last - self._first)] = -1
+        found: I64 = self._found[at].astype(np.int64)
+        found -= 1
+        return found
+
+
+def one_before(kind: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """The position of the one before each that has the same ``kind``, -1 without one; (n,)."""
+    if len(kind) and int(kind.max()) - (least := int(kind.min())) < 1 << 16:
+        kind = (kind - least).astype(np.uint16)  # short numbers are sorted digit by digit
+    order = np.argsort(kind, kind="stable")
+    found = np.full(len(kind), -1, np.int64)
+    same = np.flatnonzero(kind[order[1:]] == kind[order[:-1]])
+    found[order[same + 1]] = order[same]
+    return found

@@ -38,7 +38,7 @@ from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.terminal.theme import THEMES
 from npu_tui.tui.threads import Beside
 from npu_tui.tui.widgets.timeline import Timeline
-from npu_tui.view.walk.start import Start
+from npu_tui.view.start import Start
 
 if TYPE_CHECKING:  # only who opens a job needs what it is drawn with
     from npu_tui.tui.job.screen import JobScreen

@@ -90,14 +90,16 @@ def _write(number: int, text: str) -> None:
 
 def _picture(trace: Trace, terminal: Terminal, width: int, height: int) -> str:
     """What to write so that the lanes of ``trace`` stand where the application will draw them."""
-    from npu_tui.view.cells.ansi import Encoder
-    from npu_tui.view.cells.glyphs import plain_text
-    from npu_tui.view.cells.grid import Grid
-    from npu_tui.view.cells.labels import points
-    from npu_tui.view.cells.palette import Ink
-    from npu_tui.view.frame.painter import Painter, gutter_width, lanes_top
+    from npu_tui.view.ansi import Encoder
+    from npu_tui.view.bars import points
+    from npu_tui.view.caches import lanes_top
+    from npu_tui.view.explorer import Explorer
+    from npu_tui.view.glyphs import plain_text
+    from npu_tui.view.grid import Grid
+    from npu_tui.view.margins import gutter_width
+    from npu_tui.view.painter import Painter
+    from npu_tui.view.palette import Ink
     from npu_tui.view.scene import Scene
-    from npu_tui.view.walk.explorer import Explorer
 
     scene = Scene.plain([trace])
     with_panel = height >= PANEL_FROM

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import printable
-from npu_tui.trace.units import exact_text, parse_duration
+from npu_tui.trace.text import exact_text, parse_duration, printable
 from npu_tui.whole_file import write_file
 
 LONGEST_NAME = 256

@@ -20,10 +20,10 @@ from npu_tui.tui.keys.key_names import find_key
 from npu_tui.tui.session import make_session
 from npu_tui.tui.terminal.internals import strips_of
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.view.cells.ansi import Rgb
-from npu_tui.view.cells.grid import Attr
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.walk.start import Start
+from npu_tui.view.ansi import Rgb
+from npu_tui.view.grid import Attr
+from npu_tui.view.palette import Ink
+from npu_tui.view.start import Start
 
 _XTERM: tuple[Rgb, ...] = (
     (0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229),

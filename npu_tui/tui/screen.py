@@ -13,7 +13,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.timer import Timer
 
-from npu_tui.analysis.launches.code_lines import line_of
+from npu_tui.analysis.code_lines import line_of
 from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.job.blame import Blamed
 from npu_tui.report.health import health_lines
@@ -56,10 +56,9 @@ from npu_tui.tui.widgets.panel import Panel
 from npu_tui.tui.widgets.prompt import Kind, Prompt
 from npu_tui.tui.widgets.tab_line import TabLine
 from npu_tui.tui.widgets.timeline import Timeline
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
-from npu_tui.view.walk.explorer import Explorer
-from npu_tui.view.walk.start import NO_TAB, Start, start_at
-from npu_tui.view.walk.takeover import take_over
+from npu_tui.view.start import NO_TAB, Start, start_at, take_over
 
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""

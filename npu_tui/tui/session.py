@@ -12,9 +12,9 @@ from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.view.frame.painter import Painter
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.painter import Painter
 from npu_tui.view.scene import Chart, Scene, Selected
-from npu_tui.view.walk.explorer import Explorer
 
 if TYPE_CHECKING:
     from npu_tui.compare.drawing.picture import Picture

@@ -1,8 +1,9 @@
-"""The visible time window: exact integer edges of screen columns."""
+"""The visible window of time, zooms and pans, and the way back."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -84,3 +85,50 @@ def _edges(view: Viewport) -> npt.NDArray[np.int64]:
     found: npt.NDArray[np.int64] = view.origin + start + column * whole + (over + column * rest) // view.width
     found.setflags(write=False)
     return found
+
+
+I64 = npt.NDArray[np.int64]
+
+
+def spread(first: I64, length: I64) -> I64:
+    """The indices ``first[k] .. first[k] + length[k] - 1`` of every k, one range after the other."""
+    stop = np.cumsum(length)
+    total = int(stop[-1]) if len(stop) else 0
+    return np.repeat(first - (stop - length), length) + np.arange(total, dtype=np.int64)
+
+
+T = TypeVar("T")
+
+BURST_SECONDS = 0.3
+"""Moves that follow each other within this time are one entry, as in MindStudio Insight."""
+
+
+class History(Struct, Generic[T]):
+    """``past`` and ``future`` places; the present one is the caller's."""
+
+    past: list[T] = []
+    future: list[T] = []
+    _last: float = float("-inf")
+
+    def leave(self, place: T, now: float) -> None:
+        """Note that ``place`` is about to be left at ``now`` seconds; within a burst only its first place counts."""
+        if now - self._last > BURST_SECONDS and (not self.past or self.past[-1] != place):
+            self.past.append(place)
+        self._last = now
+        self.future.clear()
+
+    def undo(self, present: T) -> T | None:
+        """The place before ``present``, or None."""
+        self._last = float("-inf")
+        if not self.past:
+            return None
+        self.future.append(present)
+        return self.past.pop()
+
+    def redo(self, present: T) -> T | None:
+        """The place that the last ``undo`` left, or None."""
+        self._last = float("-inf")
+        if not self.future:
+            return None
+        self.past.append(present)
+        return self.future.pop()

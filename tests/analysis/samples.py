@@ -12,10 +12,8 @@ from generate import build, write
 from situations import SITUATIONS
 
 from npu_tui.analysis.device import DeviceSlices, device_slices
-from npu_tui.analysis.launches.dispatch import Dispatch, dispatch
-from npu_tui.analysis.launches.origin import Pairs, busy_pairs
-from npu_tui.analysis.overlap.free import FreeSplit, free_splits
-from npu_tui.analysis.overlap.lanes import OverlapLanes, overlap_lanes
+from npu_tui.analysis.launches import Dispatch, Pairs, busy_pairs, dispatch
+from npu_tui.analysis.overlap import FreeSplit, OverlapLanes, free_splits, overlap_lanes
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace

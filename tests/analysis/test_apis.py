@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from samples import rows_of
 
-from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.analysis.work.apis import apis
-from npu_tui.analysis.work.host_operators import host_operators
+from npu_tui.analysis.calls import apis, host_operators
+from npu_tui.analysis.device import EVERYTHING, Window
 
 if TYPE_CHECKING:
     from conftest import Sample

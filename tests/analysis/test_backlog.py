@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from samples import Simulated, parts_of
 
-from npu_tui.analysis.launches.backlog import backlog, host_lead, waiting
+from npu_tui.analysis.drains import backlog, host_lead, waiting
 
 
 def test_depth_by_its_definition(variation: Simulated) -> None:

@@ -10,8 +10,8 @@ import pytest
 from measured import findings_of, profile_of
 from samples import parts_of
 
-from npu_tui.analysis.launches.drains import drains
-from npu_tui.analysis.overlap.lanes import disagreement
+from npu_tui.analysis.drains import drains
+from npu_tui.analysis.overlap import disagreement
 from npu_tui.ingest.load import load
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from npu_tui.analysis.launches.chain import chain_of
+from npu_tui.analysis.chain import chain_of
 from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, TASK_QUEUE, Trace
 
 STAGES = ("op", "enqueue", "queue", "dequeue", "launch", "wait", "run")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from samples import parts_of
 
-from npu_tui.analysis.launches.code_lines import CodeLine, losing_launches, user_line
-from npu_tui.analysis.launches.dispatch_ranges import launches_in
-from npu_tui.analysis.window import Window
+from npu_tui.analysis.code_lines import CodeLine, losing_launches, user_line
+from npu_tui.analysis.device import Window
+from npu_tui.analysis.drains import launches_in
 
 if TYPE_CHECKING:
     from conftest import Sample

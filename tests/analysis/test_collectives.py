@@ -7,14 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from npu_tui.analysis.work.collectives.collective import Collectives
-from npu_tui.analysis.work.collectives.communication import collectives
-from npu_tui.analysis.work.collectives.groups import with_ranks_of_job
-from npu_tui.analysis.work.operators import collective_type
+from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
+from npu_tui.analysis.communication import collectives
+from npu_tui.analysis.operators import collective_type
 from npu_tui.ingest.load import load
-from npu_tui.trace.communication import communication_args
-from npu_tui.trace.distinct import in_groups
+from npu_tui.trace.intervals import in_groups
 from npu_tui.trace.model import Trace
+from npu_tui.trace.transfers import communication_args
 
 
 @pytest.fixture(params=["healthy", "communication_bound", "two_ranks/rank1_ascend_pt", "level0"])

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npu_tui.analysis.work.collectives.collective import Collective
-from npu_tui.analysis.work.collectives.communication import collectives
+from npu_tui.analysis.collectives import Collective
+from npu_tui.analysis.communication import collectives
 from npu_tui.ingest.load import load
-from npu_tui.trace.communication import communication_args
 from npu_tui.trace.model import Trace
+from npu_tui.trace.transfers import communication_args
 
 if TYPE_CHECKING:
     from conftest import Sample

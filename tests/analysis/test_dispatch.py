@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from measured import dispatch_of
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.launches.dispatch import Dispatch, clock_floor
-from npu_tui.analysis.overlap.sums import overlap
+from npu_tui.analysis.launches import Dispatch, clock_floor
+from npu_tui.analysis.overlap import overlap
 from npu_tui.analysis.thresholds import Thresholds
 
 if TYPE_CHECKING:

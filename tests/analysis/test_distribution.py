@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from measured import profile_of
 
-from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.analysis.work.call_tree import call_tree
-from npu_tui.analysis.work.distribution import by_code, distribution
-from npu_tui.analysis.work.phases import PHASES, phases
-from npu_tui.analysis.work.ranges import range_sums, self_time
+from npu_tui.analysis.calls import call_tree
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.distribution import by_code, distribution
+from npu_tui.analysis.ranges import PHASES, phases, range_sums, self_time
 from npu_tui.ingest.load import load
 from npu_tui.profile.profile import Profile
 

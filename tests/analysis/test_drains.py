@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from samples import parts_of
 
-from npu_tui.analysis.launches.drains import drains
+from npu_tui.analysis.drains import drains
 
 if TYPE_CHECKING:
     from conftest import Sample

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from samples import parts_of
 
-from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.trace.intervals import covered, intersection
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from measured import profile_of
 
-from npu_tui.analysis.overlap.syncs import sync_sums, waits
-from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.analysis.work.meanwhile import meanwhile
+from npu_tui.analysis.bubbles import sync_sums, waits
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.ranges import meanwhile
 from npu_tui.ingest.load import load
 from npu_tui.profile.profile import Profile
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.analysis.work.joined.joins import kernels_allocated_for, rows_of_kernels, rows_of_tasks
+from npu_tui.analysis.joins import kernels_allocated_for, rows_of_kernels, rows_of_tasks
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import find_source

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.analysis.overlap.step_spread import step_spread
-from npu_tui.analysis.work.collectives.link_matrix import pair_sums
-from npu_tui.analysis.work.joined.cross_check import cross_check
-from npu_tui.analysis.work.joined.kernels import Coded
-from npu_tui.analysis.work.joined.memory import BEFORE, NEVER, Allocations, Memory, allocating, holders, memory_curve
+from npu_tui.analysis.collectives import pair_sums
+from npu_tui.analysis.joins import cross_check
+from npu_tui.analysis.kernels import Coded
+from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Memory, allocating, holders, memory_curve
+from npu_tui.analysis.steps import step_spread
 from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
-from npu_tui.view.frame.charts import StepCurve
+from npu_tui.view.curves import StepCurve
 from npu_tui.view.scene import StepFunction
 from npu_tui.view.viewport import Viewport
 

@@ -11,7 +11,7 @@ from measured import profile_of
 from samples import rows_of
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.work.operators import collective_type, kernel_types, operator_type, operators
+from npu_tui.analysis.operators import collective_type, kernel_types, operator_type, operators
 
 if TYPE_CHECKING:
     from conftest import Sample

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured import dispatch_of, profile_of
 
-from npu_tui.analysis.work.ranges import edge_at, launch_count, range_sums, self_time
+from npu_tui.analysis.ranges import edge_at, launch_count, range_sums, self_time
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
 

@@ -13,7 +13,7 @@ import pytest
 from measured import dispatch_of
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.overlap.sums import overlap
+from npu_tui.analysis.overlap import overlap
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:

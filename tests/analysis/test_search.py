@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from measured import profile_of
 
-from npu_tui.analysis.launches.code_lines import losing_launches
-from npu_tui.analysis.overlap.steps import steps
-from npu_tui.analysis.search import search
-from npu_tui.analysis.search.language import SearchError, parse_search
+from npu_tui.analysis import search
+from npu_tui.analysis.code_lines import losing_launches
+from npu_tui.analysis.search_language import SearchError, parse_search
+from npu_tui.analysis.steps import steps
 from npu_tui.trace.model import Trace
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from samples import parts_of
 
-from npu_tui.analysis.launches.dispatch_ranges import dispatch_ranges, launches_in
-from npu_tui.analysis.overlap.stage import dequeue_idle_ratio, slow_stage
-from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.drains import dispatch_ranges, launches_in
+from npu_tui.analysis.overlap import dequeue_idle_ratio, slow_stage
 
 if TYPE_CHECKING:
     from conftest import Sample

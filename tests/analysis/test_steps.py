@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from samples import rows_of
 
-from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.overlap.lanes import computed_lanes, overlap_lanes
-from npu_tui.analysis.overlap.steps import step_sums, steps
-from npu_tui.analysis.window import EVERYTHING
+from npu_tui.analysis.device import EVERYTHING, device_slices
+from npu_tui.analysis.overlap import computed_lanes, overlap_lanes
+from npu_tui.analysis.steps import step_sums, steps
 
 if TYPE_CHECKING:
     from conftest import Sample

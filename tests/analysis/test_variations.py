@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import parts_of
 
-from npu_tui.analysis.overlap.lanes import OverlapLanes, computed_lanes, disagreement
-from npu_tui.analysis.window import EVERYTHING, Window
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.overlap import OverlapLanes, computed_lanes, disagreement
 from npu_tui.trace.intervals import covered_before, difference, touches
 
 if TYPE_CHECKING:

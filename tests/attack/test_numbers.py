@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from shapes import device, link_end, named, slice_event, thread
 
-from npu_tui.analysis.search.language import SearchError, parse_search
+from npu_tui.analysis.search_language import SearchError, parse_search
 from npu_tui.cli import main
 from npu_tui.ingest.load import load
-from npu_tui.trace.units import parse_duration
+from npu_tui.trace.text import parse_duration
 
 HUGE = (
     "9" * 5_000,

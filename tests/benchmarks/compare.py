@@ -22,9 +22,11 @@ from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import make_scene
 from npu_tui.report.compared.build import compared, profile_findings
 from npu_tui.report.compared.text import text_comparison
-from npu_tui.view.frame.painter import Painter, gutter_width, lanes_top
+from npu_tui.view.caches import lanes_top
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.margins import gutter_width
+from npu_tui.view.painter import Painter
 from npu_tui.view.scene import Scene
-from npu_tui.view.walk.explorer import Explorer
 
 TABLE_SECONDS = 2.0
 WIDTH, HEIGHT = 200, 50

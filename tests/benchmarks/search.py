@@ -16,8 +16,8 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.search.language import parse_search
-from npu_tui.analysis.search.search import Searchable
+from npu_tui.analysis.search import Searchable
+from npu_tui.analysis.search_language import parse_search
 from npu_tui.ingest.opening import Opening
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.model import Trace

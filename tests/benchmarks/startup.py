@@ -44,8 +44,8 @@ Bare().run()
 """]  # fmt: skip
 PARTS = {
     "before the first lanes": "import npu_tui.cli, npu_tui.commands.explore, npu_tui.settings, npu_tui.ingest.opening,"
-    "npu_tui.tui.loader, npu_tui.tui.first_picture, npu_tui.view.cells.ansi, npu_tui.view.frame.painter,"
-    "npu_tui.view.walk.explorer",
+    "npu_tui.tui.loader, npu_tui.tui.first_picture, npu_tui.view.ansi, npu_tui.view.painter,"
+    "npu_tui.view.explorer",
     "before the application draws": "import npu_tui.commands.explore, npu_tui.tui.app",
 }
 

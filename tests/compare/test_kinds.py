@@ -17,8 +17,8 @@ from npu_tui.profile.profile import Profile
 from npu_tui.report.compared.build import compared as typed
 from npu_tui.report.compared.html import html_comparison
 from npu_tui.report.compared.text import text_comparison
-from npu_tui.view.frame.painter import Painter
-from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.painter import Painter
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 _TRACES = os.environ.get("NPU_TUI_TRACES")

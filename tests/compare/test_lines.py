@@ -1,6 +1,6 @@
 """Code lines are the same lines where they moved, and where the project lies elsewhere."""
 
-from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.compare.matching.lines import LineCost, line_changes
 
 

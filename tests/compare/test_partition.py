@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.analysis.overlap.free import FreeSplit
-from npu_tui.analysis.overlap.lanes import OverlapLanes
+from npu_tui.analysis.overlap import FreeSplit, OverlapLanes
 from npu_tui.compare.partition import claims, partitions
 
 _END = 400

@@ -28,11 +28,10 @@ from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source import unpack
 from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.strings import words
-from npu_tui.trace.communication import communication_args
-from npu_tui.trace.copies import copies_of
 from npu_tui.trace.leaf import DEEP, leaf_row
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
+from npu_tui.trace.transfers import communication_args, copies_of
 
 FIXTURES = ["dispatch_bound", "healthy", "msprof_two_devices", "kineto", "mindspore", "level0"]
 

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.cli import DONE, USAGE, main
+from npu_tui.cli import main
+from npu_tui.commands.streams import DONE, USAGE
 from npu_tui.report.explain import explain, kind_of, list_findings, nearest, unknown
 from npu_tui.rules.explanation import document_title
 from npu_tui.rules.find import RULES

@@ -16,8 +16,8 @@ from simulator import simulate, simulate_ranks
 from situations import Situation
 from troubled import TROUBLED
 
+from npu_tui.analysis.memory import Memory
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.analysis.work.joined.memory import Memory
 from npu_tui.ingest.build.trace import build_trace
 from npu_tui.ingest.companions.csv_table import table_of
 from npu_tui.ingest.companions.files import Companions

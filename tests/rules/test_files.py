@@ -9,11 +9,10 @@ import pytest
 from jobs import Cells, check, facts_of, job
 from msgspec.structs import replace
 
+from npu_tui.analysis.collectives import Preprocessing, Transfer
+from npu_tui.analysis.kernels import Coded, product_flops
+from npu_tui.analysis.memory import NEVER, Allocations, Memory, memory_curve
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
-from npu_tui.analysis.work.joined.flops import product_flops
-from npu_tui.analysis.work.joined.kernels import Coded
-from npu_tui.analysis.work.joined.memory import NEVER, Allocations, Memory, memory_curve
 from npu_tui.rules.facts.beside import Beside
 from npu_tui.rules.facts.spans import length_of
 from npu_tui.rules.gains import scale_of

@@ -10,8 +10,8 @@ from jobs import check, facts_of, job, measured
 from msgspec import structs
 from troubled import TROUBLED
 
+from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.analysis.work.joined.kernels import Coded
 from npu_tui.rules import affinity, hardware_links
 from npu_tui.rules import find as finding
 from npu_tui.rules.dispatch import stage_advice

@@ -9,7 +9,7 @@ import pytest
 from jobs import by_id
 from measured import findings_of, profile_of
 
-from npu_tui.analysis.window import EVERYTHING
+from npu_tui.analysis.device import EVERYTHING
 from npu_tui.profile.selection import parse_range, select_step
 from npu_tui.strings import words
 

@@ -15,8 +15,8 @@ from measured import findings_of
 from situations import SITUATIONS
 from troubled import TROUBLED
 
+from npu_tui.analysis.device import Window
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.analysis.window import Window
 from npu_tui.ingest.load import load
 from npu_tui.profile.selection import Selection
 from npu_tui.rules import FAMILIES

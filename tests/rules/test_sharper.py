@@ -14,7 +14,7 @@ from measured import profile_at
 from trace_writer import TraceWriter
 from troubled import TROUBLED
 
-from npu_tui.analysis.overlap.warm_up import warm_up_steps
+from npu_tui.analysis.steps import warm_up_steps
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.profile.selection import WHOLE_TRACE, select_step
 from npu_tui.rules.facts.facts import Facts

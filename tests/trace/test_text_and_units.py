@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.trace.text import printable
-from npu_tui.trace.units import duration_text, exact_text, parse_duration
+from npu_tui.trace.text import duration_text, exact_text, parse_duration, printable
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,12 @@ from npu_tui.tui.app import NpuTui
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.internals import strips_of
-from npu_tui.tui.widgets.panel import Panel, Rows
+from npu_tui.tui.widgets.panel import Panel
 from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.tui.widgets.rows import Rows
 from npu_tui.tui.widgets.timeline import Timeline
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import ViewState
-from npu_tui.view.walk.explorer import Explorer
 
 _parse_rules = Stylesheet._parse_rules
 _parsed: dict[object, list[object]] = {}

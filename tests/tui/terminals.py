@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import pyte
 
-from npu_tui.view.cells.glyphs import PROBE
+from npu_tui.view.glyphs import PROBE
 
 PATIENCE = 30.0
 PROGRAM = [sys.executable, "-m", "npu_tui"]

@@ -21,7 +21,7 @@ from npu_tui.report.schema import FindingRow
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.model import HOST_TO_DEVICE
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import duration_text
 from npu_tui.tui.hits import NO_HITS
 from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.tabs.bubbles import bubbles
@@ -33,10 +33,9 @@ from npu_tui.tui.tabs.work.operators import OperatorsTab
 from npu_tui.tui.tabs.work.range import RangeTab
 from npu_tui.tui.widgets.bars import device_line, measure, step_line
 from npu_tui.tui.widgets.header import headline
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.link_index import LinkIndex
-from npu_tui.view.frame.strip import StripCount, draw_strip
+from npu_tui.view.grid import Grid
+from npu_tui.view.links import LinkIndex, StripCount, draw_strip
+from npu_tui.view.palette import Ink
 from npu_tui.view.viewport import Viewport
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

@@ -17,8 +17,7 @@ from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.tui.compared.opening import compared_session
 from npu_tui.tui.session import Session
-from npu_tui.view.pair import ALONE, BASE, NEW
-from npu_tui.view.scene import Selected
+from npu_tui.view.scene import ALONE, BASE, NEW, Selected
 
 FOLDER = Path(__file__).resolve().parent / "golden_compared"
 WRITING = os.environ.get("NPU_TUI_GOLDEN") == "write"

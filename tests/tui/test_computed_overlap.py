@@ -10,7 +10,7 @@ from driving import opened
 from measured import profile_of, session_of
 
 from npu_tui.ingest.load import load
-from npu_tui.view.frame.charts import StepCurve
+from npu_tui.view.curves import StepCurve
 from npu_tui.view.viewport import Viewport
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ from npu_tui.tui.sheets.sheet import Sheet
 from npu_tui.tui.widgets.panel import Panel
 from npu_tui.tui.widgets.verdict import Verdict
 from npu_tui.view.scene import Selected
-from npu_tui.view.walk.start import Start
+from npu_tui.view.start import Start
 
 
 def found(driver) -> Findings:

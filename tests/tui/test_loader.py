@@ -18,7 +18,7 @@ from npu_tui.tui import session
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.loader import Advanced, Crashed, Early, Ended, Heard, Loader
 from npu_tui.tui.session import Session
-from npu_tui.view.frame.painter import Painter
+from npu_tui.view.painter import Painter
 
 FIXTURE = Path("fixtures/dispatch_bound")
 

@@ -24,11 +24,10 @@ from npu_tui.tui.picture import screen_runs
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.internals import strips_of
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.view.cells.glyphs import plain_text, redraw
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.palette import DARK, LIGHT, PALETTES, Ink
-from npu_tui.view.frame.link_index import LinkIndex
-from npu_tui.view.frame.strip import draw_strip
+from npu_tui.view.glyphs import plain_text, redraw
+from npu_tui.view.grid import Grid
+from npu_tui.view.links import LinkIndex, draw_strip
+from npu_tui.view.palette import DARK, LIGHT, PALETTES, Ink
 from npu_tui.view.scene import LinkClasses, LinkShape
 from npu_tui.view.viewport import Viewport
 

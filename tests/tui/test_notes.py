@@ -22,7 +22,7 @@ from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.tabs.table.tab import Table
 from npu_tui.tui.terminal.clipboard import to_tmux
 from npu_tui.tui.widgets.header import StatusLine
-from npu_tui.view.walk.start import NO_TAB
+from npu_tui.view.start import NO_TAB
 
 
 def status(driver) -> str:

@@ -20,7 +20,7 @@ EARLY = [signal.SIGTERM, signal.SIGINT]
 """One handler serves all of them from the start; of Ctrl+C there is another before it."""
 CRASH = """
 import sys
-from npu_tui.view.frame.painter import Painter
+from npu_tui.view.painter import Painter
 drawn, real = [0], Painter.compose
 def compose(*words):
     drawn[0] += 1

@@ -9,7 +9,7 @@ from textual.widgets import Label
 
 from npu_tui.tui.widgets.header import StatusLine
 from npu_tui.tui.widgets.prompt import Prompt
-from npu_tui.view.cells.palette import Ink
+from npu_tui.view.palette import Ink
 
 
 def status(driver) -> str:

@@ -16,13 +16,14 @@ from npu_tui.ingest.load import load
 from npu_tui.ingest.opening import Opening
 from npu_tui.ingest.source.find import find_source
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.model import Trace
-from npu_tui.trace.rows import make_rows
+from npu_tui.trace.model import Trace, make_rows
 from npu_tui.tui.loader import Early, Ended, Loader
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.frame.painter import Painter, gutter_width, lanes_top
+from npu_tui.view.caches import lanes_top
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.grid import Grid
+from npu_tui.view.margins import gutter_width
+from npu_tui.view.painter import Painter
 from npu_tui.view.scene import Scene
-from npu_tui.view.walk.explorer import Explorer
 
 I64 = npt.NDArray[np.int64]
 

@@ -9,7 +9,7 @@ import pytest
 from driving import opened
 from measured import session_of
 
-from npu_tui.analysis.launches.code_lines import CodeLine, line_of
+from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.ingest.load import load
 from npu_tui.tui.explore import editor
 from npu_tui.tui.widgets.bars import Bars

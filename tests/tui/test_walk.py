@@ -14,15 +14,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 from launch_groups import COMPILED, COMPILED_CALL, GRAPH, GRAPH_CALL, launch_groups
 from measured import session_of
 
-from npu_tui.analysis.overlap.sums import free_slices
-from npu_tui.analysis.work.namesakes import namesakes
+from npu_tui.analysis.overlap import free_slices
+from npu_tui.analysis.ranges import namesakes
 from npu_tui.ingest.load import load
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import duration_text
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.widgets.header import StatusLine
-from npu_tui.view.rows.outline import lane_key
+from npu_tui.view.moves import links_of, siblings
+from npu_tui.view.outline import lane_key
 from npu_tui.view.scene import Selected
-from npu_tui.view.walk.follow import links_of, siblings
 
 
 def status(driver) -> str:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from driving import opened
 
-from npu_tui.analysis.launches.code_lines import line_of, user_line
+from npu_tui.analysis.code_lines import line_of, user_line
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import duration_text
 from npu_tui.tui.widgets.header import StatusLine
 
 WALK = {

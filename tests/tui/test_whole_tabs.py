@@ -9,7 +9,7 @@ from pathlib import Path
 from driving import opened
 from measured import profile_at
 
-from npu_tui.analysis.work.collectives.link_matrix import pair_sums
+from npu_tui.analysis.collectives import pair_sums
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.tui.hits import NO_HITS
 from npu_tui.tui.session import make_session

@@ -8,8 +8,20 @@ import numpy as np
 
 from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.model import Chunks, Counters, Health, Lane, Layer, LayerKind, Links, Series, Slices, Trace
-from npu_tui.trace.rows import Rows, make_rows
+from npu_tui.trace.model import (
+    Chunks,
+    Counters,
+    Health,
+    Lane,
+    Layer,
+    LayerKind,
+    Links,
+    Rows,
+    Series,
+    Slices,
+    Trace,
+    make_rows,
+)
 from npu_tui.view.scene import LinkClasses, Scene, ScreenRow
 
 Bar = tuple[int, int, str, OpClass]

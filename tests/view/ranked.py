@@ -10,8 +10,8 @@ from measured import profile_of
 from npu_tui.ingest.load import load
 from npu_tui.profile.scene import make_scene
 from npu_tui.trace.model import Trace
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import FindingMark, Scene
-from npu_tui.view.walk.explorer import Explorer
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 WIDTH, HEIGHT, GUTTER, TOP = 120, 60, 24, 4

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import char_cells
-from npu_tui.view.cells.ansi import Depth, Encoder
-from npu_tui.view.cells.grid import CONTINUED, SPACE, Grid
-from npu_tui.view.cells.labels import points
-from npu_tui.view.cells.palette import DARK, GROUNDS, PALETTES, Ink, bar
+from npu_tui.view.ansi import Depth, Encoder
+from npu_tui.view.bars import points
+from npu_tui.view.grid import CONTINUED, SPACE, Grid
+from npu_tui.view.palette import DARK, GROUNDS, PALETTES, Ink, bar
 
 INKS = [int(ink) for ink in Ink] + [bar(op_class, shade) for op_class in range(11) for shade in range(3)]
 GLYPHS = [ord(glyph) for glyph in "  ab▏▌█╱┃⠑…"]

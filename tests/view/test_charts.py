@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from builders import bars, make_trace
 
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.charts import StepCurve, chart_value, draw_chart
-from npu_tui.view.frame.painter import Painter, gutter_width, lanes_top
-from npu_tui.view.rows.outline import Folds, outline
+from npu_tui.view.caches import lanes_top
+from npu_tui.view.curves import StepCurve, chart_value, draw_chart
+from npu_tui.view.grid import Grid
+from npu_tui.view.margins import gutter_width
+from npu_tui.view.outline import Folds, outline
+from npu_tui.view.painter import Painter
+from npu_tui.view.palette import Ink
 from npu_tui.view.scene import Chart, ChartKind, LinkClasses, Scene, StepFunction, ViewState
 from npu_tui.view.viewport import Viewport
 

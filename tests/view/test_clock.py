@@ -13,11 +13,11 @@ from msgspec import structs
 from ranked import GUTTER, HEIGHT, TOP, WIDTH, explored, ranks, scene_of
 
 from npu_tui.trace.model import HOST_TO_DEVICE
-from npu_tui.view.cells.grid import SPACE
-from npu_tui.view.frame.painter import Frame, Painter
-from npu_tui.view.frame.pick import spot_at
+from npu_tui.view.caches import Frame
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.grid import SPACE
+from npu_tui.view.painter import Painter, spot_at
 from npu_tui.view.scene import LinkMode, Scene, Selected
-from npu_tui.view.walk.explorer import Explorer
 
 RULER = 1
 OFFSETS = st.integers(-(10**15), 10**15)

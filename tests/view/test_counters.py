@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from builders import make_trace
 
-from npu_tui.view.frame.counters import Curve, curve_levels, find_curve, value_text
+from npu_tui.view.curves import Curve, curve_levels, find_curve, value_text
 from npu_tui.view.viewport import Viewport
 
 

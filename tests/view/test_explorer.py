@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from npu_tui.trace.model import Trace
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.moves import next_in_time
 from npu_tui.view.scene import LinkClasses, Scene, Selected
-from npu_tui.view.walk.along import next_in_time
-from npu_tui.view.walk.explorer import Explorer
-from npu_tui.view.walk.history import BURST_SECONDS
+from npu_tui.view.viewport import BURST_SECONDS
 
 WIDTH, HEIGHT = 100, 10
 

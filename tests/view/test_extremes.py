@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from npu_tui.view.frame.extremes import Extremes
+from npu_tui.view.levels import Extremes
 
 
 @pytest.mark.parametrize(("ufunc", "slow"), [(np.maximum, max), (np.minimum, min)])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE, Trace
-from npu_tui.view.walk.follow import back, forward, inner_links, link_span, links_of
+from npu_tui.view.moves import back, forward, inner_links, link_span, links_of
 
 CATEGORIES = (HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD)
 

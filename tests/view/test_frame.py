@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.leaf import leaf_row
 from npu_tui.trace.model import Trace
-from npu_tui.view.cells.grid import CONTINUED, SPACE
-from npu_tui.view.cells.palette import Ink, bar
-from npu_tui.view.frame.painter import Frame, Painter, compose, gutter_width
-from npu_tui.view.frame.pick import spot_at
+from npu_tui.view.caches import Frame
+from npu_tui.view.grid import CONTINUED, SPACE
+from npu_tui.view.margins import gutter_width
+from npu_tui.view.painter import Painter, compose, spot_at
+from npu_tui.view.palette import Ink, bar
 from npu_tui.view.scene import LinkMode, Selected, ViewState
 from npu_tui.view.viewport import Viewport
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.trace.model import Trace
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.charts import StepCurve, chart_value, draw_chart
-from npu_tui.view.rows.outline import Folds, outline
+from npu_tui.view.curves import StepCurve, chart_value, draw_chart
+from npu_tui.view.grid import Grid
+from npu_tui.view.outline import Folds, outline
+from npu_tui.view.palette import Ink
 from npu_tui.view.scene import Chart, LinkClasses, Scene, StepFunction
 from npu_tui.view.viewport import Viewport
 

@@ -9,10 +9,10 @@ from test_frame import draw
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, drawable
-from npu_tui.view.cells.glyphs import PROBE, GlyphSet, plain_text, redraw, stand_in
-from npu_tui.view.cells.grid import CONTINUED, Grid
-from npu_tui.view.cells.labels import points
-from npu_tui.view.cells.palette import Ink, bar
+from npu_tui.view.bars import points
+from npu_tui.view.glyphs import PROBE, GlyphSet, plain_text, redraw, stand_in
+from npu_tui.view.grid import CONTINUED, Grid
+from npu_tui.view.palette import Ink, bar
 
 BAR = bar(OpClass.CUBE)
 CP437 = set(bytes(range(32, 256)).decode("cp437")) | set("☺☻♥♦♣♠•◘○◙♂♀♪♫☼►◄↕‼¶§▬↨↑↓→←∟↔▲▼⌂")

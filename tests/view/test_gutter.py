@@ -3,9 +3,9 @@
 import pytest
 
 from npu_tui.strings import say, speaking
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.gutter import Gutter, blank_row, gutter_row, gutter_width
+from npu_tui.view.grid import Grid
+from npu_tui.view.margins import Gutter, blank_row, gutter_row, gutter_width
+from npu_tui.view.palette import Ink
 from npu_tui.view.scene import ScreenRow
 
 

@@ -5,13 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.heat.field import FieldPicture, draw_field, field_places
-from npu_tui.view.heat.heat_map import DrawnRow, HeatPicture, draw_heat
-from npu_tui.view.heat.parts import DrawnParts, draw_parts
-from npu_tui.view.heat.shades import worst
-from npu_tui.view.heat.waterfall import DrawnBar, WaterfallPicture, draw_waterfall
+from npu_tui.view.grid import Grid
+from npu_tui.view.heat import (
+    DrawnBar,
+    DrawnParts,
+    DrawnRow,
+    FieldPicture,
+    HeatPicture,
+    WaterfallPicture,
+    draw_field,
+    draw_heat,
+    draw_parts,
+    draw_waterfall,
+    field_places,
+    worst,
+)
+from npu_tui.view.palette import Ink
 
 LEAST = (0.003, 0.01, 0.03, 0.10)
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from npu_tui.view.walk.history import BURST_SECONDS, History
+from npu_tui.view.viewport import BURST_SECONDS, History
 
 REST = BURST_SECONDS + 0.01
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from npu_tui.trace.text import cell_count, drawable
-from npu_tui.view.cells.labels import Labels, cut_middle, ladder
+from npu_tui.view.bars import Labels, cut_middle, ladder
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from builders import one_row
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from npu_tui.trace.rows import Rows
-from npu_tui.view.frame.levels import Levels
+from npu_tui.trace.model import Rows
+from npu_tui.view.levels import Levels
 
 EPOCH = 1 << 60  # ns that leave no bit to spare
 
@@ -95,7 +95,7 @@ def test_huge_durations_keep_their_order() -> None:
 @pytest.mark.parametrize("longest", [700, 703, 704], ids=["within a piece", "its last", "its first"])
 def test_positions_count_on_from_one_piece_to_the_next(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first level is made in pieces; a piece of a real trace is a million slices long."""
-    monkeypatch.setattr("npu_tui.view.frame.levels._BUILD", 64)
+    monkeypatch.setattr("npu_tui.view.levels._BUILD", 64)
     end = np.cumsum(np.ones(1000, np.int64) + (np.arange(1000) == longest))
     levels = Levels(one_row(*zip([0, *end[:-1].tolist()], end.tolist(), strict=True)))
     first, last = np.array([0, 130, longest + 1]), np.array([1000, longest, 1000])

@@ -4,9 +4,11 @@ from builders import all_rows, bars, make_scene, make_trace
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.leaf import leaf_row
 from npu_tui.trace.model import Trace
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.painter import Frame, compose, gutter_width, lanes_top
-from npu_tui.view.rows.row_index import RowIndex
+from npu_tui.view.caches import Frame, lanes_top
+from npu_tui.view.margins import gutter_width
+from npu_tui.view.painter import compose
+from npu_tui.view.palette import Ink
+from npu_tui.view.rows import RowIndex
 from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
 from npu_tui.view.viewport import Viewport
 

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from builders import all_rows, bars, make_trace
 
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.findings import draw_findings
-from npu_tui.view.frame.losses import LossIndex, draw_losses
-from npu_tui.view.frame.painter import Frame, compose, gutter_width
+from npu_tui.view.caches import Frame
+from npu_tui.view.grid import Grid
+from npu_tui.view.margins import gutter_width
+from npu_tui.view.minimap import LossIndex, draw_losses
+from npu_tui.view.overview import draw_findings
+from npu_tui.view.painter import compose
+from npu_tui.view.palette import Ink
 from npu_tui.view.scene import FindingMark, LinkClasses, Losses, Scene, ViewState
 from npu_tui.view.viewport import Viewport
 

@@ -1,10 +1,10 @@
 import numpy as np
 from builders import bars, make_trace
 
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.levels import Levels
-from npu_tui.view.frame.minimap import Minimap
+from npu_tui.view.grid import Grid
+from npu_tui.view.levels import Levels
+from npu_tui.view.minimap import Minimap
+from npu_tui.view.palette import Ink
 from npu_tui.view.viewport import Viewport
 
 NONE = np.zeros(0, np.int64)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.view.cells.palette import DARK, GROUNDS, LIT, PALETTES, PLAIN, SHADES, Ink, Palette, bar
+from npu_tui.view.palette import DARK, GROUNDS, LIT, PALETTES, PLAIN, SHADES, Ink, Palette, bar
 
 XTERM_STEPS = (0, 95, 135, 175, 215, 255)
 

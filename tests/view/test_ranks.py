@@ -6,10 +6,21 @@ import numpy as np
 import pytest
 from ranked import explored, ranks, scene_of
 
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
-from npu_tui.view.walk.explorer import Explorer
-from npu_tui.view.walk.ranks import Edge, align, mark_base, move_rank
-from npu_tui.view.walk.start import Start, apply_rows, find_slice, offsets_of, rows_text, slice_text, start_at
+from npu_tui.view.start import (
+    Edge,
+    Start,
+    align,
+    apply_rows,
+    find_slice,
+    mark_base,
+    move_rank,
+    offsets_of,
+    rows_text,
+    slice_text,
+    start_at,
+)
 
 
 def two() -> Explorer:

@@ -5,9 +5,9 @@ from builders import one_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.trace.rows import Rows, make_rows
-from npu_tui.view.cells.raster import Cells, rasterise
-from npu_tui.view.frame.levels import Levels
+from npu_tui.trace.model import Rows, make_rows
+from npu_tui.view.levels import Levels
+from npu_tui.view.raster import Cells, rasterise
 from npu_tui.view.viewport import Viewport
 
 

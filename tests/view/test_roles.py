@@ -12,10 +12,9 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.trace.leaf import flat_rows, leaf_row
 from npu_tui.trace.model import Trace
-from npu_tui.view.roles import roles
-from npu_tui.view.rows.row_index import RowIndex
-from npu_tui.view.scene import LinkClasses, Scene, ScreenRow
-from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.rows import RowIndex
+from npu_tui.view.scene import LinkClasses, Scene, ScreenRow, roles
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 REAL = os.environ.get("NPU_TUI_TRACES", "")

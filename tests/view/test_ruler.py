@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.ruler import anchor_text, draw_ruler, find_ticks
+from npu_tui.view.grid import Grid
+from npu_tui.view.margins import anchor_text, draw_ruler, find_ticks
+from npu_tui.view.palette import Ink
 from npu_tui.view.viewport import Viewport
 
 NONE = np.zeros(0, np.int64)

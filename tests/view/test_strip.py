@@ -1,10 +1,9 @@
 import numpy as np
 from builders import make_scene, make_trace
 
-from npu_tui.view.cells.grid import Attr, Grid
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.frame.link_index import LinkIndex
-from npu_tui.view.frame.strip import StripCount, draw_strip
+from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.links import LinkIndex, StripCount, draw_strip
+from npu_tui.view.palette import Ink
 from npu_tui.view.scene import LinkClasses, LinkShape
 from npu_tui.view.viewport import Viewport
 

@@ -7,9 +7,9 @@ import pytest
 from npu_tui.ingest import load as loading
 from npu_tui.ingest.load import load
 from npu_tui.trace.model import Trace
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import LinkClasses, Scene, Selected
-from npu_tui.view.walk.explorer import Explorer
-from npu_tui.view.walk.takeover import take_over
+from npu_tui.view.start import take_over
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from npu_tui.ingest.load import load
-from npu_tui.view.rows.outline import is_plane
-from npu_tui.view.walk.tasks import task_beside
+from npu_tui.view.moves import task_beside
+from npu_tui.view.outline import is_plane
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,8 +12,7 @@ from npu_tui.compare.differences import differences
 from npu_tui.compare.drawing.slices import DrawnSteps
 from npu_tui.compare.steps import StepWindow
 from npu_tui.trace.once import once
-from npu_tui.view.pair import Pair
-from npu_tui.view.scene import FindingMark
+from npu_tui.view.scene import FindingMark, Pair
 
 I64 = npt.NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from npu_tui.compare.matching.sequences import matched
 from npu_tui.compare.side import Side
 from npu_tui.compare.steps import StepWindow
 from npu_tui.trace.once import once
-from npu_tui.view.pair import ALONE, CHANGED, Pair, Warp
+from npu_tui.view.scene import ALONE, CHANGED, Pair, Warp
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.overlap.lanes import Intervals
-from npu_tui.analysis.work.collectives.collective import Collective
-from npu_tui.analysis.work.operators import collective_type
+from npu_tui.analysis.collectives import Collective
+from npu_tui.analysis.operators import collective_type
+from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.steps import StepWindow
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace

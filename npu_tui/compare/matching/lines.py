@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.compare.matching.sequences import matched
 
 I64 = npt.NDArray[np.int64]

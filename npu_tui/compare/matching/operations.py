@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.launches.origin import Around
+from npu_tui.analysis.launches import Around
 from npu_tui.compare.matching.sequences import matched
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace

@@ -7,7 +7,7 @@ from msgspec import Struct
 from npu_tui.ingest.json.columns.metadata import Metadata
 from npu_tui.ingest.json.decoding.events import named
 from npu_tui.trace.model import LayerKind
-from npu_tui.trace.whole import whole_number
+from npu_tui.trace.text import whole_number
 
 _KINDS: dict[str, LayerKind] = {
     "Python": "python",

@@ -21,8 +21,7 @@ from npu_tui.ingest.times import INVALID
 from npu_tui.trace.classes import classify, step_number
 from npu_tui.trace.depth import first_fit, sort_slices
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Slices, Trace
-from npu_tui.trace.rows import Rows, make_rows
+from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, Slices, Trace, make_rows
 from npu_tui.trace.text import brief
 
 I32 = npt.NDArray[np.int32]

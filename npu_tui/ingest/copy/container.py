@@ -25,11 +25,7 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.progress import Progress
 from npu_tui.ingest.source.find import Source
 from npu_tui.ingest.source.unpack import Unpacking
-from npu_tui.trace.args import ArgReader
-from npu_tui.trace.communication import communication_args
-from npu_tui.trace.communication_args import CollectiveArgs, CommunicationArgs, PlaneArgs
-from npu_tui.trace.copies import copies_of
-from npu_tui.trace.copy_args import Copies
+from npu_tui.trace.args import ArgReader, CollectiveArgs, CommunicationArgs, Copies, PlaneArgs
 from npu_tui.trace.model import (
     Chunks,
     Counters,
@@ -39,11 +35,14 @@ from npu_tui.trace.model import (
     Layer,
     Links,
     RoleKind,
+    Rows,
     Series,
     Slices,
     Trace,
+    joined_rows,
+    single_rows,
 )
-from npu_tui.trace.rows import Rows, joined_rows, single_rows
+from npu_tui.trace.transfers import communication_args, copies_of
 
 MAGIC = b"npu-tui\x02"
 _HEAD = 8 + 8 + 4

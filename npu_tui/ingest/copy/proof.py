@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from npu_tui.ingest.progress import Progress, Watcher
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.communication import group_slices, plane_tasks
-from npu_tui.trace.model import Trace
-from npu_tui.trace.rows import Rows
+from npu_tui.trace.model import Rows, Trace
+from npu_tui.trace.transfers import group_slices, plane_tasks
 
 BLOCK = 4 << 20
 """Bytes of columns that have a checksum of their own."""

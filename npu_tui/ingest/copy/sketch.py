@@ -16,10 +16,9 @@ from msgspec import structs
 
 from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.trace.args import always
+from npu_tui.trace.classes import lane_roles
 from npu_tui.trace.leaf import DEEP, folded_row, leaf_row
-from npu_tui.trace.model import Chunks, Counters, Health, Lane, Links, Slices, Trace
-from npu_tui.trace.roles import lane_roles
-from npu_tui.trace.rows import Rows
+from npu_tui.trace.model import Chunks, Counters, Health, Lane, Links, Rows, Slices, Trace
 
 I64 = npt.NDArray[np.int64]
 Columns = TypeVar("Columns", Slices, Links, Chunks)

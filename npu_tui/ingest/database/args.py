@@ -15,8 +15,7 @@ from npu_tui.ingest.database.columns.whole import ROW, ROW_BITS, TABLES
 from npu_tui.ingest.database.tables.connect import UNREADABLE, opened
 from npu_tui.ingest.database.tables.rows import Tables
 from npu_tui.ingest.errors import InputError
-from npu_tui.trace.arg_column import ArgColumn, column_of
-from npu_tui.trace.args import Arg, Matches, always
+from npu_tui.trace.args import Arg, ArgColumn, Matches, always, column_of
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Chunks, EventFile
 from npu_tui.trace.text import on_one_line

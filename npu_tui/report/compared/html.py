@@ -13,7 +13,7 @@ from npu_tui.report.pages.html_parts import listed, page, table_part, text
 from npu_tui.report.pages.tables import SEVERITY_ORDER
 from npu_tui.report.pages.timeline_picture import explorer_of, explorer_page_picture
 from npu_tui.strings import say
-from npu_tui.trace.units import change_text, duration_text, mean_count_text, share_text
+from npu_tui.trace.text import change_text, duration_text, mean_count_text, share_text
 
 Columns = tuple[tuple[str, bool], ...]
 

@@ -8,7 +8,7 @@ from npu_tui.report.compared import schema
 from npu_tui.report.compared.text import part_rows, setting_line, side_lines, verdict_lines
 from npu_tui.report.pages.markdown_report import code, plain
 from npu_tui.strings import say
-from npu_tui.trace.units import change_text, share_change_text
+from npu_tui.trace.text import change_text, share_change_text
 
 _CHANGES = 7
 

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 
 from npu_tui.report.compared import schema
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, cell_count, padded, printable
-from npu_tui.trace.units import change_text, duration_text, mean_count_text, share_text
+from npu_tui.trace.text import (
+    brief,
+    cell_count,
+    change_text,
+    duration_text,
+    mean_count_text,
+    padded,
+    printable,
+    share_text,
+)
 
 _LONGEST_LIST = 10
 _ATTRIBUTES = 60

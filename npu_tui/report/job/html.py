@@ -15,7 +15,7 @@ from npu_tui.report.job.text import clock_cells, exposed_waits, head_line, link_
 from npu_tui.report.pages.html_parts import listed, page, table_part, text
 from npu_tui.report.pages.tables import SEVERITY_ORDER
 from npu_tui.strings import say
-from npu_tui.trace.units import duration_text, share_text
+from npu_tui.trace.text import duration_text, share_text
 
 _MOST_ROWS = 64
 _MOST_COLUMNS = 60

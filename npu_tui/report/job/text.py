@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from npu_tui.report.job.schema import ClockBend, ClockRow, JobFindingRow, JobReport, RankRow
 from npu_tui.strings import say
-from npu_tui.trace.text import cell_count, padded, printable
-from npu_tui.trace.units import duration_text, share_text
+from npu_tui.trace.text import cell_count, duration_text, padded, printable, share_text
 
 _MOST_RANKS = 16
 _MOST_COLLECTIVES = 8

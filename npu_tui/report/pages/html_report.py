@@ -12,7 +12,7 @@ from npu_tui.report.schema import EvidenceRow, Report
 from npu_tui.report.wording import share_text
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
-from npu_tui.view.cells.palette import DARK, LIGHT, bar
+from npu_tui.view.palette import DARK, LIGHT, bar
 
 
 def html_report(report: Report, part: ProfilePart) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from npu_tui.trace.text import cell_count, char_cells
-from npu_tui.view.cells.ansi import Rgb
-from npu_tui.view.cells.grid import Attr
+from npu_tui.view.ansi import Rgb
+from npu_tui.view.grid import Attr
 
 Piece = tuple[str, Rgb, Rgb, int]
 """``drawable`` text, foreground, background and attribute bits."""

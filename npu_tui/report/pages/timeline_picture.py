@@ -16,15 +16,15 @@ from npu_tui.profile.scene import finding_marks, make_scene
 from npu_tui.profile.selection import WHOLE_TRACE
 from npu_tui.report.pages.svg import CELL_HEIGHT, CELL_WIDTH, CLOSED, Piece, svg
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, drawable, printable
-from npu_tui.trace.units import duration_text, moment_text
-from npu_tui.view.cells.ansi import Encoder, Run
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.palette import DARK, LIGHT, Palette
-from npu_tui.view.frame.painter import Frame, Painter, gutter_width, lanes_top
-from npu_tui.view.frame.ruler import range_columns
+from npu_tui.trace.text import brief, drawable, duration_text, moment_text, printable
+from npu_tui.view.ansi import Encoder, Run
+from npu_tui.view.caches import Frame, lanes_top
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.grid import Grid
+from npu_tui.view.margins import gutter_width, range_columns
+from npu_tui.view.painter import Painter
+from npu_tui.view.palette import DARK, LIGHT, Palette
 from npu_tui.view.scene import Scene
-from npu_tui.view.walk.explorer import Explorer
 
 _COLUMNS = 150
 _MOST_ROWS = 60

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
-from npu_tui.analysis.launches.dispatch import Dispatch
-from npu_tui.analysis.overlap.stage import slow_stage
+from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.overlap import slow_stage
 from npu_tui.profile.launch_tables import CODE_LINES
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.work_tables import OVERLAP

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_tui.analysis.parts import DevicePart
+from npu_tui.analysis.overlap import DevicePart
 from npu_tui.profile.profile import Profile
 from npu_tui.report.schema import NotChecked, Report
 from npu_tui.strings import say

@@ -7,19 +7,16 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from npu_tui.analysis.overlap.steps import Step
-from npu_tui.analysis.overlap.sums import Overlap
-from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.replay.run import Replay
+from npu_tui.analysis.calls import HostOperators
+from npu_tui.analysis.collectives import Collectives, Preprocessing, Transfer
+from npu_tui.analysis.device import Window
+from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.memory import Memory
+from npu_tui.analysis.overlap import DevicePart, Overlap
+from npu_tui.analysis.replay import Replay
+from npu_tui.analysis.steps import Step
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.analysis.window import Window
-from npu_tui.analysis.work.collectives.collective import Collectives
-from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
-from npu_tui.analysis.work.host_operators import HostOperators
-from npu_tui.analysis.work.joined.kernels import KernelTable
-from npu_tui.analysis.work.joined.memory import Memory
-from npu_tui.trace.communication_args import PlaneArgs
-from npu_tui.trace.copy_args import Copies
+from npu_tui.trace.args import Copies, PlaneArgs
 from npu_tui.trace.model import Trace
 
 Input = Literal[

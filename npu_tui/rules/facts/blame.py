@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.launches.code_lines import CodeLine, stack_of, user_lines
-from npu_tui.analysis.launches.origin import enqueue_slices, operation_of
+from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
+from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import NOTHING, Span, both, length_of, together, without
-from npu_tui.trace.distinct import distinct
-from npu_tui.trace.intervals import covered_before
+from npu_tui.trace.intervals import covered_before, distinct
 
 LINKS_FEWEST = Threshold("links_fewest", 20)
 SYNC_SHARE = Threshold("sync_share", 0.01)

@@ -7,30 +7,24 @@ from typing import TypeVar
 
 import numpy as np
 
-from npu_tui.analysis.launches.code_lines import LineLoss, losing_launches
-from npu_tui.analysis.launches.dispatch import Dispatch
-from npu_tui.analysis.launches.dispatch_ranges import DispatchRange, dispatch_ranges, launches_in
-from npu_tui.analysis.launches.drains import Drain, drains
-from npu_tui.analysis.named import named_in
-from npu_tui.analysis.overlap.rhythm import Rhythm, rhythm
-from npu_tui.analysis.overlap.stage import dequeue_idle_ratio
-from npu_tui.analysis.overlap.sums import Overlap
-from npu_tui.analysis.replay.change import NO_CHANGE, Change
-from npu_tui.analysis.replay.device import KERNEL, DeviceTasks
-from npu_tui.analysis.replay.run import Replay
+from npu_tui.analysis.code_lines import LineLoss, losing_launches
+from npu_tui.analysis.collectives import Preprocessing, Transfer
+from npu_tui.analysis.device import EVERYTHING, named_in
+from npu_tui.analysis.drains import DispatchRange, Drain, dispatch_ranges, drains, launches_in
+from npu_tui.analysis.kernels import KernelTable, peak_of
+from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.memory import Memory
+from npu_tui.analysis.operators import kernel_types
+from npu_tui.analysis.overlap import Overlap, dequeue_idle_ratio
+from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
+from npu_tui.analysis.replay_device import KERNEL, DeviceTasks
+from npu_tui.analysis.steps import Rhythm, rhythm
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.window import EVERYTHING
-from npu_tui.analysis.work.collectives.transfers import Preprocessing, Transfer
-from npu_tui.analysis.work.joined.kernels import KernelTable
-from npu_tui.analysis.work.joined.memory import Memory
-from npu_tui.analysis.work.joined.peaks import peak_of
-from npu_tui.analysis.work.operators import kernel_types
 from npu_tui.rules.facts.beside import Input
 from npu_tui.rules.facts.own_host import foreign_threads
 from npu_tui.rules.facts.spans import I64, NOTHING, Bools, Span, both
 from npu_tui.rules.facts.within import WithinWindow
-from npu_tui.trace.distinct import distinct
-from npu_tui.trace.intervals import clipped, union
+from npu_tui.trace.intervals import clipped, distinct, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, LayerKind
 from npu_tui.trace.once import once

@@ -9,8 +9,8 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts.blame import LINKS_FEWEST
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import I64, Span, length_of
-from npu_tui.trace.by_slice import BySlice
 from npu_tui.trace.intervals import union
+from npu_tui.trace.model import BySlice
 
 PROFILER_GAP_LOW_US = Threshold("profiler_gap_low_us", 80.0)
 PROFILER_GAP_HIGH_US = Threshold("profiler_gap_high_us", 115.0)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.replay.arrivals import late_arrivals, late_ranks
-from npu_tui.analysis.replay.peers import unknown_waits
-from npu_tui.analysis.replay.pipeline import fill_of, pipeline_fills
-from npu_tui.analysis.work.collectives.collective import Collective
+from npu_tui.analysis.collectives import Collective
+from npu_tui.analysis.replay_device import fill_of, late_arrivals, late_ranks, pipeline_fills, unknown_waits
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import NOTHING, Span, both, length_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.launches.origin import dequeue_slices, enqueue_of
+from npu_tui.analysis.launches import dequeue_slices, enqueue_of
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
 

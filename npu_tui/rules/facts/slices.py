@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npu_tui.analysis.overlap.steps import Step
-from npu_tui.analysis.overlap.warm_up import warm_up_steps
+from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.rules.facts.spans import I64, Bools, Span, first_of_largest
 from npu_tui.rules.model import Evidence
 from npu_tui.trace.classes import step_number

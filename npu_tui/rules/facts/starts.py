@@ -7,7 +7,7 @@ import numpy as np
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.rules.facts.spans import NOTHING, Span, length_of, without
-from npu_tui.trace.by_slice import BySlice
+from npu_tui.trace.model import BySlice
 
 STEP_START_SHARE = Threshold("step_start_share", 0.05)
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.overlap.steps import Step
-from npu_tui.analysis.parts import DevicePart
-from npu_tui.analysis.window import EVERYTHING, Window
-from npu_tui.analysis.work.collectives.collective import Collectives
-from npu_tui.analysis.work.host_operators import HostOperators
+from npu_tui.analysis.calls import HostOperators
+from npu_tui.analysis.collectives import Collectives
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.overlap import DevicePart
+from npu_tui.analysis.steps import Step
 from npu_tui.rules.facts.beside import Beside, Shared
 from npu_tui.rules.facts.slices import TraceSlices
-from npu_tui.trace.communication_args import PlaneArgs
-from npu_tui.trace.copy_args import Copies
+from npu_tui.trace.args import Copies, PlaneArgs
 from npu_tui.trace.once import Known, once
 
 

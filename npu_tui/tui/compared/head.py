@@ -17,12 +17,11 @@ from npu_tui.compare.steps import StepWindow
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import covered_before
-from npu_tui.trace.text import cell_count, printable, shortened
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import cell_count, duration_text, printable, shortened
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.theme import ALERT, class_colour
 from npu_tui.tui.widgets.header import profile_name
-from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.explorer import Explorer
 
 _FILLS = {"idle": "╱", "computing": "█", "exposed": "▒", "outside": "·"}
 _CLASSES = {

@@ -6,16 +6,15 @@ from collections.abc import Callable
 from functools import partial
 
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, printable
-from npu_tui.trace.units import exact_text, parse_duration
+from npu_tui.trace.text import brief, exact_text, parse_duration, printable
 from npu_tui.tui.explore.completion import Candidate, best, nearest_command
 from npu_tui.tui.explore.flag_marks import FlagMarks
 from npu_tui.tui.explore.querying import Querying
 from npu_tui.tui.keys.commands import BY_ID, commands_of
 from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Scene
-from npu_tui.view.walk.explorer import Explorer
-from npu_tui.view.walk.start import find_slice, parse_span
+from npu_tui.view.start import find_slice, parse_span
 
 _QUIT = ("q", "q!", "qa", "wq", "quit", "exit")
 """What people type to leave a program."""

@@ -11,17 +11,16 @@ from rich.text import Text
 from textual.message import Message
 
 from npu_tui.strings import say
-from npu_tui.trace.text import brief
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import brief, duration_text
 from npu_tui.tui.explore.finder import Finder
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs import COMPARED_TABS, TABS
 from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.table.tab import Content, Context, Row, Stretch, Tab, Table
 from npu_tui.tui.widgets.panel import Panel
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
 from npu_tui.view.viewport import Viewport
-from npu_tui.view.walk.explorer import Explorer
 
 _MARGIN = 0.05
 """A stretch of time is shown with this share of its length on either side."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npu_tui.strings import say
 from npu_tui.tui.session import Session
-from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.explorer import Explorer
 
 
 def why_not(session: Session, explorer: Explorer, hits: int, flags: int, has_table: bool) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
-from npu_tui.analysis.launches.code_lines import CodeLine
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 

@@ -15,7 +15,7 @@ from npu_tui.trace.text import printable
 from npu_tui.tui.flags import Flag, Flags
 from npu_tui.tui.sheets.modal import Modal
 from npu_tui.tui.widgets.prompt import Prompt
-from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.explorer import Explorer
 
 _MARGIN = 0.05
 

@@ -9,7 +9,7 @@ from npu_tui.tui.session import Session
 from npu_tui.tui.widgets.bars import Bars
 from npu_tui.tui.widgets.header import Headline
 from npu_tui.tui.widgets.verdict import Verdict
-from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.explorer import Explorer
 
 
 class Head:

@@ -9,8 +9,8 @@ from npu_tui.job.timelines import Late, running_at
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.tui.session import Session
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
-from npu_tui.view.walk.explorer import Explorer
 
 _LONGEST_NAME = 40
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from npu_tui.ingest.source.find import PIPED
-from npu_tui.view.walk.explorer import Explorer
-from npu_tui.view.walk.start import Start, offsets_of, rows_text, slice_text
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.start import Start, offsets_of, rows_text, slice_text
 
 
 def command_here(explorer: Explorer, search: str, tab: str) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, printable
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.session import Session
-from npu_tui.view.pair import BASE, NEW, Face, Pair
-from npu_tui.view.scene import Selected
-from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.scene import BASE, NEW, Face, Pair, Selected
 
 _LONGEST_NAME = 40
 _NEXT: dict[Face, Face] = {"both": "base", "base": "new", "new": "both"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from textual.message import Message
 
-from npu_tui.analysis.replay.asked import UnknownChangeError
+from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.ghosts import ghost_charts
 from npu_tui.profile.profile import Profile
@@ -16,8 +16,8 @@ from npu_tui.report.whatif import NoReplayError, head, predicted, whatif, whatif
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 from npu_tui.tui.widgets.prompt import Prompt
+from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Chart
-from npu_tui.view.walk.explorer import Explorer
 
 _OFF = "off"
 _LEAST_CELLS, _BESIDE = 24, 20

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.analysis.launches.chain import chain_of
-from npu_tui.analysis.work.namesakes import namesakes
+from npu_tui.analysis.chain import chain_of
+from npu_tui.analysis.ranges import namesakes
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief, printable
-from npu_tui.trace.units import duration_text, exact_text
+from npu_tui.trace.text import brief, duration_text, exact_text, printable
 from npu_tui.tui.explore.contents import Contents
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.session import Session
-from npu_tui.view.rows.outline import rank_name
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.moves import back, forward, gap_beside, link_span, next_in_time, siblings, task_beside
+from npu_tui.view.outline import rank_name
 from npu_tui.view.scene import Selected
-from npu_tui.view.walk.along import gap_beside, next_in_time
-from npu_tui.view.walk.explorer import Explorer
-from npu_tui.view.walk.follow import back, forward, link_span, siblings
-from npu_tui.view.walk.ranks import Edge, align, mark_base, move_rank
-from npu_tui.view.walk.tasks import task_beside
+from npu_tui.view.start import Edge, align, mark_base, move_rank
 
 _LONGEST_NAME = 40
 _CHAIN_MARGIN = 0.05

@@ -21,14 +21,11 @@ from npu_tui.tui.job.pictures import (
 from npu_tui.tui.terminal.strips import style_of
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.widgets.drawing import Drawing
-from npu_tui.view.cells.ansi import Encoder
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.cells.labels import points
-from npu_tui.view.cells.palette import Ink
-from npu_tui.view.heat.field import FieldPlaces, draw_field
-from npu_tui.view.heat.heat_map import Places, draw_heat
-from npu_tui.view.heat.parts import draw_parts
-from npu_tui.view.heat.waterfall import draw_waterfall
+from npu_tui.view.ansi import Encoder
+from npu_tui.view.bars import points
+from npu_tui.view.grid import Grid
+from npu_tui.view.heat import FieldPlaces, Places, draw_field, draw_heat, draw_parts, draw_waterfall
+from npu_tui.view.palette import Ink
 
 _BESIDE_FROM = 150
 """Columns from which the arrivals in a step stand beside the heat map."""

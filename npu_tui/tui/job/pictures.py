@@ -9,13 +9,9 @@ import numpy as np
 from npu_tui.job.heat import SHADES, HeatRow
 from npu_tui.job.waterfall import Bar, waterfall
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import duration_text, printable
 from npu_tui.tui.job.overview import Overview
-from npu_tui.view.heat.field import FieldPicture, field_places
-from npu_tui.view.heat.heat_map import DrawnRow, HeatPicture
-from npu_tui.view.heat.parts import DrawnParts
-from npu_tui.view.heat.waterfall import DrawnBar, WaterfallPicture
+from npu_tui.view.heat import DrawnBar, DrawnParts, DrawnRow, FieldPicture, HeatPicture, WaterfallPicture, field_places
 
 FIELD_FROM = 64
 """From more ranks than these on a field of hosts shows all of them at once."""

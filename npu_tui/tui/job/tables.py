@@ -10,8 +10,7 @@ from rich.text import Text
 from npu_tui.report.job.schema import ClockRow, RankRow
 from npu_tui.report.job.text import exposed_waits, greatest_bend
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
-from npu_tui.trace.units import duration_text, size_text
+from npu_tui.trace.text import duration_text, printable, size_text
 from npu_tui.tui.job.overview import Overview, Scope
 from npu_tui.tui.keys.commands import JOB_TABS
 from npu_tui.tui.tabs.table.tab import GAP, Row, Table, known_columns

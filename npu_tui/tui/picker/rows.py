@@ -12,8 +12,7 @@ from rich.text import Text
 from npu_tui.nearby.profiles import Nearby, matching
 from npu_tui.nearby.verdicts import Told
 from npu_tui.strings import say
-from npu_tui.trace.text import cell_count, padded, printable, shortened, wrapped
-from npu_tui.trace.units import size_text
+from npu_tui.trace.text import cell_count, padded, printable, shortened, size_text, wrapped
 from npu_tui.tui.terminal.theme import ALERT
 
 _FOLDED_FROM = 9

@@ -5,16 +5,15 @@ from __future__ import annotations
 from functools import partial
 from pathlib import PurePath
 
-from npu_tui.analysis.launches.code_lines import line_of
-from npu_tui.analysis.overlap.idle import Idles
-from npu_tui.analysis.work.meanwhile import meanwhile
+from npu_tui.analysis.bubbles import Idles
+from npu_tui.analysis.code_lines import line_of
+from npu_tui.analysis.ranges import meanwhile
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, printable
-from npu_tui.trace.units import duration_text, exact_text, share_text
+from npu_tui.trace.text import brief, duration_text, exact_text, printable, share_text
 from npu_tui.tui.tabs.table.scope import nothing, scope_note
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Stretch, Table, known_columns
 from npu_tui.tui.tabs.why import host_threads, verdict
-from npu_tui.view.roles import Role
+from npu_tui.view.scene import Role
 
 _COLUMNS = ("length", "late", "line", "next", "main", "queue", "start")
 _SHOWN_ROWS = 300

@@ -9,22 +9,20 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from npu_tui.analysis.launches.backlog import host_lead
-from npu_tui.analysis.launches.chain import Chain, chain_of
-from npu_tui.analysis.launches.code_lines import CodeLine, line_of
-from npu_tui.analysis.launches.dispatch import Dispatch
-from npu_tui.analysis.replay.device import is_of_event
-from npu_tui.analysis.window import Window
-from npu_tui.analysis.work.distribution import distribution
-from npu_tui.analysis.work.namesakes import namesakes
-from npu_tui.analysis.work.ranges import self_time
+from npu_tui.analysis.chain import Chain, chain_of
+from npu_tui.analysis.code_lines import CodeLine, line_of
+from npu_tui.analysis.device import Window
+from npu_tui.analysis.distribution import distribution
+from npu_tui.analysis.drains import host_lead
+from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.ranges import namesakes, self_time
+from npu_tui.analysis.replay_device import is_of_event
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import on_one_line, printable
-from npu_tui.trace.units import duration_text, exact_text, memory_text
+from npu_tui.trace.text import duration_text, exact_text, memory_text, on_one_line, printable
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.legend import class_name, legend
 from npu_tui.tui.tabs.links import shape_text, waited_of, waited_text
@@ -33,9 +31,8 @@ from npu_tui.tui.tabs.table.tab import Content, Context, Tab
 from npu_tui.tui.tabs.why import idle_at, range_text, why_text
 from npu_tui.tui.tabs.work.kernel import kernel_facts
 from npu_tui.tui.terminal.theme import ALERT
-from npu_tui.view.frame.charts import STARVING_NS, StepCurve
-from npu_tui.view.frame.counters import NO_VALUE, find_curve, unit_of
-from npu_tui.view.rows.outline import series_name
+from npu_tui.view.curves import NO_VALUE, STARVING_NS, StepCurve, find_curve, unit_of
+from npu_tui.view.outline import series_name
 from npu_tui.view.scene import Chart, LinkClasses, LinkShape
 
 _STACK = "Call stack"

@@ -11,8 +11,7 @@ from npu_tui.report.parts.findings_part import finding_text
 from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding
 from npu_tui.strings import say, words
-from npu_tui.trace.text import brief
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import brief, duration_text
 from npu_tui.tui.tabs.table.tab import Content, Context, Place, Row, Stretch, Tab, Table
 from npu_tui.tui.terminal.theme import ALERT
 

@@ -10,8 +10,7 @@ from pathlib import PurePath
 import numpy as np
 
 from npu_tui.strings import say
-from npu_tui.trace.text import brief
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import brief, duration_text
 from npu_tui.tui.tabs.answer import answered
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, nothing, scope_note

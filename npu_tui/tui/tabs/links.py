@@ -7,18 +7,16 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.launches import Dispatch
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import printable
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import duration_text, printable
 from npu_tui.tui.tabs.table.tab import Content, Context, Row, Tab, Table
 from npu_tui.tui.terminal.theme import ALERT
-from npu_tui.view.frame.strip import SHAPE_GLYPHS
-from npu_tui.view.roles import Role
-from npu_tui.view.scene import LinkClasses, LinkShape, Selected
-from npu_tui.view.walk.follow import inner_links, links_of
+from npu_tui.view.links import SHAPE_GLYPHS
+from npu_tui.view.moves import inner_links, links_of
+from npu_tui.view.scene import LinkClasses, LinkShape, Role, Selected
 
 _SHOWN_ROWS = 500
 

@@ -7,11 +7,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.distribution import Distribution, by_code, distribution
-from npu_tui.analysis.work.phases import PHASES, phases
+from npu_tui.analysis.distribution import Distribution, by_code, distribution
+from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, printable
-from npu_tui.trace.units import duration_text, exact_text
+from npu_tui.trace.text import brief, duration_text, exact_text, printable
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.table.scope import Ranked

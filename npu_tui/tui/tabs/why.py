@@ -10,17 +10,16 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from npu_tui.analysis.launches.code_lines import line_of
-from npu_tui.analysis.overlap.idle import Idles
-from npu_tui.analysis.window import Window
-from npu_tui.analysis.work.meanwhile import meanwhile
+from npu_tui.analysis.bubbles import Idles
+from npu_tui.analysis.code_lines import line_of
+from npu_tui.analysis.device import Window
+from npu_tui.analysis.ranges import meanwhile
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.model import Lane, Trace
-from npu_tui.trace.text import brief, printable
-from npu_tui.trace.units import duration_text, exact_text, share_text
+from npu_tui.trace.text import brief, duration_text, exact_text, printable, share_text
 from npu_tui.tui.tabs.table.tab import Context
-from npu_tui.view.roles import Role
+from npu_tui.view.scene import Role
 
 _NAMES = 4
 _LONGEST_NAME = 60

@@ -16,9 +16,9 @@ from textual.filter import LineFilter
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.view.cells.glyphs import plain_text
-from npu_tui.view.cells.palette import DARK, Ink, bar
-from npu_tui.view.cells.shapes import TEXTURES
+from npu_tui.view.glyphs import plain_text
+from npu_tui.view.palette import DARK, Ink, bar
+from npu_tui.view.shapes import TEXTURES
 
 _NAMED = (*(bar(kind) for kind in OpClass), *map(int, (Ink.ALERT, Ink.ALERT_LOW, Ink.ACCENT)))
 """The inks that texts outside the timeline use."""

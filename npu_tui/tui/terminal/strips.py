@@ -12,8 +12,8 @@ from rich.style import Style
 from textual.strip import Strip
 
 from npu_tui.tui.terminal.internals import BareStrip
-from npu_tui.view.cells.ansi import Colour, Run
-from npu_tui.view.cells.grid import Attr
+from npu_tui.view.ansi import Colour, Run
+from npu_tui.view.grid import Attr
 
 
 class Shown:

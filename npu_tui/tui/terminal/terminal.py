@@ -25,9 +25,9 @@ from msgspec.structs import replace
 
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.terminal.browser import in_browser
-from npu_tui.view.cells.ansi import Depth
-from npu_tui.view.cells.glyphs import GLYPH_SETS, PROBE, GlyphSet
-from npu_tui.view.cells.palette import DARK, LIGHT, PALETTES, Palette
+from npu_tui.view.ansi import Depth
+from npu_tui.view.glyphs import GLYPH_SETS, PROBE, GlyphSet
+from npu_tui.view.palette import DARK, LIGHT, PALETTES, Palette
 
 AUTO = "auto"
 THEME_NAMES = (AUTO, *PALETTES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.theme import Theme
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.view.cells.palette import DARK, PALETTES, Ink, Palette, bar
+from npu_tui.view.palette import DARK, PALETTES, Ink, Palette, bar
 
 
 def _hex(ink: int, palette: Palette = DARK) -> str:

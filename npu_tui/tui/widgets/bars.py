@@ -10,14 +10,13 @@ from msgspec import Struct
 from rich.text import Text
 from textual.widgets import Static
 
-from npu_tui.analysis.overlap.steps import Step, StepSums
-from npu_tui.analysis.overlap.sums import Overlap
+from npu_tui.analysis.overlap import Overlap
+from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief, cell_count
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import brief, cell_count, duration_text
 from npu_tui.tui.terminal.theme import class_colour
 
 _FILLS = {"prep": "·", "compute": "█", "exposed": "▒", "free": "╱"}

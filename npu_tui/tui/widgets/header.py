@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widgets import Static
 
-from npu_tui.analysis.launches.dispatch import Dispatch
+from npu_tui.analysis.launches import Dispatch
 from npu_tui.ingest.source.find import Source
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, printable, shortened

@@ -18,11 +18,12 @@ from npu_tui.tui.terminal.pace import Pace
 from npu_tui.tui.terminal.strips import AnsiStrip, Shown
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.widgets.drawing import Drawing
-from npu_tui.view.cells.ansi import Encoder
-from npu_tui.view.cells.grid import Grid
-from npu_tui.view.frame.painter import Frame, Painter, gutter_width, lanes_top
-from npu_tui.view.frame.pick import Spot, spot_at
-from npu_tui.view.walk.explorer import Explorer
+from npu_tui.view.ansi import Encoder
+from npu_tui.view.caches import Frame, lanes_top
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.grid import Grid
+from npu_tui.view.margins import gutter_width
+from npu_tui.view.painter import Painter, Spot, spot_at
 
 FRAME_SECONDS = 1 / 60
 _CLICK_COLUMNS = 1

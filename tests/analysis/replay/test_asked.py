@@ -16,8 +16,8 @@ from measured import profile_at
 from situations import Situation
 from troubled import TROUBLED
 
-from npu_tui.analysis.replay.asked import UnknownChangeError, asked
-from npu_tui.analysis.work.ranges import range_sums
+from npu_tui.analysis.ranges import range_sums
+from npu_tui.analysis.what_if import UnknownChangeError, asked
 from npu_tui.cli import main
 from npu_tui.report.whatif import head, whatif
 

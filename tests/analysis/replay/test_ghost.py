@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jobs import job
 
-from npu_tui.analysis.replay.change import NO_CHANGE
+from npu_tui.analysis.replay import NO_CHANGE
 from npu_tui.profile.ghosts import ghost_charts
 
 

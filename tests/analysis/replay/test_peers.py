@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.analysis.replay.arrivals import late_ranks
-from npu_tui.analysis.replay.peers import unknown_waits
-from npu_tui.analysis.work.collectives.arrivals import Arrivals
-from npu_tui.analysis.work.collectives.collective import Collectives, Moved, Timings, Waits
+from npu_tui.analysis.collectives import Arrivals, Collectives, Moved, Timings, Waits
+from npu_tui.analysis.replay_device import late_ranks, unknown_waits
 
 MS = 1_000_000
 

@@ -14,8 +14,7 @@ from measured import part_of
 from situations import Situation, Trouble
 from troubled import TROUBLED
 
-from npu_tui.analysis.replay.change import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
-from npu_tui.analysis.replay.run import Replay
+from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay, TaskCut
 
 if TYPE_CHECKING:
     from conftest import Sample

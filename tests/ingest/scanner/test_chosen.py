@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.ingest.scanner import chosen
 from npu_tui.ingest.scanner.library import VARIABLE, library
-from npu_tui.trace.arg_column import ArgColumn
+from npu_tui.trace.args import ArgColumn
 from npu_tui.trace.model import Chunks, EventFile
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no compiled library for this machine")

@@ -7,15 +7,14 @@ import pytest
 
 from npu_tui.ingest.scanner.drawing import drawing
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.rows import Rows, make_rows
-from npu_tui.view.cells.ansi import DEPTHS, Encoder
-from npu_tui.view.cells.bars import Look, draw_bars
-from npu_tui.view.cells.grid import CONTINUED, Grid
-from npu_tui.view.cells.labels import Labels, points
-from npu_tui.view.cells.palette import PALETTES, Ink
-from npu_tui.view.cells.raster import Cells, rasterise
-from npu_tui.view.frame.held import Held
-from npu_tui.view.frame.levels import Levels
+from npu_tui.trace.model import Rows, make_rows
+from npu_tui.view.ansi import DEPTHS, Encoder
+from npu_tui.view.bars import Labels, Look, draw_bars, points
+from npu_tui.view.curves import Held
+from npu_tui.view.grid import CONTINUED, Grid
+from npu_tui.view.levels import Levels
+from npu_tui.view.palette import PALETTES, Ink
+from npu_tui.view.raster import Cells, rasterise
 from npu_tui.view.viewport import Viewport
 
 pytestmark = pytest.mark.skipif(drawing() is None, reason="there is no compiled library for this machine")

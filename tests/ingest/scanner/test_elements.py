@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_tui.analysis.replay.edges import NEVER
 from npu_tui.analysis.replay.loops import PlainLoops
+from npu_tui.analysis.replay_edges import NEVER
 from npu_tui.ingest.load import load
 from npu_tui.ingest.scanner.elements import Elements
 from npu_tui.ingest.scanner.library import VARIABLE, library

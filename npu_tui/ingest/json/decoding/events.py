@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from npu_tui.ingest.json.decoding.lenient import loose_value
-from npu_tui.trace.whole import BOUND, whole_number
+from npu_tui.trace.text import BOUND, whole_number
 
 NO_PROCESS = -1
 """Stands for the process of an event that names none."""

@@ -6,14 +6,7 @@ than those of any reader after this one: what is refused here is only read more 
 
 from __future__ import annotations
 
-from npu_tui.ingest.scanner.source.memory import (
-    Region,
-    compiled,
-    read8,
-    read64,
-    special_bytes,
-    trailing_zeros,
-)
+from npu_tui.ingest.scanner.source.memory import Region, compiled, read8, read64, special_bytes, trailing_zeros
 
 _DEEPEST = 60
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.strings import say
-from npu_tui.trace.units import exact_text
+from npu_tui.trace.text import exact_text
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Tab
 from npu_tui.view.scene import Selected
 

@@ -6,12 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from npu_tui.analysis.work.distribution import Distribution
-from npu_tui.analysis.work.histogram import histogram
+from npu_tui.analysis.distribution import Distribution, histogram
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import printable, shortened
-from npu_tui.trace.units import duration_text
+from npu_tui.trace.text import duration_text, printable, shortened
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text
 
-from npu_tui.analysis.launches.code_lines import CodeLine
-from npu_tui.analysis.window import Window
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.device import Window
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection

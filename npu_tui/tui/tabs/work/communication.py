@@ -8,15 +8,14 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.work.collectives.collective import Collective
-from npu_tui.analysis.work.operators import collective_type
+from npu_tui.analysis.collectives import Collective
+from npu_tui.analysis.operators import collective_type
 from npu_tui.ingest.errors import InputError
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.intervals import clipped, covered, difference
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief
-from npu_tui.trace.units import duration_text, exact_text, share_text
+from npu_tui.trace.text import brief, duration_text, exact_text, share_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, nothing, scope_note
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Stretch, Table

@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from npu_tui.analysis.overlap.syncs import SyncSum, sync_sums
+from npu_tui.analysis.bubbles import SyncSum, sync_sums
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief, printable
-from npu_tui.trace.units import duration_text, share_text
+from npu_tui.trace.text import brief, duration_text, printable, share_text
 from npu_tui.tui.tabs.table.scope import Ranked, scope_note
 from npu_tui.tui.tabs.table.spread import spread, spread_picture
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Table, known_columns

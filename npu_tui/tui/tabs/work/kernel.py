@@ -6,10 +6,9 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from npu_tui.analysis.work.joined.kernels import KernelTable
+from npu_tui.analysis.kernels import KernelTable
 from npu_tui.strings import say
-from npu_tui.trace.text import printable
-from npu_tui.trace.units import duration_text, share_text, size_text, speed_text
+from npu_tui.trace.text import duration_text, printable, share_text, size_text, speed_text
 from npu_tui.tui.tabs.table.spread import bar
 
 _BAR = 8

@@ -6,10 +6,9 @@ from functools import partial
 
 from rich.text import Text
 
-from npu_tui.analysis.work.collectives.link_matrix import LOCAL, PairSum
+from npu_tui.analysis.collectives import LOCAL, PairSum
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, printable
-from npu_tui.trace.units import duration_text, size_text, speed_text
+from npu_tui.trace.text import brief, duration_text, printable, size_text, speed_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.table.tab import Content, Row, Table
 

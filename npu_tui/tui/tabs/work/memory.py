@@ -7,21 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.launches.code_lines import CodeLine, line_of
-from npu_tui.analysis.work.joined.memory import (
-    BEFORE,
-    NEVER,
-    Allocations,
-    Holder,
-    Memory,
-    MemoryCurve,
-    allocating,
-    holders,
-)
+from npu_tui.analysis.code_lines import CodeLine, line_of
+from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Holder, Memory, MemoryCurve, allocating, holders
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, printable
-from npu_tui.trace.units import memory_text, moment_text, share_text
+from npu_tui.trace.text import brief, memory_text, moment_text, printable, share_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.table.scope import ComputedTab
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Row, Stretch, Table

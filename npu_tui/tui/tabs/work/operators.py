@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from npu_tui.analysis.work.joined.kernel_groups import WAYS, By, KernelGroup, kernel_groups
-from npu_tui.analysis.work.joined.kernels import KernelTable
+from npu_tui.analysis.kernel_groups import WAYS, By, KernelGroup, kernel_groups
+from npu_tui.analysis.kernels import KernelTable
 from npu_tui.strings import say
-from npu_tui.trace.text import brief
-from npu_tui.trace.units import duration_text, share_text
+from npu_tui.trace.text import brief, duration_text, share_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, scope_note
 from npu_tui.tui.tabs.table.spread import spread, spread_picture

@@ -6,18 +6,16 @@ from typing import Literal, cast
 
 import numpy as np
 
-from npu_tui.analysis.window import Window
-from npu_tui.analysis.work.call_tree import Call, call_tree
-from npu_tui.analysis.work.phases import PHASES
-from npu_tui.analysis.work.ranges import By, NameSum, edge_at, launch_count, range_sums
+from npu_tui.analysis.calls import Call, call_tree
+from npu_tui.analysis.device import Window
+from npu_tui.analysis.ranges import PHASES, By, NameSum, edge_at, launch_count, range_sums
 from npu_tui.strings import knows, say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief, printable
-from npu_tui.trace.units import duration_text, exact_text
+from npu_tui.trace.text import brief, duration_text, exact_text, printable
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked
 from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Table
-from npu_tui.view.rows.outline import rank_name
+from npu_tui.view.outline import rank_name
 
 _COLUMNS = ("busy", "share", "own", "count", "avg", "max", "name", "layer", "sum", "min", "p90")
 """What is looked at most comes first."""

@@ -8,15 +8,14 @@ import numpy as np
 from rich.text import Text
 
 from npu_tui import __version__
-from npu_tui.analysis.overlap.step_spread import step_spread
-from npu_tui.analysis.overlap.sums import Overlap
-from npu_tui.analysis.work.joined.cross_check import Check, Difference
-from npu_tui.analysis.work.joined.memory import AMOUNTS
+from npu_tui.analysis.joins import Check, Difference
+from npu_tui.analysis.memory import AMOUNTS
+from npu_tui.analysis.overlap import Overlap
+from npu_tui.analysis.steps import step_spread
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import knows, say, words
-from npu_tui.trace.text import brief
-from npu_tui.trace.units import duration_text, memory_text, share_text
+from npu_tui.trace.text import brief, duration_text, memory_text, share_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.table.scope import ComputedTab
 from npu_tui.tui.tabs.table.spread import bar, spark

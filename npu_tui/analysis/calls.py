@@ -1,0 +1,191 @@
+"""Calls of the host: the CANN runtime by name, the tree of Python calls, operations of the framework."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.device import Window
+from npu_tui.analysis.launches import Around, Nesting
+from npu_tui.trace.classes import step_number
+from npu_tui.trace.intervals import clipped, distinct
+from npu_tui.trace.model import ASYNC_NPU, Lane, Trace
+
+_LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
+
+
+class ApiSum(Struct, frozen=True):
+    """The calls of one level and name: times in ns, population ``variance`` in us^2, the slices ``items`` by start."""
+
+    level: str
+    name: str
+    count: int
+    total: int
+    shortest: int
+    longest: int
+    variance: float
+    items: npt.NDArray[np.int64]
+
+
+def apis(trace: Trace, window: Window) -> list[ApiSum]:
+    """The calls on the CANN layers that start in ``window``, most time first."""
+    slices = trace.slices
+    lanes = [lane for lane in trace.file_lanes if trace.layers[lane.layer].kind == "cann"]
+    items = np.concatenate([np.arange(lane.first, lane.last) for lane in lanes] or [np.zeros(0, np.int64)])
+    items = items[window.holds(slices.start[items])]
+    if not len(items):
+        return []
+    name, code = distinct(slices.name[items])
+    items = items[np.argsort(code.astype(np.min_scalar_type(len(name))), kind="stable")]
+    count = np.bincount(code)
+    first = np.cumsum(count) - count
+    length = slices.end[items] - slices.start[items]
+    total = np.add.reduceat(length, first)
+    deviation = (length - np.repeat(total / count, count)) / 1000
+    spread = np.add.reduceat(deviation * deviation, first) / count
+    shortest, longest = np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
+    rows = []
+    for k, code in enumerate(name.tolist()):
+        prefix, _, call = trace.names[code].rpartition("@")
+        rows.append(
+            ApiSum(
+                _LEVELS.get(prefix, prefix.lower()),
+                call,
+                int(count[k]),
+                int(total[k]),
+                int(shortest[k]),
+                int(longest[k]),
+                float(spread[k]),
+                items[first[k] : first[k] + count[k]],
+            )
+        )
+    return sorted(rows, key=lambda row: (-row.total, row.level, row.name))
+
+
+I64 = npt.NDArray[np.int64]
+
+
+class Call(Struct, frozen=True):
+    """All slices called ``name`` below the same path of callers, ``depth`` of them; times in ns, within the window."""
+
+    name: str
+    depth: int
+    count: int
+    total: int
+    own: int
+    items: I64
+
+
+def own_times(trace: Trace, chosen: npt.NDArray[np.bool_], window: Window) -> tuple[I64, I64, I64, I64]:
+    """The ``chosen`` slices, their times within ``window``, those without what runs inside, and their parents.
+
+    A parent is a position among them, -1 without one; (n,) each.
+    """
+    around = Around(trace, chosen)
+    items, parent = around.items, around.parents()
+    low, high = clipped(trace.slices.start[items], trace.slices.end[items], window.start, window.end)
+    total = high - low
+    own = total.copy()
+    inner = np.flatnonzero(parent >= 0)
+    np.subtract.at(own, parent[inner], total[inner])
+    return items, total, np.maximum(own, 0), parent
+
+
+def call_tree(trace: Trace, lane: Lane, window: Window) -> list[Call]:
+    """The calls of ``lane`` that touch ``window``, callers before what they call, most time first on each level."""
+    slices = trace.slices
+    chosen = np.zeros(len(slices), np.bool_)
+    own = slice(lane.first, lane.last)
+    chosen[own] = (slices.start[own] < window.end) & (slices.end[own] > window.start)
+    items, total, alone, parent = own_times(trace, chosen, window)
+    if not len(items):
+        return []
+    level = np.zeros(len(items), np.int64)
+    up = parent
+    while (inner := np.flatnonzero(up >= 0)).size:  # one pass per level of nesting
+        level[inner] += 1
+        up = np.where(up >= 0, parent[up], -1)
+    path = np.full(len(items), -1, np.int64)
+    above: list[int] = []
+    names: list[int] = []
+    for depth in range(int(level.max()) + 1):
+        at = np.flatnonzero(level == depth)
+        caller = np.where(parent[at] >= 0, path[parent[at]], -1)
+        pairs, code = np.unique(np.stack((caller, slices.name[items[at]]), 1), axis=0, return_inverse=True)
+        path[at] = len(names) + code.reshape(-1)
+        above += pairs[:, 0].tolist()
+        names += pairs[:, 1].tolist()
+    sums, owns, counts = (
+        np.bincount(path, weights=weights, minlength=len(names)) for weights in (total, alone, np.ones(len(items)))
+    )
+    order = np.argsort(path, kind="stable")
+    members = np.split(items[order], np.cumsum(counts.astype(np.int64))[:-1])
+    below: dict[int, list[int]] = {}
+    for k in np.argsort(-sums, kind="stable").tolist():
+        below.setdefault(above[k], []).append(k)
+    found: list[Call] = []
+    stack = [(k, 0) for k in reversed(below.get(-1, []))]
+    while stack:
+        k, depth = stack.pop()
+        found.append(Call(trace.names[names[k]], depth, int(counts[k]), int(sums[k]), int(owns[k]), members[k]))
+        stack += [(inner_, depth + 1) for inner_ in reversed(below.get(k, []))]
+    return found
+
+
+class HostOperators(Struct, frozen=True):
+    """The ``cpu_op`` slices ``item`` without steps: times in ns, (n,) each.
+
+    ``host_self`` leaves out the operations directly inside; ``device_self`` adds up the slices whose ``async_npu`` link
+    starts at the operation, ``device_total`` those of the operations inside as well. ``parent`` is the position in
+    ``item`` of the nearest operation around it, -1 without one.
+    """
+
+    item: I64
+    host_total: I64
+    host_self: I64
+    device_self: I64
+    device_total: I64
+    parent: I64
+
+
+def host_operators(trace: Trace, nesting: Nesting | None = None) -> HostOperators:
+    """All operations of the Python layers, in slice order; ``nesting`` is a faster loop, where there is one."""
+    slices = trace.slices
+    item = np.zeros(0, np.int64)
+    if "cpu_op" in trace.categories:
+        other = np.array([step_number(name) is None for name in trace.names] + [True])
+        item = np.flatnonzero(slices.category == trace.categories.index("cpu_op"))
+        kept = other[slices.name[item]]
+        item = item if kept.all() else item[kept]
+    around = Around(trace, item)
+    item, parent = around.items, around.parents(nesting)
+    total = slices.end[item]
+    total -= slices.start[item]
+    own = total.copy()
+    inner = np.flatnonzero(parent >= 0)
+    np.subtract.at(own, parent[inner], total[inner])
+    device_self = _launched_time(trace, item)
+    device_total = device_self.copy()
+    launching = np.flatnonzero(device_self)
+    time, up = device_self[launching], parent[launching]
+    while (inner := np.flatnonzero(up >= 0)).size:  # one pass per level of nesting
+        time, up = time[inner], up[inner]
+        np.add.at(device_total, up, time)
+        up = parent[up]
+    return HostOperators(item, total, own, device_self, device_total, parent)
+
+
+def _launched_time(trace: Trace, item: I64) -> I64:
+    """For each of the ascending ``item``: how long the device slices ran whose ``async_npu`` link starts at it, ns."""
+    links = trace.links
+    ways = trace.links_of(ASYNC_NPU)
+    ways = ways[(links.source_slice[ways] >= 0) & (links.target_slice[ways] >= 0)]
+    source, target = links.source_slice[ways].astype(np.int64), links.target_slice[ways]
+    time = np.zeros(len(item), np.int64)
+    if not len(item):
+        return time
+    at = np.minimum(np.searchsorted(item, source), len(item) - 1)
+    known = item[at] == source
+    np.add.at(time, at[known], (trace.slices.end[target] - trace.slices.start[target])[known])
+    return time

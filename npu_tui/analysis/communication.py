@@ -1,0 +1,216 @@
+"""Collectives: how long they waited and moved data, and for which peer.
+
+The rules are those of msprof's communication.json: waiting and moving are read off one plane, the first that talks to
+another rank, the amount of data off all planes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.collectives import Arrivals, Collectives, Moved, Timings, Waits
+from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.operators import collective_types
+from npu_tui.trace.args import CommunicationArgs, PlaneArgs
+from npu_tui.trace.intervals import distinct
+from npu_tui.trace.model import Lane, Trace
+from npu_tui.trace.transfers import groups_of
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+ON_CHIP = "ON_CHIP"
+
+_OTHER, _WAITING, _MOVING, _REMOTE = range(4)
+"""What the name of a plane task says it does."""
+_WAIT = "Notify_Wait"
+_TRANSIT = ("Memcpy", "Reduce_Inline")
+_REMOTE_MEMORY = "RDMA"
+
+
+def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHING) -> Collectives:
+    """The collectives that start in ``window``, by start."""
+    slices = trace.slices
+    groups = groups_of(trace)
+    own = [group.first + np.flatnonzero(window.holds(slices.start[group.first : group.last])) for group, _ in groups]
+    item = np.concatenate([*own, np.zeros(0, np.int64)])
+    order = np.argsort(slices.start[item], kind="stable")
+    number = np.empty(len(item), np.int64)
+    number[order] = np.arange(len(item))
+    item = item[order]
+    numbers = np.split(number, np.cumsum(np.array([len(items) for items in own[:-1]], np.int64)))
+    begin, end = slices.start[item], slices.end[item]
+    placed = [(each, planes) for each, (_, planes) in zip(numbers, groups, strict=False)]
+    tasks = _tasks(trace, args.planes, begin, end, placed)
+    told = np.searchsorted(args.collectives.item, item)
+    return Collectives(
+        item,
+        end - begin,
+        *collective_types(trace, item),
+        _timings(tasks, end - begin),
+        _moved(tasks, args.planes.links, len(item)),
+        _waits(trace, tasks, begin, end),
+        _arrivals(trace, tasks, begin),
+        args.collectives.algorithm[told],
+        args.collectives.algorithms,
+        args.collectives.size[told],
+    )
+
+
+class _Tasks(Struct, frozen=True):
+    """The plane tasks ``item`` of collectives ``owner`` (0…), by collective, plane and start, with their args; (n,).
+
+    ``kind`` is what they do; copies on the chip are no transfers.
+    """
+
+    owner: I64
+    plane: npt.NDArray[np.integer]
+    item: I64
+    length: I64
+    kind: npt.NDArray[np.int8]
+    source: npt.NDArray[np.integer]
+    target: npt.NDArray[np.integer]
+    size: I64
+    link: npt.NDArray[np.integer]
+
+
+def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, groups: list[tuple[I64, list[Lane]]]) -> _Tasks:
+    """The tasks of the collectives from ``begin`` to ``end``; ``groups`` are those of each with its planes."""
+    slices = trace.slices
+    owners, planes, items, places = [], [], [], []
+    for numbers, lanes in groups:
+        for number, plane in enumerate(lanes):
+            time = slices.start[plane.first : plane.last]
+            low, high = np.searchsorted(time, begin[numbers]), np.searchsorted(time, end[numbers])
+            count = np.maximum(high - low, 0)
+            at = np.repeat(low - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+            owners.append(np.repeat(numbers, count))
+            planes.append(np.full(len(at), number, np.int32))
+            items.append(plane.first + at)
+            places.append(np.searchsorted(args.item, plane.first) + at)  # a lane has its slices one after the other
+    nothing = np.zeros(0, np.int64)
+    owner, plane_of, item, place = (np.concatenate([*each, nothing]) for each in (owners, planes, items, places))
+    # Of each plane they stand in the order of the collectives already.
+    order = np.argsort(owner, kind="stable")
+    item, place = item[order], place[order]
+    kind = np.array([*map(_kind, trace.names), _OTHER], np.int8)[slices.name[item]]
+    kind[(kind == _MOVING) & args.over(lambda name: name == ON_CHIP)[place]] = _OTHER
+    return _Tasks(
+        owner[order],
+        plane_of[order],
+        item,
+        slices.end[item] - slices.start[item],
+        kind,
+        args.source_rank[place],
+        args.target_rank[place],
+        args.size[place],
+        args.link[place],
+    )
+
+
+def _kind(name: str) -> int:
+    if name == _WAIT:
+        return _WAITING
+    if name in _TRANSIT:
+        return _MOVING
+    return _REMOTE if name.startswith(_REMOTE_MEMORY) else _OTHER
+
+
+def _timings(tasks: _Tasks, elapsed: I64) -> Timings:
+    """The timing of each by its first plane that talks to another rank; unknown without one, or with remote memory."""
+    count = len(elapsed)
+    talks = np.flatnonzero((tasks.target >= 0) & (tasks.target != tasks.source))
+    talks = talks[_firsts(tasks.owner[talks])]
+    master = np.full(count, -1, np.int64)
+    master[tasks.owner[talks]] = tasks.plane[talks]
+    own = np.flatnonzero(tasks.plane == master[tasks.owner])
+    owner, length, kind = tasks.owner[own], tasks.length[own], tasks.kind[own]
+    bounds = np.searchsorted(owner, np.arange(count + 1))
+    at = np.flatnonzero(kind == _MOVING)
+    moved = np.full(count, len(own))
+    first = _firsts(owner[at])
+    moved[owner[at[first]]] = at[first]
+    waiting = kind == _WAITING
+    early = waiting & (np.arange(len(own)) < moved[owner])
+    wait, transit, synchronization = (
+        _sums(np.where(mask, length, 0), bounds) for mask in (waiting, kind == _MOVING, early)
+    )
+    known = master >= 0
+    known[owner[kind == _REMOTE]] = False
+    return Timings(known, wait, transit, synchronization, elapsed - wait - transit)
+
+
+def _moved(tasks: _Tasks, links: list[str], count: int) -> Moved:
+    """What the tasks of each moved off the chip by type of link; nothing where that is not known."""
+    moving = np.flatnonzero((tasks.kind == _MOVING) & (tasks.size >= 0))
+    kinds = max(len(links), 1)
+    keys, code = distinct(tasks.owner[moving] * kinds + tasks.link[moving])
+    size, length = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+    np.add.at(size, code, tasks.size[moving])
+    np.add.at(length, code, tasks.length[moving])
+    owner, link = np.divmod(keys, kinds)
+    return Moved(owner, link, size, length, links)
+
+
+def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64) -> Waits:
+    """The longest wait of each; of equals the one for the highest rank, then the last."""
+    count = len(begin)
+    waits = np.flatnonzero(tasks.kind == _WAITING)
+    waits = waits[_largest(tasks.owner[waits], tasks.length[waits])]
+    waits = waits[_largest(tasks.owner[waits], tasks.target[waits])]
+    waits = waits[np.flatnonzero(np.diff(tasks.owner[waits], append=-1))]
+    owner, item = tasks.owner[waits], tasks.item[waits]
+    known, length, until, peer = np.zeros(count, np.bool_), *(np.zeros(count, np.int64) for _ in range(3))
+    known[owner], length[owner], peer[owner] = True, tasks.length[waits], tasks.target[waits]
+    until[owner] = np.minimum(trace.slices.end[item], end[owner]) - begin[owner]
+    return Waits(known, length, peer, until)
+
+
+def _arrivals(trace: Trace, tasks: _Tasks, begin: I64) -> Arrivals:
+    """End of the earliest wait for each peer after the start of each; nothing where no task names a peer."""
+    slices = trace.slices
+    waits = np.flatnonzero((tasks.kind == _WAITING) & (tasks.target >= 0) & (tasks.source >= 0))
+    ranks = int(tasks.target[waits].max(initial=0)) + 1
+    keys, code = distinct(tasks.owner[waits] * ranks + tasks.target[waits])
+    start, end = slices.start[tasks.item[waits]], slices.end[tasks.item[waits]]
+    begun = _least(code, start, len(keys))
+    earliest = start == begun[code]  # of those that begin first the one that ends first
+    came = _least(code[earliest], end[earliest], len(keys))
+    owner, rank = np.divmod(keys, ranks)
+    # This rank itself is there at the start.
+    first = waits[_firsts(tasks.owner[waits])]
+    own = tasks.owner[first]
+    owners = np.concatenate((own, owner))
+    peers = np.concatenate((tasks.source[first], rank))
+    after = np.concatenate((np.zeros(len(first), np.int64), came - begin[owner]))
+    order = np.lexsort((after, peers, owners))
+    return Arrivals(len(begin), owners[order], peers[order], after[order])
+
+
+def _least(code: I64, values: I64, count: int) -> I64:
+    """The least of the ``values`` of every code below ``count``."""
+    found = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(found, code, values)
+    return found
+
+
+def _firsts(owner: I64) -> I64:
+    """Where each owner begins; they are ascending."""
+    return np.flatnonzero(np.diff(owner, prepend=-1))
+
+
+def _largest(owner: I64, value: npt.NDArray[np.integer]) -> I64:
+    """Where the largest value of each owner stands, every one of several equals; owners are ascending."""
+    firsts = _firsts(owner)
+    if not len(firsts):
+        return firsts
+    largest = np.maximum.reduceat(value, firsts)
+    return np.flatnonzero(value == np.repeat(largest, np.diff(firsts, append=len(owner))))
+
+
+def _sums(values: I64, bounds: I64) -> I64:
+    """The sum of the ``values`` between each of the ``bounds`` and the next one."""
+    total = np.concatenate((np.zeros(1, np.int64), np.cumsum(values)))
+    return total[bounds[1:]] - total[bounds[:-1]]

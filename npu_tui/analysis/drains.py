@@ -1,0 +1,232 @@
+"""When the queue of a device runs empty, why, and the ranges in which the host only just keeps up."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.analysis.device import DeviceSlices, Window, named_on, on_ai_cpu
+from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, enqueue_of
+from npu_tui.trace.intervals import covered_before, touches
+from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+
+def backlog(trace: Trace, pairs: Pairs) -> tuple[F64, I64, I64]:
+    """Launches in flight over time: ``time`` (ns, ascending), the depth from there on, the pair that changed it.
+
+    Each pair adds one when it reaches the device (``Pairs.arrival``) and takes it away at the end of its slice; (2n,)
+    each. Where several change at one time, the depth of the last entry holds.
+    """
+    ends = trace.slices.end[trace.links.target_slice[pairs.link]].astype(np.float64)
+    time = np.concatenate((pairs.arrival, ends))
+    change = np.repeat([1, -1], len(ends))
+    order = np.lexsort((change, time))
+    return time[order], np.cumsum(change[order]), order % max(len(ends), 1)
+
+
+def host_lead(trace: Trace, launches: Dispatch) -> F64:
+    """How long before the device was ready for it each launch reached the device, ns; (n,).
+
+    Negative where the device waited, not a number where nothing ran before.
+    """
+    reached = trace.links.target_time[launches.link] - launches.relative
+    return np.where(launches.ready >= 0, launches.ready - reached, np.nan)
+
+
+def waiting(launches: Dispatch) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
+    """Start and end (ns) of every time the idle device waited for a launch, and whether that launch starved."""
+    lost = np.rint(launches.lost).astype(np.int64)
+    some = lost > 0
+    return launches.ready[some], launches.ready[some] + lost[some], launches.starved[some]
+
+
+Bools = npt.NDArray[np.bool_]
+
+Cause = Literal["sync", "communication", "copy", "aicpu", "compile", "memory", "gc", "dataloader", "python"]
+
+_DRAIN_NS = 100_000
+_INTERRUPTED_FROM = 3
+_BEFORE_NS = 2_000_000
+_LONG_SYNC_NS = 100_000
+_LONG_HEAD_NS = 1_000_000
+_LONG_COPY_NS = 200_000
+_SYNC_OPERATIONS = frozenset(
+    {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "Event::synchronize"}
+)
+_MEMORY_CALLS = ("aclrtMalloc", "aclMallocMem", "aclrtFree")
+
+
+class Drain(Struct, frozen=True):
+    """A pause of 100 us or more (ns) without any launch in flight, between two of them.
+
+    ``peak_backlog`` is the most launches in flight at once since the drain before. ``before`` is the busy slice that
+    ended last and ``after`` the one whose launch ended the pause.
+    """
+
+    start: float
+    end: float
+    cause: Cause
+    peak_backlog: int
+    before: int
+    after: int
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a filled queue ran empty, not one that starved all along."""
+        return self.peak_backlog >= _INTERRUPTED_FROM
+
+
+def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> list[Drain]:
+    """The drains of ``device`` in order of time, with the first cause that applies."""
+    if not len(pairs.link):
+        return []
+    target = trace.links.target_slice[pairs.link].astype(np.int64)
+    time, depth, pair = backlog(trace, pairs)
+    at = np.flatnonzero((depth[:-1] == 0) & (time[1:] - time[:-1] >= _DRAIN_NS))
+    if not len(at):
+        return []
+    peak = np.maximum.reduceat(depth[: at[-1] + 1], np.append(0, at[:-1] + 1))
+    before, next_pair = target[pair[at]], pair[at + 1]
+    cause = _causes(trace, device, pairs, next_pair, time[at], time[at + 1])
+    return [
+        Drain(*row)
+        for row in zip(
+            time[at].tolist(),
+            time[at + 1].tolist(),
+            cause,
+            peak.tolist(),
+            before.tolist(),
+            target[next_pair].tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, start: F64, end: F64) -> list[Cause]:
+    """The cause of the drains from ``start`` to ``end``, each ended by a pair.
+
+    Long device slices count up to 2 ms before, calls of the host if they run in the drain (on the host's clock), and a
+    wait of the host only if it returned before the launch that ended the drain was put into the task queue.
+    """
+    slices, link = trace.slices, pairs.link[next_pair]
+    floor = pairs.launch[next_pair] - trace.links.source_time[link]
+
+    def length(items: I64) -> I64:
+        return slices.end[items] - slices.start[items]
+
+    host_start, host_end = start - floor, end - floor
+    issued = _issued(trace, link)
+    sync = named_on(trace, ("cann", "python", "other"), _is_sync_call)
+    operations = named_on(trace, ("python", "other"), lambda name: name in _SYNC_OPERATIONS)
+    operations = operations[length(operations) > _LONG_SYNC_NS]
+    returned = np.sort(np.concatenate((slices.end[sync], slices.end[operations])))
+    low = np.searchsorted(returned, host_start, "right")
+    waited = np.searchsorted(returned, np.minimum(issued, host_end), "right") > low
+    heads = np.flatnonzero(device.collective), named_on(trace, ("hardware",), _is_event_wait)
+    head = np.union1d(*(each[length(each) >= _LONG_HEAD_NS] for each in heads))
+    copy, ai_cpu = np.flatnonzero(device.copy), np.flatnonzero(device.compute)
+    copy, ai_cpu = copy[length(copy) >= _LONG_COPY_NS], ai_cpu[on_ai_cpu(trace, ai_cpu)]
+    compiling = named_on(trace, ("cann",), lambda name: name.endswith("aclopCompileAndExecute"))
+    memory = named_on(trace, ("cann",), lambda name: name.rpartition("@")[2].startswith(_MEMORY_CALLS))
+    collecting = named_on(trace, ("python", "other"), lambda name: name == "GC")
+    loading = named_on(trace, ("python", "other"), lambda name: "dataloader" in name.lower())
+    found: list[tuple[Cause, Bools]] = [
+        ("sync", waited),
+        ("communication", _touches(trace, head, start - _BEFORE_NS, end)),
+        ("copy", _touches(trace, copy, start - _BEFORE_NS, end)),
+        ("aicpu", _touches(trace, ai_cpu, start - _BEFORE_NS, end)),
+        ("compile", _touches(trace, compiling, host_start, host_end)),
+        ("memory", _touches(trace, memory, host_start, host_end)),
+        ("gc", _touches(trace, collecting, host_start, host_end)),
+        ("dataloader", _touches(trace, loading, host_start, host_end)),
+    ]
+    return [next((cause for cause, holds in found if holds[k]), "python") for k in range(len(start))]
+
+
+def _issued(trace: Trace, link: I64) -> I64:
+    """When the launch of each ``link`` was put into the task queue, without a queue when it was made; (n,) ns."""
+    enqueue = enqueue_of(trace, dequeue_of(trace, link))
+    return np.where(enqueue >= 0, trace.slices.start[enqueue], trace.links.source_time[link])
+
+
+def _is_sync_call(name: str) -> bool:
+    call = name.rpartition("@")[2]
+    return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
+
+
+def _is_event_wait(name: str) -> bool:
+    return name.upper().startswith("EVENT_WAIT")
+
+
+def _touches(trace: Trace, chosen: I64, low: F64, high: F64) -> Bools:
+    return touches(trace.slices.start[chosen], trace.slices.end[chosen], low, high)
+
+
+_GAP_NS = 3_000_000
+_FEWEST = 3
+
+
+class DispatchRange(Struct, frozen=True):
+    """From the start of the first near-vertical target to the end of the last one, ns.
+
+    ``links`` counts all launches whose target starts inside and ``lost`` is their lost time, ns; ``idle_ratio`` is the
+    share in which the device did nothing, None for a range without length.
+    """
+
+    start: int
+    end: int
+    links: int
+    near_vertical: int
+    idle_ratio: float | None
+    lost: float
+
+
+def launches_in(trace: Trace, launches: Dispatch, window: Window) -> Dispatch:
+    """The launches of ``launches`` whose target starts in ``window``; their floors are those of the whole trace."""
+    own = window.holds(trace.links.target_time[launches.link])
+    return replace(
+        launches,
+        link=launches.link[own],
+        relative=launches.relative[own],
+        lost=launches.lost[own],
+        ready=launches.ready[own],
+    )
+
+
+def dispatch_ranges(trace: Trace, device: DeviceSlices, launches: Dispatch) -> list[DispatchRange]:
+    """The clusters of three or more near-vertical launches that lie at most 3 ms apart, in order of time."""
+    links, slices = trace.links, trace.slices
+    time = links.target_time[launches.link]
+    near = np.flatnonzero(launches.near_vertical)
+    if not len(near):
+        return []
+    firsts = np.flatnonzero(np.append(True, np.diff(time[near]) > _GAP_NS))
+    lasts = np.append(firsts[1:], len(near)) - 1
+    members = lasts - firsts + 1
+    firsts, lasts, members = firsts[members >= _FEWEST], lasts[members >= _FEWEST], members[members >= _FEWEST]
+    start = time[near[firsts]]
+    end = slices.end[links.target_slice[launches.link[near[lasts]]]]
+    low, high = np.searchsorted(time, start, "left"), np.searchsorted(time, end, "right")
+    lost = np.concatenate(([0.0], np.cumsum(launches.lost)))
+    busy_start, busy_end = slices.start[device.busy], slices.end[device.busy]
+    edges = np.concatenate((start, end)).astype(np.float64)
+    before = covered_before(busy_start, busy_end, edges)
+    busy = before[len(start) :] - before[: len(start)]
+    return [
+        DispatchRange(
+            int(start[k]),
+            int(end[k]),
+            int(high[k] - low[k]),
+            int(members[k]),
+            1.0 - float(busy[k]) / int(end[k] - start[k]) if end[k] > start[k] else None,
+            float(lost[high[k]] - lost[low[k]]),
+        )
+        for k in range(len(start))
+    ]

@@ -1,0 +1,404 @@
+"""Kernels joined with their rows of kernel_details.csv, their floating-point work and the peaks of the chip."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.trace.intervals import distinct
+from npu_tui.trace.model import Trace
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+SIZES = {
+    "DOUBLE": 8, "INT64": 8, "UINT64": 8, "COMPLEX64": 8, "COMPLEX128": 16, "FLOAT": 4, "FLOAT32": 4, "INT32": 4,
+    "UINT32": 4, "FLOAT16": 2, "HALF": 2, "BF16": 2, "BFLOAT16": 2, "INT16": 2, "UINT16": 2, "INT8": 1, "UINT8": 1,
+    "BOOL": 1, "FLOAT8_E4M3FN": 1, "FLOAT8_E5M2": 1, "HIFLOAT8": 1, "INT4": 0.5,
+}  # fmt: skip
+"""Bytes of an element by the data type that kernel_details.csv names, with ``DT_`` or without."""
+
+_WIDE = ("DOUBLE", "INT64", "UINT64", "COMPLEX64", "COMPLEX128")
+"""Data types of which few operators have a kernel for the AI core (msprof-analyze advisor: AICPU)."""
+
+_OUTLIER_CALLS = 5
+_OUTLIER_RATIO = 1.5
+_OUTLIER_FENCE = 3.0
+
+
+def is_wide(kinds: str) -> bool:
+    """Whether any of the data types of a kernel, as its row writes them, is one that the AI cores hardly know."""
+    return any(kind.strip(' "').upper().removeprefix("DT_") in _WIDE for kind in kinds.split(";"))
+
+
+class Coded(Struct, frozen=True):
+    """A text per kernel: ``values[code]``, unknown where the code is -1; (n,)."""
+
+    values: list[str]
+    code: I64
+
+    @classmethod
+    def of(cls, texts: Iterable[str | None]) -> Coded:
+        """The distinct ``texts`` in the order they come, and which one each is."""
+        known: dict[str, int] = {}
+        code = [-1 if text is None else known.setdefault(text, len(known)) for text in texts]
+        return cls(list(known), np.array(code, np.int64))
+
+    def at(self, index: int) -> str | None:
+        """The text of kernel number ``index``."""
+        code = int(self.code[index])
+        return None if code < 0 else self.values[code]
+
+    def where(self, rule: Callable[[str], bool]) -> Bools:
+        """Which kernels have a text that fulfils ``rule``; (n,)."""
+        found = np.array([rule(value) for value in self.values] + [False], np.bool_)
+        return found[self.code]
+
+    def taken(self, index: I64) -> Coded:
+        """The texts of the kernels at ``index``."""
+        return Coded(self.values, self.code[index])
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any kernel has a text."""
+        return bool((self.code >= 0).any())
+
+
+class KernelTable(Struct, frozen=True):
+    """The kernels by start: ``start``, ``duration`` and ``wait`` in ns, (n,) each as all that follows.
+
+    ``item`` is the slice of each, -1 for a row of kernel_details.csv without one. ``wait`` is how long nothing ran
+    before it, on any stream; the first has 0. ``ratios`` are the shares of its time that a pipe of the core was busy,
+    by ``mte2``, ``mac``, ``vec`` and the other names of the columns, not-a-number where unknown; ``bytes`` are read
+    and written if each tensor is touched once. ``details`` are all cells of its row by the name of the column.
+    """
+
+    item: I64
+    start: I64
+    duration: I64
+    wait: I64
+    name: Coded
+    type: Coded
+    core: Coded
+    shapes: Coded
+    dtypes: Coded
+    formats: Coded
+    outputs: Coded
+    block_dim: F64
+    bytes: F64
+    ratios: dict[str, F64]
+    hit_rate: F64
+    details: dict[str, Coded] = {}
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def speed(self) -> F64:
+        """GB/s of each, not-a-number where shapes or types are unknown."""
+        found: F64 = np.divide(self.bytes, self.duration, out=np.full(len(self), np.nan), where=self.duration > 0)
+        return found
+
+    def of_slices(self, items: I64) -> KernelTable:
+        """The kernels that the slices ``items`` are, in their order; each of them is one of the table."""
+        if np.array_equal(items, self.item):
+            return self
+        order = np.argsort(self.item, kind="stable")
+        return self.taken(order[np.searchsorted(self.item[order], items)])
+
+    def taken(self, index: I64) -> KernelTable:
+        """The kernels at ``index``."""
+        return KernelTable(
+            self.item[index], self.start[index], self.duration[index], self.wait[index], self.name.taken(index),
+            self.type.taken(index), self.core.taken(index), self.shapes.taken(index), self.dtypes.taken(index),
+            self.formats.taken(index), self.outputs.taken(index), self.block_dim[index], self.bytes[index],
+            {name: values[index] for name, values in self.ratios.items()}, self.hit_rate[index],
+            {name: coded.taken(index) for name, coded in self.details.items()},
+        )  # fmt: skip
+
+    def measured(self, column: str) -> F64:
+        """The numbers in ``column`` of kernel_details.csv, not-a-number where there is none; (n,)."""
+        if column not in self.details:
+            return np.full(len(self), np.nan)
+        return _numbers(self.details[column])
+
+    def outliers(self) -> Bools:
+        """Which kernels took far longer than others of their type and shapes; (n,).
+
+        Beyond the third quartile by three times the distance of the quartiles, and half as long again as the median,
+        among five or more.
+        """
+        found = np.zeros(len(self), np.bool_)
+        known = np.flatnonzero((self.shapes.code >= 0) & (self.type.code >= 0))
+        if not len(known):
+            return found
+        alike = self.type.code[known] * (len(self.shapes.values) + 1) + self.shapes.code[known]
+        alike = alike * (len(self.dtypes.values) + 1) + self.dtypes.code[known] + 1
+        groups = Groups(alike, self.duration[known])
+        low, middle, high = (groups.percentile(percent) for percent in (25.0, 50.0, 75.0))
+        limit = np.maximum(high + _OUTLIER_FENCE * (high - low), _OUTLIER_RATIO * middle)
+        limit[groups.count < _OUTLIER_CALLS] = np.inf
+        found[known] = self.duration[known] > limit[groups.of]
+        return found
+
+
+class Groups:
+    """Values ``duration`` (n,) gathered by the codes ``key`` (n,), one group per distinct code.
+
+    ``of`` is the group of each value, ``keys`` the code of each group, ``order`` sorts by group and then by value.
+    """
+
+    def __init__(self, key: I64, duration: I64) -> None:
+        self.keys, self.of = distinct(key)
+        self.order = np.lexsort((duration, self.of.astype(np.min_scalar_type(len(self.keys)))))  # short ones are quick
+        self.count: I64 = np.bincount(self.of, minlength=len(self.keys))
+        self.first: I64 = np.cumsum(self.count) - self.count
+        self._sorted = duration[self.order]
+
+    @property
+    def total(self) -> I64:
+        """The sum of each group."""
+        return np.add.reduceat(self._sorted, self.first) if len(self.keys) else self.first
+
+    def percentile(self, percent: float) -> F64:
+        """As numpy's ``linear``, of each group."""
+        at = (self.count - 1) * percent / 100.0
+        low = np.floor(at).astype(np.int64)
+        high = np.minimum(low + 1, self.count - 1)
+        below, above = self._sorted[self.first + low], self._sorted[self.first + high]
+        return np.asarray(below + (above - below) * (at - low), np.float64)
+
+    def items(self, group: int) -> I64:
+        """The positions of one group's values, the largest first."""
+        low = int(self.first[group])
+        return self.order[low : low + int(self.count[group])][::-1]
+
+
+def waits(start: I64, end: I64, other_start: I64, other_end: I64) -> I64:
+    """How long nothing ran before each of the kernels, ns; (n,).
+
+    kernel_details.csv has the time from the end of the row before, collectives (``other_*``) among the rows.
+    """
+    starts, ends = np.concatenate([start, other_start]), np.concatenate([end, other_end])
+    order = np.argsort(starts, kind="stable")
+    gap = np.zeros(len(starts), np.int64)
+    if len(order):
+        gap[order[1:]] = np.maximum(starts[order[1:]] - ends[order[:-1]], 0)
+    return gap[: len(start)]
+
+
+def unquoted(text: str | None) -> str | None:
+    """Shapes and types as they are read: without the quotes that protect them from spreadsheets."""
+    if text is None:
+        return None
+    return text.replace('"', "").strip() or None
+
+
+def tensor_bytes(shapes: str | None, dtypes: str | None) -> float:
+    """Bytes of tensors by ``shapes`` (``32,3;64``) and ``dtypes`` (``FLOAT;DT_BF16``); not-a-number if unknown."""
+    if shapes is None or dtypes is None:
+        return float("nan")
+    kinds, forms = dtypes.split(";"), shapes.split(";")
+    if len(kinds) != len(forms):
+        return float("nan")
+    total = 0.0
+    for form, kind in zip(forms, kinds, strict=True):
+        kind = kind.strip().upper().removeprefix("DT_")
+        if kind in ("", "UNDEFINED", "NULL"):
+            continue
+        if kind not in SIZES:
+            return float("nan")
+        count = 1
+        for side in form.split(","):
+            if side.strip():
+                if not side.strip().isdecimal():
+                    return float("nan")
+                count *= int(side)
+        total += count * SIZES[kind]
+    return total
+
+
+RATIOS = {
+    "mte2": ("aic_mte2_ratio", "aiv_mte2_ratio", "mte2_ratio"),
+    "mac": ("aic_mac_ratio", "mac_ratio", "aic_cube_ratio"),
+    "vec": ("aiv_vec_ratio", "vec_ratio"),
+}
+"""The columns of kernel_details.csv that tell how busy a pipe was; older chips write one core, newer ones two."""
+
+
+def from_trace(trace: Trace, items: I64, kinds: tuple[list[str], I64], wait: I64) -> KernelTable:
+    """The kernels ``items`` of ``trace`` with their types ``kinds`` and what each waited."""
+    slices = trace.slices
+    order = np.argsort(slices.start[items], kind="stable")
+    items = items[order]
+    start, end, count = slices.start[items], slices.end[items], len(items)
+    nothing, unknown = Coded([], np.full(count, -1, np.int64)), np.full(count, np.nan)
+    return KernelTable(
+        items,
+        start,
+        end - start,
+        wait[order],
+        Coded(trace.names, slices.name[items].astype(np.int64)),
+        Coded(kinds[0], kinds[1][order]),
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        unknown,
+        unknown,
+        dict.fromkeys(RATIOS, unknown),
+        unknown,
+    )
+
+
+Cells = Callable[[str], Sequence[str | None] | None]
+"""Gives the cells of a column by its name, None where the file has no such column."""
+
+
+def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: Cells) -> KernelTable:
+    """``kernels`` with what their rows of kernel_details.csv say; ``row`` is that of each, -1 without one; (n,)."""
+    known = row >= 0
+    coded: dict[str, Coded] = {}
+
+    def text(column: str, clean: Callable[[str | None], str | None] = lambda value: value) -> Coded:
+        if column not in coded:
+            values = cells(column)
+            whole = Coded.of(map(clean, values)) if values is not None else Coded([], np.full(1, -1, np.int64))
+            code = np.full(len(row), -1, np.int64)
+            if values is not None:
+                code[known] = whole.code[row[known]]
+            coded[column] = Coded(whole.values, code)
+        return coded[column]
+
+    def number(column: str) -> F64:
+        return _numbers(text(column))
+
+    shapes, outputs = text("input_shapes", unquoted), text("output_shapes", unquoted)
+    dtypes, kinds = text("input_types", unquoted), text("output_types", unquoted)
+    ratios = {}
+    for name, choices in RATIOS.items():
+        found = [number(column) for column in choices if column in columns]
+        ratios[name] = np.fmax.reduce(found) if found else np.full(len(row), np.nan)
+    core, types = text("core"), text("type")
+    own = np.where(types.code >= 0, types.code + len(kernels.type.values), kernels.type.code)
+    details = {column: text(column) for column in columns if column not in ("start", "duration")}
+    return KernelTable(
+        kernels.item,
+        kernels.start,
+        kernels.duration,
+        kernels.wait,
+        kernels.name,
+        _merged([*kernels.type.values, *types.values], own),
+        core,
+        shapes,
+        dtypes,
+        text("input_formats", unquoted),
+        outputs,
+        number("block_dim"),
+        _bytes(shapes, dtypes) + _bytes(outputs, kinds),
+        ratios,
+        kernels.hit_rate,
+        details,
+    )
+
+
+def _merged(values: list[str], code: I64) -> Coded:
+    """Equal ``values`` get one code."""
+    known: dict[str, int] = {}
+    of = np.array([known.setdefault(value, len(known)) for value in values] + [-1], np.int64)
+    return Coded(list(known), of[code])
+
+
+def _bytes(shapes: Coded, dtypes: Coded) -> F64:
+    """``tensor_bytes`` of every kernel, computed once for each pair of texts."""
+    pair = (shapes.code + 1) * (len(dtypes.values) + 1) + dtypes.code + 1
+    distinct, of = np.unique(pair, return_inverse=True)
+    found = [
+        tensor_bytes(
+            shapes.values[value // (len(dtypes.values) + 1) - 1] if value // (len(dtypes.values) + 1) else None,
+            dtypes.values[value % (len(dtypes.values) + 1) - 1] if value % (len(dtypes.values) + 1) else None,
+        )
+        for value in distinct.tolist()
+    ]
+    return np.array(found, np.float64)[of] if len(found) else np.zeros(0)
+
+
+def _numbers(texts: Coded) -> F64:
+    values = np.array([_number(value) for value in texts.values] + [np.nan])
+    return np.asarray(values[texts.code], np.float64)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def matrix_flops(table: KernelTable) -> F64:
+    """Operations of every kernel that is a matrix product, not-a-number for others and unknown shapes; (n,)."""
+    found = np.full(len(table), np.nan)
+    known: dict[tuple[int, int], float] = {}
+    products = np.flatnonzero(table.type.where(lambda kind: "matmul" in kind.lower()))
+    for row in products.tolist():
+        key = int(table.shapes.code[row]), int(table.outputs.code[row])
+        if key not in known:
+            known[key] = product_flops(table.shapes.at(row), table.outputs.at(row))
+        found[row] = known[key]
+    return found
+
+
+def product_flops(inputs: str | None, outputs: str | None) -> float:
+    """Twice the multiplications of a product of the first two of ``inputs`` (``32,64;64,16``) that gives ``outputs``.
+
+    Which side is transposed does not matter: the sizes of both inputs and of the output give the inner axis.
+    """
+    sides = [_sides(shape) for shape in (inputs or "").split(";")[:2]]
+    out = _sides((outputs or "").split(";")[0])
+    if len(sides) < 2 or any(side is None or len(side) < 2 for side in (*sides, out)):
+        return math.nan
+    first, second, result = (side or [] for side in (*sides, out))
+    batch = math.prod(result[:-2])
+    whole = math.prod(result)
+    if not whole or not math.prod(first) or not math.prod(second):
+        return 0.0
+    inner = math.prod(first) * math.prod(second) * batch / (whole * math.prod(first[:-2]) * math.prod(second[:-2]))
+    return 2.0 * whole * math.sqrt(inner)
+
+
+def _sides(shape: str) -> list[int] | None:
+    sides = [side.strip() for side in shape.split(",") if side.strip()]
+    return [int(side) for side in sides] if all(side.isdecimal() for side in sides) else None
+
+
+_PEAKS = {
+    "Ascend910_9362": 353.8944, "Ascend910_9392": 353.8944, "Ascend910B1": 373.88, "Ascend910B2": 353.8944,
+    "Ascend910B3": 294.912, "Ascend910B4": 245.76, "Ascend950PR": 432.0, "Ascend950DT": 486.0, "Ascend910A": 256.0,
+}  # fmt: skip
+"""TFLOPS of the cube units in FLOAT16 and BFLOAT16 by the name of the chip.
+
+910B, 910_93xx and 950: table of peaks in Huawei's torchtitan plugin for NPUs, for its MFU; 910B2 to B4 are cores x 4096
+multiplications and additions a cycle x clock. 910A: Huawei, Hot Chips 31 (2019), 256 TFLOPS.
+"""
+
+_HALF = ("FLOAT16", "HALF", "BF16", "BFLOAT16")
+
+
+def peak_of(chip: str | None) -> float:
+    """The peak of ``chip`` in TFLOPS, 0 where it is unknown: a family of chips such as ``Ascend910B`` has no peak."""
+    wanted = (chip or "").strip().lower()
+    fitting = [name for name in _PEAKS if re.fullmatch(f"{name.lower()}([-_].*)?", wanted)]
+    return _PEAKS[max(fitting, key=len)] if fitting else 0.0
+
+
+def is_half(dtypes: Coded, row: int) -> bool:
+    """Whether the first input of a kernel is in 16-bit floating point."""
+    first = (dtypes.at(row) or "").split(";")[0].strip().upper().removeprefix("DT_")
+    return first in _HALF

@@ -1,0 +1,287 @@
+"""Launches: the link to each busy slice, its delay, lost time and class, and the operation that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.thresholds import Threshold, Thresholds
+from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace.model import ASYNC_NPU, HOST_TO_DEVICE, BySlice, Trace
+from npu_tui.trace.once import of_trace
+
+NEAR_VERTICAL_US = Threshold("near_vertical_us", 30.0)
+STARVED_US = Threshold("starved_us", 10.0)
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+SHALLOW_NS = 100_000
+_TRUST_SPREAD_NS = 20_000
+_TRUST_SHARE = 0.05
+_UNTRUSTED_FLOOR_NS = 30_000.0
+_FEW_LINKS = 50
+
+
+class ClockFloor(Struct, frozen=True):
+    """Launch latency plus clock offset of one (host process, device), ns; ``trusted`` if enough links confirm it."""
+
+    floor: float
+    trusted: bool
+
+
+class Dispatch(Struct, frozen=True):
+    """The classed launches of one device, by target start.
+
+    ``link`` indexes ``Trace.links`` (the first busy target of every launch). In float64 ns, ``relative`` is the latency
+    above the clock floor and ``lost`` the time the idle device waited; ``ready`` is when the device had finished what
+    it had started before (-1 where nothing ran before). ``near_limit`` and ``starved_limit`` (ns) draw the classes.
+    """
+
+    device: int | None
+    link: I64
+    relative: F64
+    lost: F64
+    ready: I64
+    floors: tuple[ClockFloor, ...]
+    near_limit: float
+    starved_limit: float
+
+    @property
+    def near_vertical(self) -> npt.NDArray[np.bool_]:
+        """Which launches have a near-vertical line."""
+        return self.relative <= self.near_limit
+
+    @property
+    def shallow(self) -> npt.NDArray[np.bool_]:
+        """Which launches lie between near-vertical and queued."""
+        return (self.relative > self.near_limit) & (self.relative <= SHALLOW_NS)
+
+    @property
+    def queued(self) -> npt.NDArray[np.bool_]:
+        """Which launches waited behind others."""
+        return self.relative > max(SHALLOW_NS, self.near_limit)
+
+    @property
+    def starved(self) -> npt.NDArray[np.bool_]:
+        """Which launches an idle device waited for, 10 us or more unless set otherwise."""
+        return self.lost >= self.starved_limit
+
+    def waited(self, link: int) -> float | None:
+        """How long the launch ``link`` waited on the device, ns above the clock floor; None where it has no class."""
+        at = int(np.searchsorted(self.link, link))
+        return float(self.relative[at]) if at < len(self.link) and self.link[at] == link else None
+
+
+def clock_floor(latency: F64) -> ClockFloor:
+    """The floor of raw latencies (ns): their 1st percentile, the minimum below 50 of them.
+
+    It is trusted if at least 5 % lie within 20 us above it; otherwise the queue may never have been empty, and the
+    floor is taken to be at most 30 us.
+    """
+    floor = float(np.percentile(latency, 1) if len(latency) >= _FEW_LINKS else latency.min())
+    near = np.count_nonzero((latency >= floor) & (latency <= floor + _TRUST_SPREAD_NS))
+    trusted = bool(near >= _TRUST_SHARE * len(latency))
+    return ClockFloor(floor if trusted else min(floor, _UNTRUSTED_FLOOR_NS), trusted)
+
+
+def dispatch(trace: Trace, devices: Sequence[DeviceSlices], limits: Thresholds) -> list[Dispatch]:
+    """The launches of each of the ``devices`` of the trace that has any, in their order, classed by ``limits``."""
+    found = (_dispatch_of(trace, device, limits) for device in devices)
+    return [result for result in found if len(result.link)]
+
+
+def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Dispatch:
+    links, slices = trace.links, trace.slices
+    busy = device.busy
+    candidates = trace.links_of(HOST_TO_DEVICE)
+    target = links.target_slice[candidates]
+    candidates = candidates[(target >= 0) & busy[target]] if len(candidates) else candidates
+    # An id that is used again has another source: each is a launch of its own.
+    key = links.key[candidates]
+    first = np.ones(len(candidates), np.bool_)
+    again = np.flatnonzero(np.bincount(key)[key] > 1)  # links come by target time
+    again = again[np.lexsort((links.source_event[candidates[again]], key[again]))]
+    key, event = key[again], links.source_event[candidates[again]]
+    first[again[1:]] = (key[1:] != key[:-1]) | (event[1:] != event[:-1])
+    link = candidates[first]
+    source, start = links.source_time[link], links.target_time[link]
+    latency = (start - source).astype(np.float64)
+    floors: list[ClockFloor] = []
+    floor = np.zeros(len(link))
+    host = _host_process(trace, link)
+    for process in np.unique(host) if host.any() else host[:1]:
+        own = host == process
+        floors.append(clock_floor(latency[own]))
+        floor[own] = floors[-1].floor
+    ready = _ready(slices.start[busy], slices.end[busy], start)
+    arrival = np.minimum(source + floor, start)
+    lost = np.where(ready >= 0, np.maximum(arrival - ready, 0.0), 0.0)
+    near, starved = limits[NEAR_VERTICAL_US] * 1000, limits[STARVED_US] * 1000
+    return Dispatch(device.device, link, latency - floor, lost, ready, tuple(floors), near, starved)
+
+
+def _host_process(trace: Trace, link: I64) -> I64:
+    """The operating system's process that each link comes from; (n,).
+
+    CANN shares the process of Python, whose id msprof packs into its own (``os_pid << 10 | ...``). A source of unknown
+    origin belongs to the only process there is, else to -1.
+    """
+    hosts = [layer for layer in trace.layers if layer.kind in ("python", "cann")]
+    python = {layer.pid for layer in hosts if layer.kind == "python"}
+    process = {layer.index: layer.pid if layer.pid in python else layer.pid >> 10 for layer in hosts}
+    if len(python) == 1 or len(set(process.values())) <= 1:
+        return np.zeros(len(link), np.int64)
+    by_lane = np.array([process.get(lane.layer, -1) for lane in trace.lanes] + [-1], np.int64)
+    return by_lane[trace.links.source_lane[link]]
+
+
+def _ready(busy_start: I64, busy_end: I64, start: I64) -> I64:
+    """Latest end of the busy slices that started before each ``start``, -1 without any; (n,)."""
+    order = np.argsort(busy_start, kind="stable")
+    latest = np.maximum.accumulate(busy_end[order]) if len(order) else busy_end
+    before = np.searchsorted(busy_start[order], start, "left")
+    return np.where(before > 0, latest[np.maximum(before, 1) - 1], -1) if len(order) else np.full(len(start), -1)
+
+
+I32 = npt.NDArray[np.int32]
+
+Nesting = Callable[[I64, I32], I64]
+"""What ``LaneIndex.parents`` finds, of the ends and lanes of slices by lane and start."""
+
+
+class Around:
+    """Finds which of the chosen slices of a trace hold others."""
+
+    def __init__(self, trace: Trace, chosen: npt.NDArray[np.bool_] | I64) -> None:
+        """``chosen`` is a mask over the slices of ``trace``, or those it chooses, ascending."""
+        self.items = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64, copy=False)
+        self.lane = trace.slices.lane[self.items]
+        lanes = np.arange(len(trace.lanes), dtype=np.int32)
+        first = np.searchsorted(self.lane, lanes, "left").astype(np.int64)
+        last = np.searchsorted(self.lane, lanes, "right").astype(np.int64)
+        self._end = trace.slices.end[self.items]
+        self._index = LaneIndex(first, last, trace.slices.start[self.items], self._end)
+
+    def find(self, lane: I32, start: I64, end: I64) -> I64:
+        """The last started of the chosen slices on ``lane`` that hold ``[start, end]``, -1 without one; (n,)."""
+        found = np.full(len(lane), -1, np.int64)
+        if not len(self.items):
+            return found
+        known = np.flatnonzero(lane >= 0)
+        at = self._index.enclosing(lane[known], start[known], end[known])
+        found[known] = np.where(at >= 0, self.items[np.maximum(at, 0)], -1)
+        return found
+
+    def parents(self, nesting: Nesting | None = None) -> I64:
+        """For each chosen slice the position in ``items`` of the nearest one around it, -1 without; (items,)."""
+        if not len(self.items):
+            return np.zeros(0, np.int64)
+        return self._index.parents(self.lane) if nesting is None else nesting(self._end, self.lane)
+
+
+class Pairs(Struct, frozen=True):
+    """Every HostToDevice pair that ends in a busy slice of one device, by target start.
+
+    ``link`` indexes ``Trace.links``; ``arrival`` is when the launch reached the device: source plus clock floor, but
+    not after the target's start; ``launch`` is the former without that limit; float64 ns.
+    """
+
+    link: I64
+    launch: F64
+    arrival: F64
+
+
+def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
+    """All pairs of the launches of ``device``; those of one id share the clock floor of its first one."""
+    links = trace.links
+    floor_of = np.full(int(links.key.max()) + 1 if len(links) else 0, np.nan)
+    floor_of[links.key[launches.link]] = links.latency[launches.link] - launches.relative
+    link = trace.links_of(HOST_TO_DEVICE)
+    link = link[links.target_slice[link] >= 0]
+    link = link[device.busy[links.target_slice[link]]]
+    launch = links.source_time[link] + floor_of[links.key[link]]
+    return Pairs(link, launch, np.minimum(launch, links.target_time[link]))
+
+
+def enqueue_slices(trace: Trace) -> I64:
+    """The Enqueue slices of the task queue, ascending."""
+    return _queue_slices(trace)["enqueue"]
+
+
+def dequeue_slices(trace: Trace) -> I64:
+    """The Dequeue slices of the task queue, ascending."""
+    return _queue_slices(trace)["dequeue"]
+
+
+@of_trace
+def _queue_slices(trace: Trace) -> dict[str, I64]:
+    found = dict.fromkeys(("enqueue", "dequeue"), np.zeros(0, np.int64))
+    for category in found.keys() & set(trace.categories):
+        found[category] = np.flatnonzero(trace.slices.category == trace.categories.index(category))
+    return found
+
+
+def dequeue_of(trace: Trace, link: I64) -> I64:
+    """The Dequeue slice on the launching thread around the source of each ``link``, -1 without a task queue; (n,)."""
+    dequeues = _dequeues(trace)
+    if not len(dequeues.items):
+        return np.full(len(link), -1, np.int64)
+    python = {trace.lanes[lane].tid: lane for layer in trace.layers if layer.kind == "python" for lane in layer.lanes}
+    same_thread = np.array([python.get(lane.tid, -1) for lane in trace.lanes] + [-1], np.int32)
+    time = trace.links.source_time[link]
+    return dequeues.find(same_thread[trace.links.source_lane[link]], time, time)
+
+
+@of_trace
+def dequeued_launches(trace: Trace) -> tuple[I64, I64]:
+    """The ``HostToDevice`` links that end in a slice, and the Dequeue slice of each as ``dequeue_of`` has it; (n,)."""
+    link = trace.links_of(HOST_TO_DEVICE)
+    link = link[trace.links.target_slice[link] >= 0]
+    return link, dequeue_of(trace, link)
+
+
+@of_trace
+def _dequeues(trace: Trace) -> Around:
+    return Around(trace, dequeue_slices(trace))
+
+
+def enqueue_of(trace: Trace, dequeue: I64) -> I64:
+    """The Enqueue slice with the correlation id of each ``dequeue`` slice, -1 without one; (n,)."""
+    slices = trace.slices
+    enqueues, ids = _enqueues(trace)
+    found = np.full(len(dequeue), -1, np.int64)
+    if not len(enqueues):
+        return found
+    wanted = np.where(dequeue >= 0, slices.correlation[dequeue], -1)
+    at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    hit = (wanted >= 0) & (ids[at] == wanted)
+    found[hit] = enqueues[at[hit]]
+    return found
+
+
+@of_trace
+def _enqueues(trace: Trace) -> tuple[I64, I64]:
+    """The Enqueue slices by correlation id, and these."""
+    correlation = trace.slices.correlation
+    enqueues = enqueue_slices(trace)
+    enqueues = enqueues[correlation[enqueues] >= 0]
+    enqueues = enqueues[np.argsort(correlation[enqueues], kind="stable")]
+    return enqueues, correlation[enqueues]
+
+
+def operation_of(trace: Trace, target: I64) -> I64:
+    """The operation at the source of the ``async_npu`` link into each slice ``target``, -1 without one; (n,)."""
+    return _operations(trace).of(target)
+
+
+@of_trace
+def _operations(trace: Trace) -> BySlice:
+    ways = trace.links_of(ASYNC_NPU)
+    source, end = trace.links.source_slice[ways], trace.links.target_slice[ways]
+    bound = (end >= 0) & (source >= 0)
+    return BySlice(end[bound], source[bound])

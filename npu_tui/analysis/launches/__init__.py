@@ -1,1 +1,0 @@
-"""What launched what, how late, and from which line."""

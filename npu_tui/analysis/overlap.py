@@ -1,0 +1,296 @@
+"""How a device spends its time: computing, exposed communication, Free and whose fault Free is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.device import DeviceSlices, Window
+from npu_tui.analysis.launches import Dispatch, Pairs, busy_pairs, dequeue_slices
+from npu_tui.trace.intervals import covered_before, difference, union
+from npu_tui.trace.model import MOST_DEVICES, BySlice, Layer, Trace
+
+COMPUTING = "Computing"
+COMMUNICATION = "Communication"
+NOT_OVERLAPPED = "Communication(Not Overlapped)"
+FREE = "Free"
+
+
+class Overlap(Struct, frozen=True):
+    """Sums over the Overlap Analysis lanes of one device, ns."""
+
+    device: int | None
+    computing: int
+    communication: int
+    not_overlapped: int
+    free: int
+
+    @property
+    def total(self) -> int:
+        """Computing, communication that is not overlapped, and free, together."""
+        return self.computing + self.not_overlapped + self.free
+
+    def ratio(self, part: int) -> float:
+        """``part`` of the total, 0 to 1."""
+        return part / self.total if self.total else 0.0
+
+
+def overlap(trace: Trace) -> list[Overlap]:
+    """The overlap of every device whose lane the file has, in layer order."""
+    found = []
+    for layer in trace.layers:
+        if layer.kind != "overlap":
+            continue
+        sums = dict.fromkeys((COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE), 0)
+        for index in layer.lanes:
+            lane = trace.lanes[index]
+            if lane.name in sums:
+                own = slice(lane.first, lane.last)
+                sums[lane.name] += int((trace.slices.end[own] - trace.slices.start[own]).sum())
+        found.append(Overlap(layer.device, sums[COMPUTING], sums[COMMUNICATION], sums[NOT_OVERLAPPED], sums[FREE]))
+    return found
+
+
+def free_slices(trace: Trace) -> npt.NDArray[np.int64]:
+    """The slices of the Free lanes of all devices, by start."""
+    own = [
+        np.arange(lane.first, lane.last)
+        for lane in trace.file_lanes
+        if trace.layers[lane.layer].kind == "overlap" and lane.name == FREE
+    ]
+    items = np.concatenate([*own, np.zeros(0, np.int64)])
+    return items[np.argsort(trace.slices.start[items], kind="stable")]
+
+
+I64 = npt.NDArray[np.int64]
+Intervals = tuple[I64, I64]
+
+_NO_INTERVALS: Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+_COMMUNICATION_KERNELS = ("AicpuKernel", "AivKernel")
+"""Ends of the names of kernels that communicate; msprof keeps them out of Computing."""
+_ROUNDING_NS = 2
+
+
+class OverlapLanes(Struct, frozen=True):
+    """Starts and ends (ns) of the slices of each lane; ``layer`` is None where they were computed."""
+
+    device: int | None
+    layer: int | None
+    computing: Intervals
+    communication: Intervals
+    not_overlapped: Intervals
+    free: Intervals
+
+    def sums(self, window: Window) -> Overlap:
+        """The time of each lane that belongs to ``window``."""
+        return Overlap(
+            self.device,
+            window.length(*self.computing),
+            window.length(*self.communication),
+            window.length(*self.not_overlapped),
+            window.length(*self.free),
+        )
+
+
+def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLanes]:
+    """The lanes of every device with an Overlap Analysis layer, a compute slice or a collective.
+
+    ``devices`` are those of the trace; they come first and in their order, all together up to ``MOST_DEVICES``.
+    """
+    layers = [layer for layer in trace.layers if layer.kind == "overlap" and layer.lanes]
+    found: list[OverlapLanes] = []
+    for device in devices:
+        layer = next((layer for layer in layers if layer.device == device.device), None)
+        if layer is None and len(layers) == len(devices) == 1:
+            layer = layers[0]  # the pids of older writers name no device
+        if layer is not None:
+            layers.remove(layer)
+            found.append(_of_file(trace, layer, device.device))
+        elif (device.compute | device.collective).any():
+            found.append(computed_lanes(trace, device))
+    rest = layers[: MOST_DEVICES - len(found)]
+    return found + [_of_file(trace, layer, layer.device) for layer in rest]
+
+
+def _of_file(trace: Trace, layer: Layer, device: int | None) -> OverlapLanes:
+    lanes = {}
+    for index in layer.lanes:
+        lane = trace.lanes[index]
+        lanes[lane.name] = trace.slices.start[lane.first : lane.last], trace.slices.end[lane.first : lane.last]
+    named = (lanes.get(name, _NO_INTERVALS) for name in (COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE))
+    return OverlapLanes(device, layer.index, *named)
+
+
+def computed_lanes(trace: Trace, device: DeviceSlices) -> OverlapLanes:
+    """Unions and differences of the slices of ``device``; Free spans its first to its last compute or collective."""
+    start, end = trace.slices.start, trace.slices.end
+    exchanging = np.array([name.endswith(_COMMUNICATION_KERNELS) for name in trace.names] + [False])
+    compute = device.compute & ~exchanging[trace.slices.name]
+    computing = union(start[compute], end[compute])
+    communication = union(start[device.collective], end[device.collective])
+    busy = union(np.concatenate((computing[0], communication[0])), np.concatenate((computing[1], communication[1])))
+    free = (busy[1][:-1], busy[0][1:])
+    return OverlapLanes(device.device, None, computing, communication, difference(*communication, *computing), free)
+
+
+def disagreement(trace: Trace, lanes: OverlapLanes, device: DeviceSlices) -> tuple[int, int]:
+    """How much Computing and Communication of ``lanes`` exceed what the slices of their ``device`` give, ns.
+
+    0 where the difference is rounding.
+    """
+    own = computed_lanes(trace, device)
+    found = []
+    for recorded, computed in ((lanes.computing, own.computing), (lanes.communication, own.communication)):
+        excess = int((recorded[1] - recorded[0]).sum() - (computed[1] - computed[0]).sum())
+        rounding = _ROUNDING_NS * max(len(recorded[0]), len(computed[0]))
+        found.append(excess if abs(excess) > rounding else 0)
+    return found[0], found[1]
+
+
+F64 = npt.NDArray[np.float64]
+
+
+class FreeSplit(Struct, frozen=True):
+    """The Free slices of one device, or what copies leave of them: host-late until ``late_until``, ns.
+
+    Where not ``linked``, nothing tells which launch the device waited for, and ``late_until`` is the start.
+    """
+
+    start: I64
+    end: I64
+    late_until: F64
+    linked: npt.NDArray[np.bool_]
+
+    def sums(self, window: Window) -> tuple[float, float, float]:
+        """Host-late, device-side and unlinked time of ``window``, ns."""
+        if window.whole:
+            low = np.where(window.holds(self.start), self.start, self.end)
+            high = self.end
+        else:
+            low = np.clip(self.start, window.start, window.end)
+            high = np.maximum(np.clip(self.end, window.start, window.end), low)
+        turn = np.clip(self.late_until, low, high)
+        late, side = (turn - low)[self.linked].sum(), (high - turn)[self.linked].sum()
+        return float(late), float(side), float((high - low)[~self.linked].sum())
+
+
+def free_splits(
+    trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None
+) -> tuple[FreeSplit, FreeSplit]:
+    """Each Free slice by the launch of the first busy slice that starts in it, or right after it.
+
+    Then the same of each part of Free in which no copy runs either: Free goes on through copies, and a host that pauses
+    after one is late for what comes next, however early that copy was.
+    """
+    starts = None if pairs is None else _starts(trace, device, pairs)
+    copies = np.flatnonzero(device.copy)
+    copied = trace.slices.start[copies], trace.slices.end[copies]
+    return _split(lanes.free, starts), _split(difference(*lanes.free, *copied), starts)
+
+
+class _Starts(Struct, frozen=True):
+    """The starts of the busy slices of a device in order of time, and the launch of each, if known; (n,) ns each."""
+
+    start: I64
+    launch: F64
+
+
+def _starts(trace: Trace, device: DeviceSlices, pairs: Pairs) -> _Starts:
+    busy = np.flatnonzero(device.busy)
+    pair = BySlice(trace.links.target_slice[pairs.link], np.arange(len(pairs.link)))
+    launch = np.append(pairs.launch, np.nan)[pair.of(busy)]  # the last one is that of no pair
+    # Of those that start together one with a launch comes first.
+    order = np.lexsort((np.isnan(launch), trace.slices.start[busy]))
+    return _Starts(trace.slices.start[busy[order]], launch[order])
+
+
+def _split(idle: Intervals, starts: _Starts | None) -> FreeSplit:
+    start, end = idle
+    linked = np.zeros(len(start), np.bool_)
+    late_until = start.astype(np.float64)
+    if starts is None or not len(starts.start):
+        return FreeSplit(start, end, late_until, linked)
+    at = np.searchsorted(starts.start, start, "left")
+    following = np.minimum(at, len(starts.start) - 1)
+    near = (at < len(starts.start)) & (starts.start[following] <= end + _ROUNDING_NS)
+    launch_of = starts.launch[following]
+    linked = near & ~np.isnan(launch_of)
+    late_until[linked] = np.minimum(np.maximum(launch_of[linked], late_until[linked]), end[linked])
+    return FreeSplit(start, end, late_until, linked)
+
+
+_IDLE_SHARE = 0.5
+
+SlowStage = Literal["python", "cann"]
+
+
+def dequeue_idle_ratio(trace: Trace, split: FreeSplit, launches: Dispatch, window: Window) -> float | None:
+    """Share of the host-late time, moved to the host's clock, in which no Dequeue slice runs.
+
+    None without Dequeue slices, without host-late time, or where several clock floors leave the move open.
+    """
+    dequeues = dequeue_slices(trace)
+    floors = {floor.floor for floor in launches.floors}
+    if not len(dequeues) or len(floors) != 1:
+        return None
+    low = np.where(window.holds(split.start), split.start, split.late_until)
+    high = split.late_until
+    if not window.whole:
+        low = np.clip(split.start, window.start, window.end).astype(np.float64)
+        high = np.maximum(np.clip(split.late_until, window.start, window.end), low)
+    late = float((high - low).sum())
+    if late <= 0:
+        return None
+    (floor,) = floors
+    start, end = trace.slices.start[dequeues], trace.slices.end[dequeues]
+    busy = covered_before(start, end, high - floor) - covered_before(start, end, low - floor)
+    return 1.0 - float(busy.sum()) / late
+
+
+def slow_stage(idle_ratio: float | None) -> SlowStage | None:
+    """Python where the dequeue thread has nothing to do for half of the host-late time or more, else CANN."""
+    if idle_ratio is None:
+        return None
+    return "python" if idle_ratio >= _IDLE_SHARE else "cann"
+
+
+class DevicePart(Struct, frozen=True):
+    """One device with everything that is known of its launches and its free time.
+
+    ``split`` tells whose fault each Free slice is as a whole, ``gaps`` of the times in it without a copy.
+    """
+
+    slices: DeviceSlices | None
+    lanes: OverlapLanes | None
+    launches: Dispatch | None
+    pairs: Pairs | None
+    split: FreeSplit | None
+    gaps: FreeSplit | None
+
+    @property
+    def device(self) -> int | None:
+        """The number of the device, None where the file does not tell."""
+        known = self.slices or self.lanes
+        return known.device if known else None
+
+
+def device_parts(
+    trace: Trace, devices: Sequence[DeviceSlices], lanes: Sequence[OverlapLanes], dispatches: Sequence[Dispatch]
+) -> list[DevicePart]:
+    """Every device of ``trace``, also one of an Overlap Analysis layer only, with its ``lanes`` and launches."""
+    launches = {found.device: found for found in dispatches}
+    parts = []
+    for device in devices:
+        own = next((each for each in lanes if each.device == device.device), None)
+        launched = launches.get(device.device)
+        pairs = busy_pairs(trace, device, launched) if launched is not None else None
+        split = gaps = None
+        if own is not None and pairs is not None:
+            split, gaps = free_splits(trace, device, own, pairs)
+        parts.append(DevicePart(device, own, launched, pairs, split, gaps))
+    known = {device.device for device in devices}
+    return parts + [DevicePart(None, each, None, None, None, None) for each in lanes if each.device not in known]

@@ -1,1 +1,0 @@
-"""Computing, communication and free time, as a whole and by step."""

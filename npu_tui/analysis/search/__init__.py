@@ -1,1 +1,0 @@
-"""The search language and what it finds."""

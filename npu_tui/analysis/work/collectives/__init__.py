@@ -1,1 +1,0 @@
-"""Collectives: waiting, transfers, groups, links between ranks."""

@@ -1,1 +1,0 @@
-"""What the tables beside a trace tell of its slices."""

@@ -1,0 +1,258 @@
+"""A grid as ANSI text: one string per row that only names what changes from cell to cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_tui.view.cells.compiled import Compiled
+from npu_tui.view.glyphs import GlyphSet, redraw
+from npu_tui.view.grid import CONTINUED, SPACE, Attr, Grid
+from npu_tui.view.palette import GROUNDS, Palette
+from npu_tui.view.shapes import without_colour, without_shades
+from npu_tui.view.viewport import spread
+
+Rgb = tuple[int, int, int]
+Colour = Rgb | int | None
+"""As a terminal is told: red, green and blue, the number of a colour, or None for its own."""
+Run = tuple[str, Colour, Colour, int, bool]
+"""Text, foreground, background, ``Attr`` bits, and whether both colours are exchanged."""
+Depth = Literal["truecolor", "256", "16", "none"]
+DEPTHS: tuple[Depth, ...] = get_args(Depth)
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_RESET = "\x1b[0m"
+_SAME = 256
+_WORTH = 3
+_REVERSE = 8
+_WEIGHT = int(Attr.BOLD | Attr.DIM)
+_ON = {int(Attr.BOLD): "1", int(Attr.DIM): "2", int(Attr.UNDERLINE): "4", _REVERSE: "7"}
+_OFF = {int(Attr.UNDERLINE): "24", _REVERSE: "27"}
+_GROUND = np.zeros(256, np.bool_)
+_GROUND[list(GROUNDS)] = True
+
+
+class Encoder:
+    """Encodes grids in one palette for one colour depth and set of glyphs; it keeps the sequences it has made."""
+
+    def __init__(
+        self,
+        palette: Palette,
+        depth: Depth = "truecolor",
+        glyphs: GlyphSet = "blocks",
+        compiled: Compiled | None = None,
+    ) -> None:
+        self._palette = palette
+        self._compiled = compiled
+        self._depth = depth
+        self._glyphs: GlyphSet = glyphs
+        self._sequences: dict[int, str] = {}
+        # Inks that look alike count as one, so that no sequence is spent on an invisible change.
+        looks = palette.rgb if depth == "truecolor" else (palette.ansi if depth == "16" else palette.xterm)[:, None]
+        _, first, same = np.unique(looks, axis=0, return_index=True, return_inverse=True)
+        self._canonical = first[same.reshape(-1)].astype(np.int64)
+        self._tables = [] if compiled is None else self._code_tables()
+
+    def prepared(self, grid: Grid) -> Grid:
+        """``grid`` as this terminal can show it: without colours if it has none, in the glyphs it is trusted with."""
+        if self._depth == "none":
+            grid = without_colour(grid)
+        elif self._depth == "16":
+            grid = without_shades(grid, self._palette)
+        return redraw(grid, self._glyphs)
+
+    def encode(self, grid: Grid, rows: Sequence[int] | None = None, before: Grid | None = None) -> list[str]:
+        """One string per row of ``rows`` (all rows if None), each closed by one reset.
+
+        ``before`` is what the terminal shows now, cell for cell: longer stretches that stay are then passed over by
+        moving the cursor. Such a row may be written once and only there; without ``before`` a row stands on its own.
+
+        The first of the terminal's two colours carries bars and text, the second the dark ground: a bar is the same
+        pair in reverse video, so that most changes are four bytes. A colour that a blank does not show stays as it
+        was, and so do its bold and dim bits.
+        """
+        wanted = np.arange(grid.height) if rows is None else np.array(rows, np.int64)
+        if self._compiled is not None and grid.width and len(wanted):
+            shown = _planes(before) if before is not None and before.char.shape == grid.char.shape else None
+            coloured = self._depth != "none"
+            return self._compiled.ansi(_planes(grid), shown, wanted, self._tables, coloured, _RESET.encode())
+        pick = slice(None) if rows is None else wanted
+        char = grid.char[pick]
+        height, width = char.shape
+        if height == 0 or width == 0:
+            return [""] * height
+        fg, bg, attr = self._canonical[grid.fg[pick]], self._canonical[grid.bg[pick]], grid.attr[pick].astype(np.int64)
+        second = char == CONTINUED
+        wide = bool(second.any())
+
+        written = np.ones(char.shape, np.bool_)
+        if before is not None and before.char.shape == grid.char.shape:
+            same = _same(grid, before)[pick]
+            if wide:
+                same[:, 1:] &= same[:, :-1] | ~second[:, 1:]  # a pair is written or passed over as a whole
+                same[:, :-1] &= same[:, 1:] | ~second[:, 1:]
+            written = ~_long(same)
+        shown = written & ((char != SPACE) | (attr & int(Attr.UNDERLINE) != 0))
+        reverse = ~_GROUND[grid.bg[pick]]
+        paint = _inherited(np.where(reverse, bg, fg), shown | (written & reverse), _SAME)
+        ground = _inherited(np.where(reverse, fg, bg), shown | (written & ~reverse), _SAME)
+        weight = _inherited(attr & _WEIGHT, shown, 0)
+        rest = (attr & int(Attr.UNDERLINE)) | np.where(reverse, _REVERSE, 0)
+        attr = weight | (rest if written.all() else _inherited(rest, written, 0))
+
+        old_attr = _shifted(attr, 0)
+        if self._depth == "none":
+            new_paint = new_ground = np.full_like(attr, _SAME)
+        else:
+            new_paint = np.where(paint == _shifted(paint, _SAME), _SAME, paint)
+            new_ground = np.where(ground == _shifted(ground, _SAME), _SAME, ground)
+        key = ((old_attr * 16 + attr) * 257 + new_paint) * 257 + new_ground
+        turn = (new_paint != _SAME) | (new_ground != _SAME) | (attr != old_attr)
+        turn |= written != _shifted(written.astype(np.int64), -1).astype(np.bool_)
+        if wide:
+            turn &= ~second
+        turn[:, 0] = True
+        rows_made = self._join(char, key, turn, written)
+        return [row.replace(chr(CONTINUED), "") for row in rows_made] if wide else rows_made
+
+    def runs(self, grid: Grid, y: int) -> list[Run]:
+        """Row ``y`` in pieces of cells that look alike."""
+        fg, bg, attr = grid.fg[y].astype(np.int64), grid.bg[y].astype(np.int64), grid.attr[y].astype(np.int64)
+        key = (fg * 256 + bg) * 8 + attr
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])).tolist()
+        text = grid.char[y].tobytes().decode("utf-32-le")
+        result: list[Run] = []
+        for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
+            piece = text[start:stop].replace(chr(CONTINUED), "")
+            turned = self._depth == "none" and not _GROUND[bg[start]]
+            front, back = self._named(int(fg[start])), self._named(int(bg[start]))
+            result.append((piece, front, back, int(attr[start]), turned))
+        return result
+
+    def _named(self, ink: int) -> Colour:
+        if self._depth == "truecolor":
+            red, green, blue = self._palette.rgb[ink].tolist()
+            return red, green, blue
+        if self._depth == "none":
+            return None
+        return int((self._palette.xterm if self._depth == "256" else self._palette.ansi)[ink])
+
+    def _join(self, char: npt.NDArray[np.uint32], key: I64, turn: Bools, written: Bools) -> list[str]:
+        height, width = char.shape
+        text = np.ascontiguousarray(char).tobytes().decode("utf-32-le")
+        flat = np.flatnonzero(turn)
+        starts = flat.tolist()
+        stops = [*starts[1:], height * width]
+        keys = key.reshape(-1)[flat].tolist()
+        sequences = self._sequences
+        for number in set(keys).difference(sequences):
+            sequences[number] = self._sequence(number)
+        # Dense frames have thousands of runs: two strided stores run in C, a loop over the runs would not.
+        parts = [""] * (2 * len(keys))
+        parts[0::2] = map(sequences.__getitem__, keys)
+        parts[1::2] = map(text.__getitem__, map(slice, starts, stops))
+        for k in np.flatnonzero(~written.reshape(-1)[flat]).tolist():
+            parts[2 * k + 1] = f"\x1b[{stops[k] - starts[k]}C"
+        bounds = [0, *(2 * np.cumsum(turn.sum(axis=1))).tolist()]
+        return ["".join(parts[bounds[y] : bounds[y + 1]]) + _RESET for y in range(height)]
+
+    def _code_tables(self) -> list[npt.NDArray[np.uint8]]:
+        """What ``Compiled.ansi`` wants to know of this terminal."""
+        inks = range(len(self._canonical)) if self._depth != "none" else range(0)
+        paints, grounds = ([self._colour(ink, base) for ink in inks] for base in (30, 40))
+        looks = self._canonical.astype(np.uint8), _GROUND.astype(np.uint8)
+        return [*looks, _attribute_records(), _records(paints), _records(grounds)]
+
+    def _sequence(self, key: int) -> str:
+        rest, ground = divmod(key, 257)
+        attrs, paint = divmod(rest, 257)
+        old, new = divmod(attrs, 16)
+        codes = _attribute_codes(old, new)
+        if paint != _SAME:
+            codes.append(self._colour(paint, 30))
+        if ground != _SAME:
+            codes.append(self._colour(ground, 40))
+        return f"\x1b[{';'.join(codes)}m" if codes else ""
+
+    def _colour(self, ink: int, base: int) -> str:
+        """The codes that set ``ink`` as foreground (``base`` 30) or background (40)."""
+        if self._depth == "256":
+            return f"{base + 8};5;{self._palette.xterm[ink]}"
+        if self._depth == "16":
+            code = int(self._palette.ansi[ink])
+            return str(base + code if code < 8 else base + 52 + code)
+        red, green, blue = self._palette.rgb[ink]
+        return f"{base + 8};2;{red};{green};{blue}"
+
+
+def _attribute_codes(old: int, new: int) -> list[str]:
+    """What leads from the attributes ``old`` to ``new``."""
+    codes: list[str] = []
+    if old & _WEIGHT & ~new:
+        codes.append("22")
+        old &= ~_WEIGHT
+    codes.extend(code for bit, code in _OFF.items() if old & ~new & bit)
+    codes.extend(code for bit, code in _ON.items() if new & ~old & bit)
+    return codes
+
+
+@cache
+def _attribute_records() -> npt.NDArray[np.uint8]:
+    return _records([";".join(_attribute_codes(old, new)) for old in range(16) for new in range(16)])
+
+
+def _records(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """``texts`` in records of 32 bytes, each after its length."""
+    records = (bytes([len(text)]) + text.encode().ljust(31, b"\0") for text in texts)
+    return np.frombuffer(b"".join(records), np.uint8).reshape(-1, 32)
+
+
+def _planes(grid: Grid) -> Sequence[npt.NDArray[np.uint32] | npt.NDArray[np.uint8]]:
+    return grid.char, grid.fg, grid.bg, grid.attr
+
+
+def _same(grid: Grid, other: Grid) -> Bools:
+    """Whether a cell looks the same in both: a blank's foreground does not count."""
+    blank = (grid.char == SPACE) & (grid.attr & int(Attr.UNDERLINE) == 0)
+    look = (grid.char == other.char) & (grid.bg == other.bg)
+    return np.asarray(look & np.where(blank, other.attr & int(Attr.UNDERLINE) == 0, _same_ink(grid, other)))
+
+
+def _same_ink(grid: Grid, other: Grid) -> Bools:
+    return np.asarray((grid.fg == other.fg) & (grid.attr == other.attr))
+
+
+def _long(same: Bools) -> Bools:
+    """Of the cells marked in ``same`` those in stretches that are long enough to be worth a cursor move."""
+    edge = np.zeros((same.shape[0], same.shape[1] + 1), np.int8)
+    edge[:, :-1] = same
+    change = np.diff(edge, axis=1, prepend=np.int8(0))
+    y, first = np.nonzero(change == 1)
+    last = np.nonzero(change == -1)[1]
+    length = last - first
+    enough = length >= _WORTH
+    y, first, length = y[enough], first[enough].astype(np.int64), length[enough].astype(np.int64)
+    result = np.zeros(same.shape, np.bool_)
+    result[np.repeat(y, length), spread(first, length)] = True
+    return result
+
+
+def _inherited(values: I64, own: Bools, first: int) -> I64:
+    """``values`` where ``own``, elsewhere that of the nearest own cell to the left in the row, else ``first``."""
+    source = np.maximum.accumulate(np.where(own, np.arange(values.shape[1]), -1), axis=1)
+    found = np.take_along_axis(values, np.maximum(source, 0), 1)
+    return np.where(source < 0, first, found)
+
+
+def _shifted(values: I64, first: int) -> I64:
+    """Every cell's left neighbour, ``first`` before a row's first cell."""
+    result = np.empty_like(values)
+    result[:, 0] = first
+    result[:, 1:] = values[:, :-1]
+    return result

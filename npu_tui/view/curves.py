@@ -1,0 +1,282 @@
+"""Counters and derived charts as curves: the value that holds in each column."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property, lru_cache
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.trace.model import F64, Bools, Counters
+from npu_tui.trace.text import duration_text, memory_text
+from npu_tui.view.bars import LOWER_EIGHTHS
+from npu_tui.view.cells.compiled import Compiled
+from npu_tui.view.grid import Grid
+from npu_tui.view.levels import Extremes
+from npu_tui.view.palette import Ink
+from npu_tui.view.scene import ChartKind, StepFunction
+from npu_tui.view.viewport import I64, Viewport
+
+_SHIFT, _MARK = 4, 64
+_FEW = 32
+_HIGHEST, _LOWEST, _FLOAT = range(3)
+
+
+class Held:
+    """Values, each of which holds from its ``time`` (ns, ascending) on; integers or floats, none not-a-number.
+
+    The most is the highest, with ``lowest`` the lowest of integers.
+    """
+
+    def __init__(self, time: I64, value: npt.NDArray[Any], lowest: bool = False) -> None:
+        self._kind = _FLOAT if value.dtype.kind == "f" else _LOWEST if lowest else _HIGHEST
+        wide = np.float64 if self._kind == _FLOAT else np.int64
+        self._time, self._value = np.ascontiguousarray(time), np.ascontiguousarray(value, wide)
+        self._extremes: Extremes[Any] | None = None
+        self._keys: tuple[I64, I64] | None = None
+        self._marks: I64 = self._time[:0]
+
+    def over(self, edges: I64, compiled: Compiled | None = None) -> tuple[npt.NDArray[np.bool_], npt.NDArray[Any]]:
+        """Which columns have a value, and the most of all that hold for some time in each, 0 where none does.
+
+        Columns lie between ``edges`` (ns, ascending).
+        """
+        if compiled is None:
+            return self._slowly(edges)
+        if self._keys is None:
+            self._keys, self._marks = self._levels(), self._time[::_MARK].copy()
+        return compiled.held(self._time, self._marks, self._value, self._keys, edges, self._kind)
+
+    def _slowly(self, edges: I64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[Any]]:
+        if self._extremes is None:
+            self._extremes = Extremes(self._value, np.minimum if self._kind == _LOWEST else np.maximum)
+        inner = self._time.searchsorted(edges)
+        first, last = inner[:-1] - 1, inner[1:]
+        # What holds at the left edge began before it, unless a value begins right there.
+        if len(self._time):
+            there = np.flatnonzero(self._time[np.minimum(inner[:-1], len(self._time) - 1)] == edges[:-1])
+            first[there] = self._time.searchsorted(edges[:-1][there], "right") - 1
+        first = np.maximum(first, 0)
+        known = last > first
+        found = np.zeros(len(known), self._value.dtype)
+        found[known] = self._extremes.over(first[known], last[known])
+        return known, found
+
+    def _levels(self) -> tuple[I64, I64]:
+        """Keys of the highest of 16 values each, of 16 of these each and so on, and where each level begins."""
+        keys = self._value.view(np.int64)
+        if self._kind == _FLOAT:
+            keys = keys ^ ((keys >> 63) & np.iinfo(np.int64).max)
+        elif self._kind == _LOWEST:
+            keys = ~keys
+        levels = []
+        while len(keys) > _FEW:
+            keys = np.maximum.reduceat(keys, np.arange(0, len(keys), 1 << _SHIFT))
+            levels.append(keys)
+        begins = np.cumsum([0, *map(len, levels)])[:-1]
+        return np.concatenate([keys[:0], *levels]), begins
+
+
+STARVING_NS = -10_000
+"""A lead of this or less is drawn as an alert."""
+
+_GHOST_LEVEL = 4
+_LEAD_BOUNDS = np.array([3, 10, 30, 100, 300, 1_000, 3_000], np.int64) * 1_000
+_UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32)
+
+
+class StepCurve:
+    """The extreme value of ``steps`` in any cell, exactly: the highest depth, the lowest lead."""
+
+    def __init__(self, function: StepFunction, kind: ChartKind, top: int = 0) -> None:
+        self.function = function
+        self.kind = kind
+        self.highest = max(int(function.value.max(initial=0)), top)
+        self._held = Held(function.time, function.value, lowest=kind == "lead")
+        lasting = np.diff(function.time, append=function.end) * function.value
+        self._sums = np.concatenate(([0], np.cumsum(lasting)))
+
+    def at(self, time: int) -> int | None:
+        """The value that holds at ``time`` ns, None before the first step and from the end on."""
+        at = int(self.function.time.searchsorted(time, "right")) - 1
+        return int(self.function.value[at]) if at >= 0 and time < self.function.end else None
+
+    def cells(self, viewport: Viewport, compiled: Compiled | None = None) -> tuple[Bools, I64]:
+        """Which columns have a value, and the extreme of all that hold for some time in each; (width,) both."""
+        edges = viewport.edges()
+        known, value = self._held.over(edges, compiled)
+        return known & (edges[:-1] < self.function.end), value
+
+    def shares(self, viewport: Viewport) -> I64:
+        """For how many thousandths of each column the value is 1, rounded up; (width,)."""
+        edges, steps = viewport.edges(), self.function
+        if not len(steps.time):
+            return np.zeros(viewport.width, np.int64)
+        at = np.searchsorted(steps.time, edges, "right") - 1
+        inside = np.maximum(at, 0)
+        passed = np.clip(edges, steps.time[inside], steps.end) - steps.time[inside]
+        done = np.where(at >= 0, self._sums[inside] + passed * steps.value[inside], 0)
+        length = np.maximum(np.diff(edges), 1)
+        return -(-1000 * np.diff(done) // length)
+
+
+def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport, compiled: Compiled | None = None) -> Bools:
+    """Draw ``curve`` into row ``y`` of ``grid``; returns the columns that are drawn.
+
+    Depth and memory stand on the bottom, on a scale up to the most of the trace, a share as the part of each column. A
+    lead stands on the bottom where the host is ahead and hangs from the top where the device waited, in half decades
+    from 3 us to 3 ms; red from 10 us of waiting. A ghost stands on the
+    bottom, dim, where its stream would be busy.
+    """
+    if curve.kind == "share":
+        levels = -(-8 * curve.shares(viewport) // 1000)
+        some = levels > 0
+        grid.char[y, some], grid.fg[y, some] = LOWER_EIGHTHS[np.minimum(levels[some], 8)], Ink.COUNTER
+        return some
+    known, value = curve.cells(viewport, compiled)
+    if curve.kind == "ghost":
+        busy: Bools = known & (value > 0)
+        grid.char[y, busy], grid.fg[y, busy] = LOWER_EIGHTHS[_GHOST_LEVEL], Ink.DIM
+        return busy
+    if curve.kind != "lead":
+        levels = np.where(known & (value > 0), -(-8 * value // max(curve.highest, 1)), 0)
+        drawn = levels > 0
+        grid.char[y, drawn] = LOWER_EIGHTHS[np.minimum(levels[drawn], 8)]
+        grid.fg[y, drawn] = Ink.COUNTER
+        return drawn
+    levels = 1 + np.digitize(np.abs(value), _LEAD_BOUNDS)
+    behind = value < 0
+    chars = np.where(behind, _UPPER[levels], LOWER_EIGHTHS[levels])
+    calm = np.where(behind, int(Ink.COUNTER_LOW), int(Ink.COUNTER))
+    inks = np.where(value <= STARVING_NS, int(Ink.ALERT), calm)
+    grid.char[y, known], grid.fg[y, known] = chars[known], inks[known]
+    return known
+
+
+def _memory(size: int) -> str:
+    number, _, unit = memory_text(size).replace(",", "").partition(" ")
+    whole, _, rest = number.partition(".")
+    return f"{whole if len(whole) > 2 or not rest else number}{unit}"
+
+
+def chart_value(curve: StepCurve, time: int) -> str:
+    """What the gutter says: depth at ``time`` of the deepest, or the signed lead; empty where there is none."""
+    if curve.kind == "ghost":
+        return ""
+    value = curve.at(time)
+    if curve.kind == "share":
+        return ""
+    if curve.kind == "memory":
+        return f"≤{_memory(curve.highest)}" if value is None else _memory(value)
+    if value is None:
+        return f"≤{curve.highest}" if curve.kind == "depth" else ""
+    if curve.kind == "depth":
+        return f"{value}/{curve.highest}"
+    return ("+" if value > 0 else "") + duration_text(value, 2, gap="")
+
+
+_PREFIXES = ("", "k", "M", "G", "T", "P")
+_UNIT = re.compile(r"\(([^()]{1,12})\)$|^([KMG]?Hz|[KMG]?B|%)$")
+"""Keys of counters that name their unit, such as ``Read(MB/s)`` and ``MHz``."""
+_SCALED = re.compile(r"([KMG])(Hz|B|B/s)$")
+NO_VALUE = 2**32 - 1
+"""Stands for no value where 32 bits without a sign are written."""
+
+
+class Curve(Struct, frozen=True, dict=True):
+    """The samples of one series with the scale of its chart; ``time`` ns ascends, not-a-number samples are left out."""
+
+    time: I64
+    value: F64
+    low: float
+    high: float
+
+    @cached_property
+    def held(self) -> Held:
+        """The highest value in columns."""
+        return Held(self.time, self.value)
+
+    def at(self, time: int) -> float | None:
+        """The value that holds at ``time`` ns: that of the last sample not after it, None before the first."""
+        index = int(self.time.searchsorted(time, "right")) - 1
+        return float(self.value[index]) if index >= 0 else None
+
+
+def find_curve(counters: Counters, series: int) -> Curve:
+    """The curve of ``series``."""
+    low, high = counters.offset[series], counters.offset[series + 1]
+    time, value = counters.time[low:high], counters.value[low:high]
+    finite = np.isfinite(value)
+    if not finite.all():
+        time, value = time[finite], value[finite]
+    if not len(value):
+        return Curve(time, value, 0.0, 0.0)
+    return Curve(time, value, float(value.min()), float(value.max()))
+
+
+def curve_levels(curve: Curve, viewport: Viewport, end: int, compiled: Compiled | None = None) -> I64:
+    """Height 1..8 of every column, 0 before the first sample and from ``end`` ns (where the trace ends) on.
+
+    A column's value is the highest that held in it; the lowest value of the series is 1, the highest 8;
+    a series of one value stays at 1.
+    """
+    edges = viewport.edges()
+    levels = np.zeros(viewport.width, np.int64)
+    if not len(curve.time):
+        return levels
+    stop = max(end, int(curve.time[-1]) + 1)
+    if curve.high == curve.low:
+        levels[(edges[1:] > curve.time[0]) & (edges[:-1] < stop)] = 1
+        return levels
+    known, value = curve.held.over(edges, compiled)
+    part = 1.0 if isfinite(curve.high - curve.low) else 0.5  # where the scale is longer than any number, half of it
+    lowest = part * curve.low
+    scaled = (part * np.where(known, value, curve.low) - lowest) / (part * curve.high - lowest)
+    found: I64 = np.where(known & (edges[:-1] < stop), 1 + np.rint(7 * scaled), 0).astype(np.int64)
+    return found
+
+
+def draw_curve(grid: Grid, y: int, levels: I64) -> None:
+    """Draw ``levels`` into row ``y`` of ``grid``."""
+    some: Any = levels > 0
+    if some.all():
+        some = slice(None)
+    grid.char[y, some] = LOWER_EIGHTHS[levels[some]]
+    grid.fg[y, some] = np.where(levels[some] > 1, int(Ink.COUNTER), int(Ink.COUNTER_LOW))
+
+
+@lru_cache(maxsize=512)
+def unit_of(key: str) -> str:
+    """The unit that the key of a counter names; empty where it names none."""
+    found = _UNIT.search(key)
+    return (found[1] or found[2]) if found is not None else ""
+
+
+def quantity_text(value: float, unit: str) -> str:
+    """``value`` with its ``unit``, without a gap: ``1.8GHz`` for 1800 MHz, ``7.11MB/s``, ``45%``; a dash for none."""
+    if value == NO_VALUE:
+        return "–"
+    scaled = _SCALED.match(unit)
+    if scaled is None:
+        return value_text(value) + unit
+    return value_text(value * 1000 ** ("KMG".index(scaled[1]) + 1)) + scaled[2]
+
+
+def value_text(value: float) -> str:
+    """``value`` in at most five cells, with a decimal prefix: ``0``, ``12.5``, ``3.42G``."""
+    size = abs(value)
+    power = 0
+    while size >= 999.5 and power < len(_PREFIXES) - 1:
+        size /= 1000
+        power += 1
+    if size >= 1000:
+        return f"{value:.0e}"
+    if power == 0 and size == int(size):
+        text = str(int(size))
+    else:
+        text = f"{size:.3g}" if size >= 0.01 or size == 0 else f"{size:.0e}"
+    return f"{'-' if value < 0 else ''}{text}{_PREFIXES[power]}"

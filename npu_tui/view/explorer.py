@@ -1,0 +1,437 @@
+"""Walking through a scene: every motion of the user as a method, without a screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.trace.leaf import Flatten
+from npu_tui.view.moves import Bounds, slice_at, slice_beside, snapped
+from npu_tui.view.outline import Folds
+from npu_tui.view.rows import RowKey, RowList
+from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
+from npu_tui.view.viewport import History, Viewport
+
+_LEAD = 0.3
+"""Where a time that was off screen comes to lie, as a share of the width."""
+
+_MODES: tuple[LinkMode, ...] = ("off", "selection", "all")
+
+
+class View(Struct, frozen=True):
+    """A view to come back to, with the ``offsets`` that the traces had."""
+
+    start: int
+    end: int
+    cursor: int
+    focus: RowKey
+    top: int
+    selection: Selected | None
+    offsets: tuple[int, ...] = (0,)
+
+
+class Explorer:
+    """The state of one screen over ``scene`` and all its motions.
+
+    ``width`` is the number of columns right of the gutter, ``height`` the number of lane rows. ``rows`` is the outline
+    as folded now. Times are ns of the scene's clock. ``base`` is the slice that other traces are aligned with.
+    ``flatten`` is a faster loop for what is folded.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        width: int,
+        height: int,
+        clock: Callable[[], float] = time.monotonic,
+        flatten: Flatten | None = None,
+    ) -> None:
+        self.scene = scene
+        self.history: History[View] = History()
+        self.anchor: int | None = None
+        self.base: Selected | None = None
+        self._clock = clock
+        self.bounds = Bounds(scene)
+        self._fitted = self.bounds.whole
+        self.state = ViewState(Viewport.around(*self._fitted, max(width, 1)))
+        self.list = RowList(scene, self.state, height, flatten)
+        low, high = self.home_bounds()
+        self._show(low, high)
+        self._put_cursor((low + high) // 2)
+        self.state.focus = next((i for i, row in enumerate(self.rows) if self._is_lane(row)), 0)
+        self._opening, self._opening_row = self._fitted, self.list.key
+
+    def _is_lane(self, row: ScreenRow) -> bool:
+        return row.lane >= 0 and not self.scene.traces[row.trace].lanes[row.lane].derived
+
+    # --- the clock
+
+    @property
+    def trace(self) -> int:
+        """The number of the trace that the cursor is in."""
+        return self.focused.trace if self.focused is not None else 0
+
+    def _local(self, row: ScreenRow | None) -> tuple[Viewport, int]:
+        """Viewport and cursor on the clock of the trace of ``row``."""
+        if row is None:
+            return self.state.viewport, self.state.cursor
+        return self.scene.local(row.trace, self.state.viewport), self.scene.to_trace(row.trace, self.state.cursor)
+
+    def shift(self, trace: int, by: int) -> None:
+        """Move trace number ``trace`` by ``by`` ns against the others; the selection stays where it is seen."""
+        self.leave()
+        self.set_offsets([offset + by * (i == trace) for i, offset in enumerate(self.scene.offsets)])
+
+    def set_offsets(self, offsets: Sequence[int]) -> None:
+        """Put the traces ``offsets`` ns ahead of their own clocks."""
+        if [*offsets] != self.scene.offsets:
+            self.scene.offsets = [*offsets]
+            self.list.look()
+
+    # --- size, rows and folds
+
+    @property
+    def folds(self) -> Folds:
+        """Which layers and lanes are folded."""
+        return self.list.folds
+
+    @property
+    def rows(self) -> list[ScreenRow]:
+        """All rows from top to bottom."""
+        return self.list.rows
+
+    @property
+    def focused(self) -> ScreenRow | None:
+        """The row the cursor is on."""
+        return self.list.focused
+
+    def resize(self, width: int, height: int, heads: bool) -> None:
+        """Fit the same times into ``width`` columns and ``height`` rows; ``heads``: layers have rows of their own."""
+        if width != self.state.viewport.width:
+            self.state.viewport = Viewport.around(*self._fitted, max(width, 1))
+            self._put_cursor(self.state.cursor)
+            self.list.look()
+        self.list.resize(height, heads)
+
+    def toggle_fold(self) -> bool:
+        """Fold or open the lane under the cursor, or its layer where the lane has nothing to fold."""
+        return self.list.toggle_fold()
+
+    def scroll(self, rows: int) -> None:
+        """Move the visible rows down by ``rows``; the cursor's row stays on screen."""
+        self.list.scroll(rows)
+
+    def widen(self) -> None:
+        """Curves came that were not there before; where there was nothing to look at, all of them is shown."""
+        before, self.bounds = self.bounds.whole, Bounds(self.scene)
+        self.list.refit()
+        if self.bounds.whole != before and before[1] - before[0] <= 1:
+            self._show(*self.bounds.whole)
+            self._put_cursor(sum(self.bounds.whole) // 2)
+
+    # --- time
+
+    def place(self) -> View:
+        """The view as it is now."""
+        state = self.state
+        view = state.viewport
+        offsets = tuple(self.scene.offsets)
+        return View(view.start, view.end, state.cursor, self.list.key, state.top, state.selection, offsets)
+
+    @property
+    def fitted(self) -> tuple[int, int]:
+        """The times that the view was made to show, ns; the view itself covers whole columns."""
+        return self._fitted
+
+    @property
+    def moved(self) -> bool:
+        """Whether the view is another one than that which opens, or the cursor was moved to another row."""
+        return self._fitted != self._opening or self.list.key != self._opening_row or self.state.selection is not None
+
+    def return_to(self, place: View) -> None:
+        """Show ``place``."""
+        self._go(place)
+
+    def leave(self) -> None:
+        """Remember the present view for undo."""
+        self.history.leave(self.place(), self._clock())
+
+    def undo(self) -> bool:
+        """Back to the view before the last burst of moves."""
+        return self._go(self.history.undo(self.place()))
+
+    def redo(self) -> bool:
+        """Forward again after ``undo``."""
+        return self._go(self.history.redo(self.place()))
+
+    def _go(self, place: View | None) -> bool:
+        if place is None:
+            return False
+        state = self.state
+        self.set_offsets(place.offsets)
+        state.viewport = Viewport.around(place.start, place.end, state.viewport.width)
+        self.list.look()
+        self._fitted = (place.start, place.end)
+        self._put_cursor(place.cursor)
+        state.top, state.selection = place.top, place.selection
+        self.list.focus_on(place.focus)
+        self.list.reveal()
+        return True
+
+    def zoom(self, factor: float, at: int | None = None) -> None:
+        """Show ``1 / factor`` of the time, keeping the cursor (or ``at``) in its column."""
+        self.leave()
+        viewport = self.state.viewport
+        point = self.state.cursor if at is None else at
+        if not viewport.start <= point < viewport.end:
+            point = (viewport.start + viewport.end) // 2
+        span = max(round(viewport.span / factor), viewport.width)
+        if span == viewport.span and factor < 1:
+            span += viewport.width
+        span = max(min(span, self.bounds.high - self.bounds.low), viewport.width)
+        grid = Viewport(0, span, viewport.width)
+        start = grid.edge(grid.column(point) - viewport.column(point))
+        self._show(start, start + span)
+        if not self.state.viewport.start <= self.state.cursor < self.state.viewport.end:
+            self._put_cursor(point)
+
+    def pan(self, share: float) -> None:
+        """Move by ``share`` of the visible time; the cursor keeps its column, or moves where the view cannot."""
+        columns = round(self.state.viewport.width * share) or (1 if share > 0 else -1)
+        self.pan_columns(columns)
+
+    def pan_columns(self, columns: int) -> None:
+        """Move by whole columns; see ``pan``."""
+        self.leave()
+        state = self.state
+        column = min(max(state.viewport.column(state.cursor), 0), state.viewport.width - 1)
+        before = state.viewport.first
+        moved = state.viewport.panned(columns)
+        self._show(moved.start, moved.start + moved.span)
+        left = columns - (state.viewport.first - before)
+        column = min(max(column + left, 0), state.viewport.width - 1)
+        state.cursor = state.viewport.edge(column)
+        self._drag_range()
+
+    def move_cursor(self, columns: int) -> None:
+        """Move the cursor by whole columns, and the view with it at the edge."""
+        state = self.state
+        column = min(max(state.viewport.column(state.cursor), 0), state.viewport.width - 1) + columns
+        if 0 <= column < state.viewport.width:
+            state.cursor = state.viewport.edge(column)
+            self._drag_range()
+        else:
+            self.pan_columns(columns)
+
+    def _show(self, start: int, end: int) -> None:
+        """Make ``[start, end)`` the viewport, kept within the trace."""
+        width = self.state.viewport.width
+        span = min(max(end - start, width), max(self.bounds.high - self.bounds.low, width))
+        last = max(self.bounds.high - span, self.bounds.low)
+        start = min(max(start, self.bounds.low), last)
+        self._fitted = (start, start + min(max(end - start, 1), span))
+        viewport = Viewport.around(start, start + span, width)
+        if self.bounds.low < start == last and viewport.end < self.bounds.high:
+            viewport = viewport.panned(1)  # the grid shall not hide the very end
+        self.state.viewport = viewport
+        self.list.look()
+
+    def _put_cursor(self, when: int) -> None:
+        """Put the cursor at ``when``, or at the edge of the view next to it."""
+        viewport = self.state.viewport
+        self.state.cursor = min(max(when, viewport.start), viewport.end - 1)
+
+    def show(self, start: int, end: int, margin: float = 0.0) -> None:
+        """Fit ``[start, end)`` with ``margin`` of its length on either side; the cursor goes where it is visible."""
+        self.leave()
+        extra = round(max(end - start, 1) * margin)
+        self._show(start - extra, end + extra)
+        viewport = self.state.viewport
+        if not viewport.start <= self.state.cursor < viewport.end:
+            self._put_cursor((start + end) // 2)
+
+    def go_to(self, when: int) -> None:
+        """Put the cursor at ``when``, or at the end of the trace next to it, and bring it on screen."""
+        self.leave()
+        when = min(max(when, self.scene.start), self.scene.end)
+        self.bring(when)
+        self._put_cursor(when)
+        self._drag_range()
+
+    def jump(self, when: int) -> None:
+        """Go to ``when`` as to another place: a slice selected before that is not there is selected no more."""
+        self.go_to(when)
+        selected = self.state.selection
+        if selected is not None:
+            start, end = self.scene.times(selected)
+            if not start <= self.state.cursor <= end:
+                self.state.selection = None
+
+    def bring(self, when: int) -> None:
+        """Pan, if need be, until ``when`` is on screen."""
+        viewport = self.state.viewport
+        if not viewport.start <= when < viewport.end:
+            start = when - round(viewport.span * _LEAD)
+            self._show(start, start + viewport.span)
+
+    def home_bounds(self) -> tuple[int, int]:
+        """What the opening screen fits: the first step, or the whole trace."""
+        return self.scene.step_at(0, 0) or self.bounds.whole
+
+    def home(self) -> None:
+        """Fit the step around the cursor; when that is shown already, the whole trace."""
+        step = self.scene.step_at(self.state.cursor, self.trace)
+        shown = self.state.viewport
+        fitted = replace(shown)
+        if step is not None:
+            self.show(*step)
+            fitted = self.state.viewport
+        if step is None or fitted == shown:
+            self.show(*self.bounds.whole)
+
+    # --- rows and slices
+
+    def move_row(self, rows: int) -> None:
+        """Move the cursor by ``rows`` rows and select what is under it."""
+        self.list.move(rows)
+        self.select_under_cursor()
+
+    def go_to_lane(self, index: int, lane: int) -> None:
+        """Move to the first row of lane ``lane`` of trace ``index``, opening what hides it."""
+        home = self.scene.traces[index].lanes[lane]
+        self.list.open(index, home)
+        self.list.focus_on((index, home.layer, lane, 0, -1, -1))
+        self.list.reveal()
+        self.select_under_cursor()
+
+    def move_layer(self, direction: int) -> None:
+        """Move to the first row of the next (1) or this or the previous (-1) layer, and that to the top."""
+        self.move_row(self.list.layer_start(direction) - self.state.focus)
+        self.list.to_top()
+
+    def select_under_cursor(self) -> bool:
+        """Select the slice of the cursor's row that is under the cursor, or nearest within its column."""
+        found = slice_at(self.focused, *self._local(self.focused))
+        if found is None:
+            return False
+        self.state.selection = found
+        return True
+
+    def move_slice(self, direction: int) -> bool:
+        """Select the next (1) or previous (-1) slice that starts in the cursor's row; the cursor goes to its start."""
+        row, state = self.focused, self.state
+        at = slice_beside(row, self._local(row)[1], state.selection, direction)
+        if at is None or row is None or row.rows is None:
+            return False
+        self.leave()
+        state.selection = Selected(row.trace, int(row.rows.item[at]))
+        state.cursor = self.scene.to_scene(row.trace, int(row.rows.start[at]))
+        self.bring(state.cursor)
+        self._put_cursor(state.cursor)
+        self._drag_range()
+        return True
+
+    def select(self, selected: Selected) -> None:
+        """Select a slice, opening the layer it is in, and bring it on screen."""
+        self.leave()
+        trace = self.scene.traces[selected.trace]
+        lane = trace.lanes[int(trace.slices.lane[selected.item])]
+        self.list.open(selected.trace, lane)
+        self.state.selection = selected
+        self.state.cursor = self.scene.times(selected)[0]
+        depth = int(trace.slices.depth[selected.item])
+        self.list.show_item(selected.trace, lane, selected.item)
+        self.list.focus_on((selected.trace, lane.layer, lane.index, depth, -1, -1))
+        self.list.reveal()
+        self.bring(self.state.cursor)
+        self._put_cursor(self.state.cursor)
+
+    def show_alone(self, chosen: Iterable[Selected]) -> None:
+        """Show the rows of some slices and no others."""
+        rows = []
+        for each in chosen:
+            slices = self.scene.traces[each.trace].slices
+            rows.append((each.trace, int(slices.lane[each.item]), int(slices.depth[each.item])))
+        self.list.show_only(rows)
+
+    def fit(self, ends: tuple[int, int] | None) -> bool:
+        """Fit the selection; when that is shown already, ``ends``: the span of its links."""
+        selected = self.state.selection
+        if selected is None:
+            return False
+        start, end = self.scene.times(selected)
+        shown = self.state.viewport
+        self.show(start, max(end, start + 1), 0.05)
+        if self.state.viewport == shown and ends is not None:
+            self.show(min(start, ends[0]), max(end, ends[1]), 0.05)
+        return True
+
+    def deselect(self) -> bool:
+        """Drop, one per call, the range under way, the range, the hits, rows shown alone, the selection."""
+        state = self.state
+        if self.anchor is not None:
+            self.anchor = None
+            state.range = None
+        elif state.range is not None:
+            state.range = None
+        elif len(state.hits):
+            state.hits, state.hit_masks = state.hits[:0], []
+        elif self.list.only is not None:
+            self.list.show_only(None)
+        elif state.selection is not None:
+            state.selection = None
+        else:
+            return False
+        return True
+
+    # --- range and link mode
+
+    def mark_selection(self) -> bool:
+        """Make the selected slice the range, or clear the range if it is that already."""
+        selected, state = self.state.selection, self.state
+        if selected is None:
+            return False
+        marked = self.scene.times(selected)
+        state.range = None if state.range == marked else marked
+        self.anchor = None
+        return True
+
+    def mark(self) -> None:
+        """Begin a range at the cursor, or end the one under way; both snap to a slice edge nearby."""
+        view, cursor = self._local(self.focused)
+        at = snapped(self.focused, view, cursor) + self.state.cursor - cursor
+        if self.anchor is None:
+            self.anchor = at
+            self.state.range = (at, at)
+        else:
+            self.state.range = (min(self.anchor, at), max(self.anchor, at))
+            self.anchor = None
+
+    def set_range(self, start: int, end: int) -> None:
+        """Make ``[start, end)`` (in either order) the range."""
+        self.anchor = None
+        self.state.range = (min(start, end), max(start, end))
+
+    def clear_range(self) -> None:
+        """There is no range, and none under way."""
+        self.anchor = self.state.range = None
+
+    def zoom_to_range(self) -> bool:
+        """Show exactly the range."""
+        if self.state.range is None or self.state.range[0] == self.state.range[1]:
+            return False
+        self.show(*self.state.range)
+        return True
+
+    def _drag_range(self) -> None:
+        if self.anchor is not None:
+            at = self.state.cursor
+            self.state.range = (min(self.anchor, at), max(self.anchor, at))
+
+    def cycle_links(self) -> LinkMode:
+        """The next way of showing links: off, of the selection, all in view."""
+        self.state.link_mode = _MODES[(_MODES.index(self.state.link_mode) + 1) % len(_MODES)]
+        return self.state.link_mode

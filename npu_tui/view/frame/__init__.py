@@ -1,1 +1,0 @@
-"""One frame, piece by piece."""

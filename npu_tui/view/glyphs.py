@@ -1,0 +1,174 @@
+"""The characters that a terminal can be trusted with, and what stands for the others.
+
+Nearly all block and line glyphs are of East_Asian_Width Ambiguous (Unicode Annex 11): terminals set up for Chinese may
+give them two cells, and every column after them is lost. ``safe`` draws with neutral ones (braille, ``▐``) instead,
+``console`` with what fonts of the Linux console have, those of code page 437, and ``ascii`` with ASCII only. Each
+character is replaced by one character of the same width, so no layout depends on it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+from typing import Literal, get_args
+
+import numpy as np
+
+from npu_tui.trace.text import char_cells
+from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Grid
+from npu_tui.view.palette import GROUNDS
+from npu_tui.view.raster import Bools
+
+GlyphSet = Literal["blocks", "safe", "console", "ascii"]
+GLYPH_SETS: tuple[GlyphSet, ...] = get_args(GlyphSet)
+
+PROBE = "▏▁─╱→…●▼"
+"""One glyph of every family that is drawn with, each of ambiguous width."""
+
+_ASCII = {
+    "│": "|", "┃": "|", "┊": ":", "╷": "|", "╵": "|", "╱": "/", "╲": "_", "─": "-", "━": "=", "═": "=", "╸": "=",
+    "╺": "=", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "┌": "+", "┐": "+", "└": "+", "┘": "+", "├": "+", "┤": "+",
+    "┬": "+", "┴": "+", "┼": "+", "…": "~", "·": ".", "•": "*", "→": ">", "←": "<", "↑": "^", "↓": "v", "●": "o",
+    "▼": "v", "▲": "^", "▾": "v", "▴": "^", "▸": ">", "◂": "<", "►": ">", "◄": "<", "◆": "*", "◊": "*", "░": ":",
+    "▒": "%", "▓": "#", "▀": "'", "▄": "_", "▔": "'", "▐": "|", "▕": "|", "▌": "|", "▊": "#", "▎": "|", "Δ": "d",
+    "µ": "u", "μ": "u", "×": "x", "±": "+", "≥": ">", "≤": "<", "−": "-", "–": "-", "—": "-", "“": '"', "”": '"',
+    "‘": "'", "’": "'", "▁": "_", "█": "#", "✓": "v", "✗": "x", "⚠": "!", "⚑": "F",
+    "▂": "_", "▃": "_", "▅": "#", "▆": "#", "▇": "#", "▉": "#", "▋": "|", "▍": "|", "▏": "|",
+}  # fmt: skip
+_SAFE = {
+    "▼": "▾", "▲": "▴", "●": "◉", "◆": "◊", "▔": "⠉", "▁": "⣀", "▂": "⣀", "▃": "⣤", "▄": "⣤", "▅": "⣶", "▆": "⣶",
+    "▇": "⣿", "█": "⣿", "▏": "⡇", "▎": "⡇", "▍": "⡇", "▌": "⡇", "▋": "⡇", "▊": "⣿", "▉": "⣿", "▕": "⢸", "▀": "⠛",
+    "▒": "%", "▓": "#",
+}  # fmt: skip
+_CONSOLE = {
+    "┃": "║", "━": "═", "┊": "│", "╷": "│", "╵": "│", "╱": "/", "╲": "\\", "╸": "─", "╺": "─", "╭": "┌", "╮": "┐",
+    "╰": "└", "╯": "┘", "●": "•", "▾": "▼", "▴": "▲", "▸": "►", "◂": "◄", "◆": "♦", "◊": "♦", "▔": "▀", "▁": "_",
+    "▂": "_", "▃": "▄", "▅": "▄", "▆": "█", "▇": "█", "▏": "│", "▎": "▌", "▍": "▌", "▋": "▌", "▊": "█", "▉": "█",
+    "▕": "│", "Δ": "δ", "μ": "µ", "–": "─", "—": "─", "−": "-", "✓": "√", "◉": "•",
+}  # fmt: skip
+"""Glyphs of the fonts of consoles, which have those of code page 437, for others."""
+_CP437 = frozenset(bytes(range(128, 255)).decode("cp437")) | frozenset("☺☻♥♦♣♠•◘○◙♂♀♪♫☼►◄↕‼¶§▬↨↑↓→←∟↔▲▼⌂")
+_LEVELS_ASCII = ".:-=+*#"
+_LEVELS_CONSOLE = "__▄▄▄██"
+_LEVELS_SAFE = "⣀⣀⣤⣤⣶⣶⣿"
+_LEVELS = {"ascii": _LEVELS_ASCII, "console": _LEVELS_CONSOLE, "safe": _LEVELS_SAFE}
+
+_FULL, _THINNEST, _RIGHT_HALF = 0x2588, 0x258F, ord("▐")
+_LOWEST = 0x2581
+_SAFE_LEFT, _SAFE_RIGHT = ord("⡇"), ord("⢸")
+_TABLE_END = 0x2900
+_UNKNOWN = "?"
+_GROUND = np.zeros(256, np.bool_)
+_GROUND[list(GROUNDS)] = True
+
+
+@lru_cache(maxsize=8192)
+def stand_in(char: str, glyphs: GlyphSet) -> str:
+    """What stands for ``char``: itself where it is safe, else one character of its width, or two for a wide one.
+
+    An accent on its own, which has no width, is left out.
+    """
+    if glyphs == "blocks" or char.isascii():
+        return char
+    if glyphs == "safe":
+        if unicodedata.east_asian_width(char) != "A":
+            return char
+        if char in _SAFE:
+            return _SAFE[char]
+    if glyphs == "console":
+        if char in _CP437:
+            return char
+        if char in _CONSOLE:
+            return _CONSOLE[char]
+    if char in _ASCII:
+        return _ASCII[char]
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return ""
+    if 0x2801 <= ord(char) < _TABLE_END:
+        return _braille_slope(ord(char) - 0x2800)
+    plain = unicodedata.normalize("NFKD", char).encode("ascii", "ignore").decode()
+    width = max(char_cells(char), 1)
+    return plain if len(plain) == width and plain.isprintable() else _UNKNOWN * width
+
+
+def plain_text(text: str, glyphs: GlyphSet) -> str:
+    """``text`` in the characters of ``glyphs``; its width stays."""
+    return text if text.isascii() or glyphs == "blocks" else "".join(stand_in(char, glyphs) for char in text)
+
+
+def redraw(grid: Grid, glyphs: GlyphSet) -> Grid:
+    """``grid`` in the characters of ``glyphs``: blocks of bars become whole cells, half cells or thin lines."""
+    if glyphs == "blocks":
+        return grid
+    char, fg, bg = grid.char.copy(), grid.fg.copy(), grid.bg.copy()
+    small = char < _TABLE_END
+    char[small] = _table(glyphs)[char[small]]
+    if not small.all():
+        _other(char, ~small, glyphs)
+    if glyphs in ("ascii", "console"):
+        char[char == CONTINUED] = ord(_UNKNOWN)
+    _left_blocks(grid, char, fg, bg, glyphs)
+    return Grid(char, fg, bg, grid.attr)
+
+
+def _other(char: U32, which: Bools, glyphs: GlyphSet) -> None:
+    """Replace the characters beyond the table, most of them wide; their second cells are replaced elsewhere."""
+    codes, place = np.unique(char[which], return_inverse=True)
+    stands = [ord(stand_in(chr(code), glyphs)[0]) for code in codes.tolist()]
+    char[which] = np.array(stands, np.uint32)[place.reshape(-1)]
+
+
+def _left_blocks(grid: Grid, char: U32, fg: U8, bg: U8, glyphs: GlyphSet) -> None:
+    """Draw ``▏`` to ``█``: a cell is half, wholly or hardly filled, whichever comes nearest, and never unmarked.
+
+    Where the block is the ground before a bar's start, it is the bar that must stay visible.
+    """
+    block = (grid.char >= _FULL) & (grid.char <= _THINNEST)
+    if not block.any():
+        return
+    level = (_THINNEST + 1 - grid.char[block]).astype(np.int64)
+    front, back = grid.fg[block], grid.bg[block]
+    hollow = _GROUND[front] & ~_GROUND[back]
+    if glyphs == "safe":
+        half = (level >= 3) & (level <= 5)
+        full = (level >= 8) | ((level >= 6) & ~hollow)
+        late = (level >= 6) & hollow
+        drawn = np.select([half, full, late], [_RIGHT_HALF, SPACE, _SAFE_RIGHT], _SAFE_LEFT)
+        swap = half | full | late
+    elif glyphs == "console":
+        half = (level >= 3) & (level <= 5)
+        full = (level >= 8) | ((level >= 6) & ~hollow)
+        late = (level >= 6) & hollow
+        drawn = np.select([half, full], [_RIGHT_HALF, SPACE], ord("│"))
+        swap = half | full | late
+    else:
+        late = (level >= 5) & hollow
+        full = (level >= 4) & ~hollow
+        bare = (level >= 3) & (level < 5) & hollow
+        drawn = np.select([full | bare], [SPACE], ord("|"))
+        swap = late | full
+    char[block] = drawn
+    fg[block], bg[block] = np.where(swap, back, front), np.where(swap, front, back)
+
+
+@lru_cache(maxsize=3)
+def _table(glyphs: GlyphSet) -> U32:
+    """The stand-in of every code point below ``_TABLE_END``; the levels of charts differ from blocks in a text."""
+    table = np.array([ord((stand_in(chr(code), glyphs) or _UNKNOWN)[0]) for code in range(_TABLE_END)], np.uint32)
+    for step, glyph in enumerate(_LEVELS[glyphs]):
+        table[_LOWEST + step] = ord(glyph)
+    return table
+
+
+def _braille_slope(bits: int) -> str:
+    """The direction in which the dots of a braille cell run."""
+    dots = [(x, y) for bit, (x, y) in enumerate(_DOTS) if bits >> bit & 1]
+    left = [y for x, y in dots if x == 0]
+    right = [y for x, y in dots if x == 1]
+    if left and right:
+        slope = sum(right) / len(right) - sum(left) / len(left)
+        return "\\" if slope > 0 else "/" if slope < 0 else "-"
+    return "." if len(dots) == 1 and dots[0][1] >= 2 else "'" if len(dots) == 1 else ":"
+
+
+_DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))

@@ -1,0 +1,220 @@
+"""Links as lines and markers, and the strip that weighs them by lost time."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.trace.model import Trace
+from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.lines import Lines
+from npu_tui.view.palette import Ink
+from npu_tui.view.rows import RowIndex
+from npu_tui.view.scene import LinkClasses, LinkShape, ViewState, screen_line
+from npu_tui.view.viewport import I64, Viewport, spread
+
+
+class LinkIndex:
+    """Links of one category of one trace.
+
+    ``link`` are indices in ``Trace.links``; ``source``, ``target`` (ns), ``shape``, ``lost`` (ns) and ``starved``
+    belong to them. ``sums`` (n + 1, 7) are prefix sums: near-vertical, shallow and negative ones, starved ones, those
+    that are near-vertical or shallow besides, and the time that the starved ones lost.
+    """
+
+    def __init__(self, trace: Trace, marks: LinkClasses, category: str) -> None:
+        self.link: I64 = trace.links_of(category).astype(np.int64)
+        self.source: I64 = trace.links.source_time[self.link]
+        self.target: I64 = trace.links.target_time[self.link]
+        self.shape = marks.shape[self.link]
+        self.lost: I64 = marks.lost[self.link]
+        self.starved = marks.starved[self.link]
+        near = self.shape == LinkShape.NEAR_VERTICAL
+        shallow, starved = self.shape == LinkShape.SHALLOW, self.starved
+        counted = (near, shallow, self.target < self.source, starved, starved & near, starved & shallow)
+        self.sums = np.zeros((len(self.link) + 1, 7), np.int64)  # a cell asks for all of them at once
+        for column, values in enumerate((*counted, np.where(starved, self.lost, 0))):
+            np.cumsum(values, out=self.sums[1:, column])
+        self.emphasised: I64 = np.flatnonzero(near | self.starved)
+        # The running maximum and minimum ascend, so a search in them bounds the links that touch a window.
+        self._latest = np.maximum.accumulate(np.maximum(self.source, self.target))
+        self._earliest = np.minimum.accumulate(np.minimum(self.source, self.target)[::-1])[::-1]
+
+    def __len__(self) -> int:
+        return len(self.link)
+
+    def touching(self, start: int, end: int) -> tuple[int, int]:
+        """Bounds of a run of links that holds every one with some time in ``[start, end)`` ns, and few others."""
+        low = int(np.searchsorted(self._latest, start))
+        high = int(np.searchsorted(self._earliest, end))
+        return low, max(low, high)
+
+
+_MOST_TELLING = 80
+_MOST = 120
+_GROUP = 3
+_PER_GROUP = 4
+_OF_SELECTION = 64
+_ON_TOP = 100
+_NOWHERE = -(1 << 40)
+
+
+class LaneArea(Struct, frozen=True):
+    """The lane area: its times, what is scrolled, and where slices stand."""
+
+    viewport: Viewport
+    state: ViewState
+    height: int
+    places: RowIndex
+
+
+def links_of_slice(trace: Trace, item: int) -> I64:
+    """Indices of the links that start or end at slice ``item``, at most 64 with the smallest latency kept."""
+    links = trace.links
+    mine = np.flatnonzero((links.source_slice == item) | (links.target_slice == item))
+    if len(mine) > _OF_SELECTION:
+        latency = np.abs(links.target_time[mine] - links.source_time[mine])
+        mine = np.sort(mine[np.argsort(latency, kind="stable")[:_OF_SELECTION]])
+    return mine
+
+
+def selection_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
+    """The lines of the links of the selected slice: red when starved, else bright."""
+    lines = _lines(trace, number, marks, link, area)
+    calm = ~marks.starved[link] & (marks.shape[link] != LinkShape.NEAR_VERTICAL)
+    lines.ink[calm] = Ink.LINK_SELECTED
+    lines.order += _ON_TOP
+    lines.ends[:] = True
+    return lines
+
+
+def view_lines(trace: Trace, number: int, marks: LinkClasses, index: LinkIndex, area: LaneArea) -> Lines:
+    """The lines of the links in view: starved and near-vertical ones first, then a thinned sample of the others."""
+    link = index.link[_telling(index, area.viewport)]
+    rest = np.setdiff1d(index.link[_sample(index, area.viewport)], link)
+    lines = _lines(trace, number, marks, np.concatenate([link, rest]), area)
+    # Of the sampled ones, one line per group of columns and target row keeps the slopes readable.
+    group = area.viewport.columns(trace.links.target_time[rest]) // _GROUP
+    _, once = np.unique(group * 100_000 + lines.y1[len(link) :], return_index=True)
+    keep = np.concatenate([np.arange(len(link)), len(link) + np.sort(once)])
+    return lines.picked(keep[:_MOST])
+
+
+def _telling(index: LinkIndex, viewport: Viewport) -> I64:
+    """Positions of starved and near-vertical links in view: per column the one that lost most, at most 80."""
+    low, high = np.searchsorted(index.emphasised, index.touching(viewport.start, viewport.end))
+    found = index.emphasised[low:high]
+    inside = (index.source[found] < viewport.end) & (index.target[found] >= viewport.start)
+    found = found[inside]
+    weight = index.lost[found] + index.starved[found]
+    found = found[np.argsort(-weight, kind="stable")]
+    _, once = np.unique(viewport.columns(index.target[found]), return_index=True)
+    return found[np.sort(once)[:_MOST_TELLING]]
+
+
+def _sample(index: LinkIndex, viewport: Viewport) -> I64:
+    """Positions of a few links per group of columns, the same ones while the view pans."""
+    low, high = index.touching(viewport.start, viewport.end)
+    edges = viewport.edges()
+    at = np.searchsorted(index.target, edges[(-viewport.first) % _GROUP :: _GROUP])
+    bounds = np.concatenate([[low], np.clip(at, low, high), [high]])
+    size = np.diff(bounds)
+    taken = np.minimum(size, _PER_GROUP)
+    # Beyond the right edge lie the targets of links that leave the screen: spread over all of them.
+    found = spread(bounds[:-1], taken)
+    if size[-1] > _PER_GROUP:
+        found = np.unique(np.append(found, np.linspace(bounds[-2], high - 1, 4 * _PER_GROUP).astype(np.int64)))
+    inside = (index.source[found] < viewport.end) & (index.target[found] >= viewport.start)
+    return found[inside]
+
+
+def _lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
+    links, view = trace.links, area.viewport
+    ends = []
+    for time, item, lane in (
+        (links.source_time[link], links.source_slice[link], links.source_lane[link]),
+        (links.target_time[link], links.target_slice[link], links.target_lane[link]),
+    ):
+        bound = item >= 0
+        safe = np.where(bound, item, 0)
+        depth = np.where(bound, trace.slices.depth[safe] if len(trace.slices) else 0, 0)
+        lanes = np.where(bound, trace.slices.lane[safe] if len(trace.slices) else -1, lane)
+        row = area.places.rows(number, lanes.astype(np.int64), depth.astype(np.int64))
+        # Counted from the left edge, and in floats only then: exact near the screen, and no product overflows.
+        start, over = divmod(view.first * view.span, view.width)
+        column = ((time - view.origin - start).astype(np.float64) * view.width - over) / view.span
+        ends.append((column, row))
+    (x0, row0), (x1, row1) = ends
+    shape, starved = marks.shape[link], marks.starved[link]
+    near = shape == LinkShape.NEAR_VERTICAL
+    ink = np.select(
+        [
+            starved,
+            near,
+            links.target_time[link] < links.source_time[link],
+            shape == LinkShape.SHALLOW,
+            shape == LinkShape.QUEUED,
+        ],
+        [Ink.ALERT, Ink.NEAR, Ink.NEGATIVE, Ink.SHALLOW, Ink.QUEUED],
+        Ink.LINK,
+    )
+    order = np.select([starved, near], [3, 2], 1)
+    # An end that stands nowhere takes the row of the other end, out of sight: then no line is drawn, only one mark.
+    lost0, lost1 = row0 < 0, row1 < 0
+    y0 = screen_line(area.state, np.where(lost0, np.where(lost1, _NOWHERE, row1), row0))
+    y1 = screen_line(area.state, np.where(lost1, np.where(lost0, _NOWHERE, row0), row1))
+    x0, x1 = np.where(lost0, -1.0, x0), np.where(lost1, -1.0, x1)
+    return Lines(
+        x0,
+        y0,
+        x1,
+        y1,
+        ink.astype(np.uint8),
+        near,
+        order.astype(np.int64),
+        np.zeros(len(link), np.bool_),
+    )
+
+
+NEAR_GLYPH, SHALLOW_GLYPH, QUEUED_GLYPH, NEGATIVE_GLYPH = ord("┃"), ord("\\"), ord("╲"), ord("╱")
+SHAPE_GLYPHS = {
+    LinkShape.PLAIN: "·",
+    LinkShape.NEAR_VERTICAL: chr(NEAR_GLYPH),
+    LinkShape.SHALLOW: chr(SHALLOW_GLYPH),
+    LinkShape.QUEUED: chr(QUEUED_GLYPH),
+}
+"""What stands for the shape of a link, here and in legends."""
+_NEAR, _NEGATIVE, _SHALLOW, _QUEUED = range(4)
+_GLYPHS = np.array([NEAR_GLYPH, NEGATIVE_GLYPH, SHALLOW_GLYPH, QUEUED_GLYPH], np.uint32)
+_INKS = np.array([Ink.NEAR, Ink.NEGATIVE, Ink.SHALLOW, Ink.QUEUED], np.uint8)
+_LOST_FAINT = 50_000
+_LOST_BOLD = 500_000
+
+
+class StripCount(Struct, frozen=True):
+    """How many links of the category arrive in view, and how many of them starved or are near-vertical."""
+
+    links: int
+    starved: int
+    near: int
+
+
+def draw_strip(grid: Grid, index: LinkIndex, viewport: Viewport) -> StripCount:
+    """Draw the one-row ``grid`` from the links whose target lies in each column.
+
+    A starved link always wins its cell and is red, brighter the more time was lost there; without one, a near-vertical
+    link wins, then a negative latency, then the more frequent of shallow and queued.
+    """
+    at = index.target.searchsorted(viewport.edges())
+    links = np.diff(at)
+    near, shallow, negative, starved, starved_near, starved_shallow, lost = np.diff(index.sums[at], axis=0).T
+
+    some, red = links > 0, starved > 0
+    often = 2 * shallow > links
+    calm = np.where(near > 0, _NEAR, np.where(negative > 0, _NEGATIVE, np.where(often, _SHALLOW, _QUEUED)))
+    alarming = np.where(starved_near > 0, _NEAR, np.where(starved_shallow > 0, _SHALLOW, _QUEUED))
+    grid.char[0, some] = _GLYPHS[np.where(red, alarming, calm)[some]]
+    ink = np.where(red, np.where(lost < _LOST_FAINT, int(Ink.ALERT_LOW), int(Ink.ALERT)), _INKS[calm])
+    grid.fg[0, some] = ink[some]
+    grid.attr[0, some & ((red & (lost >= _LOST_BOLD)) | (~red & (near > 0)))] = int(Attr.BOLD)
+    return StripCount(int(links.sum()), int(starved.sum()), int(near.sum()))

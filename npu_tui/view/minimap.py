@@ -1,0 +1,108 @@
+"""The minimap of the whole trace, and lost time along it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.model import Lane, Trace
+from npu_tui.view.bars import LOWER_EIGHTHS, points
+from npu_tui.view.grid import Grid
+from npu_tui.view.palette import Ink, bar
+from npu_tui.view.raster import LevelsOf, rasterise
+from npu_tui.view.scene import Losses
+from npu_tui.view.viewport import I64, Viewport
+
+_LEFT, _RIGHT, _HIT = "▐", "▌", "▔"
+_COMPUTING = "Computing"
+_EXPOSED = "Communication(Not Overlapped)"
+
+
+class Minimap:
+    """The part of the minimap that does not change: ``busy`` and ``exposed`` levels 0..8 per column of ``viewport``.
+
+    All times are those of ``trace``.
+    """
+
+    def __init__(self, trace: Trace, viewport: Viewport, levels: LevelsOf) -> None:
+        self.viewport = viewport
+        overlap = {lane.name: lane for lane in trace.file_lanes if trace.layer_of(lane.index).kind == "overlap"}
+        self.device = _COMPUTING in overlap
+        if self.device:
+            self.busy = self._levels(trace, [overlap[_COMPUTING]], levels)
+        else:
+            device = [lane for lane in trace.file_lanes if trace.layer_of(lane.index).kind == "hardware"]
+            self.busy = self._levels(trace, device or trace.file_lanes, levels)
+        exposed = [overlap[_EXPOSED]] if _EXPOSED in overlap else []
+        self.exposed = self._levels(trace, exposed, levels)
+
+    def _levels(self, trace: Trace, lanes: list[Lane], levels: LevelsOf) -> I64:
+        wanted = [(trace.rows, lane.first_row, self.viewport) for lane in lanes if lane.rows]
+        if not wanted:
+            return np.zeros(self.viewport.width, np.int64)
+        busy = rasterise(list(wanted), self.viewport.width, levels).busy.max(axis=0)
+        width = np.diff(self.viewport.edges())
+        return np.where(busy > 0, np.clip((16 * busy + width) // (2 * width), 1, 8), 0)
+
+    def draw(self, grid: Grid, view: Viewport, hits: I64) -> None:
+        """Draw the one-row ``grid``: histogram, the window ``view`` and the times ``hits`` of search hits."""
+        width = grid.width
+        grid.char[0] = LOWER_EIGHTHS[np.where(self.busy > 0, self.busy, np.minimum(self.exposed, 1))]
+        grid.fg[0] = np.where(self.busy > 0, bar(OpClass.CUBE if self.device else OpClass.OP), int(Ink.EXPOSED))
+        low = np.clip(self.viewport.column(view.start), 0, width - 1)
+        high = np.clip(self.viewport.column(view.end - 1), 0, width - 1)
+        grid.bg[0, low : high + 1] = Ink.WINDOW
+        found = np.flatnonzero(np.diff(np.searchsorted(hits, self.viewport.edges())))
+        empty = found[self.busy[found] == 0]
+        grid.fg[0, found] = Ink.HIT
+        grid.char[0, empty] = ord(_HIT)
+        if low > 0:
+            grid.write(0, int(low) - 1, points(_LEFT), Ink.ACCENT)
+        if high < width - 1:
+            grid.write(0, int(high) + 1, points(_RIGHT), Ink.ACCENT)
+
+
+class LossIndex:
+    """Sums of lost time over any window, from all waits and from those for starved launches."""
+
+    def __init__(self, losses: Losses) -> None:
+        self._all = _Cumulated(losses.start, losses.end)
+        self._starved = _Cumulated(losses.start[losses.starved], losses.end[losses.starved])
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def cells(self, viewport: Viewport) -> tuple[I64, I64]:
+        """Lost time of every column (ns), and the part of it that starved launches lost; (width,) each."""
+        edges = viewport.edges()
+        return np.diff(self._all.before(edges)), np.diff(self._starved.before(edges))
+
+
+class _Cumulated:
+    """How much of some intervals lies before a time."""
+
+    def __init__(self, start: I64, end: I64) -> None:
+        self._start, self._end = np.sort(start), np.sort(end)
+        self._start_sum = np.concatenate(([0], np.cumsum(self._start)))
+        self._end_sum = np.concatenate(([0], np.cumsum(self._end)))
+
+    def __bool__(self) -> bool:
+        return len(self._start) > 0
+
+    def before(self, time: I64) -> I64:
+        """The sum in ns; products may wrap round, their difference is right."""
+        begun, over = self._start.searchsorted(time), self._end.searchsorted(time)
+        return (begun * time - self._start_sum[begun]) - (over * time - self._end_sum[over])
+
+
+def draw_losses(grid: Grid, index: LossIndex, viewport: Viewport) -> tuple[int, bool]:
+    """Draw the one-row ``grid``; returns the lost time in view (ns), and whether a launch starved in it.
+
+    The height of a column is the share of its time that was lost; it is red where that is the loss of a starved launch.
+    """
+    lost, starved = index.cells(viewport)
+    width = np.diff(viewport.edges())
+    levels = np.clip(-(-8 * lost // width), 0, 8)
+    grid.char[0] = LOWER_EIGHTHS[levels]
+    grid.fg[0] = np.where(starved > 0, int(Ink.ALERT), int(Ink.COUNTER_LOW))
+    return int(lost.sum()), bool(starved.any())

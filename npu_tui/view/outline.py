@@ -1,0 +1,352 @@
+"""Layers and lanes as a tree that folds, and how many rows fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath as Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.strings import say
+from npu_tui.trace.leaf import DEEP
+from npu_tui.trace.model import Lane, Layer, Rows, Trace
+from npu_tui.view.scene import Chart, Scene, ScreenRow
+
+
+def with_ghosts(scene: Scene, index: int, rows: list[ScreenRow]) -> list[ScreenRow]:
+    """``rows`` of a layer of trace number ``index`` with the ghost of each lane below the last of its rows."""
+    ghosts: dict[int, list[ScreenRow]] = {}
+    for number, chart in enumerate(scene.charts[index]):
+        if chart.kind == "ghost":
+            row = ScreenRow("chart", index, chart.layer, name=chart.name, chart=number)
+            ghosts.setdefault(chart.lane, []).append(row)
+    if not ghosts:
+        return rows
+    last = {row.lane: at for at, row in enumerate(rows) if row.lane in ghosts}
+    found: list[ScreenRow] = []
+    for at, row in enumerate(rows):
+        found.append(row)
+        if last.get(row.lane) == at:
+            found += ghosts[row.lane]
+    return found
+
+
+LeafRows = Callable[[int, tuple[int, ...]], Rows]
+"""Gives the one row that stands for some lanes of a trace."""
+
+
+LaneKey = tuple[int, int, int, int, int]
+"""A lane, curve or chart, whatever is folded: trace, layer, lane, series, chart (-1 for what it is not)."""
+
+
+class Folds(Struct):
+    """Which traces, layers and lanes are folded, the latter as (trace, index); which lanes are pinned or hidden.
+
+    ``workers`` are the layers, as (trace, index), whose worker threads are shown one by one.
+    """
+
+    traces: set[int] = set()
+    workers: set[tuple[int, int]] = set()
+    layers: set[tuple[int, int]] = set()
+    lanes: set[tuple[int, int]] = set()
+    pinned: list[LaneKey] = []
+    hidden: set[LaneKey] = set()
+    charts: set[tuple[int, int]] = set()
+
+
+def lane_key(row: ScreenRow) -> LaneKey:
+    """The lane, curve or chart of a row."""
+    return row.trace, row.layer, row.lane, row.series, row.chart
+
+
+def is_plane(trace: Trace, lane: Lane) -> bool:
+    """Whether a lane holds the tasks of one plane of the collective group above it."""
+    return trace.layers[lane.layer].kind == "communication" and lane.name.startswith("Plane ")
+
+
+def default_folds(scene: Scene) -> Folds:
+    """Deep lanes, the planes of collective groups and the counter layers are folded; curves that are alone are not."""
+    folds = Folds()
+    for index, trace in enumerate(scene.traces):
+        for layer in trace.layers:
+            if layer.series and not layer.lanes:
+                folds.layers.add((index, layer.index))
+            if not layer.series and not layer.lanes:
+                folds.charts.add((index, layer.index))
+        for lane in trace.lanes:
+            if lane.rows > DEEP or _planes(trace, lane):
+                folds.lanes.add((index, lane.index))
+    return folds
+
+
+def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True) -> list[ScreenRow]:
+    """All rows from top to bottom: pinned lanes, then the traces one below the other.
+
+    Of a trace the steps, then layers in the profiler's order, counter layers last. ``heads`` says whether traces (where
+    there are several) and layers get a row of their own above their lanes; folded ones always do.
+    """
+    rows = [row for key in folds.pinned for row in _pinned_rows(scene, key, folds, leaf_rows)]
+    away = {*folds.pinned, *folds.hidden}
+    for index, trace in enumerate(scene.traces):
+        if len(scene.traces) > 1 and (heads or index in folds.traces):
+            rows.append(_trace_row(scene, index, index in folds.traces))
+        if index in folds.traces:
+            continue
+        for lane in trace.lanes:
+            if lane.derived and (index, lane.layer, lane.index, -1, -1) not in away:
+                rows += _lane_rows(scene, index, lane, folds, leaf_rows)
+        for layer in trace.layers:
+            if not layer.lanes:
+                continue
+            own = with_ghosts(scene, index, _layer_rows(scene, index, layer, folds, leaf_rows, heads))
+            rows += own
+            if not own:
+                rows += _hidden_row(index, layer, folds)
+            elif not own[0].folded:
+                charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
+                rows += [row for row in charts if lane_key(row) not in away]
+                rows += _hidden_row(index, layer, folds)
+    # Curves tell least: those of all traces stand below everything that ran.
+    for index, trace in enumerate(scene.traces):
+        for layer in trace.layers:
+            if layer.lanes or index in folds.traces:
+                continue
+            if layer.series:
+                own = _layer_rows(scene, index, layer, folds, leaf_rows, heads)
+            else:
+                charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
+                own = [row for row in charts if lane_key(row) not in away]
+            rows += own or _hidden_row(index, layer, folds)
+    return rows
+
+
+def _trace_row(scene: Scene, index: int, folded: bool) -> ScreenRow:
+    """The head of a trace; beside a letter the name of its file or folder says which one is meant."""
+    label = scene.labels[index]
+    name = rank_name(scene, index) if label.isdecimal() else Path(scene.traces[index].path).name or label
+    return ScreenRow("trace", index, -1, name=name, foldable=True, folded=folded)
+
+
+def rank_name(scene: Scene, index: int) -> str:
+    """What trace number ``index`` is called: its rank, or its letter."""
+    return say("header.rank", rank=scene.labels[index])
+
+
+def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) -> list[ScreenRow]:
+    index, _, lane, series, chart = key
+    trace = scene.traces[index]
+    if lane >= 0:
+        rows = _lane_rows(scene, index, trace.lanes[lane], folds, leaf_rows)
+    elif chart >= 0:
+        rows = [
+            row for row in _chart_rows(index, scene.charts[index], trace.layers[key[1]], True) if row.chart == chart
+        ]
+    else:
+        rows = [_counter_row(index, trace, key[1], series)]
+    return [replace(row, pinned=True) for row in rows]
+
+
+def ordered_lanes(scene: Scene, index: int, layer: Layer) -> list[int]:
+    """The lanes of a layer as they stand on screen: by role, the workers last."""
+    roles = scene.roles[index]
+    return sorted(layer.lanes, key=lambda lane: roles[lane].order)
+
+
+def workers_of(scene: Scene, index: int, layer: Layer) -> list[int]:
+    """The worker threads of a layer that share a row; none where there is only one."""
+    found = [lane for lane in layer.lanes if scene.roles[index][lane].kind == "worker"]
+    return found if len(found) > 1 else []
+
+
+def _layer_rows(
+    scene: Scene, index: int, layer: Layer, folds: Folds, leaf_rows: LeafRows, heads: bool
+) -> list[ScreenRow]:
+    trace = scene.traces[index]
+    if not layer.lanes and not layer.series:
+        return []
+    folded = (index, layer.index) in folds.layers
+    single = layer.series and not layer.lanes and len(layer.series) == 1
+    if layer.series and not layer.lanes and (folded or single):
+        first = layer.series[0]
+        if single and (index, layer.index, -1, first, -1) in {*folds.pinned, *folds.hidden}:
+            return []
+        many = len(layer.series) > 1
+        return [ScreenRow("counter", index, layer.index, series=first, name=layer.name, foldable=many, folded=many)]
+    rows = []
+    if heads or folded or not layer.lanes:
+        row = ScreenRow("layer", index, layer.index, name=layer.name, foldable=True, folded=folded)
+        if folded and layer.lanes:
+            order = tuple(ordered_lanes(scene, index, layer))
+            row = replace(row, rows=leaf_rows(index, order), row=0, lanes=order)
+        rows.append(row)
+    if folded:
+        return rows
+    away = {*folds.pinned, *folds.hidden}
+    workers = workers_of(scene, index, layer)
+    together = [] if (index, layer.index) in folds.workers else workers
+    covered = False
+    for lane in ordered_lanes(scene, index, layer):
+        if not is_plane(trace, trace.lanes[lane]):
+            covered = (index, lane) in folds.lanes
+        elif covered:
+            continue
+        if (index, layer.index, lane, -1, -1) in away:
+            continue
+        if lane not in together:
+            own = _lane_rows(scene, index, trace.lanes[lane], folds, leaf_rows)
+            if layer.kind == "cann" and not heads:  # its threads are those of Python, and called like them
+                own = [replace(row, name=f"{layer.name} {row.name}") for row in own]
+            rows += [replace(own[0], foldable=True), *own[1:]] if workers and lane == workers[0] else own
+        elif lane == together[0]:
+            row = ScreenRow("leaf", index, layer.index, lane, name=say("lane.workers", count=len(workers)))
+            shared = leaf_rows(index, tuple(workers))
+            rows.append(replace(row, rows=shared, row=0, foldable=True, folded=True, lanes=tuple(workers)))
+    for series in layer.series:
+        if (index, layer.index, -1, series, -1) not in away:
+            rows.append(_counter_row(index, trace, layer.index, series))
+    return rows
+
+
+def _counter_row(index: int, trace: Trace, layer: int, series: int) -> ScreenRow:
+    item = trace.counters.series[series]
+    return ScreenRow("counter", index, layer, series=series, name=series_name(item.name, item.instance))
+
+
+def _hidden_row(index: int, layer: Layer, folds: Folds) -> list[ScreenRow]:
+    """The row that stands for the hidden ones of a layer, if there are any."""
+    count = sum(key[:2] == (index, layer.index) and (key[2] in layer.lanes or key[2] < 0) for key in folds.hidden)
+    if not count:
+        return []
+    name = say("rows.hidden", count=count)
+    return [ScreenRow("hidden", index, layer.index, name=name, foldable=True, folded=True)]
+
+
+def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool) -> list[ScreenRow]:
+    """The charts of ``layer``; of those of memory only the first, which opens them, unless they are ``opened``."""
+    own = [row for row in enumerate(charts) if row[1].layer == layer.index and row[1].kind != "ghost"]
+    memory = [number for number, chart in own if chart.kind == "memory"]
+    return [
+        ScreenRow(
+            "chart",
+            index,
+            layer.index,
+            name=chart.name,
+            chart=number,
+            foldable=number in memory[:1] and len(memory) > 1,
+            folded=number in memory[:1] and len(memory) > 1 and not opened,
+        )
+        for number, chart in own
+        if opened or number not in memory[1:]
+    ]
+
+
+def series_name(name: str, instance: str) -> str:
+    """The name of a counter curve, with its instance where several share the name."""
+    return f"{name} {instance}" if instance else name
+
+
+def _lane_rows(scene: Scene, index: int, lane: Lane, folds: Folds, leaf_rows: LeafRows) -> list[ScreenRow]:
+    trace, name = scene.traces[index], scene.roles[index][lane.index].name
+    folded = (index, lane.index) in folds.lanes
+    foldable = lane.rows > 1 or bool(_planes(trace, lane))
+    if folded and lane.rows > 1:
+        rows = leaf_rows(index, (lane.index,))
+        return [ScreenRow("leaf", index, lane.layer, lane.index, 0, -1, rows, 0, name, True, True, True)]
+    return [
+        ScreenRow(
+            kind="slices",
+            trace=index,
+            layer=lane.layer,
+            lane=lane.index,
+            depth=depth,
+            rows=trace.rows,
+            row=lane.first_row + depth,
+            name=name,
+            opener=depth == 0,
+            foldable=foldable,
+            folded=folded,
+        )
+        for depth in range(lane.rows)
+    ]
+
+
+def _planes(trace: Trace, lane: Lane) -> list[int]:
+    """The plane lanes that belong to a group lane: those that follow it up to the next group."""
+    layer = trace.layers[lane.layer]
+    if layer.kind != "communication" or lane.derived or is_plane(trace, lane):
+        return []
+    planes = []
+    for other in range(lane.index + 1, layer.lanes[-1] + 1):  # lanes of a layer stand together
+        if not is_plane(trace, trace.lanes[other]):
+            break
+        planes.append(other)
+    return planes
+
+
+def fold_to_fit(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows: LeafRows) -> None:
+    """Fold the deepest lanes until ``height`` rows hold all of them but counters, then layers, in all traces alike.
+
+    Host layers fold before those of the devices, further devices before the first one. Where rows are left over, deep
+    lanes and layers of counters open, as far as they fit.
+    """
+
+    def missing() -> int:
+        rows = outline(scene, folds, leaf_rows, heads)
+        return len([row for row in rows if row.series < 0]) - height
+
+    over = missing()
+    if over < 0:
+        _open_what_fits(scene, folds, height - len(outline(scene, folds, leaf_rows, heads)))
+        return
+    deepest = sorted(
+        (-lane.rows, index, lane.index)
+        for index, trace in enumerate(scene.traces)
+        for lane in trace.lanes
+        if lane.rows > 1 and not lane.derived and (index, lane.index) not in folds.lanes
+    )
+    for depth, index, lane in deepest:
+        if over <= 0:
+            return
+        folds.lanes.add((index, lane))
+        over += depth + 1
+    turns = {
+        (index, layer.index): turn
+        for index, trace in enumerate(scene.traces)
+        for layer in trace.layers
+        if (turn := _turn(scene, index, layer)) is not None
+    }
+    for turn in sorted(set(turns.values())):
+        if missing() <= 0:
+            return
+        folds.layers |= {layer for layer, own in turns.items() if own == turn}
+
+
+def _open_what_fits(scene: Scene, folds: Folds, spare: int) -> None:
+    """Open lanes that are folded for their depth, then layers of counters, in at most ``spare`` rows more.
+
+    The same opens in fewer rows, as long as they hold it: who takes the rest away from the lanes changes nothing.
+    """
+    for index, trace in enumerate(scene.traces):
+        for lane in trace.lanes:
+            if (index, lane.index) in folds.lanes and 1 < lane.rows <= spare + 1:
+                folds.lanes.discard((index, lane.index))
+                spare -= lane.rows - 1
+    for index, trace in enumerate(scene.traces):
+        for layer in trace.layers:
+            if (index, layer.index) in folds.layers and not layer.lanes and 1 < len(layer.series) <= spare:
+                folds.layers.discard((index, layer.index))
+                spare -= len(layer.series)
+
+
+def _turn(scene: Scene, index: int, layer: Layer) -> tuple[int, int] | None:
+    """When a layer folds, lowest first; None if it never does."""
+    if not layer.lanes:
+        return None
+    if layer.kind in ("other", "cann", "python"):
+        return 0, ("other", "cann", "python").index(layer.kind)
+    own = [each for each in scene.traces[index].layers if each.kind == layer.kind and each.lanes]
+    place = own.index(layer)
+    if layer.kind == "overlap":
+        return (2, -place) if place else None
+    return 3 if not place else 1, ("communication", "hardware", "counter").index(layer.kind) - 3 * place

@@ -1,0 +1,189 @@
+"""The lines above the lanes: steps, device, findings, lost time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.strings import knows, say
+from npu_tui.trace.text import cell_count, drawable, duration_text
+from npu_tui.view.bars import points
+from npu_tui.view.caches import Frame, SceneCache
+from npu_tui.view.grid import SPACE, Attr, Grid
+from npu_tui.view.links import StripCount, draw_strip
+from npu_tui.view.margins import Ticks, anchor_text, draw_ruler, range_columns
+from npu_tui.view.minimap import draw_losses
+from npu_tui.view.paired import PairRows, draw_pair_rows
+from npu_tui.view.palette import Ink
+from npu_tui.view.scene import BASE, FindingMark, Scene, ViewState
+from npu_tui.view.viewport import I64, Viewport
+
+_INKS = {"high": Ink.ALERT, "medium": Ink.ACCENT, "low": Ink.DIM, "info": Ink.FAINT}
+_LINE, _HIT = "━", "▔"
+
+
+def draw_findings(grid: Grid, marks: list[FindingMark], viewport: Viewport, hits: I64) -> None:
+    """Draw the one-row ``grid``: a line over the time of each mark with its label at the beginning.
+
+    ``hits`` are the times (ns) of search hits, which are marked here as this row stands in the minimap's place.
+    """
+    for mark in _drawn(marks):
+        first, last = range_columns(viewport, (mark.start, mark.end))
+        if first <= last:
+            grid.write(0, first, points(_LINE * (last - first + 1)), _INKS[mark.severity])
+            grid.write(0, first, points(mark.label), _INKS[mark.severity], attr=int(Attr.BOLD))
+    found = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
+    grid.char[0, found[grid.char[0, found] == SPACE]] = ord(_HIT)
+    grid.attr[0, found] |= int(Attr.UNDERLINE)
+    grid.fg[0, found] = Ink.HIT
+
+
+def mark_at(marks: list[FindingMark], viewport: Viewport, column: int) -> FindingMark | None:
+    """The mark that is seen in ``column``, None where there is none."""
+    seen = None
+    for mark in _drawn(marks):
+        first, last = range_columns(viewport, (mark.start, mark.end))
+        if first <= column < max(last + 1, first + len(mark.label)) and first <= last:
+            seen = mark
+    return seen
+
+
+def _drawn(marks: list[FindingMark]) -> list[FindingMark]:
+    """The marks in the order in which they are drawn, the gravest over the others."""
+    return sorted(marks, key=lambda mark: list(_INKS).index(mark.severity), reverse=True)
+
+
+_MINIMAP, _RULER, _STRIP, _LOSSES = range(4)
+_ROOMY = 16
+
+
+class TopRows:
+    """The steps of the top of one frame, about the trace number ``trace``; ``cursor`` is a column, None out of view."""
+
+    def __init__(
+        self,
+        scene: Scene,
+        cache: SceneCache,
+        state: ViewState,
+        frame: Frame,
+        trace: int,
+        ticks: Ticks,
+        cursor: int | None,
+    ) -> None:
+        self.scene, self.cache, self.state, self.frame = scene, cache, state, frame
+        self.trace, self.ticks, self.cursor = trace, ticks, cursor
+        self.view = frame.viewport
+        self.local = scene.local(trace, self.view) if trace < len(scene.traces) else self.view
+        """The view on the clock of the trace."""
+        self.findings = False
+
+    def draw(self) -> None:
+        """Draw all of them."""
+        grid, gutter, view = self.frame.grid, self.frame.gutter, self.view
+        minimap, ruler, strip = (grid.part(y, gutter, 1, view.width) for y in (_MINIMAP, _RULER, _STRIP))
+        minimap.bg[:] = strip.bg[:] = Ink.BAND
+        lost = None
+        if self.scene.pair is not None:
+            left, lost_row = grid.part(0, 0, self.frame.lanes_top, gutter), None
+            if self.frame.lanes_top > _LOSSES:
+                lost_row = grid.part(_LOSSES, gutter, 1, view.width)
+                lost_row.bg[:] = Ink.BAND
+            draw_pair_rows(
+                self.scene.pair,
+                PairRows(strip, lost_row, left),
+                self.scene.local(BASE, self.view),
+                self.scene.to_trace(BASE, self.state.cursor),
+            )
+            count = StripCount(0, 0, 0)
+            self._pair_top(minimap)
+        elif self.trace < len(self.scene.traces):
+            lost = self._overview(minimap)
+            count = StripCount(0, 0, 0)
+            if self.scene.measured:
+                links = self.cache.links(self.trace, self.state.link_category)
+                count = draw_strip(strip, links, self.local)
+        else:
+            count = StripCount(0, 0, 0)
+        draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
+        if self.cursor is not None:
+            strip.bg[0, self.cursor] = Ink.CURSOR
+        if self.scene.pair is None:
+            self._heading(count, lost)
+
+    def _pair_top(self, minimap: Grid) -> None:
+        """The places of the changes, or the minimap; names left of both."""
+        view, hits = self.local, self.scene.to_trace(self.trace, self.state.hits)
+        marks = [each for each in self.scene.findings[self.trace] if each.start < view.end and each.end > view.start]
+        if marks:
+            self.frame.top = "findings"
+            draw_findings(minimap, marks, view, hits)
+        else:
+            self.cache.minimap(self.trace, view.width).draw(minimap, view, hits)
+        left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
+        left.write(_MINIMAP, 1, points(say("frame.changes" if marks else "frame.whole")), Ink.BRIGHT)
+        left.write(_RULER, 1, points(self._anchor()), Ink.DIM)
+
+    def _anchor(self) -> str:
+        """The time that the ruler's numbers are added to, else the length of the view."""
+        if self.ticks.anchor is not None and self.ticks.times.size:
+            return anchor_text(self.ticks.anchor)
+        return say("frame.view", span=duration_text(self.view.end - self.view.start, gap=""))
+
+    def _overview(self, minimap: Grid) -> tuple[int, int, bool] | None:
+        """Lost time in its row, and minimap or findings; where all is in view lost time may take the minimap's place.
+
+        Returns the row of lost time, its sum in view, and whether a launch starved; None where it has no row.
+        """
+        # The columns' grid may begin or end a little inside of what was fitted.
+        column = self.view.span // self.view.width + 1
+        whole = self.cache.holds_step(self.trace, self.view.start - column, self.view.end + column)
+        index = self.cache.losses(self.trace)
+        found = self.scene.findings[self.trace]
+        view, hits = self.local, self.scene.to_trace(self.trace, self.state.hits)
+        marks = [mark for mark in found if mark.start < view.end and mark.end > view.start]
+        y = _LOSSES if self.frame.lanes_top > _LOSSES else _MINIMAP if whole and index else None
+        self.findings = bool(whole and marks and y != _MINIMAP)
+        self.frame.top = "findings" if self.findings else "losses" if y == _MINIMAP else "minimap"
+        if self.findings:
+            draw_findings(minimap, marks, view, hits)
+        elif y != _MINIMAP:
+            self.cache.minimap(self.trace, view.width).draw(minimap, view, hits)
+        if y is None:
+            return None
+        row = self.frame.grid.part(y, self.frame.gutter, 1, self.view.width)
+        row.bg[:] = Ink.BAND
+        lost, starved = draw_losses(row, index, view)
+        if self.cursor is not None:
+            row.bg[0, self.cursor] = Ink.CURSOR
+        return y, lost, starved
+
+    def _heading(self, count: StripCount, lost: tuple[int, int, bool] | None) -> None:
+        """The gutter's cells beside the top rows: rank and duration, length of the view, links, lost time."""
+        left = self.frame.grid.part(0, 0, self.frame.lanes_top, self.frame.gutter)
+        rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
+        whole = duration_text(self.scene.lengths[self.trace] if self.scene.traces else 0, gap="")
+        title = f"{say('header.rank', rank=rank)} · {whole}" if rank is not None else whole
+        if self.findings:
+            title = say("frame.findings")
+        if lost is None or lost[0] != _MINIMAP:
+            left.write(_MINIMAP, 1, points(title if cell_count(title) < left.width else whole), Ink.BRIGHT)
+        if lost is not None:
+            x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
+            ink = Ink.ALERT if lost[2] else Ink.TEXT
+            if self.scene.measured:
+                left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
+        left.write(_RULER, 1, points(self._anchor()), Ink.DIM)
+        category = _category(self.state.link_category)
+        words = say("frame.links", category=category) if left.width > _ROOMY else category
+        x = left.write(_STRIP, 1, points(words), Ink.DIM)
+        numbers = [(f" {count.links}", Ink.TEXT)] if self.scene.measured else []
+        numbers += [(f" ┃{count.near}", Ink.NEAR)] if count.near else []
+        numbers += [(f" !{count.starved}", Ink.ALERT)] if count.starved else []
+        for text, ink in numbers:
+            if x + len(text) < left.width:
+                x = left.write(_STRIP, x, points(text), ink)
+
+
+def _category(name: str) -> str:
+    """The short name of a link category, its own where there is none."""
+    key = f"category.{name}"
+    return say(key) if knows(key) else drawable(name)

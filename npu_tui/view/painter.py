@@ -1,0 +1,314 @@
+"""A frame: every part of the timeline painted into one grid, and what lies under a cell."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.view.bars import Look, Painted, draw_bars
+from npu_tui.view.caches import Frame, SceneCache, lanes_top, valid_selection
+from npu_tui.view.cells.compiled import Compiled
+from npu_tui.view.curves import chart_value, curve_levels, draw_chart, draw_curve, quantity_text, unit_of
+from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.lines import draw_lines, joined
+from npu_tui.view.links import LaneArea, selection_lines, view_lines
+from npu_tui.view.margins import (
+    blank_row,
+    find_ticks,
+    gutter_row,
+    gutter_width,
+    offset_text,
+    range_columns,
+    share_text,
+)
+from npu_tui.view.overview import TopRows, mark_at
+from npu_tui.view.paired import column_widths, draw_marks
+from npu_tui.view.palette import Ink, layer_ink
+from npu_tui.view.raster import Bools, Cells, rasterise
+from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
+
+__all__ = ["Frame", "Painter", "compose", "gutter_width", "lanes_top"]
+
+_QUIET = 0.7
+_GRID_LINE, _RULE = ord("┊"), ord("─")
+
+
+def compose(scene: Scene, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
+    """One frame without keeping anything; a ``Painter`` draws the next ones faster."""
+    return Painter(scene).compose(outline, state, width, height)
+
+
+class Painter:
+    """Draws frames of one scene."""
+
+    def __init__(self, scene: Scene, compiled: Compiled | None = None) -> None:
+        self._scene = scene
+        self._compiled = compiled
+        self._cache = SceneCache(scene)
+
+    def compose(self, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
+        """The frame of ``width`` x ``height`` cells; a viewport of another width is fitted to the same times."""
+        gutter = gutter_width(width)
+        columns = max(width - gutter, 1)
+        view = state.viewport if state.viewport.width == columns else state.viewport.resized(columns)
+        top = lanes_top(height)
+        rows = max(height - top, 0)
+        below = range(state.top, state.top + max(rows - state.pinned, 0))
+        shown = [index if 0 <= index < len(outline) else -1 for index in (*range(min(state.pinned, rows)), *below)]
+        # Even a screen that is too small for its parts is drawn in full and then cut.
+        grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
+        frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
+        _Drawing(self._scene, self._cache, outline, state, frame).draw(self._compiled)
+        frame.grid = grid.part(0, 0, height, width)
+        return frame
+
+
+class _Drawing:
+    """The steps of one frame."""
+
+    def __init__(
+        self, scene: Scene, cache: SceneCache, outline: list[ScreenRow], state: ViewState, frame: Frame
+    ) -> None:
+        self.scene, self.cache, self.outline, self.state, self.frame = scene, cache, outline, state, frame
+        self.view = frame.viewport
+        self.local = [scene.local(index, self.view) for index in range(len(scene.traces))]
+        """The view on the clock of each trace."""
+        self.rows = [outline[index] if index >= 0 else None for index in frame.lane_rows]
+        self.lanes = frame.grid.part(frame.lanes_top, frame.gutter, len(self.rows), self.view.width)
+        self.selection = valid_selection(scene, state.selection)
+        focus = outline[state.focus] if 0 <= state.focus < len(outline) else None
+        self.trace = focus.trace if focus is not None else 0
+        column = self.view.column(state.cursor)
+        self.cursor = column if 0 <= column < self.view.width else None
+        focus_y = self._line(state.focus)
+        self.focus_y = focus_y if 0 <= focus_y < len(self.rows) else None
+        self.ticks = find_ticks(self.view)
+
+    def draw(self, compiled: Compiled | None) -> None:
+        self._ground()
+        cells = rasterise(
+            [(row.rows, row.row, self.local[row.trace]) if row else (None, -1, self.view) for row in self.rows],
+            self.view.width,
+            self.cache.levels,
+            compiled,
+        )
+        self.frame.items = cells.item
+        painted = self._bars(cells, compiled)
+        self._background_lines(painted)
+        self._counters(painted, compiled)
+        self._links(painted)
+        if any(labels.wide for labels in self.cache.labels):
+            self.lanes.mend(self.cursor)
+        self._gutter(cells)
+        TopRows(self.scene, self.cache, self.state, self.frame, self.trace, self.ticks, self.cursor).draw()
+
+    def _ground(self) -> None:
+        """Backgrounds first: every part of a cell that no bar fills shows them."""
+        bg, view = self.lanes.bg, self.view
+        edges = view.edges()
+        bg[:, (edges[1:] <= self.scene.start) | (edges[:-1] >= max(self.scene.end, self.scene.start + 1))] = Ink.VOID
+        if len(self.scene.traces) > 1:
+            number = np.array([-1 if row is None else row.trace for row in self.rows])
+            for trace, (local, length) in enumerate(zip(self.local, self.scene.lengths, strict=True)):
+                own = local.edges()
+                beyond = (own[1:] <= 0) | (own[:-1] >= max(length, 1))
+                if beyond.any():
+                    bg[(number == trace)[:, None] & beyond] = Ink.VOID
+        if self.focus_y is not None:
+            bg[self.focus_y] = Ink.FOCUS
+        if self.state.range is not None:
+            first, last = range_columns(view, self.state.range)
+            bg[:, first : last + 1] = Ink.RANGE
+            if self.focus_y is not None:
+                bg[self.focus_y, first : last + 1] = Ink.RANGE_FOCUS
+        if self.cursor is not None:
+            bg[:, self.cursor] = Ink.CURSOR
+
+    def _bars(self, cells: Cells, compiled: Compiled | None) -> Painted:
+        traces = np.array([row.trace if row else 0 for row in self.rows], np.int64)
+        shape = cells.item.shape
+        kind, other_kind = np.zeros(shape, np.int8), np.zeros(shape, np.int8)
+        selected, other_selected = (np.zeros(shape, np.bool_) for _ in range(2))
+        for number, trace in enumerate(self.scene.traces):
+            mine = np.flatnonzero(traces == number) if len(self.scene.traces) > 1 else slice(None)
+            if not len(trace.slices):
+                continue
+            item, other = cells.item[mine], cells.other[mine]
+            kind[mine], other_kind[mine] = trace.slices.op_class[item], trace.slices.op_class[other]
+            if self.selection is not None and self.selection.trace == number:
+                selected[mine], other_selected[mine] = item == self.selection.item, other == self.selection.item
+        look = Look(
+            kind=kind,
+            other_kind=other_kind,
+            trace=traces,
+            shade=np.array([row.depth & 1 if row else 0 for row in self.rows], np.uint8),
+            names=[trace.slices.name for trace in self.scene.traces],
+            labels=self.cache.labels,
+            selected=selected,
+            other_selected=other_selected,
+            hit=self._hits(cells),
+            hits_only=self.state.hits_only and bool(self.state.hit_masks),
+            cursor=self.cursor,
+        )
+        painted = draw_bars(cells, look, column_widths(self.view, self.local, traces), self.lanes, compiled)
+        if self.scene.pair is not None:
+            draw_marks(self.scene.pair, self.rows, cells, self.cache, painted, self.lanes)
+        self._mark_selected(painted)
+        return painted
+
+    def _hits(self, cells: Cells) -> Bools:
+        """The cells in which a search hit lies."""
+        found = np.zeros(cells.item.shape, np.bool_)
+        if not self.state.hit_masks:
+            return found
+        for y, row in enumerate(self.rows):
+            if row is not None and row.rows is not None and len(row.rows.item):
+                before = self.cache.hits(row.rows, self.state.hit_masks[row.trace])
+                first = cells.first[y]
+                found[y] = before[first + cells.count[y]] > before[first]
+        return found
+
+    def _mark_selected(self, painted: Painted) -> None:
+        """A selected slice inside one cell is a diamond, also where others share the cell."""
+        if self.selection is None:
+            return
+        start, end = self.scene.times(self.selection)
+        column = self.view.column(start)
+        if not 0 <= column < self.view.width or column != self.view.column(max(end - 1, start)):
+            return
+        y = self._line(self._place(self.selection))
+        if 0 <= y < len(self.rows):
+            self.lanes.char[y, column] = ord("◆")
+            self.lanes.fg[y, column] = Ink.SELECTED
+            self.lanes.attr[y, column] = int(Attr.BOLD)
+            painted.free[y, column] = painted.plain[y, column] = False
+
+    def _line(self, row: int) -> int:
+        return int(screen_line(self.state, np.array(row)))
+
+    def _place(self, selection: Selected) -> int:
+        slices = self.scene.traces[selection.trace].slices
+        lane, depth = (np.array([values[selection.item]], np.int64) for values in (slices.lane, slices.depth))
+        return int(self.cache.places(self.outline).rows(selection.trace, lane, depth)[0])
+
+    def _background_lines(self, painted: Painted) -> None:
+        # In a busy row a time line would be in shreds, and each of them costs two colour changes.
+        quiet = painted.free.mean(axis=1) > _QUIET if self.rows else np.zeros(0, np.bool_)
+        columns = self.ticks.columns
+        mask = np.zeros_like(painted.free)
+        mask[:, columns] = painted.free[:, columns] & quiet[:, None]
+        self.lanes.char[mask], self.lanes.fg[mask] = _GRID_LINE, Ink.GRID
+        for y, row in enumerate(self.rows):
+            if row is not None and row.kind in ("trace", "layer", "hidden") and row.rows is None:
+                free = painted.free[y]
+                self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
+
+    def _counters(self, painted: Painted, compiled: Compiled | None) -> None:
+        for y, row in enumerate(self.rows):
+            if row is not None and row.kind == "counter":
+                curve = self.cache.curve(row.trace, row.series)
+                levels = curve_levels(curve, self.local[row.trace], self.scene.lengths[row.trace], compiled)
+                draw_curve(self.lanes, y, levels)
+                painted.free[y, levels > 0] = False
+            elif row is not None and row.kind == "chart":
+                chart = self.cache.chart(row.trace, row.chart)
+                drawn = draw_chart(self.lanes, y, chart, self.local[row.trace], compiled)
+                painted.free[y, drawn] = False
+
+    def _links(self, painted: Painted) -> None:
+        mode = self.state.link_mode
+        if mode == "off" or not self.rows:
+            return
+        parts, places = [], self.cache.places(self.outline)
+        if mode == "all":
+            for number, trace in enumerate(self.scene.traces):
+                index = self.cache.links(number, self.state.link_category)
+                if len(index):
+                    area = LaneArea(self.local[number], self.state, len(self.rows), places)
+                    parts.append(view_lines(trace, number, self.scene.link_classes[number], index, area))
+        if self.selection is not None:
+            number = self.selection.trace
+            link = self.cache.selected_links(self.selection)
+            area = LaneArea(self.local[number], self.state, len(self.rows), places)
+            trace, classes = self.scene.traces[number], self.scene.link_classes[number]
+            parts.append(selection_lines(trace, number, classes, link, area))
+        if parts:
+            draw_lines(joined(parts), self.lanes, painted)
+
+    def _gutter(self, cells: Cells) -> None:
+        gutter = self.frame.grid.part(self.frame.lanes_top, 0, len(self.rows), self.frame.gutter)
+        busy, labels = cells.busy.sum(axis=1), self.scene.labels
+        drawn: list[Grid] = []
+        for y, row in enumerate(self.rows):
+            if row is None:
+                drawn.append(blank_row(gutter.width))
+                continue
+            ink = Ink.ACCENT if row.layer < 0 else layer_ink(self.scene.traces[row.trace].layers[row.layer].kind)
+            cursor = self.scene.to_trace(row.trace, self.state.cursor)
+            value = ""
+            if row.kind == "trace":
+                value = offset_text(self.scene.offsets[row.trace])
+            elif row.kind == "counter":
+                current = self.cache.curve(row.trace, row.series).at(cursor)
+                unit = unit_of(self.scene.traces[row.trace].counters.series[row.series].key)
+                value = "" if current is None else quantity_text(current, unit)
+            elif row.kind == "chart":
+                value = chart_value(self.cache.chart(row.trace, row.chart), cursor)
+            elif row.opener and row.rows is not None:
+                share = self._share(row, int(busy[y]))
+                self.frame.utilisation[y] = share
+                value = share_text(share)
+            drawn.append(gutter_row(row, ink, value, y == self.focus_y, gutter.width, labels[row.trace]))
+        self.cache.gutter.put(drawn, gutter)
+
+    def _share(self, row: ScreenRow, busy: int) -> float:
+        """Busy share of the lane in the part of the view that the trace covers; ``busy`` ns of this row are."""
+        view = self.local[row.trace]
+        low, high = max(view.start, 0), min(view.end, max(self.scene.lengths[row.trace], 1))
+        if high <= low:
+            return 0.0
+        if row.kind == "slices" and self.scene.traces[row.trace].lanes[row.lane].rows > 1:
+            busy = self.cache.cover(row.trace, row.lane).busy(low, high)
+        return busy / (high - low)
+
+
+Part = Literal["minimap", "findings", "losses", "ruler", "strip", "gutter", "lanes", "outside"]
+
+
+class Spot(Struct, frozen=True):
+    """``part`` of the frame, ``time`` ns (left edge of the column; None in the gutter), outline ``row``, slice.
+
+    ``finding`` is the label of the finding that is drawn there.
+    """
+
+    part: Part
+    time: int | None = None
+    row: int | None = None
+    slice: Selected | None = None
+    finding: str = ""
+
+
+def spot_at(frame: Frame, outline: list[ScreenRow], state: ViewState, scene: Scene, x: int, y: int) -> Spot:
+    """What is under column ``x`` and row ``y`` of ``frame``; the minimap's times span the whole scene."""
+    column, line = x - frame.gutter, y - frame.lanes_top
+    if x < 0 or y < 0 or column >= frame.viewport.width or line >= len(frame.lane_rows):
+        return Spot("outside")
+    index = frame.lane_rows[line] if line >= 0 else -1
+    row = index if 0 <= index < len(outline) else None
+    if column < 0:
+        return Spot("gutter", None, row)
+    if y == 0 and frame.top == "minimap":
+        return Spot("minimap", scene.whole(frame.viewport.width).edge(column))
+    time = state.viewport.edge(column) if state.viewport.width == frame.viewport.width else frame.viewport.edge(column)
+    if y == 0:
+        focus = outline[state.focus].trace if 0 <= state.focus < len(outline) else 0
+        local = scene.local(focus, frame.viewport)
+        mark = mark_at(scene.findings[focus], local, column) if frame.top == "findings" else None
+        return Spot(frame.top, time, finding="" if mark is None else mark.label)
+    if line < 0:
+        return Spot("ruler" if y == 1 else "strip", time)
+    item = int(frame.items[line, column])
+    found = Selected(outline[row].trace, item) if row is not None and item >= 0 else None
+    return Spot("lanes", time, row, found)

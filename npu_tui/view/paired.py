@@ -1,0 +1,134 @@
+"""What is drawn of two traces held against each other: marked slices, the lag, and where time was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.strings import say
+from npu_tui.trace.text import change_text
+from npu_tui.view.bars import LOWER_EIGHTHS, Painted, points
+from npu_tui.view.caches import SceneCache
+from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.palette import Ink
+from npu_tui.view.raster import Cells
+from npu_tui.view.scene import ALONE, BASE, CHANGED, SAME, Pair, ScreenRow
+from npu_tui.view.viewport import Viewport
+
+I64 = npt.NDArray[np.int64]
+
+GONE, ADDED, DIFFERS = "−+≠"
+"""What stands at a slice that only the base has, that only the new trace has, and that differs."""
+_BODY = ord("░")
+_GAIN, _LOSS, _REST = ord("−"), ord("+"), ord("·")
+_NOTICED = 0.002
+"""Share of the step from which a column is said to have lost or gained time."""
+
+
+def draw_marks(
+    pair: Pair, rows: list[ScreenRow | None], cells: Cells, cache: SceneCache, painted: Painted, grid: Grid
+) -> None:
+    """Mark the slices of ``rows`` that have no counterpart or differ from it; ``painted`` are the bars drawn so far.
+
+    A slice of one side alone is hollow where its body shows, in its own colour on the ground of the lanes.
+    """
+    groups: dict[tuple[int, int], list[int]] = {}
+    for line, row in enumerate(rows):
+        if row is not None and row.rows is not None and len(row.rows.item):
+            groups.setdefault((row.trace, id(row.rows)), []).append(line)
+    for (trace, _), members in groups.items():
+        own = rows[members[0]]
+        assert own is not None
+        assert own.rows is not None
+        first, count = cells.first[members], cells.count[members]
+        differs, alone = (
+            before[first + count] > before[first]
+            for before in (cache.marked(own.rows, pair.marks[trace], mark) for mark in (CHANGED, ALONE))
+        )
+        if not (differs.any() or alone.any()):
+            continue
+        at = np.array(members)
+        # A slice that began left of the cell has its sign there; other cells tell of all that lies in them.
+        free = (~cells.from_left[at] | (count > 1)) & ~painted.named[at]
+        if alone.any():
+            item = cells.item[at]
+            y, x = np.nonzero((np.where(item >= 0, pair.marks[trace][item], SAME) == ALONE) & (count == 1))
+            y = at[y]
+            ink = grid.bg[y, x]
+            bar = ink < Ink.LANE
+            hollow = painted.plain[y, x]
+            grid.char[y[hollow], x[hollow]] = _BODY
+            grid.fg[y[bar], x[bar]] = ink[bar]
+            grid.bg[y[bar], x[bar]] = Ink.LANE
+        for some, sign in ((differs, DIFFERS), (alone, (GONE, ADDED)[trace])):
+            y, x = np.nonzero(some & free)
+            y = at[y]
+            bare = grid.bg[y, x] < Ink.LANE
+            grid.fg[y[bare], x[bare]] = Ink.LABEL
+            grid.char[y, x] = ord(sign)
+            grid.attr[y, x] |= int(Attr.BOLD)
+            painted.plain[y, x] = False
+
+
+def draw_lag(grid: Grid, pair: Pair, view: Viewport) -> None:
+    """The lag in the one-row ``grid``, as high as it is against its extremes; ``view`` is on the clock of the base."""
+    lag = pair.lag
+    low, high = min(int(lag.min()), 0), max(int(lag.max()), 0)
+    edges = view.edges()[1:]
+    start, end = pair.windows[BASE]
+    value = np.interp(edges, pair.matched.base, lag)
+    inside = (edges > start) & (view.edges()[:-1] < end)
+    levels = np.clip(np.rint(7 * (value - low) / max(high - low, 1)).astype(np.int64) + 1, 1, 8)
+    grid.char[0, inside] = LOWER_EIGHTHS[levels][inside]
+    grid.fg[0] = np.where(value < 0, int(Ink.NEAR), int(Ink.COUNTER))
+
+
+def draw_lost(grid: Grid, pair: Pair, view: Viewport) -> int:
+    """Where the lag grows (+) or shrinks (−) in the one-row ``grid``; returns its growth over the view, ns."""
+    edges = view.edges()
+    start, end = pair.windows[BASE]
+    value = np.interp(edges, pair.matched.base, pair.lag)
+    grown = np.diff(value)
+    least = _NOTICED * max(end - start, 1)
+    inside = (edges[1:] > start) & (edges[:-1] < end)
+    grid.char[0, inside] = np.select([grown >= least, grown <= -least], [_LOSS, _GAIN], _REST)[inside]
+    grid.fg[0] = np.select([grown >= least, grown <= -least], [int(Ink.BRIGHT), int(Ink.NEAR)], int(Ink.FAINT))
+    return round(float(value[-1] - value[0]))
+
+
+def lag_at(pair: Pair, when: int) -> int:
+    """The lag at ``when`` ns of the base."""
+    return round(float(np.interp(when, pair.matched.base, pair.lag)))
+
+
+class PairRows(Struct, frozen=True):
+    """Where the rows above the lanes go: the lag, where time was lost (None: no room), the gutter left of all."""
+
+    lag: Grid
+    lost: Grid | None
+    left: Grid
+
+
+_LAG_ROW, _LOST_ROW = 2, 3
+
+
+def draw_pair_rows(pair: Pair, rows: PairRows, view: Viewport, cursor: int) -> None:
+    """The lag and its growth; ``view`` and ``cursor`` are on the clock of the base."""
+    draw_lag(rows.lag, pair, view)
+    x = rows.left.write(_LAG_ROW, 1, points(say("frame.lag")), Ink.DIM)
+    rows.left.write(_LAG_ROW, x + 1, points(change_text(lag_at(pair, cursor))), Ink.TEXT)
+    if rows.lost is not None:
+        grown = draw_lost(rows.lost, pair, view)
+        x = rows.left.write(_LOST_ROW, 1, points(say("frame.lost_here")), Ink.DIM)
+        rows.left.write(_LOST_ROW, x + 1, points(change_text(grown)), Ink.TEXT)
+
+
+def column_widths(view: Viewport, local: Sequence[Viewport], traces: I64) -> I64:
+    """How many ns each column lasts, (columns,); (rows, columns) where the rows of ``traces`` differ in that."""
+    if all(type(each) is Viewport for each in local):
+        return np.diff(view.edges())
+    widths = [np.diff(each.edges()) for each in local]
+    return np.array([widths[number] for number in traces.tolist()]).reshape(len(traces), view.width)

@@ -1,0 +1,434 @@
+"""The rows on the screen: which there are, in which order, and where the cursor stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+from msgspec.structs import replace
+
+from npu_tui.trace.leaf import Flatten, flat_rows, folded_row
+from npu_tui.trace.model import Lane, Rows
+from npu_tui.view.outline import Folds, default_folds, fold_to_fit, is_plane, lane_key, outline, workers_of
+from npu_tui.view.scene import Scene, ScreenRow, ViewState
+from npu_tui.view.stacked import Alike, Twins, paired_rows, stacked_rows
+from npu_tui.view.viewport import I64, Viewport
+
+_MARGIN = 2
+"""Rows kept visible above and below the cursor's row."""
+
+RowKey = tuple[int, int, int, int, int, int]
+"""What a row shows, whatever is folded: trace, layer, lane, depth, series, chart."""
+
+
+class RowList:
+    """The outline of ``scene``; ``state.focus`` and ``state.top`` index its rows, ``height`` of which fit on screen.
+
+    With ``idle_away`` rows and lanes that have nothing in view are left out; ``only`` some (trace, lane, depth) are
+    shown unless it is None. ``flatten`` is a faster loop for what is folded.
+    """
+
+    def __init__(self, scene: Scene, state: ViewState, height: int, flatten: Flatten | None = None) -> None:
+        self.folds: Folds = default_folds(scene)
+        self.heads = True
+        self._own_folds = True
+        self.rows: list[ScreenRow] = []
+        self.idle_away = False
+        self._restored: tuple[int | None, RowKey | None] | None = None
+        """What was to be shown when the list had another height: it is shown again until the user moves."""
+        self._left: RowKey | None = None
+        self.only: frozenset[tuple[int, int, int]] | None = None
+        self._all: list[ScreenRow] = []
+        self._scene = scene
+        self._state = state
+        self._height = max(height, 1)
+        self._flatten = flatten
+        self._leaf = lru_cache(maxsize=None)(self._make_leaf)
+        self._twins = Twins(scene) if scene.pair is not None else None
+        self._alike = Alike(scene) if scene.stacked and len(scene.traces) > 1 else None
+        self._rebuild(None)
+
+    def _make_leaf(self, trace: int, lanes: tuple[int, ...]) -> Rows:
+        if len(lanes) > 1:
+            return flat_rows([self._leaf(trace, (lane,)) for lane in lanes], self._flatten)
+        own = self._scene.traces[trace]
+        return folded_row(own, own.lanes[lanes[0]], self._flatten)
+
+    def _unmade(self, trace: int, lanes: tuple[int, ...]) -> Rows:
+        """Stands for a leaf row where rows are only counted."""
+        del lanes
+        return self._scene.traces[trace].rows
+
+    @property
+    def height(self) -> int:
+        """How many rows fit on screen."""
+        return self._height
+
+    @property
+    def focused(self) -> ScreenRow | None:
+        """The row the cursor is on."""
+        return self.rows[self._state.focus] if 0 <= self._state.focus < len(self.rows) else None
+
+    @property
+    def key(self) -> RowKey:
+        """What the cursor's row shows."""
+        row = self.focused
+        return _key(row) if row else (0, -1, -1, 0, -1, -1)
+
+    def resize(self, height: int, heads: bool) -> None:
+        """Fit ``height`` rows; with ``heads`` layers have rows of their own."""
+        self._height = max(height, 1)
+        if self.key != self._left:
+            self._restored = None
+        if heads != self.heads or self._own_folds:
+            self.heads = heads
+            self._fold_to_fit()
+        self.reveal()
+        if self._restored is not None:
+            self._put(*self._restored)
+
+    @property
+    def own_folds(self) -> bool:
+        """Whether it is still the program that says what is folded."""
+        return self._own_folds
+
+    def keep_folds(self) -> None:
+        """From now on the user says what is folded."""
+        self._own_folds = False
+
+    def _fold_to_fit(self) -> None:
+        """Fold the deepest lanes, then layers, until what ran fits on screen, unless the user has taken over."""
+        keep = self.focused
+        if self._own_folds:
+            self.folds = default_folds(self._scene)
+            fold_to_fit(self._scene, self.folds, self._height, self.heads, self._unmade)
+        self._rebuild(keep)
+
+    def toggle_fold(self) -> bool:
+        """Fold or open the lane under the cursor, or its layer where the lane has nothing to fold."""
+        row = self.focused
+        if row is None or self.only is not None:
+            return False
+        self.keep_folds()
+        self._restored = None
+        if row.kind == "trace":
+            self.folds.traces ^= {row.trace}
+        elif row.kind == "hidden":
+            self.show_hidden((row.trace, row.layer))
+            return True
+        elif row.kind in ("slices", "leaf") and self._is_worker(row):
+            self.folds.workers ^= {(row.trace, row.layer)}
+        elif row.kind in ("slices", "leaf") and (row.foldable or row.depth):
+            self.folds.lanes ^= {(row.trace, row.lane)}
+        elif self._layer_folds(row):
+            self.folds.layers ^= {(row.trace, row.layer)}
+        else:
+            return False
+        self._rebuild(row)
+        return True
+
+    def refit(self) -> None:
+        """There are more rows now than were fitted: fold again what has to be, unless the user says what is folded."""
+        self._fold_to_fit()
+
+    def _is_worker(self, row: ScreenRow) -> bool:
+        """Whether a row is that of the workers of a layer, or of one of them."""
+        return row.lane in workers_of(self._scene, row.trace, self._scene.traces[row.trace].layers[row.layer])
+
+    def refold(self) -> None:
+        """Make the rows again after ``folds`` was changed."""
+        self._rebuild(self.focused)
+
+    def show_face(self, alike: bool) -> None:
+        """Show one side of a pair or both; with ``alike`` the rows stand where those of the other side stood."""
+        focus, top = self._state.focus, self._state.top
+        keep = self.focused
+        self._rebuild(None if alike else keep)
+        if alike:
+            self._state.focus, self._state.top = focus, top
+            self.reveal()
+
+    def _layer_folds(self, row: ScreenRow) -> bool:
+        """Whether the layer of ``row`` can fold: Steps and single curves cannot."""
+        trace = self._scene.traces[row.trace]
+        if row.lane >= 0:
+            return not trace.lanes[row.lane].derived
+        return row.kind == "chart" or row.foldable or len(trace.layers[row.layer].series) > 1
+
+    def _rebuild(self, keep: ScreenRow | None) -> None:
+        sides = self._twins or self._alike
+        if sides is not None and keep is not None:
+            sides.mirror(self.folds, keep.trace)
+        self._all = outline(self._scene, self.folds, self._leaf, self.heads) if self.only is None else self._chosen()
+        if self._twins is not None and self._scene.pair is not None:
+            self._all = paired_rows(self._scene.pair, self._twins, self._all)
+        elif self._alike is not None:
+            self._all = stacked_rows(self._alike, self._all)
+        self._choose(None if keep is None else _key(keep))
+
+    def _chosen(self) -> list[ScreenRow]:
+        """The rows of ``only``, whatever is folded, each with the name of its lane."""
+        rows = outline(self._scene, Folds(), self._leaf, False)
+        return [
+            replace(row, opener=True, foldable=False)
+            for row in rows
+            if (row.trace, row.lane, row.depth) in (self.only or ())
+        ]
+
+    def show_only(self, rows: Iterable[tuple[int, int, int]] | None) -> None:
+        """Show nothing but some (trace, lane, depth), or again what is not folded."""
+        self.only = None if rows is None else frozenset(rows)
+        self._rebuild(self.focused)
+
+    def _choose(self, keep: RowKey | None) -> None:
+        """Take the rows that are to be shown, with the cursor on the one that shows ``keep``."""
+        rows = [row for row in self._all if self._in_use(row)] if self.idle_away else self._all
+        if rows != self.rows:  # drawing keeps what it has found out about a list
+            self.rows = rows
+        if keep is not None:
+            self.focus_on(keep)
+        self.reveal()
+
+    def _in_use(self, row: ScreenRow) -> bool:
+        if row.rows is None:
+            return True
+        view, rows = self._scene.local(row.trace, self._state.viewport), row.rows
+        # The first row of a lane stays as long as there is something below it.
+        last = row.row
+        if row.opener and row.kind == "slices":
+            last += self._scene.traces[row.trace].lanes[row.lane].rows - 1
+        return any(self._is_busy(rows, each, view) for each in range(row.row, last + 1))
+
+    @staticmethod
+    def _is_busy(rows: Rows, row: int, view: Viewport) -> bool:
+        low, high = int(rows.offset[row]), int(rows.offset[row + 1])
+        begun = int(np.searchsorted(rows.start[low:high], view.end))
+        return begun > int(np.searchsorted(rows.end[low:high], view.start))
+
+    def look(self) -> None:
+        """The view has moved: choose the rows again where that depends on it."""
+        if self.idle_away:
+            self._choose(self.key)
+
+    def toggle_idle(self) -> bool:
+        """Leave out the rows without a slice in view, or show them again; returns whether they are left out."""
+        self.idle_away = not self.idle_away
+        self._choose(self.key)
+        return self.idle_away
+
+    def toggle_pin(self) -> bool | None:
+        """Pin the lane or curve of the cursor on top, or put it back; whether it is pinned now, None without one."""
+        row = self.focused
+        if row is None or row.kind in ("trace", "layer", "hidden"):
+            return None
+        self.keep_folds()
+        key = lane_key(row)
+        if key in self.folds.pinned:
+            self.folds.pinned.remove(key)
+        else:
+            self.folds.pinned.append(key)
+        self._rebuild(row)
+        return key in self.folds.pinned
+
+    def hide(self) -> bool:
+        """Hide the lane or curve of the cursor; False where there is none."""
+        row = self.focused
+        if row is None or row.kind in ("trace", "layer", "hidden") or len({lane_key(other) for other in self._all}) < 2:
+            return False
+        self.keep_folds()
+        key = lane_key(row)
+        self.folds.hidden.add(key)
+        if key in self.folds.pinned:
+            self.folds.pinned.remove(key)
+        at = self._state.focus
+        self._rebuild(None)
+        self._state.focus = at
+        self.reveal()
+        return True
+
+    def restore(self, top: int | None, focus: RowKey | None) -> None:
+        """Build the rows after ``folds`` changed, with the cursor on the row of ``focus`` and ``top`` the first one."""
+        self._rebuild(self.focused)
+        self._restored = top, focus
+        self._put(top, focus)
+
+    def _put(self, top: int | None, focus: RowKey | None) -> None:
+        if focus is not None:
+            self.focus_on(focus)
+        self.reveal()
+        if top is not None:
+            self._scroll(top - self._state.top)
+        self._left = self.key
+
+    def show_hidden(self, layer: tuple[int, int] | None = None) -> int:
+        """Show the hidden lanes of (trace, layer) again, of all layers if None; returns how many there were."""
+        shown = {key for key in self.folds.hidden if layer is None or key[:2] == layer}
+        self.folds.hidden -= shown
+        if shown:
+            self._rebuild(self.focused)
+        return len(shown)
+
+    def focus_on(self, key: RowKey) -> None:
+        """Put the cursor on the row that shows what ``key`` names, else its lane, layer or trace, else the first."""
+        trace, layer, lane, depth, series, chart = key
+        best, score = 0, -1
+        for i, row in enumerate(self.rows):
+            if (row.trace, row.layer) != (trace, layer) and (row.trace, row.kind) != (trace, "trace"):
+                continue
+            same = (row.lane, row.series, row.chart) == (lane, series, chart)
+            near = (row.layer == layer) * (1 + 4 * same + 2 * (row.depth == depth) + row.opener)
+            if near > score:
+                best, score = i, near
+        self._state.focus = best
+
+    def reveal(self) -> None:
+        """Scroll as little as brings the cursor's row on screen."""
+        state, last = self._state, max(len(self.rows) - 1, 0)
+        state.focus = min(max(state.focus, 0), last)
+        # The pinned rows take at most half of the screen; more of them scroll like all others.
+        pinned = sum(row.pinned for row in self.rows)
+        state.pinned = min(pinned, self._height // 2)
+        height = self._height - state.pinned
+        margin = min(_MARGIN, (height - 1) // 2)
+        if state.focus >= state.pinned:
+            low = state.focus - height + 1 + margin
+            high = max(state.focus - margin, state.pinned)
+            state.top = min(max(state.top, low), high)
+        self._keep_top()
+
+    def _keep_top(self) -> None:
+        state = self._state
+        last = max(len(self.rows) - (self._height - state.pinned), state.pinned)
+        state.top = min(max(state.top, state.pinned), last)
+
+    def scroll(self, rows: int) -> None:
+        """Move the visible rows down by ``rows``; the cursor's row stays on screen."""
+        self._restored = None
+        self._scroll(rows)
+
+    def _scroll(self, rows: int) -> None:
+        state = self._state
+        state.top += rows
+        self._keep_top()
+        if state.focus >= state.pinned:
+            last = min(state.top + self._height - state.pinned, max(len(self.rows), 1)) - 1
+            state.focus = min(max(state.focus, state.top), last)
+
+    def to_top(self) -> None:
+        """Scroll until the cursor's row is the first one, or as far as there are rows below it."""
+        if self._state.focus >= self._state.pinned:
+            self.scroll(self._state.focus - self._state.top)
+
+    def move(self, rows: int) -> None:
+        """Move the cursor by ``rows`` rows."""
+        self._restored = None
+        self._state.focus = min(max(self._state.focus + rows, 0), max(len(self.rows) - 1, 0))
+        self.reveal()
+
+    def layer_start(self, direction: int) -> int:
+        """The first row of the next (1) or of this or the previous (-1) layer."""
+        firsts = [i for i, row in enumerate(self.rows) if i == 0 or _layer_of(row) != _layer_of(self.rows[i - 1])]
+        focus = self._state.focus
+        if direction > 0:
+            return next((i for i in firsts if i > focus), len(self.rows) - 1)
+        return next((i for i in reversed(firsts) if i < focus), 0)
+
+    def open(self, index: int, lane: Lane) -> None:
+        """Open the layer and the group that hide ``lane`` of trace ``index``; rows shown alone give way to all."""
+        self._restored = None
+        if self.only is not None and not any((index, lane.index) == each[:2] for each in self.only):
+            self.show_only(None)
+        trace = self._scene.traces[index]
+        key = (index, lane.layer, lane.index, -1, -1)
+        folded = index in self.folds.traces or (index, lane.layer) in self.folds.layers
+        hidden = (folded and key not in self.folds.pinned) or key in self.folds.hidden
+        if key not in self.folds.pinned:
+            self.folds.layers.discard((index, lane.layer))
+            self.folds.traces.discard(index)
+        self.folds.hidden.discard(key)
+        if is_plane(trace, lane):
+            lanes = trace.layers[lane.layer].lanes
+            groups = [other for other in lanes if other < lane.index and not is_plane(trace, trace.lanes[other])]
+            if groups and (index, groups[-1]) in self.folds.lanes:
+                self.folds.lanes.discard((index, groups[-1]))
+                hidden = True
+        if hidden:
+            self.keep_folds()
+            self._rebuild(self.focused)
+
+    def show_item(self, index: int, lane: Lane, item: int) -> None:
+        """Open ``lane`` of trace ``index`` where it is folded and its leaf row does not show slice ``item``."""
+        depth = int(self._scene.traces[index].slices.depth[item])
+        if self.only is not None and (index, lane.index, depth) not in self.only:
+            self.show_only(None)
+        folded = (index, lane.index) in self.folds.lanes and lane.rows > 1
+        if folded and item not in self._leaf(index, (lane.index,)).item:
+            self.keep_folds()
+            self.folds.lanes.discard((index, lane.index))
+            self._rebuild(self.focused)
+
+
+def _key(row: ScreenRow) -> RowKey:
+    return row.trace, row.layer, row.lane, row.depth, row.series, row.chart
+
+
+def _layer_of(row: ScreenRow) -> tuple[int, int]:
+    return row.trace, row.layer
+
+
+class RowIndex:
+    """Looks up outline rows by trace, lane and depth for one outline."""
+
+    def __init__(self, scene: Scene, outline: list[ScreenRow]) -> None:
+        lanes = [len(trace.lanes) for trace in scene.traces]
+        self._base = np.cumsum([0, *lanes])
+        # One entry more than lanes: it is looked at for ends without a lane where there is none at all.
+        self._head = np.full(int(self._base[-1]) + 1, -1, np.int64)
+        self._deep = max((row.depth for row in outline), default=0) + 2
+        self._stands = np.arange(int(self._base[-1]) + 1)
+        """The lane in whose row a lane is shown: workers share one."""
+        heads: dict[tuple[int, int], int] = {}
+        keys: list[tuple[int, int]] = []
+        for index, row in enumerate(outline):
+            if row.kind in ("trace", "layer"):
+                heads[row.trace, row.layer] = index
+            elif row.lane >= 0:
+                if row.lanes:
+                    self._stands[np.array(row.lanes) + self._base[row.trace]] = row.lane + self._base[row.trace]
+                keys.append(((int(self._base[row.trace]) + row.lane) * self._deep + row.depth, index))
+        keys.sort()
+        self._key = np.array([key for key, _ in keys], np.int64)
+        self._row = np.array([index for _, index in keys], np.int64)
+        self._group = np.zeros(int(self._base[-1]) + 1, np.bool_)
+        for number, trace in enumerate(scene.traces):
+            for lane in trace.lanes:
+                self._group[self._base[number] + lane.index] = trace.layer_of(lane.index).kind == "communication"
+                head = heads.get((number, lane.layer), heads.get((number, -1), -1))
+                self._head[self._base[number] + lane.index] = head
+
+    def rows(self, trace: int, lanes: I64, depths: I64) -> I64:
+        """The outline index for each (lane, depth) of ``trace``.
+
+        A depth that is not shown stands in the nearest shown one above it, a folded lane in its one row, a plane of a
+        folded collective group in the group's row, a lane of a folded layer in the layer's head; -1 where nothing of
+        it is on screen, and for lane -1.
+        """
+        if not len(self._head):
+            return np.full(lanes.shape, -1, np.int64)  # a trace of counters alone has no lanes
+        known = lanes >= 0
+        if not len(self._head):
+            return np.full(len(lanes), -1, np.int64)
+        lane = self._stands[np.where(known, lanes, 0) + self._base[trace]]
+        if not len(self._key):
+            return np.where(known, self._head[lane], -1)
+        wanted = lane * self._deep + np.minimum(np.maximum(depths, 0), self._deep - 1)
+        at = np.searchsorted(self._key, wanted, "right") - 1
+        below = np.maximum(at, 0)
+        above = np.minimum(at + 1, len(self._key) - 1)
+        found = np.where((at >= 0) & (self._key[below] // self._deep == lane), self._row[below], -1)
+        found = np.where((found < 0) & (self._key[above] // self._deep == lane), self._row[above], found)
+        before = self._key[below] // self._deep
+        group = (at >= 0) & self._group[lane] & self._group[before] & (self._head[before] == self._head[lane])
+        found = np.where((found < 0) & group, self._row[below], found)
+        return np.where(known, np.where(found < 0, self._head[lane], found), -1)

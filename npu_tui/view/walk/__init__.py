@@ -1,1 +1,0 @@
-"""Every motion of the user over a scene."""
