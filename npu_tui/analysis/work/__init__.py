@@ -1,1 +1,0 @@
-"""What the device and the host worked on, name by name."""
