@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 
 from npu_tui.commands.interrupt import end_at_once, give_up, is_given_up
 from npu_tui.commands.language import choose_language
@@ -21,7 +21,7 @@ from npu_tui.commands.streams import (
     end_process,
     refuse,
 )
-from npu_tui.commands.tree import COMMANDS, EXPLORE, command_first, meant
+from npu_tui.commands.tree import EXPLORE, given, meant
 from npu_tui.strings import language, say, speak, speaking
 from npu_tui.trace.text import printable
 
@@ -38,9 +38,12 @@ def main(argv: list[str] | None = None) -> int:
         gc.set_threshold(_YOUNG)
     # NumPy starts a thread per core for matrices, of which there are none here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    words, chosen = choose_language(words)
-    speak(chosen)
-    command, rest = command_first(words)
+    command, rest, lang, config = given(words)
+    speak(choose_language(lang, config))
+    if own and "_ARGCOMPLETE" in os.environ:  # the script of a shell asks for words
+        from npu_tui.commands.completion import complete
+
+        complete()
     if sys.stdout is None:  # the shell has closed it
         return refuse(say("cli.no_stdout"))
     if sys.stderr is None:  # the next file that is opened must not take its place
@@ -93,9 +96,9 @@ def _refusal(error: Exception) -> tuple[Exception | str, int]:
 
 
 def _run(command: str, words: list[str], own: bool) -> int:
-    module, _, function = COMMANDS.get(command, EXPLORE).partition(":")
-    run = getattr(importlib.import_module(f"npu_tui.commands.{module}"), function)
+    module = import_module(f"npu_tui.commands.{command or EXPLORE}")
     if own:
         give_up()
     with speaking(language()):  # JSON is English, what goes wrong with it is told in the language of the user
-        return int(run(words))
+        parser = module.parser()
+        return int(module.run(parser, parser.parse_args(words)))

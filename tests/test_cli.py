@@ -202,7 +202,7 @@ def test_a_full_disk_behind_stdout_is_one_line(words):
 
 
 def test_want_of_memory_is_one_line(monkeypatch, capsys):
-    def exhausted(words):
+    def exhausted(parser, options):
         raise MemoryError
 
     monkeypatch.setattr("npu_tui.commands.report.run", exhausted)

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from argcomplete.lexers import split_line
 
 from npu_tui.cli import main
-from npu_tui.commands.completion import completed
+from npu_tui.commands.completion import Finder
 from npu_tui.commands.tree import COMMANDS
 from npu_tui.manual.pages import TOPICS
 from npu_tui.report.explain import finding_ids
@@ -19,24 +20,38 @@ from npu_tui.strings import LANGUAGES, say
 from npu_tui.tables.schema import TABLES
 
 
-def words(line: str) -> list[str]:
-    return [each.partition("\t")[0] for each in completed(line.split(" "))]
+def finder(line: str) -> tuple[Finder, list[str]]:
+    """What completes ``npu-tui line`` at its end, and the words it finds."""
+    prequote, prefix, _, before, at = split_line(f"npu-tui {line}")
+    if prefix.startswith("-") and "=" in prefix:
+        before.append(prefix.partition("=")[0])
+    completes = Finder(None, always_complete_options=False, append_space=False)
+    return completes, completes._get_completions(before, prefix, prequote, at)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Holds one file, one folder and a hidden file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.json").touch()
+    (tmp_path / ".hidden").touch()
+    (tmp_path / "run").mkdir()
 
 
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("", [*COMMANDS, ":files"]),
-        ("rep", ["report", ":files"]),
-        ("--no-cache rep", ["report", ":files"]),
+        ("", [*COMMANDS, "run/", "x.json"]),
+        ("rep", ["report"]),
+        ("--no-cache r", ["report", "ranks", "run/"]),
         ("report --fo", ["--format"]),
         ("report --format ", ["text", "markdown", "html", "json"]),
         ("report --format=j", ["--format=json"]),
-        ("report --format json --config ", [":files"]),
-        ("report --config=x", [":files"]),
-        ("report ", [":files"]),
+        ("report --format json --config ", ["run/", "x.json"]),
+        ("report --config=x", ["--config=x.json"]),
+        ("report .", [".hidden"]),
         ("report x ", []),
-        ("compare a ", [":files"]),
+        ("compare a ", ["run/", "x.json"]),
         ("compare a b ", []),
         ("explain DISPATCH.V", ["DISPATCH.VERTICAL"]),
         ("explain dispatch.v", ["DISPATCH.VERTICAL"]),
@@ -54,11 +69,15 @@ def words(line: str) -> list[str]:
     ],
 )
 def test_completed(line: str, wanted: list[str]) -> None:
-    assert [each for each in words(line) if each in wanted or line != "query --format csv p la"] == wanted
+    found = finder(line)[1]
+    assert ([each for each in found if each in wanted] if line == "query --format csv p la" else found) == wanted
 
 
-def test_options_say_what_they_do() -> None:
-    assert all(each.partition("\t")[2] for each in completed(["report", "--"]))
+def test_options_and_commands_say_what_they_do() -> None:
+    for line in ("report --", "re"):
+        completes, found = finder(line)
+        assert found
+        assert all(completes.get_display_completions()[each] for each in found)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -101,27 +120,28 @@ def told(shell: str, code: str, folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("npu-tui r", {"report", "ranks", "r.json"}),
+        ("npu-tui r", {"report", "ranks", "r.json", "run/"}),
         ("npu-tui help ag", {"agents"}),
-        ("npu-tui --theme = d", {"dark"}),
-        ("npu-tui report --format =", {"text", "markdown", "html", "json"}),
+        ("npu-tui --theme=d", {"dark"}),
+        ("npu-tui explain dispatch.v", {"DISPATCH.VERTICAL"}),
+        ("npu-tui report --format=", {"text", "markdown", "html", "json"}),
     ],
 )
 def test_bash(line: str, wanted: set[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Readline breaks words at ``=`` too, and takes what stands after it for the one to complete."""
     code = f"""compopt() {{ :; }}
 {script("bash", capsys)}
-COMP_WORDS=({line}) COMP_CWORD={line.count(" ")}
-_npu_tui; printf '%s\\n' "${{COMPREPLY[@]}}" """
-    assert set(told("bash", code, folder)) == wanted
+COMP_LINE="{line}" COMP_POINT={len(line)} COMP_TYPE=9
+_python_argcomplete npu-tui; printf '%s\\n' "${{COMPREPLY[@]}}" """
+    assert {each.rstrip() for each in told("bash", code, folder)} == wanted
 
 
 def test_zsh(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What has no description stands without the colon that would announce one."""
-    code = f"""compdef() {{ }}; _describe() {{ print -l -- "${{(@P)2}}" }}; _files() {{ print files }}
+    code = f"""compdef() {{ }}; _describe() {{ print -l -- "${{(@P)2}}" }}
 {script("zsh", capsys)}
-words=(npu-tui rep) CURRENT=2; _npu_tui; words=(npu-tui demo heal) CURRENT=3; _npu_tui"""
-    assert told("zsh", code, folder) == [f"report:{say('tree.report')}", "files", "healthy"]
+words=(npu-tui) BUFFER="npu-tui rep" CURSOR=11; _python_argcomplete
+words=(npu-tui) BUFFER="npu-tui demo heal" CURSOR=17; _python_argcomplete"""
+    assert told("zsh", code, folder) == [f"report:{say('tree.report')}", "healthy:"]
 
 
 def test_fish(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,12 @@ def test_the_command_line_is_light() -> None:
     assert not loaded & {"numpy", "polars", "textual", "rich", "msgspec", "orjson", "platformdirs"}
 
 
+def test_completing_a_command_is_light() -> None:
+    line = "Finder(None)._get_completions(['npu-tui', 'report', '--format'], '', '', None)"
+    loaded = modules_after(f"from npu_tui.commands.completion import Finder; {line}")
+    assert not loaded & {"numpy", "polars", "textual", "rich", "orjson"}
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -16,7 +16,7 @@ def press():
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.01)  # a signal is answered between two instructions
 
-def run(words):
+def run(parser, options):
 {body}
     return 0
 
@@ -54,7 +54,7 @@ _IMPORTING = """
 _NOTHING = """
     print("done", flush=True)
 """
-_EARLY = "npu_tui.cli.choose_language = lambda words: press()"
+_EARLY = "npu_tui.cli.choose_language = lambda *given: press()"
 _LATE = "atexit.register(press)"
 _IGNORED = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
 

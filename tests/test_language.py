@@ -10,6 +10,7 @@ import pytest
 
 from npu_tui.cli import main
 from npu_tui.commands.language import choose_language, language_of_locale
+from npu_tui.commands.tree import given
 from npu_tui.strings import language, say, speaking, table
 from npu_tui.trace.text import cell_count, padded, shortened, wrapped
 
@@ -41,19 +42,25 @@ def test_the_locale_chooses(variables: dict[str, str], wanted: str) -> None:
     assert language_of_locale(variables) == wanted
 
 
+def chosen(*words: str) -> tuple[list[str], str]:
+    """What is left of ``words`` for the command, and the language."""
+    said = given([*words])
+    return said.words, choose_language(said.lang, said.config)
+
+
 def test_the_option_goes_before_settings_and_locale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text('[screen]\nlanguage = "zh"\n', encoding="utf-8")
     monkeypatch.setenv("NPU_TUI_CONFIG", str(settings))
-    assert choose_language(["report", "x"]) == (["report", "x"], "zh")
-    assert choose_language(["--lang", "en", "report", "x"]) == (["report", "x"], "en")
-    assert choose_language(["report", "--lang=en", "x"]) == (["report", "x"], "en")
+    assert chosen("report", "x") == (["x"], "zh")
+    assert chosen("--lang", "en", "report", "x") == (["x"], "en")
+    assert chosen("report", "--lang=en", "x") == (["x"], "en")
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
-    assert choose_language(["--lang", "auto"]) == ([], "zh")
+    assert chosen("--lang", "auto") == ([], "zh")
     other = tmp_path / "other.toml"
     other.write_text('[screen]\nlanguage = "en"\n', encoding="utf-8")
-    assert choose_language(["report", "--config", str(other)])[1] == "en"
-    assert choose_language(["report", "--", "--lang", "en"])[0] == ["report", "--", "--lang", "en"]
+    assert chosen("report", "--config", str(other))[1] == "en"
+    assert chosen("report", "--", "--lang", "en")[0] == ["--", "--lang", "en"]
 
 
 def test_a_language_without_texts_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

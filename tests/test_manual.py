@@ -11,7 +11,7 @@ import pytest
 
 from npu_tui.cli import main
 from npu_tui.commands.parser import parser_of
-from npu_tui.commands.tree import COMMANDS, EXPLORE, command_first
+from npu_tui.commands.tree import given
 from npu_tui.manual.pages import TOPICS, drawn, page, title
 from npu_tui.strings import LANGUAGES
 from npu_tui.tui.keys.commands import markdown_table
@@ -60,8 +60,8 @@ def test_the_page_about_keys_has_the_tables(capsys: pytest.CaptureFixture[str]) 
 def test_commands_are_the_program_s(file: Path) -> None:
     for words in commands_in(file.read_text(encoding="utf-8")):
         words = [word for word in words if word != "--lang" and word not in LANGUAGES]
-        name, rest = command_first(words)
-        options = parser_of(COMMANDS.get(name, EXPLORE))._option_string_actions
+        name, rest, _, _ = given(words)
+        options = parser_of(name)._option_string_actions
         for word in rest:
             if word.startswith("-") and len(word) > 1:
                 assert word.partition("=")[0] in options, f"{file}: npu-tui {' '.join(words)}"

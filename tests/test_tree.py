@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npu_tui.cli import main
-from npu_tui.commands.tree import COMMANDS, command_first, meant, told
+from npu_tui.commands.tree import COMMANDS, given, meant, told
 from npu_tui.strings import LANGUAGES, say, speaking
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,8 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_each_command_has_a_place_help_and_a_line_in_every_language(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module, _, function = COMMANDS[name].partition(":")
-    assert callable(getattr(import_module(f"npu_tui.commands.{module}"), function))
+    assert callable(import_module(f"npu_tui.commands.{name}").run)
     for language in LANGUAGES:
         with speaking(language):
             assert f"  {name} " in told(400)
@@ -50,7 +49,7 @@ def test_the_help_lists_the_commands_before_the_options(capsys: pytest.CaptureFi
     ],
 )
 def test_options_of_the_program_may_stand_before_the_command(words: list[str], command: str, rest: list[str]) -> None:
-    assert command_first(words) == (command, rest)
+    assert given(words)[:2] == (command, rest)
 
 
 def test_what_is_nearly_a_command_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,18 +12,22 @@ from npu_tui.commands.streams import DONE
 from npu_tui.strings import say
 
 
-def run(words: list[str]) -> int:
-    """Write the crop that ``words`` ask for; returns the exit code.
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui crop", description=say("crop.description"), epilog=say("crop.epilog"))
+    add_profile(options)
+    options.add_argument("-o", "--output", required=True, metavar="OUT", help=say("crop.output"))
+    options.add_argument("--lanes", action="append", default=[], metavar="NAME", help=say("crop.lanes"))
+    options.add_argument("--slices", action="append", default=[], metavar="NAME", help=say("crop.slices"))
+    options.add_argument("--clip", action="store_true", help=say("crop.clip"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Write the crop that ``options`` ask for; returns the exit code.
 
     Raises ``InputError`` for a trace that cannot be read, ``SettingsError``, ``OSError`` of the file.
     """
-    parser = Parser(prog="npu-tui crop", description=say("crop.description"), epilog=say("crop.epilog"))
-    add_profile(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help=say("crop.output"))
-    parser.add_argument("--lanes", action="append", default=[], metavar="NAME", help=say("crop.lanes"))
-    parser.add_argument("--slices", action="append", default=[], metavar="NAME", help=say("crop.slices"))
-    parser.add_argument("--clip", action="store_true", help=say("crop.clip"))
-    options = parser.parse_args(words)
     if not options.output.endswith((".json", ".json.gz")):
         parser.error(say("crop.bad_output"))
     return _crop(parser, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import shutil
@@ -35,11 +36,16 @@ class Found(Struct, frozen=True):
     advice: str = ""
 
 
-def run(words: list[str]) -> int:
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui doctor", description=say("tree.doctor"))
+    options.add_argument("--format", choices=("text", "json"), default="text", help=say("doctor.format"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
     """Print what is found; returns the exit code."""
-    parser = Parser(prog="npu-tui doctor", description=say("tree.doctor"))
-    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("doctor.format"))
-    form = parser.parse_args(words).format
+    form = options.format
     if form == "json":
         speak(ENGLISH)
     found = [*_program(), *_terminal(), *_tmux(), *_disk(), _settings()]

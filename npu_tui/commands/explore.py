@@ -37,22 +37,26 @@ _PICTURE_SECONDS = 0.5
 """So long a first picture is waited for that should be there at once."""
 
 
-def run(words: list[str]) -> int:
-    """Open what ``words`` name; returns the exit code."""
-    parser = Parser(
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(
         prog="npu-tui",
         description=say("cli.description"),
         epilog=say("cli.epilog"),
         usage=say("cli.usage"),
         commands=True,
     )
-    parser.add_argument("paths", nargs="*", metavar="PATH", help=say("cli.paths"))
-    parser.add_argument("-V", "--version", action=_Version, nargs=0, help=say("argparse.version"))
-    add_opening(parser)
-    add_look(parser)
-    add_place(parser)
-    parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
-    options = parser.parse_args(words)
+    options.add_argument("paths", nargs="*", metavar="PATH", help=say("cli.paths"))
+    options.add_argument("-V", "--version", action=_Version, nargs=0, help=say("argparse.version"))
+    add_opening(options)
+    add_look(options)
+    add_place(options)
+    options.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Open what ``options`` name; returns the exit code."""
     for path in options.paths:
         refuse_terminal(parser, path)
     paths = [Path(path) for path in options.paths or ["."]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from npu_tui.commands.parser import Parser, parser_of
 from npu_tui.commands.settings_file import read_settings
 from npu_tui.commands.streams import DONE, USAGE, write
-from npu_tui.commands.tree import COMMANDS, EXPLORE, nearest_word
+from npu_tui.commands.tree import COMMANDS, nearest_word
 from npu_tui.manual.pages import TOPICS, drawn, page
 from npu_tui.strings import language, say
 
@@ -20,16 +21,21 @@ _KEYS: tuple[tuple[str, Where], ...] = (("{keys}", "lanes"), ("{job_keys}", "job
 """What stands for a table of keys in a page, and of which screen."""
 
 
-def run(words: list[str]) -> int:
-    """Print the page that ``words`` name, the help of the command, or both; without a word that of the program.
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui help", description=say("tree.help"))
+    options.add_argument(
+        "topic", nargs="?", default="", metavar="TOPIC", help=say("cli.topic", topics=", ".join(TOPICS))
+    )
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Print the page that ``options`` name, the help of the command, or both; without a word that of the program.
 
     Returns the exit code.
     """
-    parser = Parser(prog="npu-tui help", description=say("tree.help"))
-    parser.add_argument(
-        "topic", nargs="?", default="", metavar="TOPIC", help=say("cli.topic", topics=", ".join(TOPICS))
-    )
-    topic = parser.parse_args(words).topic
+    topic = options.topic
     if topic in TOPICS and not _print_page(topic):
         return USAGE
     if topic in TOPICS and topic not in COMMANDS:
@@ -37,7 +43,7 @@ def run(words: list[str]) -> int:
     if topic and topic not in (*COMMANDS, *TOPICS):
         nearest = nearest_word(topic, (*COMMANDS, *TOPICS))
         parser.error(say("cli.no_topic", word=topic) + (say("cli.meant", nearest=f"help {nearest}") if nearest else ""))
-    write(parser_of(COMMANDS.get(topic, EXPLORE)).format_help())
+    write(parser_of(topic if topic in COMMANDS else "").format_help())
     return DONE
 
 

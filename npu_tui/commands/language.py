@@ -9,30 +9,18 @@ from collections.abc import Mapping
 from npu_tui.settings_path import settings_path
 from npu_tui.strings import ENGLISH, LANGUAGES
 
-_AUTO = "auto"
-_OPTION = "--lang"
-_CONFIG = "--config"
 _LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
 """The variables of POSIX that name the language of texts; the first one that is set counts."""
 
 
-def choose_language(words: list[str]) -> tuple[list[str], str]:
-    """``words`` without ``--lang``, and the language that it, the settings or the locale ask for.
-
-    ``--lang`` stays where its value is none, so that the parser of the command says so.
-    """
-    option = _value(words, _OPTION)
-    if option in (_AUTO, *LANGUAGES):
-        at = next(k for k, word in enumerate(words) if word.partition("=")[0] == _OPTION)
-        words = words[:at] + words[at + (1 if "=" in words[at] else 2) :]
-        wanted: str | None = option
-    else:
-        wanted = _of_settings(_value(words, _CONFIG))
+def choose_language(lang: str | None, config: str | None) -> str:
+    """The language that ``--lang`` asks for, else the settings file (``--config`` may name it), else the locale."""
+    wanted = lang or _of_settings(config)
     if wanted in LANGUAGES:
-        return words, wanted
+        return wanted
     # The fonts of the Linux console have no Han characters.
     console = os.environ.get("TERM") == "linux" and sys.stdout is not None and sys.stdout.isatty()
-    return words, ENGLISH if console else language_of_locale(os.environ)
+    return ENGLISH if console else language_of_locale(os.environ)
 
 
 def language_of_locale(variables: Mapping[str, str]) -> str:
@@ -40,17 +28,6 @@ def language_of_locale(variables: Mapping[str, str]) -> str:
     locale = next((variables[name] for name in _LOCALE if variables.get(name)), "")
     found = locale.replace("-", "_").partition("_")[0].partition(".")[0].lower()
     return found if found in LANGUAGES else ENGLISH
-
-
-def _value(words: list[str], option: str) -> str | None:
-    """What ``option`` is given in ``words``; None without it."""
-    for at, word in enumerate(words):
-        name, sign, value = word.partition("=")
-        if word == "--":
-            return None
-        if name == option:
-            return value if sign else next(iter(words[at + 1 :]), None)
-    return None
 
 
 def _of_settings(config: str | None) -> str | None:

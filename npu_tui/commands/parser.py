@@ -5,38 +5,20 @@ from __future__ import annotations
 import argparse
 import shutil
 from importlib import import_module
-from typing import Any
 
-from npu_tui.commands.tree import told
+from npu_tui.commands.tree import AUTO, EXPLORE, told
 from npu_tui.strings import ENGLISH, LANGUAGES, language, room, say
 from npu_tui.trace.text import wrapped
 
-AUTO = "auto"
 
-_ONLY_PARSER = ["\0"]
-"""Words that no shell passes on: they ask a command for its parser."""
-
-
-class _Built(BaseException):
-    """Carries the parser of a command out of it."""
-
-    def __init__(self, parser: Parser) -> None:
-        super().__init__()
-        self.parser = parser
-
-
-def parser_of(place: str) -> Parser:
-    """The parser of the command at ``place``, a module of ``npu_tui.commands`` and its function; nothing is run."""
-    module, _, function = place.partition(":")
-    try:
-        getattr(import_module(f"npu_tui.commands.{module}"), function)(_ONLY_PARSER)
-    except _Built as built:
-        return built.parser
-    raise AssertionError(f"{place} has no parser")
+def parser_of(command: str) -> Parser:
+    """The parser of ``command``, that of the explorer where it is empty."""
+    parser: Parser = import_module(f"npu_tui.commands.{command or EXPLORE}").parser()
+    return parser
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that speaks the language of the user; ``--lang`` itself was taken before it (``choose_language``).
+    """A parser that speaks the language of the user; ``--lang`` itself is taken before it (``tree.given``).
 
     With ``commands`` its help lists all commands.
     """
@@ -62,12 +44,6 @@ class Parser(argparse.ArgumentParser):
         )
         self._commands = commands
         self.add_argument("--lang", choices=(AUTO, *LANGUAGES), help=say("cli.lang"))
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, but that ``parser_of`` is given the parser in place of options."""
-        if args is _ONLY_PARSER:
-            raise _Built(self)
-        return super().parse_known_args(args, namespace)
 
     def format_help(self) -> str:
         """The help; where all commands belong to it, they come after what the program is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -14,18 +15,22 @@ FORMATS = ("text", "markdown", "html", "json")
 _LISTED = 16
 
 
-def run(words: list[str]) -> int:
-    """Print the report about the job that ``words`` name; returns the exit code.
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui ranks", description=say("job.description"), epilog=say("job.epilog"))
+    options.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("job.path"))
+    options.add_argument("--format", choices=FORMATS, default="text", help=say("job.format"))
+    options.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
+    options.add_argument("--group", metavar="GROUP", help=say("job.only_group"))
+    options.add_argument("--step", metavar="N", help=say("job.only_step"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Print the report about the job that ``options`` name; returns the exit code.
 
     Raises ``InputError`` where there is no profile, ``OSError`` of stdout.
     """
-    parser = Parser(prog="npu-tui ranks", description=say("job.description"), epilog=say("job.epilog"))
-    parser.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("job.path"))
-    parser.add_argument("--format", choices=FORMATS, default="text", help=say("job.format"))
-    parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
-    parser.add_argument("--group", metavar="GROUP", help=say("job.only_group"))
-    parser.add_argument("--step", metavar="N", help=say("job.only_step"))
-    options = parser.parse_args(words)
     refuse_terminal(parser, options.path)
     if options.format == "json":
         speak(ENGLISH)

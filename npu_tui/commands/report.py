@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,18 +24,22 @@ _PAGES = {
 }
 
 
-def run(words: list[str]) -> int:
-    """Print the report that ``words`` ask for (JSON as bytes: it is UTF-8 everywhere); returns the exit code.
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui report", description=say("cli.report"))
+    add_profile(options)
+    options.add_argument(
+        "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
+    )
+    options.add_argument("--fields", metavar="NAMES", help=say("cli.fields"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Print the report that ``options`` ask for (JSON as bytes: it is UTF-8 everywhere); returns the exit code.
 
     Raises ``InputError`` for a trace that cannot be read, ``SettingsError``, ``OSError`` of stdout.
     """
-    parser = Parser(prog="npu-tui report", description=say("cli.report"))
-    add_profile(parser)
-    parser.add_argument(
-        "--format", choices=("text", "markdown", "html", "json"), default="text", help=say("cli.format")
-    )
-    parser.add_argument("--fields", metavar="NAMES", help=say("cli.fields"))
-    options = parser.parse_args(words)
     if options.fields is not None and options.format != "json":
         parser.error(say("cli.fields_of"))
     if options.format == "json":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 from npu_tui.commands.parser import Parser
@@ -12,11 +13,16 @@ from npu_tui.strings import ENGLISH, say, speak
 _SETTINGS = "settings"
 
 
-def run(words: list[str]) -> int:
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui schema", description=say("tree.schema"))
+    options.add_argument("name", choices=(*REPORTS, _SETTINGS), metavar="NAME", help=say("cli.schema", names=_names()))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
     """Print one schema; returns the exit code."""
-    parser = Parser(prog="npu-tui schema", description=say("tree.schema"))
-    parser.add_argument("name", choices=(*REPORTS, _SETTINGS), metavar="NAME", help=say("cli.schema", names=_names()))
-    name = parser.parse_args(words).name
+    name = options.name
     speak(ENGLISH)
     import orjson
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 from npu_tui.commands.explore import is_job
@@ -15,18 +16,22 @@ from npu_tui.strings import say
 from npu_tui.trace.text import whole_number
 
 
-def run(words: list[str]) -> int:
-    """Draw what ``words`` name; returns the exit code."""
-    parser = Parser(prog="npu-tui screenshot", description=say("cli.screenshot"))
-    parser.add_argument("paths", nargs="+", metavar="PATH", help=say("cli.traces"))
-    parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
-    parser.add_argument("--size", default="120x40", help=say("cli.size"))
-    parser.add_argument("--keys", default="", help=say("cli.keys"))
-    add_look(parser)
-    add_place(parser)
-    add_opening(parser)
-    parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
-    options = parser.parse_args(words)
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui screenshot", description=say("cli.screenshot"))
+    options.add_argument("paths", nargs="+", metavar="PATH", help=say("cli.traces"))
+    options.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
+    options.add_argument("--size", default="120x40", help=say("cli.size"))
+    options.add_argument("--keys", default="", help=say("cli.keys"))
+    add_look(options)
+    add_place(options)
+    add_opening(options)
+    options.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Draw what ``options`` name; returns the exit code."""
     columns, rows = (whole_number(side) or 0 for side in options.size.partition("x")[::2])
     if not (20 <= columns <= 1000 and 6 <= rows <= 500):
         parser.error(say("cli.bad_size"))

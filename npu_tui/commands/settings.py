@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from npu_tui.commands.look import THEMES
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.settings_file import known_settings, threshold_rows
@@ -10,15 +12,18 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
 
-def run(words: list[str]) -> int:
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui settings", description=say("cli.settings"))
+    options.add_argument("--check", action="store_true", help=say("cli.settings.check"))
+    options.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
     """Print a settings file with every default, or check the one in use."""
     from npu_tui.settings import SettingsError, load_settings, settings_text
     from npu_tui.settings_path import settings_path
-
-    parser = Parser(prog="npu-tui settings", description=say("cli.settings"))
-    parser.add_argument("--check", action="store_true", help=say("cli.settings.check"))
-    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
-    options = parser.parse_args(words)
     from npu_tui.tui.keys.commands import COMMANDS
 
     if not options.check:

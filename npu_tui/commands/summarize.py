@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections import Counter
@@ -21,20 +22,24 @@ _SHARD = re.compile(r"(\d{1,7})/(\d{1,7})")
 FOLDER = "npu-tui-summaries"
 
 
-def run(given: list[str]) -> int:
-    """Write the summaries of the ranks that ``given`` names; returns the exit code, 3 if a rank could not be read.
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui summarize", description=say("summarize.description"), epilog=say("summarize.epilog"))
+    options.add_argument("path", nargs="+", metavar="PATH", help=say("summarize.path"))
+    options.add_argument("-o", "--output", default=FOLDER, metavar="DIR", help=say("summarize.output", name=FOLDER))
+    options.add_argument("--traces", action="store_true", help=say("summarize.traces"))
+    how = options.add_mutually_exclusive_group()
+    how.add_argument("--jobs", type=int, default=1, metavar="N", help=say("summarize.jobs"))
+    how.add_argument("--dask", metavar="ADDRESS", help=say("summarize.dask"))
+    options.add_argument("--shard", metavar="I/N", help=say("summarize.shard"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Write the summaries of the ranks that ``options`` names; returns the exit code, 3 if a rank could not be read.
 
     Raises ``InputError`` where there is no profile, ``OSError`` of what cannot be written.
     """
-    parser = Parser(prog="npu-tui summarize", description=say("summarize.description"), epilog=say("summarize.epilog"))
-    parser.add_argument("path", nargs="+", metavar="PATH", help=say("summarize.path"))
-    parser.add_argument("-o", "--output", default=FOLDER, metavar="DIR", help=say("summarize.output", name=FOLDER))
-    parser.add_argument("--traces", action="store_true", help=say("summarize.traces"))
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--jobs", type=int, default=1, metavar="N", help=say("summarize.jobs"))
-    how.add_argument("--dask", metavar="ADDRESS", help=say("summarize.dask"))
-    parser.add_argument("--shard", metavar="I/N", help=say("summarize.shard"))
-    options = parser.parse_args(given)
     if options.jobs < 1:
         parser.error(say("summarize.bad_jobs"))
     shard = (0, 1)

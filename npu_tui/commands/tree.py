@@ -4,68 +4,72 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from npu_tui.manual.pages import TOPICS
-from npu_tui.strings import say
+from npu_tui.strings import LANGUAGES, say
 from npu_tui.trace.text import padded, wrapped
 
-EXPLORE = "explore:run"
+EXPLORE = "explore"
 """What runs where the words name no command."""
 
+AUTO = "auto"
+"""The ``--lang`` that the settings file and the locale decide."""
+
 _GROUPS = {
-    "look": {
-        "demo": "demo:run",
-        "report": "report:run",
-        "compare": "compare:run",
-        "ranks": "ranks:run",
-        "query": "query:run",
-        "whatif": "whatif:run",
-        "screenshot": "screenshot:run",
-        "watch": "watch:run",
-    },
-    "gate": {"check": "check:run"},
-    "files": {
-        "index": "copies:run_index",
-        "cache": "copies:run_cache",
-        "crop": "crop:run",
-        "summarize": "summarize:run",
-    },
-    "words": {
-        "explain": "explain:run",
-        "keys": "keys:run",
-        "settings": "settings:run",
-        "schema": "schema:run",
-        "doctor": "doctor:run",
-        "completion": "completion:run",
-        "help": "help:run",
-        "version": "version:run",
-    },
+    "look": ("demo", "report", "compare", "ranks", "query", "whatif", "screenshot", "watch"),
+    "gate": ("check",),
+    "files": ("index", "cache", "crop", "summarize"),
+    "words": ("explain", "keys", "settings", "schema", "doctor", "completion", "help", "version"),
 }
-COMMANDS = {name: place for group in _GROUPS.values() for name, place in group.items()}
-"""Module of ``npu_tui.commands`` and function of every command."""
+COMMANDS = tuple(name for names in _GROUPS.values() for name in names)
+"""All commands. Each is a module here: its ``parser()`` reads the words, its ``run(parser, options)`` does it."""
 
 _FLAGS = ("--no-cache",)
-_VALUED = ("--config", "--theme", "--glyphs", "--source")
-"""Options that may stand before a command, without a value and with one; ``--lang`` is taken before."""
+_VALUED = ("--config", "--theme", "--glyphs", "--source", "--lang")
+"""Options that may stand before a command, without a value and with one."""
 
 _ALIKE = 0.7
 
 
-def command_first(words: list[str]) -> tuple[str, list[str]]:
-    """The command that ``words`` name, empty without one, and the other words in their order."""
-    at = 0
+class Given(NamedTuple):
+    """What the words of a command line say before a parser reads them.
+
+    The ``command`` is empty without one; ``words`` are all others in their order. ``lang`` is what ``--lang`` asks for:
+    texts need a language before there is a parser. A ``--lang`` that is none stays, so that the parser says so.
+    ``config`` is the settings file that may name the language.
+    """
+
+    command: str
+    words: list[str]
+    lang: str | None
+    config: str | None
+
+
+def given(words: list[str]) -> Given:
+    """Look through ``words`` once; a command counts before the first word that is for one itself."""
+    command, lang, config, rest = "", None, None, []
+    leads, at = True, 0
     while at < len(words):
-        word = words[at]
-        name = word.partition("=")[0]
-        if word in COMMANDS:
-            return word, words[:at] + words[at + 1 :]
-        if word in _FLAGS or (name in _VALUED and "=" in word):
-            at += 1
-        elif name in _VALUED:
-            at += 2
-        else:
+        if words[at] == "--":
+            rest += words[at:]
             break
-    return "", words
+        name, sign, value = words[at].partition("=")
+        length = 2 if name in _VALUED and not sign else 1
+        taken, at = words[at : at + length], at + length
+        if length == 2:
+            value = taken[-1]
+        if name == "--lang" and value in (AUTO, *LANGUAGES):
+            lang = lang or value
+            continue
+        if name == "--config":
+            config = config or value
+        if leads and taken[0] in COMMANDS:
+            command, leads = taken[0], False
+            continue
+        leads = leads and (taken[0] in _FLAGS or name in _VALUED)
+        rest += taken
+    return Given(command, rest, lang, config)
 
 
 def meant(word: str) -> str:

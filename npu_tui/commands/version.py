@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from npu_tui import __version__
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.streams import DONE, write
@@ -16,8 +18,12 @@ def version_line() -> str:
     return say("cli.version", version=__version__, scanner=say("cli.no_scanner") if found is None else found.name)
 
 
-def run(words: list[str]) -> int:
+def parser() -> Parser:
+    """Its arguments and options."""
+    return Parser(prog="npu-tui version", description=say("tree.version"))
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
     """Print the version; returns the exit code."""
-    Parser(prog="npu-tui version", description=say("tree.version")).parse_args(words)
     write(version_line() + "\n")
     return DONE

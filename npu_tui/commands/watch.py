@@ -110,18 +110,22 @@ def ends_well(source: Source) -> bool:
     return True
 
 
-def run(words: list[str]) -> int:
-    """Watch as ``words`` say until Ctrl+C, or until so many profiles are told; returns the exit code.
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui watch", description=say("watch.description"), epilog=say("watch.epilog"))
+    options.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("watch.path"))
+    options.add_argument("--settle", default="3", metavar="SECONDS", help=say("watch.settle"))
+    options.add_argument("--count", metavar="N", help=say("watch.count"))
+    options.add_argument("--all", action="store_true", help=say("watch.all"))
+    options.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Watch as ``options`` say until Ctrl+C, or until so many profiles are told; returns the exit code.
 
     Raises ``InputError`` where there is no folder, ``SettingsError``, ``OSError`` of stdout.
     """
-    parser = Parser(prog="npu-tui watch", description=say("watch.description"), epilog=say("watch.epilog"))
-    parser.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("watch.path"))
-    parser.add_argument("--settle", default="3", metavar="SECONDS", help=say("watch.settle"))
-    parser.add_argument("--count", metavar="N", help=say("watch.count"))
-    parser.add_argument("--all", action="store_true", help=say("watch.all"))
-    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
-    options = parser.parse_args(words)
     settle = whole_number(options.settle)
     count = None if options.count is None else whole_number(options.count)
     if settle is None or settle < 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from npu_tui.commands.parser import Parser
 from npu_tui.commands.profile_options import opened_profile, refuse_terminal
 from npu_tui.commands.settings_file import thresholds_of
@@ -9,18 +11,22 @@ from npu_tui.commands.streams import DONE, UNREADABLE, refuse, write
 from npu_tui.strings import ENGLISH, say, speak, words
 
 
-def run(arguments: list[str]) -> int:
-    """Print what ``arguments`` ask for; returns the exit code, 3 for a run that cannot be replayed.
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui whatif", description=say("whatif.description"), epilog=say("whatif.epilog"))
+    options.add_argument("path", metavar="PATH", help=say("cli.path"))
+    options.add_argument("changes", nargs="*", metavar="CHANGE", help=say("whatif.changes"))
+    options.add_argument("--format", choices=("text", "json"), default="text", help=say("whatif.format"))
+    options.add_argument("--config", metavar="FILE", help=say("cli.config"))
+    options.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
+    return options
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+    """Print what ``options`` ask for; returns the exit code, 3 for a run that cannot be replayed.
 
     Raises ``InputError`` for a profile that cannot be read, ``SettingsError``, ``OSError`` of stdout.
     """
-    parser = Parser(prog="npu-tui whatif", description=say("whatif.description"), epilog=say("whatif.epilog"))
-    parser.add_argument("path", metavar="PATH", help=say("cli.path"))
-    parser.add_argument("changes", nargs="*", metavar="CHANGE", help=say("whatif.changes"))
-    parser.add_argument("--format", choices=("text", "json"), default="text", help=say("whatif.format"))
-    parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
-    parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
-    options = parser.parse_args(arguments)
     if options.format == "json":
         speak(ENGLISH)
     refuse_terminal(parser, options.path)

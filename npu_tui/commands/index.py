@@ -1,10 +1,9 @@
-"""``npu-tui cache`` and ``npu-tui index``: the parsed copies of large traces."""
+"""``npu-tui index``: parsed copies made ahead."""
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
-from datetime import datetime
 from pathlib import Path
 
 from npu_tui.commands.parser import Parser
@@ -14,43 +13,16 @@ from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
 
 
-def run_cache(words: list[str]) -> int:
-    """List or clear the copies; returns the exit code."""
-    parser = Parser(prog="npu-tui cache", description=say("cache.help"))
-    parser.add_argument("what", nargs="?", choices=("list", "clear"), default="list", help=say("cache.what"))
-    what = parser.parse_args(words).what
-    from npu_tui.ingest.copy import cache
-
-    where = printable(str(cache.directory()))
-    if what == "clear":
-        count, size, left = cache.clear()
-        print(say("cache.cleared" if count != 1 else "cache.cleared.one", count=count, size=_megabytes(size)))
-        for why in left:
-            print(f"npu-tui: {printable(why)}", file=sys.stderr)
-        return 3 if left else 0
-    copies = cache.copies()
-    for copy in copies:
-        used = datetime.fromtimestamp(copy.used).strftime("%Y-%m-%d %H:%M")
-        name = copy.opened() or say("cache.damaged", name=copy.path.name)
-        print(say("cache.row", size=_megabytes(copy.size), used=used, name=printable(name)))
-    if not copies:
-        print(say("cache.none", path=where))
-        return 0
-    total, most = (_megabytes(size) for size in (sum(copy.size for copy in copies), cache.limit()))
-    key = "cache.sum" if len(copies) != 1 else "cache.sum.one"
-    print(say(key, count=len(copies), size=total, most=most, path=where))
-    return 0
+def parser() -> Parser:
+    """Its arguments and options."""
+    options = Parser(prog="npu-tui index", description=say("cli.index"))
+    options.add_argument("path", nargs="+", metavar="PATH", help=say("cli.index_path"))
+    return options
 
 
-def _megabytes(size: int) -> str:
-    return f"{size >> 20:,}" if size >= 1 << 20 or not size else "<1"
-
-
-def run_index(words: list[str]) -> int:
+def run(parser: Parser, options: argparse.Namespace) -> int:
     """Make copies of traces; returns the exit code, 3 if one of them has none afterwards that should."""
-    parser = Parser(prog="npu-tui index", description=say("cli.index"))
-    parser.add_argument("path", nargs="+", metavar="PATH", help=say("cli.index_path"))
-    paths = parser.parse_args(words).path
+    paths = options.path
     from npu_tui.ingest.errors import InputError
 
     code = 0
