@@ -151,7 +151,7 @@ def _synchronisations(comparison: Comparison, wall: float) -> Iterator[Differenc
         message("diff.sync_added", count=len(outer), operation=comparison.new.trace.name_of(int(outer[0])), delta=idle),
         idle,
         tuple(places_of(comparison.new, "new", outer)),
-        (message("diff.sync_added.advice"),),
+        (message("finding.advice.DIFF.SYNC.ADDED"),),
         items=(_NONE, outer),
     )
 
