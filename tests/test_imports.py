@@ -21,8 +21,8 @@ def modules_after(statement: str) -> set[str]:
 
 
 def modules_of(room: str) -> list[str]:
-    """Every module of a room by its dotted name, but for those that are only compiled ahead of time."""
-    paths = sorted(path for path in (ROOT / "npu_tui" / room).rglob("*.py") if "scanner/source" not in path.as_posix())
+    """Every module of a room by its dotted name."""
+    paths = sorted(path for path in (ROOT / "npu_tui" / room).rglob("*.py"))
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
     return [name.removesuffix(".__init__") for name in names]
 

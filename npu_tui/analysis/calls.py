@@ -7,7 +7,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import Window
-from npu_tui.analysis.launches import Around, Nesting
+from npu_tui.analysis.launches import Around
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.intervals import clipped, distinct
 from npu_tui.trace.model import ASYNC_NPU, Lane, Trace
@@ -149,8 +149,8 @@ class HostOperators(Struct, frozen=True):
     parent: I64
 
 
-def host_operators(trace: Trace, nesting: Nesting | None = None) -> HostOperators:
-    """All operations of the Python layers, in slice order; ``nesting`` is a faster loop, where there is one."""
+def host_operators(trace: Trace) -> HostOperators:
+    """All operations of the Python layers, in slice order."""
     slices = trace.slices
     item = np.zeros(0, np.int64)
     if "cpu_op" in trace.categories:
@@ -159,7 +159,7 @@ def host_operators(trace: Trace, nesting: Nesting | None = None) -> HostOperator
         kept = other[slices.name[item]]
         item = item if kept.all() else item[kept]
     around = Around(trace, item)
-    item, parent = around.items, around.parents(nesting)
+    item, parent = around.items, around.parents()
     total = slices.end[item]
     total -= slices.start[item]
     own = total.copy()

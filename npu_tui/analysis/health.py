@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.native.rows import crossing
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import MOST_DEVICES, Trace
 
@@ -51,12 +50,8 @@ class TraceHealth(Struct, frozen=True):
         return not (self.truncated or self.skipped or unbound or self.far or self.warnings)
 
 
-Crossing = Callable[[I64, I64], int]
-"""How many slices of a lane, by their starts and ends, cross another."""
-
-
-def trace_health(trace: Trace, crossing: Crossing | None = None) -> TraceHealth:
-    """The health of ``trace``; ``crossing`` counts where there is a faster loop than the one here."""
+def trace_health(trace: Trace) -> TraceHealth:
+    """The health of ``trace``."""
     links = []
     for category in trace.link_categories:
         chosen = trace.links_of(category)
@@ -76,7 +71,7 @@ def trace_health(trace: Trace, crossing: Crossing | None = None) -> TraceHealth:
         truncated=trace.health.truncated,
         skipped=sorted(trace.health.skipped.items(), key=lambda reason: (-reason[1], reason[0].code)),
         links=links,
-        crossing=crossing_slices(trace, crossing or _crossing),
+        crossing=crossing_slices(trace),
         samples_outside=int(np.count_nonzero(outside)) if len(trace.slices) else 0,
         far=far,
         far_gap=gap,
@@ -101,19 +96,8 @@ def far_slices(trace: Trace) -> tuple[int, int]:
     return (min(at + 1, len(start) - at - 1), int(gaps[at])) if gaps[at] >= _DAY_NS else (0, 0)
 
 
-def crossing_slices(trace: Trace, count: Crossing) -> int:
+def crossing_slices(trace: Trace) -> int:
     """Slices that start while another of their lane is open and end after the one of these that started last."""
     start, end = trace.slices.start, trace.slices.end
     lanes = (slice(lane.first, lane.last) for lane in trace.lanes if lane.rows > 1 and not lane.derived)
-    return sum(count(start[own], end[own]) for own in lanes)
-
-
-def _crossing(start: I64, end: I64) -> int:
-    found = 0
-    open_until: list[int] = []
-    for begin, until in zip(start.tolist(), end.tolist(), strict=True):
-        while open_until and open_until[-1] <= begin:
-            open_until.pop()
-        found += bool(open_until) and until > open_until[-1]
-        open_until.append(until)
-    return found
+    return sum(crossing(start[own], end[own]) for own in lanes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -150,9 +150,6 @@ def _ready(busy_start: I64, busy_end: I64, start: I64) -> I64:
 
 I32 = npt.NDArray[np.int32]
 
-Nesting = Callable[[I64, I32], I64]
-"""What ``LaneIndex.parents`` finds, of the ends and lanes of slices by lane and start."""
-
 
 class Around:
     """Finds which of the chosen slices of a trace hold others."""
@@ -164,8 +161,7 @@ class Around:
         lanes = np.arange(len(trace.lanes), dtype=np.int32)
         first = np.searchsorted(self.lane, lanes, "left").astype(np.int64)
         last = np.searchsorted(self.lane, lanes, "right").astype(np.int64)
-        self._end = trace.slices.end[self.items]
-        self._index = LaneIndex(first, last, trace.slices.start[self.items], self._end)
+        self._index = LaneIndex(first, last, trace.slices.start[self.items], trace.slices.end[self.items])
 
     def find(self, lane: I32, start: I64, end: I64) -> I64:
         """The last started of the chosen slices on ``lane`` that hold ``[start, end]``, -1 without one; (n,)."""
@@ -177,11 +173,11 @@ class Around:
         found[known] = np.where(at >= 0, self.items[np.maximum(at, 0)], -1)
         return found
 
-    def parents(self, nesting: Nesting | None = None) -> I64:
+    def parents(self) -> I64:
         """For each chosen slice the position in ``items`` of the nearest one around it, -1 without; (items,)."""
         if not len(self.items):
             return np.zeros(0, np.int64)
-        return self._index.parents(self.lane) if nesting is None else nesting(self._end, self.lane)
+        return self._index.parents(self.lane)
 
 
 class Pairs(Struct, frozen=True):

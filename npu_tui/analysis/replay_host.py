@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import named_on
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of, enqueue_slices
-from npu_tui.analysis.replay.loops import Loops
 from npu_tui.trace.model import BySlice, Trace, one_before
 from npu_tui.trace.once import of_trace
 
@@ -20,10 +19,9 @@ _NONE = np.zeros(0, np.int64)
 class Silence:
     """When threads of Python begin or end anything."""
 
-    def __init__(self, trace: Trace, number: I64, loops: Loops) -> None:
+    def __init__(self, trace: Trace, number: I64) -> None:
         """Of the threads that ``number`` numbers by lane."""
         self._slices = trace.slices
-        self._loops = loops
         # The slices of a lane stand together: no mask over all slices is needed.
         self._parts: dict[int, list[slice]] = {}
         for lane in trace.lanes:
@@ -36,7 +34,8 @@ class Silence:
         if thread not in self._known:
             parts = self._parts.get(thread, [])
             begun, ended = ([times[part] for part in parts] for times in (self._slices.start, self._slices.end))
-            ended = [self._loops.ascending_ends(*times) for times in zip(begun, ended, strict=True)]
+            # Calls end nearly in the order in which they begin: a stable sort, which merges runs, is many times faster.
+            ended = [np.sort(times, kind="stable") for times in ended]
             self._known[thread] = _merged(begun), _merged(ended)
         return self._known[thread]
 
@@ -181,7 +180,6 @@ def host_points(
     steps: I64,
     launch_time: I64,
     launch_lane: I64,
-    loops: Loops,
     woken: tuple[I64, I64] = (_NONE, _NONE),
 ) -> HostPoints:
     """The points of the host: ends of Enqueue, starts of Dequeue, waits, steps, and launches made without a queue.
@@ -228,7 +226,7 @@ def host_points(
         np.zeros(count, np.int64),
         tids,
     )
-    silent = Silence(trace, number, loops)
+    silent = Silence(trace, number)
     _order_of_program(points, begin, serves[thread], silent)
     _queue_entries(trace, points)
     _waits(trace, points, silent)

@@ -11,7 +11,6 @@ from msgspec import Struct
 from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.launches import Dispatch, dequeue_slices
 from npu_tui.analysis.overlap import DevicePart
-from npu_tui.analysis.replay.loops import Loops, PlainLoops
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL, DeviceTasks, Meeting, meetings
 from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay_host import MARK, HostPoints, Silence, host_points, thread_numbers, waits_of
@@ -40,7 +39,7 @@ class Unrecorded(Struct, frozen=True):
     done: I64
 
 
-def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int, loops: Loops) -> Unrecorded:
+def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded:
     """The silences that end when all that had been launched is done.
 
     Only where the trace has no CANN slices at all: with them every wait is recorded.
@@ -49,7 +48,7 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int, loops: Loops)
     if any(layer.kind == "cann" and layer.lanes for layer in trace.layers) or not len(known):
         return Unrecorded(*(np.zeros(0, np.int64),) * 5)
     _, number = thread_numbers(trace)
-    thread, since, until = Silence(trace, number, loops).gaps(_LEAST_NS)
+    thread, since, until = Silence(trace, number).gaps(_LEAST_NS)
     # A queue that is empty waits for no device.
     waiting = ~np.isin(thread, number[trace.slices.lane[dequeue_slices(trace)]])
     thread, since, until = thread[waiting], since[waiting], until[waiting]
@@ -165,7 +164,6 @@ def build(
     device_tasks: Callable[[], DeviceTasks],
     collectives: Callable[[], Collectives],
     steps: I64,
-    loops: Loops | None = None,
 ) -> Model | None:
     """The model of one device and the host behind it; ``steps`` are the slices of the steps.
 
@@ -173,7 +171,6 @@ def build(
 
     None without launches that lead to the device.
     """
-    loops = loops or PlainLoops()
     if part.slices is None or part.launches is None or not len(part.launches.link):
         return None
     tasks = device_tasks()
@@ -181,9 +178,9 @@ def build(
     if not any(each.trusted for each in part.launches.floors):
         floor += ahead_of_waits(trace, tasks, floor)
     known = (tasks.launched >= 0) & (tasks.lane >= 0)
-    silences = unrecorded_waits(trace, tasks, floor, loops)
+    silences = unrecorded_waits(trace, tasks, floor)
     woken = silences.thread, silences.until
-    points = host_points(trace, steps, tasks.launched[known], tasks.lane[known], loops, woken)
+    points = host_points(trace, steps, tasks.launched[known], tasks.lane[known], woken)
     host, count = len(points), len(tasks)
     # Node 0 is the origin; hosts, then tasks (of waits and collectives: their end), then starts of collectives.
     both = np.flatnonzero(tasks.kind == COLLECTIVE)
@@ -211,13 +208,13 @@ def build(
     tids = points.tids
     del points  # the edges have what is needed of them, and need the memory
     source, target = builder.ends()
-    wrong, order = _sorted(source, target, time, _levels(total, start_node, end_node), loops)
+    wrong, order = _sorted(source, target, time, _levels(total, start_node, end_node))
     where = np.empty(total + 1, np.int32)
     where[order] = np.arange(total)
     where[total] = total  # after all others
     count = len(source) - len(wrong)
     target[wrong] = total
-    source, target, place = loops.ordered(source, target, where)
+    source, target, place = _ordered(source, target, where)
     place[wrong] = count
     edges = builder.edges(source[:count], target[:count], place, count)
     busy = part.slices.busy[tasks.item]
@@ -251,15 +248,24 @@ def _levels(total: int, start_node: I32, end_node: I32) -> I64:
     return level
 
 
-def _sorted(source: I32, target: I32, time: I64, level: I64, loops: Loops) -> tuple[I64, I64]:
+def _sorted(source: I32, target: I32, time: I64, level: I64) -> tuple[I64, I64]:
     """Which edges contradict others, and an order of the nodes in which all but these lead onwards."""
     key = time * _LEVELS + level
     key[0] = np.iinfo(np.int64).min // 2
     for _ in range(_ROUNDS):
-        wrong = loops.contradicting(source, target, key)
+        wrong = np.flatnonzero(key[target] <= key[source])
         if not len(wrong):
             break
         np.maximum.at(key, target[wrong], key[source[wrong]] + 1)
     else:
-        wrong = loops.contradicting(source, target, key)
+        wrong = np.flatnonzero(key[target] <= key[source])
     return wrong, np.argsort(key, kind="stable")
+
+
+def _ordered(source: I32, target: I32, where: I32) -> tuple[I32, I32, I64]:
+    """The edges by target as ``where`` renumbers nodes: sources, targets, and where each edge went; (n,) each."""
+    source, target = where[source], where[target]
+    by_target = np.argsort(target, kind="stable")
+    place = np.empty(len(target), np.int64)
+    place[by_target] = np.arange(len(target))
+    return source[by_target], target[by_target], place

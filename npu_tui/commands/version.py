@@ -12,7 +12,7 @@ from npu_tui.strings import say
 
 def version_line() -> str:
     """The name and version of the program, and what reads traces on this machine."""
-    from npu_tui.ingest.scanner.library import library
+    from npu_tui.native.library import library
 
     found = library()
     return say("cli.version", version=__version__, scanner=say("cli.no_scanner") if found is None else found.name)

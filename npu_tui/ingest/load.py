@@ -17,11 +17,11 @@ from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.json.decoding.chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.ingest.json.reading import Outcome, read_tolerantly
 from npu_tui.ingest.progress import Early, Progress, Watcher
-from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.scanner.reading import read_scanned
 from npu_tui.ingest.source.find import Source, find_source
 from npu_tui.ingest.source.scratch import scratch_folder
 from npu_tui.ingest.source.unpack import Plain, open_plain
+from npu_tui.native.library import library
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
 

@@ -355,9 +355,8 @@ class Profile:
     def host_operators(self) -> HostOperators:
         """The operations of the framework."""
         from npu_tui.analysis.calls import host_operators
-        from npu_tui.ingest.scanner.nesting import nesting
 
-        return host_operators(self.trace, nesting())
+        return host_operators(self.trace)
 
     @once
     def device_tasks(self) -> list[DeviceTasks]:
@@ -374,15 +373,13 @@ class Profile:
         """Every device with a model of its run, None where no launch leads to it; raises what ``planes`` does."""
         from npu_tui.analysis.replay import Replay
         from npu_tui.analysis.replay_model import build
-        from npu_tui.ingest.scanner.replaying import replaying
 
-        loops = replaying()
         steps = np.array([each.item for each in self.steps if each.item >= 0], np.int64)
         found = []
         for number, device in enumerate(self.devices):
             tasks = partial(self._tasks_of, number)
-            model = build(self.trace, device, tasks, lambda: self.whole.collectives, steps, loops)
-            found.append((device, None if model is None else Replay(model, loops)))
+            model = build(self.trace, device, tasks, lambda: self.whole.collectives, steps)
+            found.append((device, None if model is None else Replay(model)))
         return found
 
     @once
@@ -411,9 +408,8 @@ class Profile:
     def health(self) -> TraceHealth:
         """What could not be placed as it stands."""
         from npu_tui.analysis.health import trace_health
-        from npu_tui.ingest.scanner.crossing import crossing
 
-        return trace_health(self.trace, crossing())
+        return trace_health(self.trace)
 
     @once
     def searchable(self) -> Searchable:

@@ -14,8 +14,6 @@ from contextlib import suppress
 from threading import Event, Lock
 from typing import Any
 
-from npu_tui.ingest.scanner.drawing import drawing
-from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable, shortened
@@ -105,10 +103,9 @@ def _picture(trace: Trace, terminal: Terminal, width: int, height: int) -> str:
     with_panel = height >= PANEL_FROM
     top = 1 + verdict_lines(height, with_panel)
     room = max(height - top - 1 - (panel_rows(height) if with_panel else 0), 1)
-    explorer = Explorer(scene, max(width - gutter_width(width), 1), max(room - lanes_top(room), 1), flatten=flatten())
+    explorer = Explorer(scene, max(width - gutter_width(width), 1), max(room - lanes_top(room), 1))
     explorer.resize(max(width - gutter_width(width), 1), max(room - lanes_top(room), 1), height >= HEADS_FROM)
-    loops = drawing()
-    lanes = Painter(scene, loops).compose(explorer.rows, explorer.state, width, room).grid
+    lanes = Painter(scene).compose(explorer.rows, explorer.state, width, room).grid
     grid = Grid.blank(height, width, Ink.TEXT, Ink.LANE)
     whose = say("header.no_rank") if trace.rank is None else say("header.rank", rank=trace.rank)
     path = shortened(printable(trace.path), max(width - len(whose) - 8, 1), ahead=True)
@@ -117,6 +114,6 @@ def _picture(trace: Trace, terminal: Terminal, width: int, height: int) -> str:
         grid.write(1, 1, points(plain_text(say("findings.examining"), terminal.glyphs)), Ink.DIM)
     for plane, drawn in ((grid.char, lanes.char), (grid.fg, lanes.fg), (grid.bg, lanes.bg), (grid.attr, lanes.attr)):
         plane[top : top + room] = drawn
-    encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs, loops)
+    encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
     rows = encoder.encode(encoder.prepared(grid))
     return "".join(f"\x1b[{y};1H{row}" for y, row in enumerate(rows, 1))

@@ -12,7 +12,6 @@ from msgspec import Struct
 from npu_tui.ingest.errors import Cancelled, InputError
 from npu_tui.ingest.heap import share_heap
 from npu_tui.ingest.opening import Opening
-from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.strings import say
 from npu_tui.trace.leaf import DEEP, folded_row
 from npu_tui.trace.message import Said, message
@@ -195,7 +194,7 @@ def _fold(trace: Trace) -> None:
     """Make the rows of lanes that start folded: those of a long trace take longer than a frame."""
     for lane in trace.lanes:
         if lane.rows > DEEP:
-            folded_row(trace, lane, flatten())
+            folded_row(trace, lane)
 
 
 def _note(found: list[Trace], why: Said) -> None:

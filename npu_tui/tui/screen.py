@@ -14,7 +14,6 @@ from textual.message import Message
 from textual.timer import Timer
 
 from npu_tui.analysis.code_lines import line_of
-from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.job.blame import Blamed
 from npu_tui.report.health import health_lines
 from npu_tui.strings import say
@@ -99,7 +98,7 @@ class MainScreen(PanelScreen[Timeline]):
         leads back there.
         """
         self.session = session
-        self.explorer = Explorer(session.scene, 80, 20, flatten=flatten())
+        self.explorer = Explorer(session.scene, 80, 20)
         super().__init__(Timeline(self.explorer, session.painter, terminal), Panel())
         self.head: Head | ComparedHead = Head() if session.picture is None else ComparedHead(session.picture)
         if session.picture is not None:
@@ -207,7 +206,7 @@ class MainScreen(PanelScreen[Timeline]):
         shift = before.scene.traces[0].start_ns - session.scene.traces[0].start_ns
         self.session, self.explorer = (
             session,
-            Explorer(session.scene, before.state.viewport.width, 20, flatten=flatten()),
+            Explorer(session.scene, before.state.viewport.width, 20),
         )
         take_over(before, self.explorer)
         self.drawing.show_scene(self.explorer, session.painter)

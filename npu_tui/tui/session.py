@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from npu_tui.ingest.scanner.drawing import drawing
-from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -49,13 +47,13 @@ class Session(Struct):
     def painter(self) -> Painter:
         """What draws the scene, and keeps what it has found out."""
         if self._painter is None:
-            self._painter = Painter(self.scene, drawing())
+            self._painter = Painter(self.scene)
         return self._painter
 
     def draw_ahead(self) -> None:
         """Draw a frame that nobody sees, where traces are long: the first one on screen has less to find out."""
         if sum(len(trace.slices) for trace in self.scene.traces) >= _LONG:
-            explorer = Explorer(self.scene, *_UNSEEN, flatten=flatten())
+            explorer = Explorer(self.scene, *_UNSEEN)
             self.painter.compose(explorer.rows, explorer.state, *_UNSEEN)
 
     def examining(self, index: int) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.view.cells.compiled import Compiled
+from npu_tui.native.cells import spread
 from npu_tui.view.glyphs import GlyphSet, redraw
 from npu_tui.view.grid import CONTINUED, SPACE, Attr, Grid
 from npu_tui.view.palette import GROUNDS, Palette
 from npu_tui.view.shapes import without_colour, without_shades
-from npu_tui.view.viewport import spread
 
 Rgb = tuple[int, int, int]
 Colour = Rgb | int | None
@@ -46,10 +44,8 @@ class Encoder:
         palette: Palette,
         depth: Depth = "truecolor",
         glyphs: GlyphSet = "blocks",
-        compiled: Compiled | None = None,
     ) -> None:
         self._palette = palette
-        self._compiled = compiled
         self._depth = depth
         self._glyphs: GlyphSet = glyphs
         self._sequences: dict[int, str] = {}
@@ -57,7 +53,6 @@ class Encoder:
         looks = palette.rgb if depth == "truecolor" else (palette.ansi if depth == "16" else palette.xterm)[:, None]
         _, first, same = np.unique(looks, axis=0, return_index=True, return_inverse=True)
         self._canonical = first[same.reshape(-1)].astype(np.int64)
-        self._tables = [] if compiled is None else self._code_tables()
 
     def prepared(self, grid: Grid) -> Grid:
         """``grid`` as this terminal can show it: without colours if it has none, in the glyphs it is trusted with."""
@@ -78,10 +73,6 @@ class Encoder:
         was, and so do its bold and dim bits.
         """
         wanted = np.arange(grid.height) if rows is None else np.array(rows, np.int64)
-        if self._compiled is not None and grid.width and len(wanted):
-            shown = _planes(before) if before is not None and before.char.shape == grid.char.shape else None
-            coloured = self._depth != "none"
-            return self._compiled.ansi(_planes(grid), shown, wanted, self._tables, coloured, _RESET.encode())
         pick = slice(None) if rows is None else wanted
         char = grid.char[pick]
         height, width = char.shape
@@ -162,13 +153,6 @@ class Encoder:
         bounds = [0, *(2 * np.cumsum(turn.sum(axis=1))).tolist()]
         return ["".join(parts[bounds[y] : bounds[y + 1]]) + _RESET for y in range(height)]
 
-    def _code_tables(self) -> list[npt.NDArray[np.uint8]]:
-        """What ``Compiled.ansi`` wants to know of this terminal."""
-        inks = range(len(self._canonical)) if self._depth != "none" else range(0)
-        paints, grounds = ([self._colour(ink, base) for ink in inks] for base in (30, 40))
-        looks = self._canonical.astype(np.uint8), _GROUND.astype(np.uint8)
-        return [*looks, _attribute_records(), _records(paints), _records(grounds)]
-
     def _sequence(self, key: int) -> str:
         rest, ground = divmod(key, 257)
         attrs, paint = divmod(rest, 257)
@@ -200,21 +184,6 @@ def _attribute_codes(old: int, new: int) -> list[str]:
     codes.extend(code for bit, code in _OFF.items() if old & ~new & bit)
     codes.extend(code for bit, code in _ON.items() if new & ~old & bit)
     return codes
-
-
-@cache
-def _attribute_records() -> npt.NDArray[np.uint8]:
-    return _records([";".join(_attribute_codes(old, new)) for old in range(16) for new in range(16)])
-
-
-def _records(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
-    """``texts`` in records of 32 bytes, each after its length."""
-    records = (bytes([len(text)]) + text.encode().ljust(31, b"\0") for text in texts)
-    return np.frombuffer(b"".join(records), np.uint8).reshape(-1, 32)
-
-
-def _planes(grid: Grid) -> Sequence[npt.NDArray[np.uint32] | npt.NDArray[np.uint8]]:
-    return grid.char, grid.fg, grid.bg, grid.attr
 
 
 def _same(grid: Grid, other: Grid) -> Bools:

@@ -8,13 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.native.cells import I32, I64, Bools, Cells, spread
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, char_cells, drawable
-from npu_tui.view.cells.compiled import Compiled
 from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Attr, Grid
 from npu_tui.view.palette import LIT, SHADES, Ink
-from npu_tui.view.raster import I32, Bools, Cells
-from npu_tui.view.viewport import I64, spread
 
 RUNGS = 4
 ELLIPSIS = "…"
@@ -143,29 +141,6 @@ _EDGE, _WHOLE, _LEFT_HALF, _RIGHT_HALF, _STRONG = (ord(c) for c in "▕█▌▐
 _LABEL_ROOM = 3
 _GAP8 = 2
 
-_COLUMNS = ("count", "busy", "position", "from_left", "to_right", "touches", "leads", "start8", "end8")
-_NUMBERS = np.array(
-    [
-        Ink.RULE,
-        Ink.SELECTED,
-        Ink.LANE,
-        Ink.WAIT_GROUND,
-        Ink.RANGE,
-        Ink.RANGE_FOCUS,
-        Ink.CURSOR,
-        Ink.HIT,
-        OpClass.WAIT,
-        SHADES,
-        LIT,
-        Attr.UNDERLINE,
-    ],
-    np.int64,
-)
-_GLYPHS = np.array(
-    [*LEFT_EIGHTHS, *LOWER_EIGHTHS, *_THIN, HATCH, _TICK, _EDGE, _WHOLE, _LEFT_HALF, _RIGHT_HALF, _STRONG], np.uint32
-)
-"""What a compiled library draws with; its source names them in this order."""
-
 
 class Look(Struct):
     """How the cells of the lane rows are to be drawn; arrays are (rows, columns).
@@ -197,23 +172,14 @@ class Painted(Struct):
     named: Bools
 
 
-def draw_bars(cells: Cells, look: Look, width_ns: I64, grid: Grid, compiled: Compiled | None = None) -> Painted:
+def draw_bars(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> Painted:
     """Draw ``cells`` into ``grid`` (the lane rows without gutter, its backgrounds already set).
 
     ``width_ns`` are the widths of the columns. Where a bar fills only a part of a cell, the other part shows the
     background that was there.
     """
-    if compiled is None or not grid.char.size:
-        free, filled = _draw_bodies(cells, look, width_ns, grid)
-        first, length = _label_runs(cells)
-    else:
-        columns = [getattr(cells, name) for name in _COLUMNS]
-        look_of = (look.kind, look.other_kind, look.shade, look.selected, look.other_selected, look.hit)
-        planes = (grid.char, grid.fg, grid.bg, grid.attr)
-        cursor = -1 if look.cursor is None else look.cursor
-        free, filled, first, length = compiled.bars(
-            columns, look_of, width_ns, (_NUMBERS, _GLYPHS), planes, look.hits_only, cursor
-        )
+    free, filled = _draw_bodies(cells, look, width_ns, grid)
+    first, length = _label_runs(cells)
     labelled = _draw_labels(first, length, cells, look, grid)
     return Painted(free, filled & ~labelled, labelled)
 

@@ -8,17 +8,18 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.native.cells import I64, Levels
 from npu_tui.trace.model import Rows
 from npu_tui.view.bars import Labels
 from npu_tui.view.curves import Curve, StepCurve, find_curve
 from npu_tui.view.grid import Grid
-from npu_tui.view.levels import Cover, Levels
+from npu_tui.view.levels import Cover
 from npu_tui.view.links import LinkIndex, links_of_slice
 from npu_tui.view.margins import Gutter
 from npu_tui.view.minimap import LossIndex, Minimap
 from npu_tui.view.rows import RowIndex
 from npu_tui.view.scene import Chart, Scene, ScreenRow, Selected
-from npu_tui.view.viewport import I64, Viewport
+from npu_tui.view.viewport import Viewport
 
 I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
@@ -54,7 +55,7 @@ class SceneCache:
         if kept is None:
             if len(self._levels) >= _MOST_ROWS:
                 self._levels.clear()
-            kept = self._levels[id(rows)] = (rows, Levels(rows))
+            kept = self._levels[id(rows)] = (rows, Levels(rows.start, rows.end))
         return kept[1]
 
     def hits(self, rows: Rows, mask: Bools) -> I32:

@@ -11,19 +11,15 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.native.cells import I64
 from npu_tui.trace.model import F64, Bools, Counters
 from npu_tui.trace.text import duration_text, memory_text
 from npu_tui.view.bars import LOWER_EIGHTHS
-from npu_tui.view.cells.compiled import Compiled
 from npu_tui.view.grid import Grid
 from npu_tui.view.levels import Extremes
 from npu_tui.view.palette import Ink
 from npu_tui.view.scene import ChartKind, StepFunction
-from npu_tui.view.viewport import I64, Viewport
-
-_SHIFT, _MARK = 4, 64
-_FEW = 32
-_HIGHEST, _LOWEST, _FLOAT = range(3)
+from npu_tui.view.viewport import Viewport
 
 
 class Held:
@@ -33,27 +29,18 @@ class Held:
     """
 
     def __init__(self, time: I64, value: npt.NDArray[Any], lowest: bool = False) -> None:
-        self._kind = _FLOAT if value.dtype.kind == "f" else _LOWEST if lowest else _HIGHEST
-        wide = np.float64 if self._kind == _FLOAT else np.int64
-        self._time, self._value = np.ascontiguousarray(time), np.ascontiguousarray(value, wide)
+        kind = np.float64 if value.dtype.kind == "f" else np.int64
+        self._extreme = np.minimum if lowest else np.maximum
+        self._time, self._value = np.ascontiguousarray(time), np.ascontiguousarray(value, kind)
         self._extremes: Extremes[Any] | None = None
-        self._keys: tuple[I64, I64] | None = None
-        self._marks: I64 = self._time[:0]
 
-    def over(self, edges: I64, compiled: Compiled | None = None) -> tuple[npt.NDArray[np.bool_], npt.NDArray[Any]]:
+    def over(self, edges: I64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[Any]]:
         """Which columns have a value, and the most of all that hold for some time in each, 0 where none does.
 
         Columns lie between ``edges`` (ns, ascending).
         """
-        if compiled is None:
-            return self._slowly(edges)
-        if self._keys is None:
-            self._keys, self._marks = self._levels(), self._time[::_MARK].copy()
-        return compiled.held(self._time, self._marks, self._value, self._keys, edges, self._kind)
-
-    def _slowly(self, edges: I64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[Any]]:
         if self._extremes is None:
-            self._extremes = Extremes(self._value, np.minimum if self._kind == _LOWEST else np.maximum)
+            self._extremes = Extremes(self._value, self._extreme)
         inner = self._time.searchsorted(edges)
         first, last = inner[:-1] - 1, inner[1:]
         # What holds at the left edge began before it, unless a value begins right there.
@@ -65,20 +52,6 @@ class Held:
         found = np.zeros(len(known), self._value.dtype)
         found[known] = self._extremes.over(first[known], last[known])
         return known, found
-
-    def _levels(self) -> tuple[I64, I64]:
-        """Keys of the highest of 16 values each, of 16 of these each and so on, and where each level begins."""
-        keys = self._value.view(np.int64)
-        if self._kind == _FLOAT:
-            keys = keys ^ ((keys >> 63) & np.iinfo(np.int64).max)
-        elif self._kind == _LOWEST:
-            keys = ~keys
-        levels = []
-        while len(keys) > _FEW:
-            keys = np.maximum.reduceat(keys, np.arange(0, len(keys), 1 << _SHIFT))
-            levels.append(keys)
-        begins = np.cumsum([0, *map(len, levels)])[:-1]
-        return np.concatenate([keys[:0], *levels]), begins
 
 
 STARVING_NS = -10_000
@@ -105,10 +78,10 @@ class StepCurve:
         at = int(self.function.time.searchsorted(time, "right")) - 1
         return int(self.function.value[at]) if at >= 0 and time < self.function.end else None
 
-    def cells(self, viewport: Viewport, compiled: Compiled | None = None) -> tuple[Bools, I64]:
+    def cells(self, viewport: Viewport) -> tuple[Bools, I64]:
         """Which columns have a value, and the extreme of all that hold for some time in each; (width,) both."""
         edges = viewport.edges()
-        known, value = self._held.over(edges, compiled)
+        known, value = self._held.over(edges)
         return known & (edges[:-1] < self.function.end), value
 
     def shares(self, viewport: Viewport) -> I64:
@@ -124,7 +97,7 @@ class StepCurve:
         return -(-1000 * np.diff(done) // length)
 
 
-def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport, compiled: Compiled | None = None) -> Bools:
+def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bools:
     """Draw ``curve`` into row ``y`` of ``grid``; returns the columns that are drawn.
 
     Depth and memory stand on the bottom, on a scale up to the most of the trace, a share as the part of each column. A
@@ -137,7 +110,7 @@ def draw_chart(grid: Grid, y: int, curve: StepCurve, viewport: Viewport, compile
         some = levels > 0
         grid.char[y, some], grid.fg[y, some] = LOWER_EIGHTHS[np.minimum(levels[some], 8)], Ink.COUNTER
         return some
-    known, value = curve.cells(viewport, compiled)
+    known, value = curve.cells(viewport)
     if curve.kind == "ghost":
         busy: Bools = known & (value > 0)
         grid.char[y, busy], grid.fg[y, busy] = LOWER_EIGHTHS[_GHOST_LEVEL], Ink.DIM
@@ -218,7 +191,7 @@ def find_curve(counters: Counters, series: int) -> Curve:
     return Curve(time, value, float(value.min()), float(value.max()))
 
 
-def curve_levels(curve: Curve, viewport: Viewport, end: int, compiled: Compiled | None = None) -> I64:
+def curve_levels(curve: Curve, viewport: Viewport, end: int) -> I64:
     """Height 1..8 of every column, 0 before the first sample and from ``end`` ns (where the trace ends) on.
 
     A column's value is the highest that held in it; the lowest value of the series is 1, the highest 8;
@@ -232,7 +205,7 @@ def curve_levels(curve: Curve, viewport: Viewport, end: int, compiled: Compiled 
     if curve.high == curve.low:
         levels[(edges[1:] > curve.time[0]) & (edges[:-1] < stop)] = 1
         return levels
-    known, value = curve.held.over(edges, compiled)
+    known, value = curve.held.over(edges)
     part = 1.0 if isfinite(curve.high - curve.low) else 0.5  # where the scale is longer than any number, half of it
     lowest = part * curve.low
     scaled = (part * np.where(known, value, curve.low) - lowest) / (part * curve.high - lowest)

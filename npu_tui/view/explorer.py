@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.trace.leaf import Flatten
 from npu_tui.view.moves import Bounds, slice_at, slice_beside, snapped
 from npu_tui.view.outline import Folds
 from npu_tui.view.rows import RowKey, RowList
@@ -38,7 +37,6 @@ class Explorer:
 
     ``width`` is the number of columns right of the gutter, ``height`` the number of lane rows. ``rows`` is the outline
     as folded now. Times are ns of the scene's clock. ``base`` is the slice that other traces are aligned with.
-    ``flatten`` is a faster loop for what is folded.
     """
 
     def __init__(
@@ -47,7 +45,6 @@ class Explorer:
         width: int,
         height: int,
         clock: Callable[[], float] = time.monotonic,
-        flatten: Flatten | None = None,
     ) -> None:
         self.scene = scene
         self.history: History[View] = History()
@@ -57,7 +54,7 @@ class Explorer:
         self.bounds = Bounds(scene)
         self._fitted = self.bounds.whole
         self.state = ViewState(Viewport.around(*self._fitted, max(width, 1)))
-        self.list = RowList(scene, self.state, height, flatten)
+        self.list = RowList(scene, self.state, height)
         low, high = self.home_bounds()
         self._show(low, high)
         self._put_cursor((low + high) // 2)

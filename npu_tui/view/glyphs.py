@@ -14,10 +14,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from npu_tui.native.cells import Bools
 from npu_tui.trace.text import char_cells
 from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Grid
 from npu_tui.view.palette import GROUNDS
-from npu_tui.view.raster import Bools
 
 GlyphSet = Literal["blocks", "safe", "console", "ascii"]
 GLYPH_SETS: tuple[GlyphSet, ...] = get_args(GlyphSet)

@@ -2,121 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.native.cells import I64
 from npu_tui.trace.intervals import union
-from npu_tui.trace.model import Rows, Trace
-from npu_tui.view.raster import Packed
-from npu_tui.view.viewport import spread
-
-I64 = npt.NDArray[np.int64]
-
-_SHIFT = 4
-_DIRECT = 32
-_FEW = 64
-_BUILD = 1 << 20
-
-
-class Levels:
-    """Longest-slice queries over the positions of one ``Rows``.
-
-    Durations are compared to the nanosecond while the bits of the longest duration and of the number of positions
-    fit 63 bits together (9 minutes at 10 M slices); beyond, the lowest bits of the durations are left out.
-    """
-
-    __slots__ = ("_begins", "_bits", "_drop", "_keys", "_marks", "_rows", "_upper")
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self._bits = len(rows.item).bit_length()
-        longest = int((rows.end - rows.start).max(initial=0))
-        self._drop = max(longest.bit_length() + self._bits - 63, 0)
-        self._upper: list[I64] = [self._first_level()]
-        while len(self._upper[-1]) > _DIRECT:
-            below = self._upper[-1]
-            self._upper.append(np.maximum.reduceat(below, np.arange(0, len(below), 1 << _SHIFT)))
-        self._begins = np.cumsum([0, *(len(level) for level in self._upper[:-1])])
-        self._marks = rows.start[::64].copy()
-        self._keys = np.concatenate(self._upper)
-        self._upper = np.split(self._keys, self._begins[1:])
-
-    def packed(self) -> Packed:
-        """``Packed`` for a compiled library."""
-        return (self._keys, self._begins, self._marks), self._bits, self._drop
-
-    def longest(self, first: I64, last: I64) -> I64:
-        """The position of the longest slice in each ``[first[k], last[k])`` (earlier on ties); no range is empty."""
-        best = np.zeros(len(first), np.int64)  # less than any key
-        direct = last - first <= _DIRECT
-        self._raise_to(best, np.flatnonzero(direct), 0, first[direct], last[direct])
-        # Whole blocks around a longer range are a few keys; it is rare that their winner lies outside of the range.
-        active = np.flatnonzero(~direct)
-        for level in count(1):
-            if not len(active):
-                break
-            low, high = first[active] >> _SHIFT * level, (last[active] - 1 >> _SHIFT * level) + 1
-            few = (high - low <= _FEW) | (level == len(self._upper))
-            self._raise_to(best, active[few], level, low[few], high[few])
-            active = active[~few]
-        mask = (1 << self._bits) - 1
-        found = mask - (best & mask)
-        outside = np.flatnonzero((found < first) | (found >= last))
-        if len(outside):
-            found[outside] = self._exactly(first[outside], last[outside])
-        return found
-
-    def _exactly(self, first: I64, last: I64) -> I64:
-        """``longest`` where whole blocks do not tell: what they leave at both ends is looked at by itself."""
-        best = np.zeros(len(first), np.int64)  # less than any key
-        active, low, high = np.arange(len(first)), first, last
-        for level in count():
-            direct = high - low <= _DIRECT
-            self._raise_to(best, active[direct], level, low[direct], high[direct])
-            rest = ~direct
-            if not rest.any():
-                break
-            active, low, high = active[rest], low[rest], high[rest]
-            inner_low, inner_high = -(-low >> _SHIFT), high >> _SHIFT
-            self._raise_to(best, active, level, low, inner_low << _SHIFT)
-            self._raise_to(best, active, level, inner_high << _SHIFT, high)
-            low, high = inner_low, inner_high
-        mask = (1 << self._bits) - 1
-        return mask - (best & mask)
-
-    def _raise_to(self, best: I64, which: I64, level: int, low: I64, high: I64) -> None:
-        """Raise ``best[which]`` to the largest key of ``[low, high)`` on ``level``; empty ranges change nothing."""
-        length = high - low
-        some = length > 0
-        if not some.all():
-            which, low, length = which[some], low[some], length[some]
-        if not len(which):
-            return
-        index = spread(low, length)
-        keys = self._keys_of(index) if level == 0 else self._upper[level - 1][index]
-        starts = np.cumsum(length) - length
-        best[which] = np.maximum(best[which], np.maximum.reduceat(keys, starts))
-
-    def _keys_of(self, position: I64) -> I64:
-        duration = self._rows.end[position] - self._rows.start[position]
-        return self._pack(duration, position)
-
-    def _pack(self, duration: I64, position: I64) -> I64:
-        mask = (1 << self._bits) - 1
-        return ((duration >> self._drop) << self._bits) | (mask - position)
-
-    def _first_level(self) -> I64:
-        """Keys of the blocks of 16 positions, made in pieces so that no whole-trace temporary is needed."""
-        rows, size = self._rows, len(self._rows.item)
-        pieces = []
-        for low in range(0, size, _BUILD):
-            high = min(low + _BUILD, size)
-            keys = self._pack(rows.end[low:high] - rows.start[low:high], np.arange(low, high))
-            pieces.append(np.maximum.reduceat(keys, np.arange(0, high - low, 1 << _SHIFT)))
-        return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
+from npu_tui.trace.model import Trace
 
 
 class Cover:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.native.cells import I64, Bools, spread
 from npu_tui.trace.model import F64
 from npu_tui.view.bars import Painted
 from npu_tui.view.grid import U8, U32, Attr, Grid
 from npu_tui.view.palette import Ink
-from npu_tui.view.raster import Bools
-from npu_tui.view.viewport import I64, spread
 
 COLUMN = ord("┃")
 SOURCE, DOWN, UP, LEFT, RIGHT = ord("●"), ord("▼"), ord("▲"), ord("◄"), ord("►")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.native.cells import I64, spread
 from npu_tui.trace.model import Trace
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.lines import Lines
 from npu_tui.view.palette import Ink
 from npu_tui.view.rows import RowIndex
 from npu_tui.view.scene import LinkClasses, LinkShape, ViewState, screen_line
-from npu_tui.view.viewport import I64, Viewport, spread
+from npu_tui.view.viewport import Viewport
 
 
 class LinkIndex:

@@ -8,13 +8,14 @@ from functools import lru_cache
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.native.cells import I64
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, drawable, duration_text
 from npu_tui.view.bars import cut_middle, points
 from npu_tui.view.grid import SPACE, Attr, Grid
 from npu_tui.view.palette import Ink
 from npu_tui.view.scene import ScreenRow
-from npu_tui.view.viewport import I64, Viewport
+from npu_tui.view.viewport import Viewport
 
 _WIDE, _NORMAL = (160, 31), (100, 24)
 _NARROW = 16

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from npu_tui.native.cells import I64, Levels
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.model import Lane, Trace
+from npu_tui.trace.model import Lane, Rows, Trace
 from npu_tui.view.bars import LOWER_EIGHTHS, points
 from npu_tui.view.grid import Grid
 from npu_tui.view.palette import Ink, bar
-from npu_tui.view.raster import LevelsOf, rasterise
+from npu_tui.view.raster import rasterise
 from npu_tui.view.scene import Losses
-from npu_tui.view.viewport import I64, Viewport
+from npu_tui.view.viewport import Viewport
 
 _LEFT, _RIGHT, _HIT = "▐", "▌", "▔"
 _COMPUTING = "Computing"
@@ -24,7 +27,7 @@ class Minimap:
     All times are those of ``trace``.
     """
 
-    def __init__(self, trace: Trace, viewport: Viewport, levels: LevelsOf) -> None:
+    def __init__(self, trace: Trace, viewport: Viewport, levels: Callable[[Rows], Levels]) -> None:
         self.viewport = viewport
         overlap = {lane.name: lane for lane in trace.file_lanes if trace.layer_of(lane.index).kind == "overlap"}
         self.device = _COMPUTING in overlap
@@ -36,7 +39,7 @@ class Minimap:
         exposed = [overlap[_EXPOSED]] if _EXPOSED in overlap else []
         self.exposed = self._levels(trace, exposed, levels)
 
-    def _levels(self, trace: Trace, lanes: list[Lane], levels: LevelsOf) -> I64:
+    def _levels(self, trace: Trace, lanes: list[Lane], levels: Callable[[Rows], Levels]) -> I64:
         wanted = [(trace.rows, lane.first_row, self.viewport) for lane in lanes if lane.rows]
         if not wanted:
             return np.zeros(self.viewport.width, np.int64)

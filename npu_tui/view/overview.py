@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.native.cells import I64
 from npu_tui.strings import knows, say
 from npu_tui.trace.text import cell_count, drawable, duration_text
 from npu_tui.view.bars import points
@@ -15,7 +16,7 @@ from npu_tui.view.minimap import draw_losses
 from npu_tui.view.paired import PairRows, draw_pair_rows
 from npu_tui.view.palette import Ink
 from npu_tui.view.scene import BASE, FindingMark, Scene, ViewState
-from npu_tui.view.viewport import I64, Viewport
+from npu_tui.view.viewport import Viewport
 
 _INKS = {"high": Ink.ALERT, "medium": Ink.ACCENT, "low": Ink.DIM, "info": Ink.FAINT}
 _LINE, _HIT = "━", "▔"

@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.native.cells import Bools, Cells
 from npu_tui.view.bars import Look, Painted, draw_bars
 from npu_tui.view.caches import Frame, SceneCache, lanes_top, valid_selection
-from npu_tui.view.cells.compiled import Compiled
 from npu_tui.view.curves import chart_value, curve_levels, draw_chart, draw_curve, quantity_text, unit_of
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.lines import draw_lines, joined
@@ -26,7 +26,7 @@ from npu_tui.view.margins import (
 from npu_tui.view.overview import TopRows, mark_at
 from npu_tui.view.paired import column_widths, draw_marks
 from npu_tui.view.palette import Ink, layer_ink
-from npu_tui.view.raster import Bools, Cells, rasterise
+from npu_tui.view.raster import rasterise
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
 
 __all__ = ["Frame", "Painter", "compose", "gutter_width", "lanes_top"]
@@ -43,9 +43,8 @@ def compose(scene: Scene, outline: list[ScreenRow], state: ViewState, width: int
 class Painter:
     """Draws frames of one scene."""
 
-    def __init__(self, scene: Scene, compiled: Compiled | None = None) -> None:
+    def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._compiled = compiled
         self._cache = SceneCache(scene)
 
     def compose(self, outline: list[ScreenRow], state: ViewState, width: int, height: int) -> Frame:
@@ -60,7 +59,7 @@ class Painter:
         # Even a screen that is too small for its parts is drawn in full and then cut.
         grid = Grid.blank(max(height, top), gutter + columns, Ink.TEXT, Ink.LANE)
         frame = Frame(grid, gutter, top, shown, [None] * rows, view, np.full((rows, columns), -1, np.int32))
-        _Drawing(self._scene, self._cache, outline, state, frame).draw(self._compiled)
+        _Drawing(self._scene, self._cache, outline, state, frame).draw()
         frame.grid = grid.part(0, 0, height, width)
         return frame
 
@@ -86,18 +85,17 @@ class _Drawing:
         self.focus_y = focus_y if 0 <= focus_y < len(self.rows) else None
         self.ticks = find_ticks(self.view)
 
-    def draw(self, compiled: Compiled | None) -> None:
+    def draw(self) -> None:
         self._ground()
         cells = rasterise(
             [(row.rows, row.row, self.local[row.trace]) if row else (None, -1, self.view) for row in self.rows],
             self.view.width,
             self.cache.levels,
-            compiled,
         )
         self.frame.items = cells.item
-        painted = self._bars(cells, compiled)
+        painted = self._bars(cells)
         self._background_lines(painted)
-        self._counters(painted, compiled)
+        self._counters(painted)
         self._links(painted)
         if any(labels.wide for labels in self.cache.labels):
             self.lanes.mend(self.cursor)
@@ -126,7 +124,7 @@ class _Drawing:
         if self.cursor is not None:
             bg[:, self.cursor] = Ink.CURSOR
 
-    def _bars(self, cells: Cells, compiled: Compiled | None) -> Painted:
+    def _bars(self, cells: Cells) -> Painted:
         traces = np.array([row.trace if row else 0 for row in self.rows], np.int64)
         shape = cells.item.shape
         kind, other_kind = np.zeros(shape, np.int8), np.zeros(shape, np.int8)
@@ -152,7 +150,7 @@ class _Drawing:
             hits_only=self.state.hits_only and bool(self.state.hit_masks),
             cursor=self.cursor,
         )
-        painted = draw_bars(cells, look, column_widths(self.view, self.local, traces), self.lanes, compiled)
+        painted = draw_bars(cells, look, column_widths(self.view, self.local, traces), self.lanes)
         if self.scene.pair is not None:
             draw_marks(self.scene.pair, self.rows, cells, self.cache, painted, self.lanes)
         self._mark_selected(painted)
@@ -205,16 +203,16 @@ class _Drawing:
                 free = painted.free[y]
                 self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
 
-    def _counters(self, painted: Painted, compiled: Compiled | None) -> None:
+    def _counters(self, painted: Painted) -> None:
         for y, row in enumerate(self.rows):
             if row is not None and row.kind == "counter":
                 curve = self.cache.curve(row.trace, row.series)
-                levels = curve_levels(curve, self.local[row.trace], self.scene.lengths[row.trace], compiled)
+                levels = curve_levels(curve, self.local[row.trace], self.scene.lengths[row.trace])
                 draw_curve(self.lanes, y, levels)
                 painted.free[y, levels > 0] = False
             elif row is not None and row.kind == "chart":
                 chart = self.cache.chart(row.trace, row.chart)
-                drawn = draw_chart(self.lanes, y, chart, self.local[row.trace], compiled)
+                drawn = draw_chart(self.lanes, y, chart, self.local[row.trace])
                 painted.free[y, drawn] = False
 
     def _links(self, painted: Painted) -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.native.cells import Cells
 from npu_tui.strings import say
 from npu_tui.trace.text import change_text
 from npu_tui.view.bars import LOWER_EIGHTHS, Painted, points
 from npu_tui.view.caches import SceneCache
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.palette import Ink
-from npu_tui.view.raster import Cells
 from npu_tui.view.scene import ALONE, BASE, CHANGED, SAME, Pair, ScreenRow
 from npu_tui.view.viewport import Viewport
 

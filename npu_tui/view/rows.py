@@ -8,12 +8,13 @@ from functools import lru_cache
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.trace.leaf import Flatten, flat_rows, folded_row
+from npu_tui.native.cells import I64
+from npu_tui.trace.leaf import flat_rows, folded_row
 from npu_tui.trace.model import Lane, Rows
 from npu_tui.view.outline import Folds, default_folds, fold_to_fit, is_plane, lane_key, outline, workers_of
 from npu_tui.view.scene import Scene, ScreenRow, ViewState
 from npu_tui.view.stacked import Alike, Twins, paired_rows, stacked_rows
-from npu_tui.view.viewport import I64, Viewport
+from npu_tui.view.viewport import Viewport
 
 _MARGIN = 2
 """Rows kept visible above and below the cursor's row."""
@@ -26,10 +27,10 @@ class RowList:
     """The outline of ``scene``; ``state.focus`` and ``state.top`` index its rows, ``height`` of which fit on screen.
 
     With ``idle_away`` rows and lanes that have nothing in view are left out; ``only`` some (trace, lane, depth) are
-    shown unless it is None. ``flatten`` is a faster loop for what is folded.
+    shown unless it is None.
     """
 
-    def __init__(self, scene: Scene, state: ViewState, height: int, flatten: Flatten | None = None) -> None:
+    def __init__(self, scene: Scene, state: ViewState, height: int) -> None:
         self.folds: Folds = default_folds(scene)
         self.heads = True
         self._own_folds = True
@@ -43,7 +44,6 @@ class RowList:
         self._scene = scene
         self._state = state
         self._height = max(height, 1)
-        self._flatten = flatten
         self._leaf = lru_cache(maxsize=None)(self._make_leaf)
         self._twins = Twins(scene) if scene.pair is not None else None
         self._alike = Alike(scene) if scene.stacked and len(scene.traces) > 1 else None
@@ -51,9 +51,9 @@ class RowList:
 
     def _make_leaf(self, trace: int, lanes: tuple[int, ...]) -> Rows:
         if len(lanes) > 1:
-            return flat_rows([self._leaf(trace, (lane,)) for lane in lanes], self._flatten)
+            return flat_rows([self._leaf(trace, (lane,)) for lane in lanes])
         own = self._scene.traces[trace]
-        return folded_row(own, own.lanes[lanes[0]], self._flatten)
+        return folded_row(own, own.lanes[lanes[0]])
 
     def _unmade(self, trace: int, lanes: tuple[int, ...]) -> Rows:
         """Stands for a leaf row where rows are only counted."""

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.native.cells import I64, spread
+
 
 class Viewport(Struct, frozen=True):
     """``width`` columns over ``span`` ns; column i covers ``[edge(i), edge(i + 1))``.
@@ -87,14 +89,7 @@ def _edges(view: Viewport) -> npt.NDArray[np.int64]:
     return found
 
 
-I64 = npt.NDArray[np.int64]
-
-
-def spread(first: I64, length: I64) -> I64:
-    """The indices ``first[k] .. first[k] + length[k] - 1`` of every k, one range after the other."""
-    stop = np.cumsum(length)
-    total = int(stop[-1]) if len(stop) else 0
-    return np.repeat(first - (stop - length), length) + np.arange(total, dtype=np.int64)
+__all__ = ["I64", "spread"]
 
 
 T = TypeVar("T")

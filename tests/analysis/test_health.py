@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from npu_tui.analysis.health import TraceHealth, _crossing, far_slices, trace_health
+from npu_tui.analysis.health import TraceHealth, far_slices, trace_health
 from npu_tui.ingest.load import load
-from npu_tui.ingest.scanner.crossing import crossing
 from npu_tui.trace.model import Trace
 
 DAY_US = 24 * 3600 * 10**6
@@ -56,18 +54,6 @@ def test_links_without_any_slice(loaded: Any) -> None:
 @pytest.mark.parametrize(("second", "crossing"), [(3, 1), (5, 0), (0, 0)])
 def test_crossing_slices(loaded: Any, second: int, crossing: int) -> None:
     assert health(loaded({"ts": 0}, {"ts": second})).crossing == crossing
-
-
-def test_the_compiled_count_is_the_same() -> None:
-    compiled = crossing()
-    if compiled is None:
-        pytest.skip("there is no compiled library for this machine")
-    random = np.random.default_rng(5)
-    for _ in range(300):
-        start = np.sort(random.integers(0, 30, int(random.integers(0, 40))))
-        end = start + random.integers(0, 12, len(start))
-        order = np.lexsort((-end, start))
-        assert compiled(start[order], end[order]) == _crossing(start[order], end[order])
 
 
 def test_counters_outside_the_slices(loaded: Any) -> None:

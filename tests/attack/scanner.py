@@ -27,8 +27,8 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.load import load
 from npu_tui.ingest.scanner.elements import Elements
-from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.scanner.reading import read_scanned
+from npu_tui.native.library import library
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 

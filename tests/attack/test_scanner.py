@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import scanner
 
-from npu_tui.ingest.scanner.library import library
+from npu_tui.native.library import library
 
 pytestmark = pytest.mark.skipif(library() is None, reason="there is no compiled scanner for this machine")
 

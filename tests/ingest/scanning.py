@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from npu_tui.ingest.scanner import reading
-from npu_tui.ingest.scanner.library import OFF, VARIABLE
+from npu_tui.native.library import OFF, VARIABLE
 
 
 @contextmanager

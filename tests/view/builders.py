@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from npu_tui.ingest.args.json_args import JsonArgs
+from npu_tui.native.cells import Levels
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import (
     Chunks,
@@ -132,6 +133,11 @@ def one_row(*times: tuple[int, int]) -> Rows:
     """One row of slices that do not overlap, numbered from 0."""
     start, end = (np.array([pair[k] for pair in times], np.int64) for k in (0, 1))
     return make_rows(np.array([0, len(times)], np.int64), np.arange(len(times), dtype=np.int32), start, end)
+
+
+def levels_of(rows: Rows) -> Levels:
+    """The longest-slice queries of ``rows``."""
+    return Levels(rows.start, rows.end)
 
 
 def make_scene(trace: Trace, starved: Sequence[int] = (), near: Sequence[int] = ()) -> Scene:

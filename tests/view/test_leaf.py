@@ -2,12 +2,15 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import numpy as np
+import pytest
 from builders import bars, make_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npu_tui.native.rows import slow_pieces as slow_pieces_of
+from npu_tui.trace import leaf
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.leaf import flat_rows, folded_row, leaf_row, pieces_of
+from npu_tui.trace.leaf import flat_rows, folded_row, leaf_row
 from npu_tui.trace.model import Trace
 
 Piece = tuple[int, int, int]
@@ -78,17 +81,18 @@ def test_as_the_obvious_way(spans: list[tuple[int, int]]) -> None:
     assert [(item - 1, start, end) for item, start, end in pieces(trace, 1)] == slow_pieces(alone)
 
 
-def test_a_folded_row_is_made_once_whichever_threads_ask() -> None:
+def test_a_folded_row_is_made_once_whichever_threads_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = make_trace({"a": bars((0, 100), (20, 60))})
     made, go_on = [], Event()
 
     def slowly(*given):
         made.append(given)
         assert go_on.wait(20)
-        return pieces_of(*given)
+        return slow_pieces_of(*given)
 
+    monkeypatch.setattr(leaf, "pieces_of", slowly)
     with ThreadPoolExecutor(2) as pool:
-        asked = [pool.submit(folded_row, trace, trace.lanes[0], slowly) for _ in range(2)]
+        asked = [pool.submit(folded_row, trace, trace.lanes[0]) for _ in range(2)]
         go_on.set()
     assert asked[0].result() is asked[1].result() is trace.folded[trace.lanes[0].first_row]
     assert len(made) == 1

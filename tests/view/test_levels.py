@@ -2,12 +2,12 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from builders import one_row
+from builders import levels_of, one_row
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from npu_tui.native.cells import Levels
 from npu_tui.trace.model import Rows
-from npu_tui.view.levels import Levels
 
 EPOCH = 1 << 60  # ns that leave no bit to spare
 
@@ -33,7 +33,7 @@ def test_the_longest_slice_of_any_range_is_named(count: int, most: int, ascendin
     durations = random.integers(0, most, count)
     if ascending:
         durations.sort()
-    levels = Levels(rows_of(durations))
+    levels = levels_of(rows_of(durations))
     near_edges = random.integers(0, count // 16 + 1, (20, 2)) * 16 + random.integers(-1, 2, (20, 2))
     anywhere = random.integers(0, count + 1, (20, 2))
     first, last = np.sort(np.concatenate((near_edges, anywhere, [[0, count]])).clip(0, count)).T
@@ -47,7 +47,7 @@ def test_the_longest_slice_of_any_range_is_named(count: int, most: int, ascendin
 @given(COUNT, MOST, SEED)
 def test_a_range_of_few_slices_or_whole_blocks_is_looked_at_once(count: int, most: int, seed: int) -> None:
     durations = np.random.default_rng(seed).integers(0, most, count)
-    levels = Levels(rows_of(durations))
+    levels = levels_of(rows_of(durations))
     ranges = [(low, low + length) for low in range(0, count, 7) for length in (1, 31, 32)]
     ranges += [(low, low + 16 * length) for low in range(0, count, 16) for length in (3, 63, 64)]
     ranges += [(low, low + 256 * length) for low in range(0, count, 256) for length in (5, 9)]
@@ -62,14 +62,15 @@ def test_a_range_of_few_slices_or_whole_blocks_is_looked_at_once(count: int, mos
 def test_a_key_is_that_of_16_below(count: int, most: int, seed: int) -> None:
     durations = np.random.default_rng(seed).integers(0, most, count)
     rows = rows_of(durations)
-    (keys, begins, marks), bits, drop = Levels(rows).packed()
+    levels = levels_of(rows)
+    bits = levels.bits
     expected, level = [], [(duration << bits) + (1 << bits) - 1 - k for k, duration in enumerate(durations.tolist())]
-    assert (bits, drop, marks.tolist()) == (count.bit_length(), 0, rows.start[::64].tolist())
-    for begin in begins.tolist():
+    assert (bits, levels.drop, levels.marks.tolist()) == (count.bit_length(), 0, rows.start[::64].tolist())
+    for begin in levels.begins.tolist():
         assert begin == len(expected)
         level = [max(level[low : low + 16]) for low in range(0, len(level), 16)]
         expected += level
-    assert keys.tolist() == expected
+    assert levels.keys.tolist() == expected
     assert len(level) <= 32
 
 
@@ -77,26 +78,27 @@ def test_a_range_over_several_levels_of_blocks() -> None:
     durations = np.ones(20_000, np.int64)
     durations[[777, 15_000]] = 9
     end = np.cumsum(durations)
-    levels = Levels(one_row(*zip((end - durations).tolist(), end.tolist(), strict=True)))
+    levels = levels_of(one_row(*zip((end - durations).tolist(), end.tolist(), strict=True)))
     first, last = np.array([0, 778, 777, 15_001]), np.array([20_000, 20_000, 778, 20_000])
     assert levels.longest(first, last).tolist() == [777, 15_000, 777, 15_001]
 
 
 def test_no_slices_have_no_keys() -> None:
-    (keys, begins, marks), _, _ = Levels(one_row()).packed()
-    assert [(each.tolist(), each.dtype) for each in (keys, begins, marks)] == [([], "i8"), ([0], "i8"), ([], "i8")]
+    levels = levels_of(one_row())
+    columns = levels.keys, levels.begins, levels.marks
+    assert [(column.tolist(), column.dtype) for column in columns] == [([], "i8"), ([0], "i8"), ([], "i8")]
 
 
 def test_huge_durations_keep_their_order() -> None:
     rows = one_row((0, 1 << 61), (1 << 61, (1 << 61) + 5), ((1 << 61) + 5, (1 << 62) + (1 << 61)))
-    assert Levels(rows).longest(np.array([0, 0]), np.array([2, 3])).tolist() == [0, 2]
+    assert levels_of(rows).longest(np.array([0, 0]), np.array([2, 3])).tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("longest", [700, 703, 704], ids=["within a piece", "its last", "its first"])
 def test_positions_count_on_from_one_piece_to_the_next(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first level is made in pieces; a piece of a real trace is a million slices long."""
-    monkeypatch.setattr("npu_tui.view.levels._BUILD", 64)
+    monkeypatch.setattr("npu_tui.native.cells._BUILD", 64)
     end = np.cumsum(np.ones(1000, np.int64) + (np.arange(1000) == longest))
-    levels = Levels(one_row(*zip([0, *end[:-1].tolist()], end.tolist(), strict=True)))
+    levels = levels_of(one_row(*zip([0, *end[:-1].tolist()], end.tolist(), strict=True)))
     first, last = np.array([0, 130, longest + 1]), np.array([1000, longest, 1000])
     assert levels.longest(first, last).tolist() == [longest, 130, longest + 1]

@@ -1,8 +1,7 @@
 import numpy as np
-from builders import bars, make_trace
+from builders import bars, levels_of, make_trace
 
 from npu_tui.view.grid import Grid
-from npu_tui.view.levels import Levels
 from npu_tui.view.minimap import Minimap
 from npu_tui.view.palette import Ink
 from npu_tui.view.viewport import Viewport
@@ -16,7 +15,7 @@ def overlap() -> Minimap:
         kind="overlap",
         end=1000,
     )
-    return Minimap(trace, Viewport.around(0, 1000, 10), Levels)
+    return Minimap(trace, Viewport.around(0, 1000, 10), levels_of)
 
 
 def drawn(minimap: Minimap, start: int, end: int, hits: np.ndarray = NONE) -> Grid:
@@ -46,8 +45,8 @@ def test_hits_are_marked() -> None:
 
 def test_without_overlap_lanes_the_device_is_shown() -> None:
     trace = make_trace({"Stream 1": bars((0, 50)), "Stream 2": bars((40, 100), (900, 1000))}, kind="hardware")
-    assert drawn(Minimap(trace, Viewport.around(0, 1000, 10), Levels), 0, 1000).text(0) == "▅        █"
+    assert drawn(Minimap(trace, Viewport.around(0, 1000, 10), levels_of), 0, 1000).text(0) == "▅        █"
 
 
 def test_a_trace_without_slices_has_an_empty_map() -> None:
-    assert drawn(Minimap(make_trace({}), Viewport.around(0, 1, 10), Levels), 0, 10).text(0).strip() == ""
+    assert drawn(Minimap(make_trace({}), Viewport.around(0, 1, 10), levels_of), 0, 10).text(0).strip() == ""

@@ -1,13 +1,13 @@
 from collections.abc import Iterator
 
 import numpy as np
-from builders import one_row
+from builders import levels_of, one_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npu_tui.native.cells import Cells
 from npu_tui.trace.model import Rows, make_rows
-from npu_tui.view.levels import Levels
-from npu_tui.view.raster import Cells, rasterise
+from npu_tui.view.raster import rasterise
 from npu_tui.view.viewport import Viewport
 
 
@@ -27,7 +27,7 @@ def viewports() -> st.SearchStrategy[Viewport]:
 
 
 def draw_row(spans: list[tuple[int, int]], view: Viewport) -> Cells:
-    return rasterise([(one_row(*spans), 0, view)], view.width, Levels)
+    return rasterise([(one_row(*spans), 0, view)], view.width, levels_of)
 
 
 def inside(span: tuple[int, int], low: int, high: int) -> bool:
@@ -81,7 +81,7 @@ def test_rows_of_several_tables_and_empty_ones() -> None:
     both: Rows = make_rows(np.array([0, 1, 1]), np.array([5], np.int32), np.array([20]), np.array([30]))
     view = Viewport(0, 40, 4)
     wanted = [(rows, row, view) for rows, row in ((other, 0), (None, -1), (one, 0), (both, 1), (both, 0), (one, 9))]
-    cells = rasterise(wanted, 4, Levels)
+    cells = rasterise(wanted, 4, levels_of)
     assert cells.item.tolist() == [
         [-1, 0, -1, 1], [-1] * 4, [0, -1, -1, -1], [-1] * 4, [-1, -1, 5, -1], [-1] * 4
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def test_rows_of_several_tables_and_empty_ones() -> None:
 def test_the_same_rows_are_drawn_at_the_time_of_each_trace() -> None:
     one = one_row((0, 10))
     view = Viewport(0, 40, 4)
-    cells = rasterise([(one, 0, view), (one, 0, view.shifted(-20)), (one, 0, view.shifted(5))], 4, Levels)
+    cells = rasterise([(one, 0, view), (one, 0, view.shifted(-20)), (one, 0, view.shifted(5))], 4, levels_of)
     assert cells.item.tolist() == [[0, -1, -1, -1], [-1, -1, 0, -1], [0, -1, -1, -1]]
     assert cells.busy.tolist() == [[10, 0, 0, 0], [0, 0, 10, 0], [5, 0, 0, 0]]
 

@@ -17,8 +17,8 @@ from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.json.decoding.lenient import loose_value
 from npu_tui.ingest.scanner.chosen import ChosenArgs
 from npu_tui.ingest.scanner.elements import Elements
-from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.source.unpack import at_hand, plain_path
+from npu_tui.native.library import library
 from npu_tui.trace.args import Arg, ArgColumn, Matches, always, as_number, column_of, joined
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile, Trace

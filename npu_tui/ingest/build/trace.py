@@ -15,11 +15,11 @@ from npu_tui.ingest.build.linking import PairedEnds, bound_links, paired_ends
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.json.decoding.events import NO_PROCESS, NO_THREAD
 from npu_tui.ingest.scanner.background import Background
-from npu_tui.ingest.scanner.depth import first_fit as compiled_first_fit
-from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.times import INVALID
+from npu_tui.native.library import library
+from npu_tui.native.rows import first_fit
 from npu_tui.trace.classes import classify, step_number
-from npu_tui.trace.depth import first_fit, sort_slices
+from npu_tui.trace.depth import sort_slices
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, Slices, Trace, make_rows
 from npu_tui.trace.text import brief
@@ -147,10 +147,8 @@ def build_trace(
 
 def _packing(lane: I32, start: I64, end: I64, large: bool) -> Background[I32]:
     """The row of every slice within its lane, slices in the order of ``sort_slices``."""
-    compiled = library()
-    if compiled is None:  # a thread would only take turns with this one
-        return Background(lambda: first_fit(lane, start, end), worth=False)
-    return Background(lambda: compiled_first_fit(compiled, lane, start, end), large)
+    # Without the library a thread would only take turns with this one.
+    return Background(lambda: first_fit(lane, start, end), large and library() is not None)
 
 
 def _of(values: Any, kept: I64 | None) -> Any:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
-from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.trace.args import always
 from npu_tui.trace.classes import lane_roles
 from npu_tui.trace.leaf import DEEP, folded_row, leaf_row
@@ -40,11 +39,10 @@ def sketch_of(trace: Trace, go_on: Callable[[], bool] = always) -> Trace | None:
     to the file. Long lanes of several rows are ``folded`` already, and what each lane is there for is known.
     """
     leaves: dict[int, Rows] = {}
-    loop = flatten()
     for lane in _folding(trace):
         if not go_on():
             return None
-        leaves[lane.first_row] = folded_row(trace, lane, loop) if lane.rows > DEEP else leaf_row(trace, lane, loop)
+        leaves[lane.first_row] = folded_row(trace, lane) if lane.rows > DEEP else leaf_row(trace, lane)
     halves = 0
     while True:
         edges = _edges(trace, max(_STEP >> halves, _LEAST), max(_WHOLE >> halves, _LEAST))

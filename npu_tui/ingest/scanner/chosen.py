@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.ingest.scanner.elements import Elements
-from npu_tui.ingest.scanner.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD
-from npu_tui.ingest.scanner.library import Library
+from npu_tui.native.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD
+from npu_tui.native.library import Library
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
@@ -54,7 +54,6 @@ class ChosenArgs:
         for name, word in CHOSEN_REGION.items():
             self._plan[word : word + 2] = self._arrays[name].ctypes.data, self._arrays[name].nbytes
         self._plan[CHOSEN_WORD["count"]], self._plan[CHOSEN_WORD["rows"]] = len(keys), rows
-        self._address = self._plan.ctypes.data
 
     def take(self, first: int, pieces: I64) -> I64:
         """Read the rows from ``first`` on of ``pieces`` that lie in the text; those that are left unread.
@@ -63,7 +62,7 @@ class ChosenArgs:
         """
         self._pieces[: len(pieces)] = pieces
         self._plan[CHOSEN_WORD["asked"]] = len(pieces)
-        if not self._library.chosen(self._address, self._plan.nbytes, first):
+        if not self._library.chosen(self._plan, self._plan.nbytes, first):
             return np.zeros(0, np.int64)
         return first + np.flatnonzero(self.kinds[0, first : int(pieces[-1, 3])] == CHOSEN_UNREAD)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.scanner.layout import PADDING
-from npu_tui.ingest.scanner.library import Library
+from npu_tui.native.layout import PADDING
+from npu_tui.native.library import Library
 
 I64 = npt.NDArray[np.int64]
 
@@ -27,9 +27,6 @@ class Elements:
 
         None if there are others. The next call overwrites them. Only quotes and brackets are looked at.
         """
-        text = self.text.ctypes.data + offset, length, len(self.text) - offset
-        return (
-            self.found[:count]
-            if self._library.elements(*text, self.found.ctypes.data, len(self.found)) == count
-            else None
-        )
+        text = self.text[offset:]
+        known = self._library.elements(text, length, len(text), self.found, len(self.found))
+        return self.found[:count] if known == count else None

@@ -9,8 +9,8 @@ import numpy as np
 
 from npu_tui.ingest.json.columns.counter_events import SeriesKey, instance_name
 from npu_tui.ingest.json.decoding.events import place_number
-from npu_tui.ingest.scanner.layout import DICTIONARIES, NUMBER, PLAIN
 from npu_tui.ingest.scanner.state import State
+from npu_tui.native.layout import DICTIONARIES, NUMBER, PLAIN
 
 _texts = msgspec.json.Decoder(list[str]).decode
 _KNOWN = NUMBER[f"known_{DICTIONARIES[0]}"]

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.json.reading import Advance, Outcome, boundary_from
-from npu_tui.ingest.scanner.library import Library
 from npu_tui.ingest.scanner.scanner import Scanned, Scanner
+from npu_tui.native.library import Library
 
 ALONE_BYTES = 4 << 20
 """A smaller file is scanned before another thread would have begun."""

@@ -12,7 +12,10 @@ from npu_tui.ingest.json.columns.range_columns import RangeColumns
 from npu_tui.ingest.json.decoding.chunks import CHUNK
 from npu_tui.ingest.json.decoding.events import Event, decode_events
 from npu_tui.ingest.json.reading import read_on
-from npu_tui.ingest.scanner.layout import (
+from npu_tui.ingest.scanner.news import known_counts, news
+from npu_tui.ingest.scanner.state import GROUPS, State
+from npu_tui.ingest.times import nanoseconds, parse_time
+from npu_tui.native.layout import (
     DICTIONARIES,
     DONE,
     DURATION,
@@ -25,10 +28,7 @@ from npu_tui.ingest.scanner.layout import (
     VALUE,
     WORDS,
 )
-from npu_tui.ingest.scanner.library import Library
-from npu_tui.ingest.scanner.news import known_counts, news
-from npu_tui.ingest.scanner.state import GROUPS, State
-from npu_tui.ingest.times import nanoseconds, parse_time
+from npu_tui.native.library import Library
 
 BUFFER = 1 << 20
 _CHUNK = 8 << 10
@@ -119,7 +119,7 @@ class Scanner:
             state.put("base", base)
             state.put("filled", filled)
             state.put("position", position)
-            why = self._library.scan(state.address, WORDS)
+            why = self._library.scan(state.words, WORDS)
             position = state.get("position")
             segment.settle(base)
             found.end = base + position
@@ -143,7 +143,7 @@ class Scanner:
                 state.new_columns(group)
             segment = _Segment(self, found.end)
         if state.grow_tables(event_bytes):
-            self._library.rehash(state.address, WORDS)
+            self._library.rehash(state.words, WORDS)
         return segment
 
     @property

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.ingest.scanner.layout import (
+from npu_tui.native.layout import (
     DICTIONARIES,
     ENTITIES_PER_EVENT,
     MOST_VALUES,
     NUMBER,
     PADDING,
     REGION,
-    SCRATCH_WORDS,
     WORDS,
 )
 
@@ -57,12 +56,10 @@ class State:
 
     def __init__(self, buffer_bytes: int, range_bytes: int) -> None:
         self.words = np.zeros(WORDS, np.int64)
-        self.address = self.words.ctypes.data
         self.arrays: dict[str, Array] = {}
         self._range_bytes = range_bytes
         self._maps = 0
         self.region("buffer", np.zeros(buffer_bytes + PADDING, np.uint8))
-        self.region("scratch", np.zeros(SCRATCH_WORDS, np.int64))
         self.region("powers", _powers())
         self.region("rare", np.zeros(3 * _SET_ASIDE, np.int64))
         self.region("inexact", np.zeros(4 * _SET_ASIDE, np.int64))

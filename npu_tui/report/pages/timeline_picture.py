@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.ingest.scanner.leaves import flatten
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.scene import finding_marks, make_scene
 from npu_tui.profile.selection import WHOLE_TRACE
@@ -59,7 +58,7 @@ def page_picture(part: ProfilePart) -> str:
 
 def explorer_of(scene: Scene) -> Explorer:
     """``scene`` as wide and high as a picture."""
-    return Explorer(scene, _COLUMNS - gutter_width(_COLUMNS), _MOST_ROWS, flatten=flatten())
+    return Explorer(scene, _COLUMNS - gutter_width(_COLUMNS), _MOST_ROWS)
 
 
 def explorer_pictures(explorer: Explorer) -> tuple[str, str]:

@@ -7,7 +7,6 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from npu_tui.ingest.scanner.drawing import drawing
 from npu_tui.strings import say
 from npu_tui.tui.job.overview import Overview
 from npu_tui.tui.job.pictures import (
@@ -89,7 +88,7 @@ class JobMap(Drawing):
             self._draw(self.view, grid)
         if self._encoder is None:
             terminal = self._terminal
-            self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs, drawing())
+            self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
         encoder = self._encoder
         grid.mend()
         grid = encoder.prepared(grid)

@@ -11,7 +11,6 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 
-from npu_tui.ingest.scanner.drawing import drawing
 from npu_tui.tui.heights import HEADS_FROM
 from npu_tui.tui.terminal.internals import after, write_now
 from npu_tui.tui.terminal.pace import Pace
@@ -163,7 +162,7 @@ class Timeline(Drawing):
     def _ensure_encoder(self) -> Encoder:
         if self._encoder is None:
             terminal = self._terminal
-            self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs, drawing())
+            self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
         return self._encoder
 
     def render_lines(self, crop: Region) -> list[Strip]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from npu_tui.ingest.args.json_args import JsonArgs
 from npu_tui.ingest.scanner import chosen
-from npu_tui.ingest.scanner.library import VARIABLE, library
+from npu_tui.native.library import VARIABLE, library
 from npu_tui.trace.args import ArgColumn
 from npu_tui.trace.model import Chunks, EventFile
 

@@ -1,4 +1,4 @@
-"""The compiled scanner against the reader in Python, and its rows against those of ``trace.depth``."""
+"""The compiled scanner against the reader in Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 from documents import FOREIGN, LINK_END, NAME, SAMPLE, SLICE, Document, documents
 from equality import assert_same, assert_same_events
@@ -16,11 +15,9 @@ from scanning import threads, without_scanner
 
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
 from npu_tui.ingest.load import load
-from npu_tui.ingest.scanner import depth as compiled
-from npu_tui.ingest.scanner.library import library
 from npu_tui.ingest.scanner.reading import read_scanned
 from npu_tui.ingest.scanner.scanner import Scanner
-from npu_tui.trace import depth
+from npu_tui.native.library import library
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Trace
 
@@ -123,28 +120,6 @@ def test_numbers_are_the_nearest_floats(tmp_path: Path) -> None:
         '[{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": "1736405443863674.400", "dur": 1}, ' + body + "]"
     )
     assert load(path).counters.value.tolist() == [float(text) for text in texts]
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60), st.integers(0, 25)), min_size=1, max_size=200))
-def test_rows_are_those_of_first_fit(found: list[tuple[int, int, int]]) -> None:
-    columns = np.array(found, np.int64)
-    lane, start, end = columns[:, 0].astype(np.int32), columns[:, 1], columns[:, 1] + columns[:, 2]
-    order = depth.sort_slices(lane, start, end)
-    lane, start, end = lane[order], start[order], end[order]
-    assert compiled.first_fit(library(), lane, start, end).tolist() == depth.first_fit(lane, start, end).tolist()
-
-
-@pytest.mark.parametrize("longest", [200, 20_000])
-def test_thousands_of_rows_are_those_of_first_fit(longest: int) -> None:
-    rng = np.random.default_rng(5)
-    start = np.sort(rng.integers(0, 20_000, 9_000))
-    end = start + rng.integers(0, longest, 9_000)
-    lane = np.zeros(9_000, np.int32)
-    order = depth.sort_slices(lane, start, end)
-    start, end = start[order], end[order]
-    expected = depth.first_fit(lane, start, end)
-    assert expected.max() > 60
-    assert np.array_equal(compiled.first_fit(library(), lane, start, end), expected)
 
 
 def test_texts_of_any_number_and_length_find_room(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.ingest.database.tables.connect import UNREADABLE, Database
-from npu_tui.ingest.database.tables.paged import read_intact_pages, read_pages, rows_stored
+from npu_tui.ingest.database.tables.paged import rows_stored
 from npu_tui.ingest.database.tables.pieces import ABSENT, Numbers, Walk, quoted
 from npu_tui.ingest.times import INVALID
 
@@ -137,8 +137,7 @@ class Tables:
         kinds: list[Any] = [np.int64] * len(whole) + [np.float64] * len(real)
         there = [(name, kind) for name, kind in zip(wanted, kinds, strict=True) if name]
         with self._lock:
-            by_pages = read_pages(self.database, table.name, there, self._advanced)
-            number, *found = by_pages or self._by_queries(table, there)
+            number, *found = self._by_queries(table, there)
         given = iter(found)
         columns = {
             name: next(given) if column else np.full(len(number), ABSENT if kind is np.int64 else np.nan, kind)
@@ -158,13 +157,7 @@ class Tables:
         # A damaged row number ends SQLite's way through a table without a word.
         unsaid = rows_stored(self.database, table.name) - len(found[0])
         if unsaid > 0 and not self.database.changed():
-            found = _joined(read_intact_pages(self.database, table.name, there), found)
-            if len(found[0]) and table.name in self.unreadable:
-                self.unreadable.remove(table.name)
-            unsaid = max(rows_stored(self.database, table.name) - len(found[0]), 0)
             self.lost[table.name] = unsaid
-            if not unsaid:
-                del self.lost[table.name]
         return found
 
     def texts(self, table: Table, key: str, value: str) -> dict[int, str]:
@@ -257,15 +250,6 @@ class Tables:
             order = np.argsort(rows[key], kind="stable")
             self._indexes[place] = rows[key][order], rows.number[order]
         return self._indexes[place]
-
-
-def _joined(intact: list[npt.NDArray[Any]] | None, others: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """The columns of two readings of a table, whose first one is the row number: those of ``intact`` first."""
-    if intact is None or not len(intact[0]):
-        return others
-    more = np.flatnonzero(~np.isin(others[0], intact[0]))
-    order = np.argsort(np.concatenate([intact[0], others[0][more]]), kind="stable")
-    return [np.concatenate([own, other[more]])[order] for own, other in zip(intact, others, strict=True)]
 
 
 def as_text(value: Any) -> str:

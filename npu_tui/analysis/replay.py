@@ -1,0 +1,348 @@
+"""A run replayed with something changed: how long it would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
+from npu_tui.analysis.replay_edges import NEVER
+from npu_tui.analysis.replay_model import Model
+from npu_tui.native.replay import covered, passing
+from npu_tui.trace.intervals import difference, union
+
+I64 = npt.NDArray[np.int64]
+Span = tuple[I64, I64]
+
+ANY_THREAD = -1
+
+
+class HostCut(Struct, frozen=True):
+    """Work of a host thread in ``span`` (ns on the host's clock) of which ``keep`` is left, 0 to 1 or more.
+
+    ``thread`` is the id of the thread, ANY_THREAD for all.
+    """
+
+    thread: int
+    span: Span
+    keep: float = 0.0
+
+
+class TaskCut(Struct, frozen=True):
+    """Device slices ``items`` of whose length (of a collective: of its transfer) ``keep`` is left."""
+
+    items: I64
+    keep: float = 0.0
+
+
+class Change(Struct, frozen=True):
+    """Several things at once; what is empty stays as it is.
+
+    ``waits`` are slices of the host that no longer wait for the device, or records of events that come at once,
+    ``in_time`` ranks that no longer come last to the collectives ``at`` (none: to any).
+    """
+
+    host: tuple[HostCut, ...] = ()
+    tasks: tuple[TaskCut, ...] = ()
+    waits: frozenset[int] = frozenset()
+    in_time: frozenset[int] = frozenset()
+    at: frozenset[int] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is changed."""
+        return not (self.host or self.tasks or self.waits or self.in_time)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is equal for changes that change the same."""
+        host = frozenset((cut.thread, cut.keep, cut.span[0].tobytes(), cut.span[1].tobytes()) for cut in self.host)
+        tasks = tuple((cut.keep, cut.items.tobytes()) for cut in self.tasks)
+        # Of cuts of one task the lesser counts, but stretches multiply: their order is of no account, their number is.
+        return (
+            host,
+            frozenset(tasks) if all(keep <= 1 for keep, _ in tasks) else tasks,
+            self.waits,
+            self.in_time,
+            self.at,
+        )
+
+    def __or__(self, other: Change) -> Change:
+        """Both changes at once."""
+        everywhere = any(each.in_time and not each.at for each in (self, other))
+        return Change(
+            self.host + other.host,
+            self.tasks + other.tasks,
+            self.waits | other.waits,
+            self.in_time | other.in_time,
+            frozenset() if everywhere else self.at | other.at,
+        )
+
+
+NO_CHANGE = Change()
+
+
+def spans_by_cut(cuts: Iterable[HostCut]) -> list[tuple[int, float, Span]]:
+    """The union of the spans of each thread and share that is kept, what is cut most first."""
+    found: dict[tuple[int, float], list[Span]] = {}
+    for cut in cuts:
+        found.setdefault((cut.thread, cut.keep), []).append(cut.span)
+    return [
+        (thread, keep, union(np.concatenate([each[0] for each in spans]), np.concatenate([each[1] for each in spans])))
+        for (thread, keep), spans in sorted(found.items(), key=lambda row: (row[0][1], row[0][0]))
+    ]
+
+
+I32 = npt.NDArray[np.int32]
+
+CLOSE_ENOUGH = 0.02
+"""A model that misses the recorded length by more is not used."""
+_LINKED = 0.5
+_KEPT_CUTS = 4
+
+
+class Run(Struct, frozen=True):
+    """A run of the model: ``time`` of every node (ns, as ``Model.time``), ``length`` of every task."""
+
+    model: Model
+    time: I64
+    length: I64
+
+    @property
+    def starts(self) -> I64:
+        """Starts of the device's tasks on the device's clock, of records and waits for events their ends; (n,)."""
+        return self.time[self.model.start_node] + self.model.floor
+
+    @property
+    def ends(self) -> I64:
+        """Ends of the device's tasks on the device's clock; (n,)."""
+        kernel = self.model.tasks.kind == KERNEL
+        return self.time[self.model.end_node] + np.where(kernel, self.length, 0) + self.model.floor
+
+
+class Replay:
+    """A model ready to run again and again."""
+
+    def __init__(self, model: Model) -> None:
+        """Prepare ``model`` and run it unchanged."""
+        self.model = model
+        edges = model.edges
+        self._rows = _rows(edges.source, edges.target, len(model))
+        kind = model.tasks.kind
+        self._kernels = np.flatnonzero(kind == KERNEL)
+        self._kernel_length = model.length[self._kernels]
+        busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
+        self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
+        self._marked_rows = _Marks(*(self._rows.node[each].astype(np.int64) for each in self._marks))
+        self._waiting = [(number, each) for number, each in enumerate(model.meetings) if each.late]
+        self._others = np.array([each.others for each in model.meetings], np.int64)
+        self._meeting_fixed = self._arrival(frozenset())
+        self._lengths_known: dict[tuple[object, ...], int] = {}
+        self._number_of = {tid: number for number, tid in enumerate(model.tids.tolist())}
+        self._by_item = np.argsort(model.tasks.item, kind="stable")
+        self._items = model.tasks.item[self._by_item]
+        self._cuts: dict[object, tuple[I64, I64]] = {}
+        self._cutting = Lock()
+        self._lag = np.append(edges.fixed, (NEVER, 0))
+        self._lag[edges.work.edge] += edges.work.high - edges.work.low
+        self._lag[edges.task.edge] += model.length[edges.task.number]
+        self.recorded = self._span(model.time, self._marks, model.length)
+        self.base = self.run(NO_CHANGE)
+        self.replayed = self._span(self.base.time, self._marks, self.base.length)
+
+    @property
+    def error(self) -> float:
+        """By how much of the recorded length the unchanged run misses it."""
+        return abs(self.replayed - self.recorded) / self.recorded if self.recorded else 1.0
+
+    @property
+    def late(self) -> frozenset[int]:
+        """The late ranks of all meetings."""
+        return frozenset(rank for each in self.model.meetings for rank, _ in each.late)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the model reproduces the recording well enough to be believed."""
+        return self.error <= CLOSE_ENOUGH and self.model.linked >= _LINKED
+
+    def run(self, change: Change) -> Run:
+        """The run with ``change``."""
+        length = self._lengths(change)
+        return Run(self.model, self._passed(change, length)[self._rows.node], length)
+
+    @property
+    def steps(self) -> int:
+        """How many steps the run has, 1 without any."""
+        return max(len(self.model.steps) // 2, 1)
+
+    def gain(self, change: Change, after: Change = NO_CHANGE) -> int:
+        """By how much ``change`` shortens the run once ``after`` is done, ns."""
+        return self.length(after) - self.length(after | change)
+
+    def length(self, change: Change) -> int:
+        """How long the run takes with ``change``, ns."""
+        if change.is_empty:
+            return self.replayed
+        key = change.key
+        if key not in self._lengths_known:
+            length = self._lengths(change)
+            self._lengths_known[key] = self._span(self._passed(change, length), self._marked_rows, length)
+        return self._lengths_known[key]
+
+    def _span(self, time: I64, marks: _Marks, length: I64) -> int:
+        """From the first step (without steps: the first task) to the end of the last step and task."""
+        ends = time[marks.ends]
+        ends[: len(self._kernels)] += self._kernel_length if length is self.model.length else length[self._kernels]
+        last = int(ends.max()) if len(ends) else 0
+        if len(marks.steps):
+            steps = time[marks.steps]
+            return max(last, int(steps.max())) - int(steps.min())
+        return last - int(time[marks.starts].min()) if len(ends) else 0
+
+    def _lengths(self, change: Change) -> I64:
+        model = self.model
+        if not change.tasks:
+            return model.length
+        keep = np.ones(len(model.tasks))
+        for cut in change.tasks:
+            own = self._tasks_of(cut.items)
+            keep[own] = np.minimum(keep[own], cut.keep) if cut.keep <= 1 else keep[own] * cut.keep
+        return np.rint(model.length * keep).astype(np.int64)
+
+    def _tasks_of(self, items: I64) -> I64:
+        """The tasks of those of the slices ``items`` that have one; (m,)."""
+        if not len(self._items):
+            return np.zeros(0, np.int64)
+        items = np.asarray(items, np.int64)
+        at = np.minimum(np.searchsorted(self._items, items), len(self._items) - 1)
+        found: I64 = self._by_item[at[self._items[at] == items]]
+        return found
+
+    def _lags(self, change: Change, length: I64) -> I64:
+        """The lags of all edges with ``change``, followed by those of ``_Rows``."""
+        edges = self.model.edges
+        lag: I64 = self._lag.copy()
+        if change.host:
+            edge, cut = self._cut_of(change)
+            lag[edge] -= cut
+        if change.tasks:
+            more = (length - self.model.length)[edges.task.number]
+            changed = np.flatnonzero(more)
+            lag[edges.task.edge[changed]] += more[changed]
+        if len(edges.meeting.edge):
+            met, number = edges.meeting.edge, edges.meeting.number
+            fixed = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
+            arrival = fixed[number]
+            lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self._others[number])
+        if change.waits:
+            dropped = np.zeros(len(self.model.trace.slices), np.bool_)
+            dropped[list(change.waits)] = True
+            called = edges.call.edge[dropped[edges.call.number]]
+            lag[called] -= edges.fixed[called]
+            lag[edges.wait.edge[dropped[edges.wait.number]]] = NEVER
+        return lag
+
+    def _cut_of(self, change: Change) -> tuple[I64, I64]:
+        """``_cut``, for the last changes kept: several are tried with the same host."""
+        key = change.key[0]
+        with self._cutting:
+            known = self._cuts.get(key)
+        if known is None:
+            known = self._cut(change)
+            with self._cutting:
+                if len(self._cuts) >= _KEPT_CUTS:
+                    del self._cuts[next(iter(self._cuts))]
+                self._cuts[key] = known
+        return known
+
+    def _cut(self, change: Change) -> tuple[I64, I64]:
+        """The edges whose work becomes less, and by how much, ns; (m,) each."""
+        work = self.model.edges.work
+        parts: list[tuple[I64, float, I64]] = []
+        taken: dict[int, Span] = {}
+        for thread, keep, span in spans_by_cut(change.host):
+            before = taken.get(ANY_THREAD)
+            if before is not None:
+                span = difference(*span, *before)
+            if thread != ANY_THREAD and thread in taken:
+                span = difference(*span, *taken[thread])
+            if thread == ANY_THREAD or thread in self._number_of:
+                number = None if thread == ANY_THREAD else self._number_of[thread]
+                hit, within = covered(*span, work.low, work.high, work.thread, number)
+                parts.append((hit, keep, within))
+            held = taken.get(thread)
+            taken[thread] = (
+                span if held is None else union(np.concatenate((held[0], span[0])), np.concatenate((held[1], span[1])))
+            )
+        if len(parts) == 1 and not parts[0][1]:  # mostly all of it goes
+            ((hit, _, cut),) = parts
+            return work.edge[hit], cut
+        every = np.zeros(len(work.edge))
+        for own, keep, within in parts:
+            every[own] += (1.0 - keep) * within
+        hit = np.flatnonzero(every)
+        return work.edge[hit], np.minimum(np.rint(every[hit]).astype(np.int64), work.high[hit] - work.low[hit])
+
+    def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
+        """Last arrival of a peer at each meeting, after the end of the meeting before or the origin, NEVER without."""
+        model = self.model
+        found = np.full(len(model.meetings), NEVER)
+        for number, each in self._waiting:
+            wait = each.wait(in_time if not at or each.item in at else frozenset())
+            if wait > 0:
+                start = int(model.time[model.start_node[each.task]])
+                before = model.meetings[each.previous].task if each.previous >= 0 else None
+                origin = 0 if before is None else int(model.time[model.end_node[before]])
+                found[number] = start + wait - (start if each.following else origin)
+        return found
+
+    def _passed(self, change: Change, length: I64) -> I64:
+        """When each row is passed with ``change``, ns."""
+        rows, lag = self._rows, self._lags(change, length)
+        return passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)
+
+
+class _Marks(NamedTuple):
+    """Where the ends and starts of kernels, then of collectives, and the bounds of the steps stand."""
+
+    ends: I64
+    starts: I64
+    steps: I64
+
+
+class _Rows(Struct, frozen=True):
+    """Edges two by two, so that a run is one short loop: ``node`` is the row of each node.
+
+    A row is passed when both ``edge`` from row ``source`` and ``other_edge`` from row ``other_source`` allow it. A node
+    that more than two edges lead to has rows of its own in front. After the last edge come one that holds nothing
+    up and one that takes no time.
+    """
+
+    node: I32
+    source: I32
+    edge: I32
+    other_source: I32
+    other_edge: I32
+
+
+def _rows(source: I32, target: I32, nodes: int) -> _Rows:
+    """The rows of edges sorted by target."""
+    edges_to = np.bincount(target, minlength=nodes)
+    rows_of = np.maximum(edges_to - 1, 1)
+    row = (np.cumsum(rows_of) - 1).astype(np.int32)
+    total = int(row[-1]) + 1
+    nothing, no_time = len(source), len(source) + 1
+    sources, numbers = np.zeros((2, total), np.int32), np.full((2, total), nothing, np.int32)
+    # Of several edges the first two share a row; each further one follows that row.
+    rank = np.arange(len(source)) - np.repeat(np.cumsum(edges_to) - edges_to, edges_to)
+    at = np.repeat(row - rows_of + 1, edges_to) + np.maximum(rank - 1, 0)
+    slot = (rank > 0).astype(np.int64)
+    sources[slot, at], numbers[slot, at] = row[source], np.arange(len(source))
+    further = at[rank > 1]
+    sources[0, further], numbers[0, further] = further - 1, no_time
+    return _Rows(row, sources[0], numbers[0], sources[1], numbers[1])

@@ -1,1 +1,0 @@
-"""Source of the compiled libraries, in the subset of Python that Numba compiles; never imported at run time."""

@@ -1,0 +1,1 @@
+"""The compiled loops, each with a slower twin in Python beside it; nothing of ours is imported here."""

@@ -1,0 +1,105 @@
+"""The compiled library that suits this machine, if there is one.
+
+``NPU_TUI_SCANNER`` chooses: ``off`` for none, the name of one in the folder ``library``, or the path of another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+VARIABLE = "NPU_TUI_SCANNER"
+OFF = "off"
+
+_FOLDER = Path(__file__).parent / "library"
+_ARGUMENTS = {
+    "scan": "an", "rehash": "an", "elements": "annan", "chosen": "ann", "first_fit": "aaaanan", "leaves": "aaanaaanana",
+    "crossing": "aanan", "passing": "aaaanana", "covered": "aaanaaannaa", "cells": "an",
+}  # fmt: skip
+"""The functions of a library and what they take: an array, whose memory they work in, or a number of 64 bits."""
+_HOLDING = frozenset({"cells"})
+"""Those that let no other thread run meanwhile: a frame would wait for its turn again."""
+_V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
+_V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
+
+
+class _Memory:
+    """An argument that is an array: the call holds it, so that its memory stays until the function returns."""
+
+    @staticmethod
+    def from_param(array: Any) -> ctypes.c_int64:
+        """The address of ``array``, which lies in one piece."""
+        assert array.flags.c_contiguous
+        return ctypes.c_int64(array.ctypes.data)
+
+
+_KINDS: dict[str, Any] = {"a": _Memory, "n": ctypes.c_int64}
+
+
+class Library(Struct, frozen=True, dict=True):
+    """A library by its name; most of its functions let other threads run meanwhile."""
+
+    name: str
+    scan: Any
+    rehash: Any
+    elements: Any
+    chosen: Any
+    first_fit: Any
+    leaves: Any
+    crossing: Any
+    passing: Any
+    covered: Any
+    cells: Any
+
+
+def library() -> Library | None:
+    """The library to read with, None to read without."""
+    return _loaded(os.environ.get(VARIABLE, ""))
+
+
+@cache
+def _loaded(wish: str) -> Library | None:
+    name = wish or _suiting()
+    if name in ("", OFF):
+        return None
+    path = Path(name) if os.sep in name else _FOLDER / f"{name}.so"
+    try:
+        found, holding = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
+        functions = [getattr(holding if name in _HOLDING else found, name) for name in _ARGUMENTS]
+    except (OSError, AttributeError):  # not this system's, or a folder from which nothing may be run
+        return None
+    for function, kinds in zip(functions, _ARGUMENTS.values(), strict=True):
+        function.argtypes = [_KINDS[kind] for kind in kinds]
+        function.restype = ctypes.c_int64
+    return Library(path.stem, *functions)
+
+
+def _suiting() -> str:
+    """The name of the library for this machine, empty if there is none."""
+    if sys.platform != "linux" or sys.byteorder != "little" or sys.maxsize < 1 << 32:
+        return ""
+    machine = os.uname().machine  # the module platform would have to be imported
+    if machine == "aarch64":
+        return "aarch64"
+    if machine != "x86_64":
+        return ""
+    flags = _flags()
+    return "x86_64_v3" if flags >= _V3 else "x86_64_v2" if flags >= _V2 else ""
+
+
+def _flags() -> set[str]:
+    """What the processor can do, in the words of Linux."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("flags"):
+                    return set(line.partition(":")[2].split())
+    except OSError:
+        pass
+    return set()

@@ -1,0 +1,7 @@
+/* The library: one translation unit, built by build.py. */
+
+#include "args.c"
+#include "cells.c"
+#include "replay.c"
+#include "rows.c"
+#include "scan.c"

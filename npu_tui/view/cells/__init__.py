@@ -1,1 +1,0 @@
-"""Cells of a screen: glyphs, inks, bars and lines."""

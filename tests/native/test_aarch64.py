@@ -1,0 +1,111 @@
+"""The library for aarch64, run by an emulator on the very memory that the one for this machine is run on."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npu_tui.ingest.scanner.state import State
+from npu_tui.native import library as libraries
+from npu_tui.native.layout import DONE, NUMBER, REGION, WORDS
+
+HERE = Path(__file__).parent
+FOLDER = Path(libraries.__file__).parent / "library"
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+EMULATOR = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static") or ""
+FILES = [
+    FIXTURES / "healthy/ASCEND_PROFILER_OUTPUT/trace_view.json",
+    FIXTURES / "newest_torch_npu/ASCEND_PROFILER_OUTPUT/trace_view.json",
+    FIXTURES / "mindspore/localhost_284117_20250701120000000_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json",
+    FIXTURES / "decimal_pids/trace_view.json",
+]
+
+
+def missing() -> str:
+    """What it takes to run a program of aarch64, if something of that is not here."""
+    if platform.machine() != "x86_64" or not libraries._flags() >= libraries._V2:
+        return "it is compared with the library for x86-64"
+    if not EMULATOR:
+        return "qemu-aarch64 is not installed: apt-get install qemu-user"
+    if importlib.util.find_spec("ziglang") is None:
+        return "ziglang is not installed: pip install -e '.[libraries]'"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program of aarch64 that runs a function of a library on a block of memory."""
+    program = tmp_path_factory.mktemp("harness") / "harness"
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static", "-O1"]
+    subprocess.run([*command, str(HERE / "harness.c"), "-o", str(program)], check=True)
+    return program
+
+
+def block_of(data: bytes) -> bytearray:
+    """State, tables, columns and ``data`` after its opening bracket as one block; addresses are offsets in it."""
+    state = State(len(data), 8 * len(data))
+    state.arrays["buffer"][: len(data)] = np.frombuffer(data, np.uint8)
+    for name, value in (("filled", len(data)), ("position", 1), ("cut", 1 << 60), ("chunk_size", 4096)):
+        state.put(name, value)
+    for group in ("x", "c", "l", "chunk"):
+        for name, array in state.arrays.items():
+            if name.startswith(f"{group}_"):
+                array.fill(0)
+    block = bytearray(8 * WORDS)
+    words = state.words.copy()
+    for name, at in REGION.items():
+        array = state.arrays[name]
+        block += bytes(-len(block) % 64)
+        words[at] = len(block)
+        block += array.tobytes()
+    block[: 8 * WORDS] = words.tobytes()
+    return block
+
+
+def run_here(block: bytearray) -> int:
+    """The same by the library for x86-64, in this process."""
+    library = ctypes.CDLL(str(FOLDER / "x86_64_v2.so"))
+    library.scan.argtypes, library.scan.restype = [ctypes.c_int64] * 2, ctypes.c_int64
+    memory = np.frombuffer(block, np.uint8)
+    words, base = memory[: 8 * WORDS].view(np.int64), memory.ctypes.data
+    starts = list(REGION.values())
+    words[starts] += base
+    why = int(library.scan(base, WORDS))
+    words[starts] -= base
+    return why
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parts[len(FIXTURES.parts)])
+@pytest.mark.parametrize("damage", [None, 31_337])
+def test_both_machines_leave_the_same_memory(harness: Path, path: Path, damage: int | None, tmp_path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    if damage is not None:
+        data[damage] ^= 4
+    block = block_of(bytes(data))
+    file = tmp_path / "block"
+    file.write_bytes(block)
+    command = [
+        EMULATOR,
+        str(harness),
+        str(FOLDER / "aarch64.so"),
+        "scan",
+        str(file),
+        str(len(REGION)),
+        str(WORDS),
+    ]
+    why = subprocess.run(command).returncode
+    assert why == run_here(block)
+    assert why not in (DONE, 101, 102, 103)
+    assert file.read_bytes() == bytes(block)
+    assert np.frombuffer(block, np.int64)[NUMBER["x"]] > 100
