@@ -136,7 +136,7 @@ COMPUTED = {
             for room in (file_tables, finding_tables, launch_tables, trace_tables, work_tables)
             for each in vars(room).values()
             if isinstance(each, Table)
-            for field in each.page
+            for field in (*each.page, *each.panel)
         ),
     },
     "report.overlap.": {"computing", "exposed", "free"},

@@ -159,31 +159,3 @@ def holders(allocations: Allocations, chosen: I64, places: list[object]) -> list
         name = allocations.name.values[code] if code >= 0 else ""
         found.append(Holder(name, int(allocations.size[own].sum()), own))
     return sorted(found, key=lambda each: -each.size)
-
-
-def allocating(name: I64, time: I64, host_name: I64, start: I64, end: I64) -> I64:
-    """Which host operation made each allocation: the innermost of its name around its time, -1 without one; (n,).
-
-    ``name`` (n,) and ``host_name`` (m,) are codes of the same names; ``start`` and ``end`` (m,) those of operations.
-    """
-    found = np.full(len(name), -1, np.int64)
-    for code in np.unique(name[name >= 0]).tolist():
-        own = np.flatnonzero(host_name == code)
-        if not len(own):
-            continue
-        own = own[np.argsort(start[own], kind="stable")]
-        wanted = np.flatnonzero(name == code)
-        at = np.searchsorted(start[own], time[wanted], "right") - 1
-        open_ = wanted[at >= 0]
-        at = at[at >= 0]
-        while len(at):  # one pass per operation that has ended meanwhile; the nesting of one name is shallow
-            holds = end[own[at]] >= time[open_]
-            found[open_[holds]] = own[at[holds]]
-            open_, at = open_[~holds], at[~holds] - 1
-            near = (at >= 0) & (time[open_] - start[own[np.maximum(at, 0)]] < _FAR)
-            open_, at = open_[near], at[near]
-    return found
-
-
-_FAR = 10_000_000_000
-"""No operation lasts longer than this, ns."""

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from npu_tui.analysis.memory import BEFORE, NEVER, MemoryCurve
-from npu_tui.profile.columns import UNKNOWN, absolute, rank_of
+from npu_tui.analysis.code_lines import line_of
+from npu_tui.analysis.collectives import PairSum
+from npu_tui.analysis.memory import BEFORE, NEVER, Holder, MemoryCurve, holders
+from npu_tui.profile.columns import UNKNOWN, absolute, rank_of, where
 from npu_tui.profile.part import ProfilePart
-from npu_tui.profile.table import MISSING, Column, Sheet, Span, attributes, coded, numbers, table
+from npu_tui.profile.table import (
+    I64,
+    MISSING,
+    Column,
+    Numbers,
+    Place,
+    Sheet,
+    Slices,
+    Span,
+    attributes,
+    coded,
+    numbers,
+    table,
+)
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
@@ -58,15 +75,79 @@ def allocations(part: ProfilePart) -> Sheet:
             "size": numbers(found.size),
             "start": numbers(start, MISSING),
             "end": numbers(end, MISSING),
-            "duration": numbers(
-                np.where((start == MISSING) | (end == MISSING), MISSING, found.end - found.start), MISSING
-            ),
-            "start_ns": numbers(np.where(start == MISSING, MISSING, found.start + origin), MISSING),
+            "duration": where(found.end - found.start, (start != MISSING) & (end != MISSING)),
+            "start_ns": where(found.start + origin, start != MISSING),
         },
     )
 
 
 ALLOCATIONS = table("allocations", allocations, sql="rank slice name size start end duration start_ns")
+
+
+def memory_holders(part: ProfilePart, chosen: I64, time: int | None) -> Sheet:
+    """Which operations and lines of code hold the allocations ``chosen``, most bytes first.
+
+    A row leads to the operations that allocated, the largest allocation first. With ``time`` (ns) they are those of
+    that time, and a last row without a name is what is allocated beyond them.
+    """
+    profile, allocations = part.profile, part.profile.memory.allocations
+    makers = profile.tables.allocating_slices if len(allocations) else np.zeros(0, np.int64)
+    lines = {item: line_of(part.trace, item) for item in set(makers[chosen].tolist()) - {UNKNOWN}}
+    places = [lines.get(item) for item in makers[chosen].tolist()]
+    line_at = dict(zip(chosen.tolist(), places, strict=True))
+    found = holders(allocations, chosen, list(places))
+    curve = profile.memory.curve("allocated")
+    held = sum(each.size for each in found)
+    total = max(held, (curve.at(time) or 0) if curve is not None and time is not None else 0)
+    if total > held:
+        found.append(Holder("", total - held, np.zeros(0, np.int64)))
+    first = np.array([each.members[0] if len(each.members) else UNKNOWN for each in found], np.int64)
+
+    def taken(values: I64, missing: int = MISSING) -> Numbers:
+        own = np.append(values, MISSING)[first]
+        return where(own, (first >= 0) & (own != missing))
+
+    def place(row: int) -> Place:
+        members = found[row].members
+        items = makers[members]
+        if len(items) and (items >= 0).all():
+            return Slices(len(items), lambda: items)
+        spans = zip(allocations.start[members].tolist(), allocations.end[members].tolist(), items.tolist(), strict=True)
+        return [
+            _span(part, item) if item >= 0 else Span(start, end if end < NEVER else start + 1)
+            for start, end, item in spans
+            if item >= 0 or start > BEFORE
+        ]
+
+    return Sheet(
+        len(found),
+        {
+            **attributes(
+                found,
+                "held=size",
+                share=lambda each: each.size / total if total else 0.0,
+                calls=lambda each: len(each.members) or None,
+                name=lambda each: each.name if len(each.members) else None,
+            ),
+            "at": taken(allocations.start, BEFORE),
+            "released": taken(allocations.end, NEVER),
+            "largest": taken(allocations.size),
+        },
+        place,
+        code=lambda row: line_at[int(first[row])] if first[row] >= 0 else None,
+    )
+
+
+def _span(part: ProfilePart, item: int) -> Span:
+    slices = part.trace.slices
+    return Span(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), item, marked=False)
+
+
+HOLDERS = table(
+    "memory_holders",
+    memory_holders,
+    panel="size=held share count=calls operation=name line=place allocated=at released largest",
+)
 
 
 def memory_peaks(part: ProfilePart) -> Sheet:
@@ -103,7 +184,7 @@ MEMORY_PEAKS = table(
     row="MemoryPeakRow",
     about="The most of one curve of memory and when it was reached; ``amount`` is allocated, reserved or active.",
 )
-MODULE_PEAKS = table("module_peaks", module_peaks)
+MODULE_PEAKS = table("module_peaks", module_peaks, panel="peak component peak_at=at at_end")
 
 
 def files(part: ProfilePart) -> Sheet:
@@ -160,7 +241,11 @@ CHECKS = table(
 
 def link_matrix(part: ProfilePart) -> Sheet:
     """What went from rank to rank over each transport."""
-    pairs = part.profile.link_matrix
+    return pair_sheet(part.profile.link_matrix)
+
+
+def pair_sheet(pairs: Sequence[PairSum]) -> Sheet:
+    """A row for each of ``pairs``."""
     return Sheet(
         len(pairs),
         attributes(
@@ -177,6 +262,7 @@ LINK_MATRIX = table(
     link_matrix,
     json="group=group_name source target transport size transit bandwidth=gb_s?",
     page="route transport bandwidth=gb_s size time=transit group=group_name",
+    panel="route transport bandwidth=gb_s size time=transit group=group_name",
     row="PairRow",
     about="What went from rank ``source`` to ``target`` of a group by one transport, by communication_matrix.json.",
 )

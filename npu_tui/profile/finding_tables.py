@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from npu_tui.profile.columns import rank_of
@@ -12,9 +14,12 @@ from npu_tui.rules.model import Evidence, Finding
 from npu_tui.strings import say, words
 
 
-def findings(part: ProfilePart) -> Sheet:
-    """The findings in the order of work, each at its first place. Raises ``InputError`` if the file is gone."""
-    profile, found = part.profile, part.findings.findings
+def findings(part: ProfilePart, found: Sequence[Finding] | None = None) -> Sheet:
+    """The findings in the order of work, each at its first place; ``found`` where they are known.
+
+    Raises ``InputError`` if the file is gone.
+    """
+    profile, found = part.profile, part.findings.findings if found is None else found
     return Sheet(
         len(found),
         {
@@ -41,6 +46,7 @@ FINDINGS = table(
     findings,
     sql="rank number id class severity title detail gain step_after part_of confidence hidden slice start end duration "
     "start_ns",
+    panel="number class=severity gain line=place what=title",
 )
 
 

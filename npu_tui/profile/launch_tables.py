@@ -7,13 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu_tui.analysis.bubbles import sync_sums
-from npu_tui.analysis.code_lines import launches_by_line
+from npu_tui.analysis.code_lines import launches_by_line, line_of
 from npu_tui.analysis.drains import host_lead
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
 from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
 from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, Labels, Numbers, Sheet, Slices, attributes, coded, numbers, optional, table
+from npu_tui.profile.table import (
+    Array,
+    Labels,
+    Numbers,
+    Sheet,
+    Slices,
+    Span,
+    attributes,
+    coded,
+    numbers,
+    optional,
+    table,
+)
 from npu_tui.rules.facts.facts import Facts
 from npu_tui.trace.once import once
 
@@ -185,6 +197,7 @@ CODE_LINES = table(
     sql="rank device file line function lost launches",
     json="file? line? function? lost launches",
     page="lost launches place",
+    panel="lost share launches line=place function",
     row="CodeLineRow",
     about="Lost time by line of user code; place None where no call stack leads to one.",
 )
@@ -222,6 +235,8 @@ def free(part: ProfilePart) -> Sheet:
             "link": numbers(joined("link"), UNKNOWN),
             "late_share": numbers(np.where(linked, late / np.maximum(length, 1), np.nan)),
         },
+        lambda row: [Span(int(start[row]), int(end[row]), marked=False)],
+        code=lambda row: line_of(profile.trace, int(after[row])) if after[row] >= 0 else None,
     )
 
 
@@ -230,6 +245,7 @@ FREE = table(
     free,
     sql="rank device step start end duration start_ns host_late device_side unlinked before_slice before_name "
     "after_slice after_name link",
+    panel="idle=duration late=late_share line=place next=after_name main queue start",
 )
 
 
@@ -264,7 +280,7 @@ def syncs(part: ProfilePart) -> Sheet:
     )
 
 
-SYNCS = table("syncs", syncs)
+SYNCS = table("syncs", syncs, panel="device_idle idle_after total count=calls max=longest line=place call")
 
 
 def ahead_of(profile: Profile) -> float:

@@ -1,7 +1,7 @@
 """What a table is: named columns, declared once, and the function that makes their values of a part of a profile.
 
 SQL and the Python API read the columns ``sql`` of a table, the JSON report its ``json`` fields, pages of reports its
-``page`` columns, and the panel the columns that its tab names. ``COLUMNS`` says of every column what kind of value it
+``page`` columns, and the panel its ``panel`` columns. ``COLUMNS`` says of every column what kind of value it
 has, in which unit, and how a cell reads; its heading is the text ``column.<id>``.
 """
 
@@ -126,7 +126,7 @@ COLUMNS: dict[str, Column] = {
         "layer lane name category task_type stack source_name source_lane target_name target_lane launch_name op_name "
         "file function type core input_shapes input_types input_formats output_shapes group_name algorithm key "
         "instance before_name after_name path host shapes dtypes formats component transport place route call level "
-        "operation",
+        "operation main queue",
     ),
     **_columns("label", "", "word", "kind amount id title detail part_of confidence note shape tells setting where"),
     "state": Column("state", "label", "", "word", "summary.state"),
@@ -161,6 +161,7 @@ class Table(Struct, frozen=True):
     sql: tuple[Column, ...]
     json: tuple[Field, ...]
     page: tuple[Field, ...]
+    panel: tuple[Field, ...]
     row: type[Struct]
     extended: bool = False
 
@@ -190,6 +191,7 @@ def table(
     sql: str = "",
     json: str = "",
     page: str = "",
+    panel: str = "",
     *,
     row: str = "",
     about: str = "",
@@ -208,8 +210,8 @@ def table(
         replace(known[each], about=f"tables.{'any' if each in _SHARED else name}.{each}") for each in sql.split()
     )
     in_json = tuple(_field(each, known, suffixed=True) for each in json.split())
-    shown = tuple(_field(each, known) for each in page.split())
-    return Table(name, make, columns, in_json, shown, _row(row, about, in_json, nested or {}), extended)
+    shown = [tuple(_field(each, known) for each in view.split()) for view in (page, panel)]
+    return Table(name, make, columns, in_json, shown[0], shown[1], _row(row, about, in_json, nested or {}), extended)
 
 
 def row_type(name: str, about: str, /, **fields: Any) -> Any:
@@ -273,7 +275,7 @@ class Numbers(Struct, frozen=True):
 
     def values(self, first: int, last: int) -> list[Any]:
         """Those of the rows ``[first, last)``, None for null."""
-        found = self.part(first, last)
+        found = np.asarray(self.part(first, last))
         if found.dtype.kind == "f":
             return [None if each != each else each for each in found.tolist()]
         if self.missing is None:
@@ -344,10 +346,24 @@ class Sheet(Struct, frozen=True):
         """The values of a column in its first ``most`` rows, None for null."""
         return self.data[column].values(0, self.rows if most is None else min(most, self.rows))
 
-    @property
-    def known(self) -> frozenset[str]:
-        """The columns that have any value."""
-        return frozenset(each for each in self.data if any(value is not None for value in self.values(each)))
+    def taken(self, index: I64) -> Sheet:
+        """The rows at ``index``, in that order."""
+        rows = index.tolist()
+
+        def moved(ask: Callable[[int], Any] | None) -> Callable[[int], Any] | None:
+            return None if ask is None else lambda row: ask(rows[row])
+
+        data = {name: _taken(column, self.rows, index) for name, column in self.data.items()}
+        return Sheet(len(rows), data, moved(self.place), moved(self.lengths), moved(self.code))
+
+
+def _taken(column: Data, rows: int, index: I64) -> Data:
+    if isinstance(column, Rows):
+        return Rows([column.rows[each] for each in index.tolist()])
+    values = column.part(0, rows)[index]
+    if isinstance(column, Labels):
+        return Labels(column.texts, lambda first, last: values[first:last])
+    return numbers(values, column.missing)
 
 
 def numbers(values: Array | Sequence[int | float | bool], missing: int | None = None) -> Numbers:

@@ -213,6 +213,7 @@ OPERATIONS = table(
     "operations",
     operations,
     json="name count=calls host_self device_self",
+    panel="host_self host_total device_self device_total count=calls operation=name spread",
     row="HostOperatorRow",
     about="Operations of the framework of one name: time of their own on the host and the device time they launched.",
 )

@@ -5,7 +5,7 @@ Where there is no trace, the files beside it tell; which of them is decided here
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -179,7 +179,9 @@ OPERATORS = table(
     operators,
     sql="rank type core calls total mean shortest longest ratio",
     json="type core? count=calls total ratio? min=shortest avg=mean max=longest",
-    page="type core count=calls total share=ratio average=mean longest",
+    page="type core count=calls total share=ratio avg=mean max=longest",
+    panel="total share=ratio count=calls max=longest type name core shapes dtypes p50 p90 avg=mean min=shortest wait "
+    "outliers bandwidth=gb_s mte2=mte2_ratio mac=mac_ratio vec=vec_ratio spread",
     row="OperatorRow",
     about="Kernels of one type and core (None: unknown); ``ratio`` is over the total of all rows.",
 )
@@ -189,7 +191,7 @@ KERNEL_GROUPS = table(
     partial(operators, by="shapes"),
     json="type shapes? dtypes? core? count=calls total p50 p90 max=longest wait bandwidth=gb_s? mte2_ratio? mac_ratio? "
     "vec_ratio? outliers",
-    page="type shapes count=calls total median=p50 longest bandwidth=gb_s mte2=mte2_ratio mac=mac_ratio vec=vec_ratio",
+    page="type shapes count=calls total p50 max=longest bandwidth=gb_s mte2=mte2_ratio mac=mac_ratio vec=vec_ratio",
     row="KernelGroupRow",
     about="""Kernels of one type, shapes, data types and core (None: unknown); percentiles as numpy's ``linear``.
 
@@ -253,7 +255,7 @@ def collectives(part: ProfilePart, running: Window | None = None) -> Sheet:
             "type": coded(found.types, found.type),
             "group_name": lanes_of(profile, lane),
             **times(profile, start, found.elapsed),
-            "exposed": Numbers(lambda first, end: exposed_times(profile, item)[0][first:end]),
+            "exposed": Numbers(lambda first, end: _exposed(profile, item[first:end])),
             "wait": where(timings.wait, timings.known),
             "transit": where(timings.transit, timings.known),
             "synchronization": where(timings.synchronization, timings.known),
@@ -297,20 +299,33 @@ def _last(found: Collectives) -> tuple[Array, Array]:
     return rank, after
 
 
-def exposed_times(profile: Profile, items: Array) -> tuple[Array, int]:
-    """How long (ns) nothing was computed on the device while each of the collectives ran, and while any of them did."""
-    slices, lane = profile.trace.slices, profile.trace.slices.lane[items]
-    alone, together = np.zeros(len(items), np.int64), 0
-    device = devices_of(profile)[lane]
+def _exposed(profile: Profile, items: Array) -> Array:
+    """How long (ns) nothing was computed on the device while each of the collectives ran."""
+    slices, found = profile.trace.slices, np.zeros(len(items), np.int64)
+    for members, computing in _by_device(profile, items):
+        start, end = lists(slices.start[items[members]], slices.end[items[members]])
+        for k, first, last in zip(members.tolist(), start, end, strict=True):
+            found[k] = last - first - covered(*clipped(*computing, first, last))
+    return found
+
+
+def exposed_together(profile: Profile, items: Array) -> int:
+    """How long (ns) nothing was computed on a device while any of the collectives ``items`` ran."""
+    slices = profile.trace.slices
+    return sum(
+        covered(*difference(slices.start[items[members]], slices.end[items[members]], *computing))
+        for members, computing in _by_device(profile, items)
+    )
+
+
+def _by_device(profile: Profile, items: Array) -> Iterator[tuple[Array, tuple[Array, Array]]]:
+    """The positions in ``items`` of the collectives of each device, and when that computes."""
+    slices = profile.trace.slices
+    device = devices_of(profile)[slices.lane[items]]
     for number in np.unique(device).tolist():
-        lanes = [each for each in profile.overlap_lanes if each.device == number] or profile.overlap_lanes
-        computing = lanes[0].computing if lanes else (slices.start[:0], slices.end[:0])
-        members = np.flatnonzero(device == number)
-        start, end = slices.start[items[members]], slices.end[items[members]]
-        for k, first, last in zip(members.tolist(), start.tolist(), end.tolist(), strict=True):
-            alone[k] = last - first - covered(*clipped(*computing, first, last))
-        together += covered(*difference(start, end, *computing))
-    return alone, together
+        known = [each for each in profile.overlap_lanes if (UNKNOWN if each.device is None else each.device) == number]
+        lanes = known or profile.overlap_lanes
+        yield np.flatnonzero(device == number), lanes[0].computing if lanes else (slices.start[:0], slices.end[:0])
 
 
 def _collectives_of_file(profile: Profile) -> Sheet:
@@ -373,7 +388,9 @@ COLLECTIVES = table(
     "size gb_s longest_wait peer_rank algorithm",
     json="name type group=group_name start elapsed=duration wait? transit? synchronization? idle? size? "
     "bandwidth=gb_s? longest_wait? peer_rank? arrivals? traffic?",
-    page="name elapsed=duration waited=longest_wait peer=peer_rank size bandwidth=gb_s",
+    page="name elapsed=duration longest_wait peer=peer_rank size bandwidth=gb_s",
+    panel="name elapsed=duration exposed last=last_after wait longest_wait transit sync=synchronization "
+    "sync_share=share size bandwidth=gb_s start group=group_name",
     row="CollectiveRow",
     about="One collective; what its plane tasks tell is None at Level0.",
     nested={"arrivals": list[ArrivalRow], "traffic": list[TrafficRow]},  # type: ignore[valid-type]
@@ -523,7 +540,7 @@ STEPS = table(
     "free stage bubble preparing host_duration",
     json="name? step? computing? communication_not_overlapped=not_overlapped? overlapped? communication? free? stage? "
     "bubble? preparing? duration=length?",
-    page="step=name length computing exposed=not_overlapped free stage",
+    page="step=name length computing not_overlapped free stage",
     row="StepRow",
     about="""One step, summed over devices; ``name`` and ``step`` are None for a trace without steps.
 
@@ -616,6 +633,7 @@ APIS = table(
     apis,
     sql="rank level name calls total mean shortest longest variance",
     json="level name count=calls total min=shortest avg=mean max=longest",
+    panel="total share count=calls avg=mean max=longest call=name level min=shortest deviation",
     row="ApiRow",
     about="Calls of the CANN runtime of one level and name.",
 )

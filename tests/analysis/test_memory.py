@@ -12,7 +12,7 @@ import pytest
 from npu_tui.analysis.collectives import pair_sums
 from npu_tui.analysis.joins import cross_check
 from npu_tui.analysis.kernels import Coded
-from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Memory, allocating, holders, memory_curve
+from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Memory, holders, memory_curve
 from npu_tui.analysis.steps import step_spread
 from npu_tui.ingest.opening import opening_of
 from npu_tui.profile.profile import Profile
@@ -67,12 +67,6 @@ def test_what_is_alive_is_held_by_operation_and_line():
         ("b", 5, [1]),
         ("a", 2, [2]),
     ]
-
-
-def test_the_innermost_operation_of_the_name_around_the_time_allocated():
-    start, end, names = array(0, 10, 12, 50), array(100, 40, 20, 60), array(1, 1, 1, 2)
-    made = allocating(array(1, 1, 1, 2, 2, -1), array(15, 30, 45, 55, 70, 15), names, start, end)
-    assert made.tolist() == [2, 1, 0, 3, -1, -1]
 
 
 def test_warm_up_is_left_out_of_the_percentiles():

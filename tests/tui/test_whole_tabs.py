@@ -15,7 +15,7 @@ from npu_tui.tui.hits import NO_HITS
 from npu_tui.tui.session import make_session
 from npu_tui.tui.tabs.table.spread import bar, spark
 from npu_tui.tui.tabs.table.tab import Context, Table
-from npu_tui.tui.tabs.work.link_matrix import link_table
+from npu_tui.tui.tabs.work.communication import link_table
 from npu_tui.tui.tabs.work.summary import SummaryTab
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "ingest" / "database"))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from pathlib import PurePath
 
+from msgspec.structs import replace
 from rich.text import Text
 
+from npu_tui.profile.finding_tables import FINDINGS
+from npu_tui.profile.table import Value
 from npu_tui.report.parts.findings_part import finding_text
 from npu_tui.rules.ladder import SUMMING_UP
-from npu_tui.rules.model import SEVERITIES, Evidence, Finding
+from npu_tui.rules.model import SEVERITIES, Finding
 from npu_tui.strings import say, words
-from npu_tui.trace.text import brief, duration_text
-from npu_tui.tui.tabs.table.tab import Content, Context, Place, Row, Stretch, Tab, Table
+from npu_tui.trace.text import duration_text
+from npu_tui.tui.tabs.table.shown import shown
+from npu_tui.tui.tabs.table.tab import Content, Context, Tab, Table
 from npu_tui.tui.terminal.theme import ALERT
-
-_COLUMNS = ("number", "class", "frees", "where", "what")
 
 
 class FindingsTab(Tab):
@@ -39,34 +41,48 @@ class FindingsTab(Tab):
         if found is None:
             return now.session.examining(now.trace)
         numbers = {each.id: number for number, each in reversed([*enumerate(found.findings, 1)])}
-        rows = [self._row(now, number, each, numbers) for number, each in enumerate(found.findings, 1)]
-        if not rows:
+        if not found.findings:
             return "\n".join(map(words, found.verdict))
-        headings = tuple(say(f"findings.{key}") for key in _COLUMNS)
-        return Table(headings, rows, say("findings.note", unchecked=len(found.not_checked)))
+        return self._table(now, found.findings, numbers, say("findings.note", unchecked=len(found.not_checked)))
 
-    def _row(self, now: Context, number: int, finding: Finding, numbers: dict[str, int]) -> Row:
-        quiet = "dim" if _is_minor(finding) or finding.part_of is not None else ""
-        mark = quiet or {"high": f"bold {ALERT}", "medium": "bold"}.get(finding.severity, "")
-        frees = "" if finding.gain_ns is None else say("findings.frees_nothing")
-        if finding.gain_ns:
-            frees = _gain(finding.gain_after, duration_text(finding.gain_ns))
-        code = next((line for line in finding.code_lines), None)
-        where = say("lines.place", file=brief(PurePath(code.file).name), line=code.line) if code is not None else ""
-        title = words(finding.title)
-        if finding.part_of is not None:
-            title = "  " + say("findings.part", title=title, number=numbers.get(finding.part_of, ""))
-        cells = (
-            Text(str(number), mark),
-            Text(say(f"finding.class.{finding.cls}"), mark),
-            Text(frees, quiet),
-            Text(where, quiet),
-            Text(title, quiet),
-        )
-        values = (number, SEVERITIES.index(finding.severity), finding.gain_ns, where, title)
-        places = tuple(_place(now.trace, each) for each in finding.evidence)
-        told = partial(finding_text, now.profile.trace, finding, number)
-        return Row(cells, places, values, code, told, _is_minor(finding))
+    def _table(self, now: Context, findings: Sequence[Finding], numbers: dict[str, int], note: str) -> Table:
+        sheet = FINDINGS.make(now.profile.whole, found=findings)
+
+        def quiet(row: int) -> str:
+            return "dim" if _is_minor(findings[row]) or findings[row].part_of is not None else ""
+
+        def mark(row: int) -> str:
+            return quiet(row) or {"high": f"bold {ALERT}", "medium": "bold"}.get(findings[row].severity, "")
+
+        def gain(row: int, time: Value) -> Text:
+            text = "" if time is None else say("findings.frees_nothing")
+            return Text(_gain(findings[row].gain_after, duration_text(float(time))) if time else text, quiet(row))
+
+        def title(row: int, text: Value) -> Text:
+            part = findings[row].part_of
+            part_words = "" if part is None else say("findings.part", title=text, number=numbers.get(part, ""))
+            return Text(f"  {part_words}" if part_words else str(text), quiet(row))
+
+        table = shown(
+            now.trace, FINDINGS, sheet, note, every=True, most=sheet.rows,
+            cells={
+                "number": lambda row, number: Text(str(number), mark(row)),
+                "severity": lambda row, _: Text(say(f"finding.class.{findings[row].cls}"), mark(row)),
+                "gain": gain,
+                "place": lambda row, place: Text(str(place), quiet(row)),
+                "title": title,
+            },
+        )  # fmt: skip
+        rows = [
+            replace(
+                row,
+                values=(row.values[0], SEVERITIES.index(finding.severity), *row.values[2:]),
+                told=partial(finding_text, now.profile.trace, finding, number),
+                minor=_is_minor(finding),
+            )
+            for number, (row, finding) in enumerate(zip(table.rows, findings, strict=True), 1)
+        ]
+        return replace(table, rows=rows)
 
 
 def _is_minor(finding: Finding) -> bool:
@@ -79,8 +95,3 @@ def _gain(after: int, gain: str) -> str:
     if not after:
         return gain
     return say("findings.after", gain=gain) if after == 1 else say("findings.after_many", after=after, gain=gain)
-
-
-def _place(trace: int, evidence: Evidence) -> Place:
-    told = say("findings.place", name=evidence.name, note=evidence.note)
-    return Stretch(evidence.start, evidence.end, trace, evidence.lane, evidence.slice, told)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from functools import partial
-from pathlib import PurePath
 
 import numpy as np
 
+from npu_tui.profile.launch_tables import CODE_LINES
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, duration_text
+from npu_tui.trace.text import duration_text
 from npu_tui.tui.tabs.answer import answered
 from npu_tui.tui.tabs.bubbles import bubbles
-from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, nothing, scope_note
-from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Table
+from npu_tui.tui.tabs.table.scope import ComputedTab, nothing, scope_note
+from npu_tui.tui.tabs.table.shown import shown
+from npu_tui.tui.tabs.table.tab import GAP, Content, Context
 from npu_tui.tui.tabs.work.host_tables import calls, host_ops, syncs
-
-_COLUMNS = ("lost", "share", "launches", "heading", "function")
-
 
 VIEWS: dict[str, Callable[[Context], Content]] = {
     "lines": lambda now: lines(now),
@@ -75,36 +71,15 @@ class LinesTab(ComputedTab):
         return answered(now, self._sql) if self.view == SQL else VIEWS[self.view](now)
 
 
-def _short_names(files: set[str]) -> dict[str, str]:
-    """What each of ``files`` is called: its name, with the folder where another one has the same."""
-    counts = Counter(PurePath(file).name for file in files)
-    return {
-        file: path.name if counts[path.name] == 1 else "/".join(path.parts[-2:])
-        for file, path in ((file, PurePath(file)) for file in files)
-    }
-
-
 def lines(now: Context) -> Content:
     """The lines of all devices."""
     if not now.profile.dispatch:
         return say("lines.no_dispatch")
-    found = [
-        (loss, facts.target[own])
-        for facts in now.part.facts
-        if facts.launches is not None
-        for loss, own in facts.losing
-    ]
-    total = sum(loss.lost for loss, _ in found)
-    names = _short_names({loss.code.file for loss, _ in found if loss.code is not None})
-    rows = []
-    for loss, items in sorted(found, key=lambda pair: -pair[0].lost):
-        code = loss.code
-        place = say("lines.place", file=brief(names[code.file]), line=code.line) if code else say("lines.unknown")
-        function = brief(code.function) if code else ""
-        cells = (duration_text(loss.lost), f"{loss.lost / total:.1%}", f"{loss.launches:,}", place, function)
-        values = (loss.lost, loss.lost, loss.launches, place, function)
-        rows.append(Row(cells, Ranked(now.trace, len(items), partial(np.asarray, items)), values, code))
-    if not rows:
+    sheet = CODE_LINES.make(now.part)
+    if not sheet.rows:
         return nothing(now, say("lines.none"))
-    note = GAP.join([say("lines.total", lost=duration_text(total)), scope_note(now), say("lines.views")])
-    return Table(tuple(say(f"lines.{key}") for key in _COLUMNS), rows, note)
+    lost = np.array(sheet.values("lost"))
+    sheet = sheet.taken(np.argsort(-lost, kind="stable"))
+    note = GAP.join([say("lines.total", lost=duration_text(lost.sum())), scope_note(now), say("lines.views")])
+    place = {"place": lambda row, value: str(value) or say("lines.unknown")}
+    return shown(now.trace, CODE_LINES, sheet, note, cells=place, most=sheet.rows)

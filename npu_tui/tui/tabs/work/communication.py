@@ -1,31 +1,28 @@
-"""The Communication tab: every collective, how long it waited, and for whom."""
+"""The Communication tab: every collective, how long it waited, and for whom; or the links between ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
+from msgspec.structs import replace
+from rich.text import Text
 
-from npu_tui.analysis.collectives import Collective
-from npu_tui.analysis.operators import collective_type
+from npu_tui.analysis.collectives import LOCAL, PairSum
+from npu_tui.analysis.device import Window
 from npu_tui.ingest.errors import InputError
-from npu_tui.profile.profile import Profile
+from npu_tui.profile.file_tables import LINK_MATRIX, pair_sheet
+from npu_tui.profile.table import Value
+from npu_tui.profile.work_tables import COLLECTIVES, exposed_together
 from npu_tui.strings import say
-from npu_tui.trace.intervals import clipped, covered, difference
-from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief, duration_text, exact_text, share_text
+from npu_tui.trace.text import duration_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
-from npu_tui.tui.tabs.table.scope import ComputedTab, Ranked, nothing, scope_note
-from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Row, Stretch, Table
-from npu_tui.tui.tabs.work.link_matrix import link_table
+from npu_tui.tui.tabs.table.scope import ComputedTab, nothing, scope_note
+from npu_tui.tui.tabs.table.shown import shown
+from npu_tui.tui.tabs.table.tab import GAP, Content, Context
 
-_COLUMNS = (
-    "name", "elapsed", "exposed", "last", "wait", "longest", "transit", "sync", "ratio", "size", "bandwidth", "start",
-    "group",
-)  # fmt: skip
-_MB = 1_000_000
+_MOST_RANKS = 8
+_HEAT = "░▒▓█"
 
 
 class CommunicationTab(ComputedTab):
@@ -49,144 +46,73 @@ class CommunicationTab(ComputedTab):
 
     def compute(self, now: Context) -> Content:
         """The collectives of all groups; those that run in the range, where one is marked. Or the links."""
-        trace = now.profile.trace
         if self._links:
             return link_table(now.profile.link_matrix)
+        marked = now.marked_in(now.trace)
         try:
-            found = _running(now)
+            sheet = COLLECTIVES.make(now.profile.whole, running=None if marked is None else Window(*marked))
         except InputError as error:
             return say("communication.gone", why=error.message)
-        if not found and not len(trace.slices):
-            return _of_tables(now)
-        if not found:
+        if not sheet.rows:
             return nothing(now, say("communication.none"))
-        types = [collective_type(trace.name_of(each.item)) for each in found]
-        kinds: dict[str, list[int]] = {}
-        turns = []
-        for each, kind in zip(found, types, strict=True):
-            turns.append(len(kinds.setdefault(kind, [])))
-            kinds[kind].append(each.item)
-        rows, offset = [], now.session.scene.offsets[now.trace]
-        alone, together = _exposed(now.profile, [each.item for each in found])
-        for each, kind, turn, exposed in zip(found, types, turns, alone, strict=True):
-            own = kinds[kind]
-            rows.append(_row(trace, each, exposed, offset, Ranked(now.trace, len(own), partial(_from, own, turn))))
-        elapsed = duration_text(sum(each.elapsed for each in found))
-        shown = duration_text(together)
-        total = say("communication.total", count=f"{len(found):,}", elapsed=elapsed, exposed=shown)
-        links = say("communication.links", key=keys_label(BY_ID["tab_communication"]))
-        note = GAP.join([total, scope_note(now)])
-        return Table(tuple(say(f"communication.{key}") for key in _COLUMNS), rows, note, again=links)
+        items = np.array([each for each in sheet.values("slice") if each is not None], np.int64)
+        total = say(
+            "communication.total",
+            count=f"{sheet.rows:,}",
+            elapsed=duration_text(sum(sheet.values("duration"))),
+            exposed=duration_text(exposed_together(now.profile, items)),
+        )
+        peers, ranks = sheet.values("peer_rank"), sheet.values("last_rank")
 
+        def waited(row: int, wait: Value) -> str:
+            text = "" if wait is None else duration_text(float(wait))
+            return text if peers[row] is None else say("communication.peer", wait=text, rank=peers[row])
 
-def _running(now: Context) -> Sequence[Collective]:
-    """The collectives that run in the range, whole ones, or all. Raises ``InputError`` if the file is gone."""
-    found, marked = now.profile.whole.collectives, now.marked_in(now.trace)
-    if marked is None:
-        return found
-    slices = now.profile.trace.slices
-    return [each for each in found if slices.start[each.item] < marked[1] and slices.end[each.item] > marked[0]]
+        def last(row: int, after: Value) -> str:
+            text = "" if after is None else duration_text(float(after))
+            return say("communication.after", rank=ranks[row], after=text) if text else ""
 
-
-_TABLE_COLUMNS = ("name", "elapsed", "wait", "transit", "sync", "ratio", "size", "bandwidth", "start", "group")
-
-
-def _of_tables(now: Context) -> Content:
-    """The collectives of communication.json, where there is no trace."""
-    profile = now.profile
-    moved: dict[tuple[str, int], tuple[float, int]] = {}
-    for each in profile.transfers:
-        if each.transport in ("SDMA", "RDMA"):
-            size, time = moved.get((each.name, each.start), (0.0, 0))
-            moved[each.name, each.start] = size + each.size, time + each.time
-    columns = ("name", "group", "start", "elapsed", "wait", "transit", "synchronization", "synchronization_ratio")
-    frame, origin = profile.tables.communication.frame, profile.tables.start_ns
-    rows = []
-    for name, group, start, elapsed, *times, ratio in frame.select(*columns).iter_rows():
-        begin = None if start is None else start - origin
-        sums = moved.get((name, begin or 0))
-        volume = None if sums is None else sums[0]
-        speed = sums[0] / sums[1] if sums is not None and sums[1] else None
-        shown = ["" if value is None else duration_text(value) for value in (elapsed, *times)]
-        cells = (
-            brief(name), *shown, "" if ratio is None else share_text(ratio),
-            "" if volume is None else say("communication.megabytes", size=volume / _MB),
-            "" if speed is None else say("communication.gigabytes", speed=speed),
-            "" if begin is None else exact_text(begin), brief(group or ""),
+        return shown(
+            now.trace, COLLECTIVES, sheet, GAP.join([total, scope_note(now)]),
+            cells={"longest_wait": waited, "last_after": last},
+            again=say("communication.links", key=keys_label(BY_ID["tab_communication"])), most=sheet.rows,
         )  # fmt: skip
-        values = (name, elapsed, *times, ratio, volume, speed, begin, group)
-        place = () if begin is None else (Stretch(begin, begin + (elapsed or 0), now.trace, words=brief(name)),)
-        rows.append(Row(cells, place, values))
-    if not rows:
-        return say("communication.none")
-    links = say("communication.links", key=keys_label(BY_ID["tab_communication"]))
-    return Table(tuple(say(f"communication.{key}") for key in _TABLE_COLUMNS), rows, again=links)
 
 
-def _exposed(profile: Profile, items: list[int]) -> tuple[list[int], int]:
-    """How long (ns) nothing was computed on the device while each of the collectives ran, and while any of them did."""
-    slices, trace = profile.trace.slices, profile.trace
-    together = 0
-    own: dict[int | None, list[int]] = {}
-    for item in items:
-        own.setdefault(trace.layers[trace.lanes[int(slices.lane[item])].layer].device, []).append(item)
-    alone: dict[int, int] = {}
-    for device, members in own.items():
-        lanes = [each for each in profile.overlap_lanes if each.device == device] or profile.overlap_lanes
-        computing = lanes[0].computing if lanes else (slices.start[:0], slices.end[:0])
-        for item in members:
-            start, end = int(slices.start[item]), int(slices.end[item])
-            alone[item] = end - start - covered(*clipped(*computing, start, end))
-        together += covered(*difference(slices.start[members], slices.end[members], *computing))
-    return [alone[item] for item in items], together
+def link_table(pairs: list[PairSum]) -> Content:
+    """A row per pair of ranks and transport; up to eight ranks stand in a heat map beside it."""
+    key, sheet = keys_label(BY_ID["tab_communication"]), pair_sheet(pairs)
+    if not pairs:
+        return say("links_between.none", key=key)
+    note, again = say("links_between.note", count=len(pairs)), say("links_between.again", key=key)
+    table = shown(0, LINK_MATRIX, sheet, note, again=again, most=sheet.rows)
+    if len({rank for each in pairs for rank in (each.source, each.target)}) > _MOST_RANKS:
+        return table
+    rows = [
+        replace(row, aside=partial(_heat_map, [pair for pair in pairs if pair.group == each.group]))
+        for row, each in zip(table.rows, pairs, strict=True)
+    ]
+    return replace(table, rows=rows)
 
 
-def _from(items: list[int], turn: int) -> npt.NDArray[np.int64]:
-    return np.roll(np.array(items, np.int64), -turn)
-
-
-def _row(trace: Trace, each: Collective, exposed: int, offset: int, places: Ranked) -> Row:
-    timing = each.timing
-    size = sum(link.size for link in each.traffic) if each.traffic else None
-    transfer = sum(link.transfer for link in each.traffic) if each.traffic else None
-    bandwidth = size / transfer if size is not None and transfer else None
-    last = max(each.arrivals, key=lambda arrival: arrival[1]) if each.arrivals else None
-    start = int(trace.slices.start[each.item]) + offset
-    name, group = brief(trace.name_of(each.item)), brief(trace.lanes[int(trace.slices.lane[each.item])].name)
-    times = (timing.wait, timing.transit, timing.synchronization) if timing else (None, None, None)
-    moved = timing.synchronization + timing.transit if timing else 0
-    ratio = timing.synchronization / moved if timing and moved else None
-    longest = "" if each.longest_wait is None else duration_text(each.longest_wait)
-    if each.peer is not None:
-        longest = say("communication.peer", wait=longest, rank=each.peer)
-    wait, transit, synchronization = ("" if value is None else duration_text(value) for value in times)
-    cells = (
-        name,
-        duration_text(each.elapsed),
-        duration_text(exposed),
-        "" if last is None else say("communication.after", rank=last[0], after=duration_text(last[1])),
-        wait,
-        longest,
-        transit,
-        synchronization,
-        "" if ratio is None else share_text(ratio),
-        "" if size is None else say("communication.megabytes", size=size / _MB),
-        "" if bandwidth is None else say("communication.gigabytes", speed=bandwidth),
-        exact_text(start),
-        group,
-    )
-    values = (
-        name,
-        each.elapsed,
-        exposed,
-        None if last is None else last[1],
-        times[0],
-        each.longest_wait,
-        *times[1:],
-        ratio,
-        size,
-        bandwidth,
-        start,
-        group,
-    )
-    return Row(cells, places, values)
+def _heat_map(pairs: list[PairSum], width: int, height: int) -> Text:
+    """Bandwidth from rank to rank of one group; copies on the chip are left out of the scale."""
+    del height
+    ranks = sorted({rank for each in pairs for rank in (each.source, each.target)})
+    speeds = {(each.source, each.target): each.speed for each in pairs if each.transport != LOCAL}
+    most = max((speed for speed in speeds.values() if speed), default=0.0)
+    cell = max((width - 4) // max(len(ranks), 1), 4)
+    picture = Text(say("links_between.heat")[:width], style="dim", no_wrap=True)
+    picture.append("\n    " + "".join(f"{rank:>{cell}}" for rank in ranks), style="dim")
+    for source in ranks:
+        if not any((source, target) in speeds for target in ranks):
+            continue
+        picture.append(f"\n{source:>3} ", style="dim")
+        for target in ranks:
+            speed = speeds.get((source, target))
+            if speed is None:
+                picture.append(" " * (cell - 1) + "·", style="dim")
+                continue
+            shade = _HEAT[min(int(speed / most * len(_HEAT)), len(_HEAT) - 1)] if most else " "
+            picture.append(f"{shade}{speed:.0f}".rjust(cell))
+    return picture

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import numpy.typing as npt
 
-from npu_tui.analysis.code_lines import CodeLine, line_of
-from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Holder, Memory, MemoryCurve, allocating, holders
-from npu_tui.profile.profile import Profile
+from npu_tui.analysis.memory import BEFORE, Memory
+from npu_tui.profile.file_tables import HOLDERS, MODULE_PEAKS
+from npu_tui.profile.table import Value
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, memory_text, moment_text, printable, share_text
+from npu_tui.trace.text import brief, moment_text
 from npu_tui.tui.keys.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.table.scope import ComputedTab
-from npu_tui.tui.tabs.table.tab import GAP, Content, Context, Place, Row, Stretch, Table
-from npu_tui.view.scene import Selected
+from npu_tui.tui.tabs.table.shown import shown
+from npu_tui.tui.tabs.table.tab import GAP, Content, Context
 
-I64 = npt.NDArray[np.int64]
-
-_WAYS = ("peak", "cursor", "kept", "modules")
-_COLUMNS = ("size", "share", "count", "operation", "line", "allocated", "released", "largest")
-_MODULES = ("size", "component", "when", "last")
 _LONGEST_NAME = 44
+_WAYS = ("peak", "cursor", "kept", "modules")
 
 
 class MemoryTab(ComputedTab):
@@ -34,7 +27,6 @@ class MemoryTab(ComputedTab):
     def __init__(self) -> None:
         super().__init__()
         self._way = 0
-        self._makers: dict[int, I64] = {}
 
     def depends_on(self, now: Context) -> object:
         """The trace, the way, and the cursor where its time is asked for."""
@@ -56,13 +48,11 @@ class MemoryTab(ComputedTab):
         notes = [_peaks(memory)]
         again = say("memory.again", key=keys_label(BY_ID["tab_memory"]), then=then)
         if way == "modules":
-            rows = [_module(each) for each in sorted(memory.modules, key=lambda each: -each.peak[1]) if each.peak[1]]
-            words = say("memory.modules", shown=len(rows), count=len(memory.modules))
-            notes.append(words)
-            return Table(tuple(say(f"memory.{each}") for each in _MODULES), rows, "\n".join(notes), again=again)
+            sheet = MODULE_PEAKS.make(now.part)
+            notes.append(say("memory.modules", shown=sheet.rows, count=len(memory.modules)))
+            return shown(now.trace, MODULE_PEAKS, sheet, "\n".join(notes), again=again, most=sheet.rows)
         time = _time(now, memory, way)
         chosen = memory.allocations.kept if time is None else memory.allocations.alive(time)
-        total = _held(memory, time)
         known = int(memory.allocations.size[chosen].sum())
         words = say("memory.kept_words") if time is None else say(f"memory.{way}_words", time=time)
         notes.append(
@@ -73,37 +63,18 @@ class MemoryTab(ComputedTab):
                 ]
             )
         )
-        rows = self._rows(now.trace, profile, chosen, max(total or known, known))
-        if total is not None and total > known and time is not None:
-            rows.append(_before(total - known, total))
-        return Table(tuple(say(f"memory.{each}") for each in _COLUMNS), rows, "\n".join(notes), again=again)
+        sheet = HOLDERS.make(now.part, chosen=chosen, time=time)
+        names = sheet.values("name")
 
-    def _rows(self, index: int, profile: Profile, chosen: I64, total: int) -> list[Row]:
-        allocations = profile.memory.allocations
-        if index not in self._makers:
-            self._makers[index] = _makers(profile)
-        makers = self._makers[index]
-        lines: dict[int, CodeLine | None] = {-1: None}
-        for item in set(makers[chosen].tolist()) - {-1}:
-            lines[item] = line_of(profile.trace, item)
-        places = [lines[item] for item in makers[chosen].tolist()]
-        line_at = dict(zip(chosen.tolist(), places, strict=True))
-        found = holders(allocations, chosen, list(places))
-        return [
-            _row(index, allocations, each, line_at[int(each.members[0])], makers[each.members], total) for each in found
-        ]
+        def moment(row: int, at: Value, unknown: str) -> str:
+            return "" if names[row] is None else say(unknown) if at is None else moment_text(float(at))
 
-
-def _makers(profile: Profile) -> I64:
-    """The slice of the operation that made each allocation, -1 where none of its name is there."""
-    trace, hosts, allocations = profile.trace, profile.host_operators, profile.memory.allocations
-    codes = {name: code for code, name in enumerate(trace.names)}
-    name = np.array([codes.get(value, -1) for value in allocations.name.values] + [-1], np.int64)[allocations.name.code]
-    slices, item = trace.slices, hosts.item
-    found = allocating(
-        name, allocations.start, slices.name[item].astype(np.int64), slices.start[item], slices.end[item]
-    )
-    return np.where(found >= 0, np.append(item, -1)[found], -1)
+        cells = {
+            "name": lambda row, name: say("memory.unknown") if name is None else brief(str(name), _LONGEST_NAME),
+            "at": lambda row, at: moment(row, at, "memory.before"),
+            "released": lambda row, at: moment(row, at, "memory.never"),
+        }
+        return shown(now.trace, HOLDERS, sheet, "\n".join(notes), cells=cells, again=again, most=sheet.rows)
 
 
 def _time(now: Context, memory: Memory, way: str) -> int | None:
@@ -120,11 +91,6 @@ def _time(now: Context, memory: Memory, way: str) -> int | None:
     return max(edges.tolist(), key=lambda at: int(allocations.size[allocations.alive(at)].sum()), default=0)
 
 
-def _held(memory: Memory, time: int | None) -> int | None:
-    curve = memory.curve("allocated")
-    return None if time is None or curve is None else curve.at(time)
-
-
 def _peaks(memory: Memory) -> str:
     """The peaks of all curves, and how far reserved was above allocated."""
     words = []
@@ -138,51 +104,3 @@ def _peaks(memory: Memory) -> str:
     if memory.process is not None:
         words.append(say("memory.process", size=memory.process.peak[1]))
     return GAP.join(words)
-
-
-def _module(each: MemoryCurve) -> Row:
-    when, peak = each.peak
-    last = int(each.value[-1])
-    cells = (memory_text(peak), printable(each.component), moment_text(when), memory_text(last))
-    return Row(cells, [Stretch(when, when + 1, words=printable(each.component))], (peak, each.component, when, last))
-
-
-def _row(index: int, allocations: Allocations, each: Holder, line: CodeLine | None, makers: I64, total: int) -> Row:
-    first = int(each.members[0])
-    start, end, largest = (int(column[first]) for column in (allocations.start, allocations.end, allocations.size))
-    share = each.size / total if total else 0.0
-    place = "" if line is None else say("lines.place", file=line.file.rpartition("/")[2], line=line.line)
-    name = brief(each.name, _LONGEST_NAME)
-    cells = (
-        memory_text(each.size),
-        share_text(share),
-        f"{len(each.members):,}",
-        name,
-        printable(place),
-        say("memory.before") if start == BEFORE else moment_text(start),
-        say("memory.never") if end == NEVER else moment_text(end),
-        memory_text(largest),
-    )
-    values = (each.size, share, len(each.members), name, place or None, start, end, largest)
-    return Row(cells, _places(index, allocations, each.members, makers), values, line)
-
-
-def _places(index: int, allocations: Allocations, members: I64, makers: I64) -> Sequence[Place]:
-    """The operations that allocated, else the times."""
-    found: list[Place] = []
-    for item, start, end in zip(
-        makers.tolist(), allocations.start[members].tolist(), allocations.end[members].tolist(), strict=True
-    ):
-        if item >= 0:
-            found.append(Selected(index, item))
-        elif start > BEFORE:
-            found.append(Stretch(start, end if end < NEVER else start + 1, index))
-    return found
-
-
-def _before(size: int, total: int) -> Row:
-    """What was allocated before profiling began, or by what is no operation."""
-    words = say("memory.unknown")
-    share = size / total
-    cells = (memory_text(size), share_text(share), "", words, "", "", "", "")
-    return Row(cells, (), (size, share, None, words, None, None, None, None))
