@@ -15,7 +15,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts.blame import LINKS_FEWEST, queue_is_off
 from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.fixed_pauses import PROFILER_GAP_HIGH_US, PROFILER_GAP_LOW_US, PROFILER_SHARE, fixed_pauses
+from npu_tui.rules.facts.pauses import PROFILER_GAP_HIGH_US, PROFILER_GAP_LOW_US, PROFILER_SHARE, fixed_pauses
 from npu_tui.rules.facts.spans import largest, length_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.phrases import sentences

@@ -13,7 +13,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts.blame import SYNC_BLOCKING, blamed_calls, compile_calls, launch_blocking, queue_is_off
 from npu_tui.rules.facts.facts import Facts
-from npu_tui.rules.facts.fixed_pauses import fixed_pauses
+from npu_tui.rules.facts.pauses import fixed_pauses
 from npu_tui.rules.facts.spans import I64, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.phrases import advise, sentences

@@ -25,8 +25,8 @@ from npu_tui.rules.facts.blame import (
     waits_after_launches,
 )
 from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.pauses import STEP_START_SHARE, before_first_kernels, start_share
 from npu_tui.rules.facts.spans import I64, Span, both, length_of, together, without
-from npu_tui.rules.facts.starts import STEP_START_SHARE, before_first_kernels, start_share
 from npu_tui.rules.gains import without_work
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.pauses import PAUSE_MS, at_the_end
