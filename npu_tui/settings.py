@@ -1,31 +1,29 @@
 """The user's settings: one TOML file with tables for keys, the screen and the thresholds of findings.
 
 The names that a file may use belong to the rooms that own them, so they are passed in as ``Known`` and this module
-imports none of those rooms.
+imports none of those rooms. It is imported at every start, to look for the file; msgspec only where there is one.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import re
-import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Struct
-
-from npu_tui.settings_path import settings_named, settings_path
 from npu_tui.strings import LANGUAGES, say
 from npu_tui.trace.text import brief, printable
 
-_LARGEST = 1e300
-"""No threshold means anything beyond it; infinity and whole numbers that no float holds lie there."""
+ENVIRONMENT = "NPU_TUI_CONFIG"
+FILE_NAME = "settings.toml"
 
 GLYPHS = ("auto", "blocks", "safe", "console", "ascii")
 KEYS, SCREEN, THRESHOLDS = TABLES = ("keys", "screen", "thresholds")
-SCREEN_NAMES = ("language", "glyphs", "theme")
 LANGUAGE_NAMES = ("auto", *LANGUAGES)
+
+_LARGEST, _LARGEST_WHOLE = 1e300, (1 << 63) - 1
+"""No threshold means anything beyond them; infinity and whole numbers that no column holds lie there."""
 
 _HEADER = re.compile(r"\s*\[\s*(['\"]?)([^'\"\]]*)\1\s*\]")
 _NAME = re.compile(r"\s*(['\"]?)([^'\"=\s]+)\1\s*=")
@@ -36,32 +34,42 @@ class SettingsError(ValueError):
     """Settings that cannot be used; its text is one line: the file, the line where known, what is wrong."""
 
 
-class Known(Struct, frozen=True):
-    """What a settings file may name. A table whose names are not given here is not checked and comes back as it is.
-
-    ``thresholds`` maps each name to its default: a whole number wants whole numbers, a float numbers, a bool bools.
-    """
+class Known(NamedTuple):
+    """What a settings file may name. A table whose names are not given here is not checked and comes back as it is."""
 
     commands: Collection[str] | None = None
     themes: Collection[str] | None = None
-    glyphs: Collection[str] = GLYPHS
     thresholds: Mapping[str, bool | int | float] | None = None
+    """Each name with its default: a whole number wants whole numbers, a float numbers, a bool bools."""
 
 
-class Settings(Struct, frozen=True):
-    """What the file says; what it leaves out is an empty mapping or None, so that each default has one owner.
-
-    ``keys`` maps a command id to its keys in place of the default ones (an empty tuple unbinds it), ``key_lines`` to
-    the line of the file that names it; ``path`` is the file that was read, None if there is none.
-    """
+class Settings(NamedTuple):
+    """What the file says; what it leaves out is an empty mapping or None, so that each default has one owner."""
 
     path: Path | None = None
+    """The file that was read; None if there is none."""
     keys: Mapping[str, tuple[str, ...]] = {}
+    """``[keys]``: a command id to its keys in place of the default ones; an empty tuple unbinds it."""
     glyphs: str | None = None
+    """``[screen] glyphs``: which characters draw the lanes."""
     theme: str | None = None
+    """``[screen] theme``: the colours."""
     language: str | None = None
+    """``[screen] language``: the language of the texts."""
     thresholds: Mapping[str, bool | int | float] = {}
+    """``[thresholds]``: thresholds of findings by name."""
     key_lines: Mapping[str, int] = {}
+    """The line of the file that names each command of ``keys``."""
+
+
+def settings_path(option: str | Path | None = None) -> Path:
+    """The settings file: ``option``, else what ``NPU_TUI_CONFIG`` names, else that of the user's config directory."""
+    named = option or os.environ.get(ENVIRONMENT)
+    if named:
+        return Path(named).expanduser()
+    from platformdirs import user_config_path
+
+    return user_config_path("npu-tui", appauthor=False) / FILE_NAME
 
 
 def load_settings(option: str | Path | None = None, known: Known | None = None) -> Settings:
@@ -73,7 +81,7 @@ def load_settings(option: str | Path | None = None, known: Known | None = None) 
     try:
         raw = path.read_bytes()
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and not settings_named(option):
+        if isinstance(error, FileNotFoundError) and not (option or os.environ.get(ENVIRONMENT)):
             return Settings()
         raise SettingsError(f"{printable(str(path))}: {error.strerror}") from None
     return parse_settings(raw, path, known)
@@ -81,16 +89,107 @@ def load_settings(option: str | Path | None = None, known: Known | None = None) 
 
 def parse_settings(raw: bytes, path: Path, known: Known | None = None) -> Settings:
     """The settings in ``raw``, the content of the file ``path``. Raises ``SettingsError``."""
-    reader = _Reader(path, _text(raw, path), known or Known())
-    return reader.settings()
+    known = known or Known()
+    file = _File(raw, path)
+    keys = {
+        name: tuple(dict.fromkeys(value))
+        for name, value in file.checked(KEYS, known.commands, "command", lambda name, _: _key(name))
+    }
+    choices = {"language": LANGUAGE_NAMES, "glyphs": GLYPHS, "theme": known.themes}
+    screen = dict(file.checked(SCREEN, choices, "screen", lambda name, value: _choice(name, value, choices[name])))
+    limits = known.thresholds
+    thresholds = file.checked(
+        THRESHOLDS, limits, "threshold", lambda name, _: _threshold(name, 0.0 if limits is None else limits[name])
+    )
+    lines = {name: line for name in keys if (line := file.line_of(KEYS, name))}
+    return Settings(path, keys, thresholds=dict(thresholds), key_lines=lines, **screen)
 
 
-def _text(raw: bytes, path: Path) -> str:
-    try:
-        return raw.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise _error(path, line, say("settings.not_utf8", byte=error.start)) from None
+def _key(name: str) -> tuple[Any, str]:
+    """The type of what ``[keys]`` gives a command, and what to say of anything else; so do the next two."""
+    from msgspec import Meta
+
+    return list[Annotated[str, Meta(pattern=r"\S")]], say("settings.no_key", name=name)
+
+
+def _choice(name: str, value: Any, allowed: Collection[str] | None) -> tuple[Any, str]:
+    if allowed is None or not isinstance(value, str):
+        return str, say("settings.no_text", name=name)
+    words = say("settings.unknown_choice", name=name, value=brief(value), allowed=", ".join(allowed))
+    return Literal.__getitem__(tuple(allowed)), words + _nearest(value, allowed)
+
+
+def _threshold(name: str, default: bool | int | float) -> tuple[Any, str]:
+    from msgspec import Meta
+
+    if isinstance(default, bool):
+        return bool, say("settings.no_bool", name=name)
+    if isinstance(default, int):
+        return Annotated[int, Meta(ge=0, le=_LARGEST_WHOLE)], say("settings.no_whole", name=name, default=default)
+    return Annotated[float, Meta(ge=0, le=_LARGEST)], say("settings.no_number", name=name, default=default)
+
+
+class _File:
+    """The tables of ``raw``, the content of the file ``path``. Raises ``SettingsError`` for what is no TOML."""
+
+    def __init__(self, raw: bytes, path: Path) -> None:
+        import msgspec
+
+        self._path = path
+        try:
+            self._text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+            tables: dict[str, Any] = msgspec.toml.decode(self._text)
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            raise _error(path, line, say("settings.not_utf8", byte=error.start)) from None
+        except msgspec.DecodeError as error:
+            place = _PLACE.search(str(error))
+            words = say("settings.no_toml", words=_PLACE.sub("", str(error)))
+            raise _error(path, int(place[1]) if place else None, words) from None
+        except RecursionError:
+            raise _error(path, None, say("settings.too_deep")) from None
+        except ValueError:  # the library leaves it to Python how long a number may be
+            raise _error(path, None, say("settings.too_long")) from None
+        for name, value in tables.items():
+            self._check_name("", name, TABLES, "table")
+            if not isinstance(value, dict):
+                raise self._wrong("", name, say("settings.no_table", name=name))
+        self._tables = tables
+
+    def checked(
+        self, table: str, names: Collection[str] | None, what: str, kind: Callable[[str, Any], tuple[Any, str]]
+    ) -> Iterator[tuple[str, Any]]:
+        """Every name in ``table`` with its value: each is one of ``names`` and of the ``kind`` that it has."""
+        from msgspec import ValidationError, convert
+
+        for name, value in self._tables.get(table, {}).items():
+            self._check_name(table, name, names, what)
+            wanted, words = kind(name, value)
+            if table == KEYS and not isinstance(value, list):
+                value = [value]  # msgspec 0.22 crashes on a wrong item where the type is a text or a list of texts
+            try:
+                yield name, convert(value, wanted)
+            except ValidationError:
+                raise self._wrong(table, name, words) from None
+
+    def _check_name(self, table: str, name: str, names: Collection[str] | None, what: str) -> None:
+        if names is not None and name not in names:
+            raise self._wrong(table, name, say(f"settings.unknown_{what}", name=brief(name)) + _nearest(name, names))
+
+    def _wrong(self, table: str, name: str, words: str) -> SettingsError:
+        return _error(self._path, self.line_of(table, name), words)
+
+    def line_of(self, table: str, name: str) -> int | None:
+        """The line that sets ``name`` in ``table`` (``""``: the header of the table ``name``), None if not found."""
+        current = ""
+        for number, line in enumerate(self._text.split("\n"), 1):
+            if header := _HEADER.match(line):
+                current = header[2].strip("[ \t")
+                if not table and current.partition(".")[0] == name:
+                    return number
+            elif (found := _NAME.match(line)) and f"{current}.{found[2]}".strip(".") == f"{table}.{name}".strip("."):
+                return number
+        return self.line_of("", table) if table else None
 
 
 def setting_error(settings: Settings, command: str, words: str) -> SettingsError:
@@ -101,6 +200,14 @@ def setting_error(settings: Settings, command: str, words: str) -> SettingsError
 def _error(path: Path, line: int | None, words: str) -> SettingsError:
     place = "" if line is None else f":{line}"
     return SettingsError(f"{printable(str(path))}{place}: {printable(words)}")
+
+
+def _nearest(name: str, allowed: Iterable[str]) -> str:
+    """``; did you mean ...`` for the nearest of ``allowed``, empty where none is near."""
+    from difflib import get_close_matches  # mostly there is nothing wrong
+
+    near = get_close_matches(name, list(allowed), 1, 0.5)
+    return say("settings.nearest", name=near[0]) if near else ""
 
 
 def settings_text(
@@ -134,108 +241,6 @@ def _toml(value: str | bool | int | float) -> str:
     """A value as TOML writes it."""
     if isinstance(value, bool):
         return str(value).lower()
+    import json
+
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-
-
-class _Reader:
-    """One file on its way to ``Settings``."""
-
-    def __init__(self, path: Path, text: str, known: Known) -> None:
-        self._path, self._text, self._known = path, text, known
-
-    def settings(self) -> Settings:
-        tables = self._tables()
-        screen = tables.get(SCREEN, {})
-        for name in screen:
-            self._check_name(SCREEN, name, SCREEN_NAMES, "settings.unknown_screen")
-        return Settings(
-            self._path,
-            {name: self._keys(name, value) for name, value in tables.get(KEYS, {}).items()},
-            self._choice("glyphs", screen, self._known.glyphs),
-            self._choice("theme", screen, self._known.themes),
-            self._choice("language", screen, LANGUAGE_NAMES),
-            {name: self._threshold(name, value) for name, value in tables.get(THRESHOLDS, {}).items()},
-            {name: line for name in tables.get(KEYS, {}) if (line := self._line_of(KEYS, name))},
-        )
-
-    def _tables(self) -> dict[str, dict[str, Any]]:
-        if sys.version_info >= (3, 11):  # only who has such a file waits for them
-            import tomllib
-        else:
-            import tomli as tomllib
-        try:
-            tables: dict[str, Any] = tomllib.loads(self._text)
-        except tomllib.TOMLDecodeError as error:
-            found = _PLACE.search(str(error))
-            words = _PLACE.sub("", str(error))
-            raise _error(self._path, int(found[1]) if found else None, say("settings.no_toml", words=words)) from None
-        except RecursionError:
-            raise _error(self._path, None, say("settings.too_deep")) from None
-        except ValueError:  # the library leaves it to Python how long a number may be
-            raise _error(self._path, None, say("settings.too_long")) from None
-        for name, value in tables.items():
-            self._check_name("", name, TABLES, "settings.unknown_table")
-            if not isinstance(value, dict):
-                raise self._wrong("", name, say("settings.no_table", name=name))
-        return tables
-
-    def _keys(self, name: str, value: Any) -> tuple[str, ...]:
-        if self._known.commands is not None:
-            self._check_name(KEYS, name, self._known.commands, "settings.unknown_command")
-        keys = value if isinstance(value, list) else [value]
-        if not all(isinstance(key, str) and key.strip() for key in keys):
-            raise self._wrong(KEYS, name, say("settings.no_key", name=name))
-        return tuple(dict.fromkeys(keys))
-
-    def _choice(self, name: str, screen: dict[str, Any], allowed: Collection[str] | None) -> str | None:
-        if name not in screen:
-            return None
-        value = screen[name]
-        if not isinstance(value, str):
-            raise self._wrong(SCREEN, name, say("settings.no_text", name=name))
-        if allowed is not None and value not in allowed:
-            words = say("settings.unknown_choice", name=name, value=brief(value), allowed=", ".join(allowed))
-            raise self._wrong(SCREEN, name, words + _nearest(value, allowed))
-        return value
-
-    def _threshold(self, name: str, value: Any) -> bool | int | float:
-        default: bool | int | float = 0.0
-        if self._known.thresholds is not None:
-            self._check_name(THRESHOLDS, name, self._known.thresholds, "settings.unknown_threshold")
-            default = self._known.thresholds[name]
-        if isinstance(default, bool):
-            if not isinstance(value, bool):
-                raise self._wrong(THRESHOLDS, name, say("settings.no_bool", name=name))
-            return value
-        wanted = int if isinstance(default, int) else (int, float)
-        if isinstance(value, bool) or not isinstance(value, wanted) or not 0 <= value <= _LARGEST:
-            key = "settings.no_whole" if isinstance(default, int) else "settings.no_number"
-            raise self._wrong(THRESHOLDS, name, say(key, name=name, default=default))
-        return value if isinstance(default, int) else float(value)
-
-    def _check_name(self, table: str, name: str, allowed: Collection[str], key: str) -> None:
-        if name not in allowed:
-            raise self._wrong(table, name, say(key, name=brief(name)) + _nearest(name, allowed))
-
-    def _wrong(self, table: str, name: str, words: str) -> SettingsError:
-        return _error(self._path, self._line_of(table, name), words)
-
-    def _line_of(self, table: str, name: str) -> int | None:
-        """The line that sets ``name`` in ``table`` (``""``: the header of the table ``name``), None if not found."""
-        current = ""
-        for number, line in enumerate(self._text.split("\n"), 1):
-            if header := _HEADER.match(line):
-                current = header[2].strip("[ \t")
-                if not table and current.partition(".")[0] == name:
-                    return number
-            elif (found := _NAME.match(line)) and f"{current}.{found[2]}".strip(".") == f"{table}.{name}".strip("."):
-                return number
-        return self._line_of("", table) if table else None
-
-
-def _nearest(name: str, allowed: Collection[str]) -> str:
-    """``; did you mean ...`` for the nearest of ``allowed``, empty where none is near."""
-    from difflib import get_close_matches  # mostly there is nothing wrong
-
-    near = get_close_matches(name, list(allowed), 1, 0.5)
-    return say("settings.nearest", name=near[0]) if near else ""

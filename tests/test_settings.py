@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from npu_tui.cli import main
-from npu_tui.settings import Known, Settings, SettingsError, load_settings, parse_settings, settings_text
-from npu_tui.settings_path import settings_path
+from npu_tui.settings import Known, Settings, SettingsError, load_settings, parse_settings, settings_path, settings_text
 from npu_tui.tui.keys.commands import COMMANDS
 
 KNOWN = Known(

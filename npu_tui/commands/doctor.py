@@ -150,8 +150,7 @@ def _disk() -> list[Found]:
 
 def _settings() -> Found:
     from npu_tui.commands.settings_file import known_settings
-    from npu_tui.settings import SettingsError, load_settings
-    from npu_tui.settings_path import settings_path
+    from npu_tui.settings import SettingsError, load_settings, settings_path
     from npu_tui.tui.keys.keymap import use_settings
 
     path = str(settings_path())

@@ -20,7 +20,6 @@ from npu_tui.commands.settings_file import read_settings, thresholds_of
 from npu_tui.commands.streams import DONE, USAGE, end_process, refuse, write
 from npu_tui.commands.version import version_line
 from npu_tui.strings import say
-from npu_tui.tui.terminal.browser import in_browser
 
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
@@ -116,6 +115,8 @@ def explore(
         settings = read_settings()
         if settings is None:
             return USAGE
+        from npu_tui.tui.terminal.browser import in_browser
+
         if not in_browser() and (sys.__stderr__ is None or not sys.__stderr__.isatty()):
             sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
         asked = Asked(*look_of(options, settings))  # the terminal answers while the trace is read and the rest imported
@@ -220,6 +221,8 @@ def is_listed(opening: Opening, chosen: bool) -> bool:
 
 def on_terminal() -> bool:
     """Whether there is a terminal to explore in, or a browser that draws in its place."""
+    from npu_tui.tui.terminal.browser import in_browser
+
     return in_browser() or (sys.stdout.isatty() and _has_keys())
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from npu_tui.settings_path import settings_path
+from npu_tui.settings import settings_path
 from npu_tui.strings import ENGLISH, LANGUAGES
 
 _LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")

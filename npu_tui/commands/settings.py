@@ -22,8 +22,7 @@ def parser() -> Parser:
 
 def run(parser: Parser, options: argparse.Namespace) -> int:
     """Print a settings file with every default, or check the one in use."""
-    from npu_tui.settings import SettingsError, load_settings, settings_text
-    from npu_tui.settings_path import settings_path
+    from npu_tui.settings import SettingsError, load_settings, settings_path, settings_text
     from npu_tui.tui.keys.commands import COMMANDS
 
     if not options.check:

@@ -48,8 +48,7 @@ def known_settings() -> Known:
 
 def read_settings() -> Settings | None:
     """The user's settings, None after saying what is wrong with them."""
-    from npu_tui.settings import SettingsError, load_settings
-    from npu_tui.settings_path import settings_path
+    from npu_tui.settings import SettingsError, load_settings, settings_path
 
     try:
         # What the names may be takes imports that only a file is worth.
