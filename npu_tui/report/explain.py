@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from typing import get_args
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.differences import DIFFERENCES
@@ -13,7 +14,6 @@ from npu_tui.rules.model import FindingClass, Kind
 from npu_tui.strings import say
 from npu_tui.trace.text import padded, printable, wrapped
 
-_CLASSES: tuple[FindingClass, ...] = ("dispatch", "compute", "communication", "memory", "config", "data")
 _WIDTH = 100
 _ALIKE = 0.75
 
@@ -54,7 +54,7 @@ def unknown(wanted: str) -> str:
 def list_findings() -> str:
     """All ids by class with the first sentence of each."""
     groups: list[tuple[str, list[Kind]]] = [
-        (say(f"finding.class.{cls}"), [rule for rule in RULES if rule.cls == cls]) for cls in _CLASSES
+        (say(f"finding.class.{cls}"), [rule for rule in RULES if rule.cls == cls]) for cls in get_args(FindingClass)
     ]
     groups += [(say("explain.compare"), [*DIFFERENCES]), (say("explain.job"), [*JOB_FINDINGS])]
     lines = [say("explain.list")]
