@@ -86,7 +86,7 @@ def _kernels(profile: Profile) -> list[Sequence[object]]:
                 ";".join(["FLOAT16"] * count), ";".join(["ND"] * count), f'"{outputs}"', "FLOAT16", "ND", *ratios,
             )
         )  # fmt: skip
-    for each in profile.whole.collectives:
+    for each in profile.collectives:
         start, end = int(trace.slices.start[each.item]), int(trace.slices.end[each.item])
         rows.append(
             (20, "N/A", "N/A", trace.name_of(each.item), "hcom_allReduce_", "N/A", "COMMUNICATION",
@@ -164,7 +164,7 @@ def _operators(profile: Profile) -> list[Sequence[object]]:
 
 def _steps(profile: Profile) -> list[Sequence[object]]:
     rows: list[Sequence[object]] = []
-    for step, (sums, *_) in profile.whole.step_sums:
+    for step, (sums, *_) in profile.step_sums:
         part = sums.overlap
         overlapped = part.communication - part.not_overlapped
         times = (part.computing, part.not_overlapped, overlapped, part.communication, part.free, sums.stage or 0)
@@ -174,7 +174,7 @@ def _steps(profile: Profile) -> list[Sequence[object]]:
 
 def _communication(profile: Profile) -> dict[str, object]:
     trace, found = profile.trace, {}
-    for each in profile.whole.collectives:
+    for each in profile.collectives:
         start = int(trace.slices.start[each.item]) + trace.start_ns
         none = {"Transit Size(MB)": 0, "Transit Time(ms)": 0, "Bandwidth(GB/s)": 0, "Large Packet Ratio": 0}
         moved = {

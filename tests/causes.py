@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import structs
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "analysis" / "findings"):
+for folder in (ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "rules"):
     sys.path.insert(0, str(folder))
 
 from cause import Cause, Job  # noqa: E402 - its folder is no package
@@ -65,7 +65,7 @@ class Outcome:
 def outcome(cause: Cause, seed: int) -> Outcome:
     """The job of ``cause`` with and without it."""
     before, after = measured(_seeded(cause.job, seed)), measured(cause.remedy(_seeded(cause.job, seed)))
-    (_, own), (_, other) = before.profile.replays[0], after.profile.replays[0]
+    (_, own), (_, other) = before.replays[0], after.replays[0]
     assert own is not None
     assert other is not None
     steps = cause.job[0].steps

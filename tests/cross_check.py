@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from npu_tui.ingest.opening import opening_of
+from npu_tui.profile.checks import checks_of
 from npu_tui.profile.profile import Profile
 
 
@@ -24,7 +25,7 @@ def main(paths: list[str]) -> int:
         opening = opening_of(path, False)
         profile = Profile(opening.trace(), opening.source)
         print(path)
-        for check in profile.whole.checks:
+        for check in checks_of(profile):
             differing += check.differing
             rows += check.rows
             line = f"  {check.file:<22} {check.rows:>6} rows {check.matched:>6} matched {check.compared:>6} figures"

@@ -151,7 +151,7 @@ def _left(path: Path, file: str, damage: str, whole: bool) -> Left:
         profile = Profile(opening.trace(), opening.source)
         _ = profile.kernel_table, profile.memory, profile.link_matrix, profile.beside, profile.transfers
         if whole:
-            json_report(report(profile.whole))
+            json_report(report(profile))
     except InputError as error:
         return Left(file, damage, None, 0, 0, words(error.message))
     said = [*profile.trace.health.warnings, *(each for state in profile.files for each in state.problems)]

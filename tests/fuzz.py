@@ -328,7 +328,7 @@ def _lost(trace: Trace, wanted: list[bytes]) -> int:
 
 def _used(trace: Trace) -> None:
     """Everything that is said about a trace, and its last events."""
-    text_report(report(Profile(trace).whole))
+    text_report(report(Profile(trace)))
     for ordinal in range(max(0, sum(trace.events.values()) - 3), sum(trace.events.values())):
         json_args(trace).event(ordinal)
 

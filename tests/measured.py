@@ -14,7 +14,6 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
 from npu_tui.ingest.source.find import find_source
-from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.report.pages.json_report import json_report
@@ -40,7 +39,7 @@ def profile_at(path: Path | str, thresholds: Thresholds | None = None) -> Profil
     return Profile(load(source), source, thresholds)
 
 
-def part_of(trace: Trace, selection: Selection = WHOLE_TRACE, thresholds: Thresholds | None = None) -> ProfilePart:
+def part_of(trace: Trace, selection: Selection = WHOLE_TRACE, thresholds: Thresholds | None = None) -> Profile:
     return profile_of(trace, thresholds).part(selection)
 
 

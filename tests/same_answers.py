@@ -80,7 +80,7 @@ class Difference:
 def answers(path: Path) -> dict[str, Any]:
     """The JSON report of the profile at ``path``."""
     opening = opening_of(path, cached=False)
-    found: dict[str, Any] = json.loads(json_report(report(Profile(opening.trace(), opening.source).whole)))
+    found: dict[str, Any] = json.loads(json_report(report(Profile(opening.trace(), opening.source))))
     return found
 
 

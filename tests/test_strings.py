@@ -22,7 +22,7 @@ from npu_tui.ingest.companions.reading import State
 from npu_tui.job.heat import AXES, METRICS
 from npu_tui.job.links import Verdict
 from npu_tui.profile import file_tables, finding_tables, launch_tables, trace_tables, work_tables
-from npu_tui.profile.files import FILES
+from npu_tui.profile.companions import FILES
 from npu_tui.profile.profile import SourceKind
 from npu_tui.profile.table import Table
 from npu_tui.report.explain import KINDS

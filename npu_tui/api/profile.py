@@ -13,7 +13,6 @@ from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
     from npu_tui.ingest.source.find import Form
-    from npu_tui.profile.part import ProfilePart
     from npu_tui.profile.profile import Profile as Measured
 
 Span = str | tuple[int | None, int | None]
@@ -53,7 +52,7 @@ class Profile(Tables):
     def verdict(self) -> str:
         """What is wrong, in a line or a few. Raises ``Error`` if the file of the trace is gone."""
         with told():
-            return "\n".join(words(each) for each in self.measured.whole.findings.verdict)
+            return "\n".join(words(each) for each in self.measured.findings.verdict)
 
     def report(self, range: Span | None = None, step: int | None = None) -> Report:
         """The report about all of it, about a ``range`` of time, or about ``ProfilerStep#step`` on the device.
@@ -78,7 +77,7 @@ class Profile(Tables):
         with told():
             return Timeline(timeline_pictures(self._part(range, step))[dark])
 
-    def _part(self, span: Span | None, step: int | None) -> ProfilePart:
+    def _part(self, span: Span | None, step: int | None) -> Measured:
         from npu_tui.analysis.device import EVERYTHING, Window
         from npu_tui.profile.selection import WHOLE_TRACE, Selection, parse_range, select_step
 

@@ -11,7 +11,7 @@ from npu_tui.api.errors import told
 
 if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison as Compared
-    from npu_tui.profile.part import ProfilePart
+    from npu_tui.profile.profile import Profile
     from npu_tui.report.compared.schema import Compared as ComparedReport
     from npu_tui.report.schema import Report as Said
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Report:
     """All that is said about a profile, or a range or step of it; printed as text, shown as a page in a notebook."""
 
-    def __init__(self, part: ProfilePart) -> None:
+    def __init__(self, part: Profile) -> None:
         from npu_tui.report.report import report
 
         self._part = part

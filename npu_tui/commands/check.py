@@ -60,12 +60,12 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.gate.measures import measures
     from npu_tui.report.report import report
 
-    found, incomplete = report(part), unread(part.profile.health)
+    found, incomplete = report(part), unread(part.health)
     measured = measures(found, incomplete)
     checks = trace_checks(found) + limit_checks(measured, limits)
     checks += finding_checks(found, severity, only, ignore, incomplete)
     if options.against:
-        checks += _against(part.profile, options, tolerances, verdicts)
+        checks += _against(part.whole, options, tolerances, verdicts)
     notes = []
     if base is not None:
         checks += baseline_checks(measured, base, tolerances)

@@ -98,7 +98,7 @@ def explore(
         thresholds = thresholds_of(None)
         for path, opening in zip(paths, openings, strict=True):
             if not is_job(opening):
-                write(text_report(report(Profile(opening.trace(), opening.source, thresholds).whole)))
+                write(text_report(report(Profile(opening.trace(), opening.source, thresholds))))
             elif is_listed(opening, chosen):
                 write_list(path)
             else:

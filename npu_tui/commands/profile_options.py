@@ -17,10 +17,9 @@ from npu_tui.strings import say
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.ingest.source.find import Form
-    from npu_tui.profile.part import ProfilePart
     from npu_tui.profile.profile import Profile
 
-REPORTING = ("numpy.ma", "npu_tui.profile.part", "npu_tui.rules.find", "npu_tui.report.report")
+REPORTING = ("numpy.ma", "npu_tui.rules.find", "npu_tui.report.report")
 """What a report needs and reading a trace does not; ``numpy.unique`` imports the first."""
 
 _PIPE = "-"
@@ -78,7 +77,7 @@ def _import_ahead(modules: Sequence[str]) -> None:
         Thread(target=run, name="imports", daemon=True).start()
 
 
-def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead: Sequence[str] = ()) -> ProfilePart:
+def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead: Sequence[str] = ()) -> Profile:
     """The part of a profile that ``options`` name, with the thresholds of the settings in use.
 
     Modules ``ahead`` are imported while the trace is read. Memory that reading leaves serves what is computed after it:

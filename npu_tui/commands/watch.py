@@ -235,7 +235,7 @@ class _Teller:
         clock, name = time.strftime("%H:%M:%S"), drawable(printable(str(_below(self._folder, _shown(source)))))
         try:
             profile = opened_profile(str(source.path), True, self._thresholds)
-            said = next((words(each) for each in profile.whole.findings.verdict), say("watch.no_verdict"))
+            said = next((words(each) for each in profile.findings.verdict), say("watch.no_verdict"))
             change = "" if before is None else self._change(before, profile)
         except InputError as error:
             return f"{clock}  {name}  {printable(words(error.message))}"

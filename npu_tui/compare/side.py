@@ -153,7 +153,7 @@ class Side:
     @once
     def kernels(self) -> Kernels:
         """The compute kernels that start in a compared step."""
-        items = self.profile.whole.kernels.item
+        items = self.profile.kernels.item
         foreign = not len(items)
         if foreign:
             items = device_kernels(self.trace)[0]

@@ -76,7 +76,7 @@ def _begun(profile: Profile) -> int | None:
     first = next((step for step in profile.steps if step.number is not None), None)
     if first is None:
         return None
-    apart = next((facts.clocks_apart for facts in profile.whole.facts), 0)
+    apart = next((facts.clocks_apart for facts in profile.facts), 0)
     return profile.trace.start_ns + int(profile.trace.slices.start[first.item]) + apart
 
 
@@ -157,9 +157,7 @@ def _lines_of(profile: Profile) -> tuple[Line, ...]:
 
 def _told_of(profile: Profile) -> tuple[Told, ...]:
     """What the rank would gain by itself, the dearest first."""
-    found = [
-        Told(each.id, each.gain_ns) for each in profile.whole.findings.findings if each.gain_ns and not each.hidden
-    ]
+    found = [Told(each.id, each.gain_ns) for each in profile.findings.findings if each.gain_ns and not each.hidden]
     return tuple(sorted(found, key=lambda each: -each.gain)[:_MOST_TOLD])
 
 
@@ -167,7 +165,7 @@ def calls_of(profile: Profile) -> list[Call]:
     """Every collective of the trace, ns since 1970."""
     trace = profile.trace
     found = []
-    for each in profile.whole.collectives:
+    for each in profile.collectives:
         name = trace.names[trace.slices.name[each.item]]
         start, end = int(trace.slices.start[each.item]), int(trace.slices.end[each.item])
         kind, suffix, ordinal = call_name(name)
@@ -192,7 +190,7 @@ def notifies_of(profile: Profile, rank: int) -> list[Notify]:
     if not len(items):
         return []
     ids, places, peers = trace.args.many(trace.slices.event[items], _ARGS)
-    calls = [each.item for each in profile.whole.collectives]
+    calls = [each.item for each in profile.collectives]
     spans = [(int(trace.slices.start[call]), int(trace.slices.end[call]), call) for call in calls]
     found = []
     for number, item, key, place, peer in zip(kept, items.tolist(), ids, places, peers, strict=True):

@@ -75,7 +75,7 @@ class Timelines:
         profile, rank = self._profiles[trace], self.ranks[trace]
         slices, begun = profile.trace.slices, profile.trace.start_ns
         start = begun + int(slices.start[item])
-        own = {each.item for each in profile.whole.collectives}
+        own = {each.item for each in profile.collectives}
         name = profile.trace.name_of(item)
         for each in self.job.blamed:
             call = each.meeting.calls.get(rank)
@@ -102,7 +102,7 @@ class Timelines:
         if call is None:
             return None
         slices, begun = profile.trace.slices, profile.trace.start_ns
-        for each in profile.whole.collectives:
+        for each in profile.collectives:
             if abs(begun + int(slices.start[each.item]) - call.start) <= _SAME_CALL:
                 return each.item
         return None

@@ -71,7 +71,7 @@ def _verdict(each: Nearby, cached: bool, go_on: Callable[[], bool]) -> Told:
     if not (cached and opening.has_copy):
         opening = Opening(each.path, False)  # nobody asked for a copy
     trace = opening.trace(lambda *_: go_on())
-    found = Profile(trace, opening.source).whole.findings
+    found = Profile(trace, opening.source).findings
     leading = next((one for one in found.findings if one.step_after_ns is not None and one.part_of is None), None)
     text = words(found.verdict[0]) if found.verdict else ""
     return Told(each.path, text, leading is not None and leading.severity == "high")

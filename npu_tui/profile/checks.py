@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from npu_tui.analysis.calls import ApiSum
-from npu_tui.analysis.collectives import Collective
-from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.joins import Check, Figures, Key, cross_check
 from npu_tui.analysis.kernel_groups import kernel_groups
-from npu_tui.analysis.kernels import KernelTable
-from npu_tui.analysis.memory import APP, Memory, MemoryCurve
-from npu_tui.analysis.steps import Step, StepSums
+from npu_tui.analysis.memory import APP, MemoryCurve
 from npu_tui.ingest.companions.schemas import ALLOCATIONS, API_CALLS, KERNELS, OPERATOR_TYPES, STEPS
 from npu_tui.ingest.errors import InputError
-from npu_tui.profile.tables import Tables
-from npu_tui.trace.model import Trace
+from npu_tui.profile.companions import Tables
+from npu_tui.profile.profile import Profile
 
 _PER_CALL = 1
 """The writers round every slice to a nanosecond."""
@@ -26,50 +22,16 @@ _COLLECTIVES = ("HCCL", "COMMUNICATION")
 _MB = 1 << 20
 
 
-class Measured(Protocol):
-    """What is asked of the part of a profile."""
-
-    @property
-    def trace(self) -> Trace:
-        """The whole trace."""
-        ...
-
-    @property
-    def devices(self) -> Sequence[DeviceSlices]:
-        """What keeps each device busy."""
-        ...
-
-    @property
-    def kernel_table(self) -> KernelTable:
-        """Every kernel."""
-        ...
-
-    @property
-    def apis(self) -> Sequence[ApiSum]:
-        """Calls of CANN by level and name."""
-        ...
-
-    @property
-    def step_sums(self) -> Sequence[tuple[Step, list[StepSums]]]:
-        """The steps with the sums of every device."""
-        ...
-
-    @property
-    def memory(self) -> Memory:
-        """Memory over all the time."""
-        ...
-
-    @property
-    def collectives(self) -> Sequence[Collective]:
-        """The collectives; raises ``InputError`` if the file is gone."""
-        ...
-
-
-def checks_of(part: Measured, tables: Tables) -> list[Check]:
+def checks_of(part: Profile) -> list[Check]:
     """A check for every file that lies beside the trace of ``part`` and that the trace has the figures for.
 
     Without a trace those that other files have the figures for: operators by kernels, records of memory by allocations.
+    The files are about everything, so a part of a profile has no checks.
     """
+    return part.known.value(checks_of, lambda: _checks(part, part.tables)) if part.window == EVERYTHING else []
+
+
+def _checks(part: Profile, tables: Tables) -> list[Check]:
     makers = {OPERATOR_TYPES.stem: _operators, ALLOCATIONS.stem: _memory}
     if len(part.trace.slices):
         makers |= {API_CALLS.stem: _apis, STEPS.stem: _steps, KERNELS.stem: _kernels}
@@ -91,7 +53,7 @@ def _rows(frame: Any, keys: tuple[str, ...], figures: tuple[str, ...]) -> dict[K
     return dict(found)
 
 
-def _operators(part: Measured, tables: Tables) -> Check | None:
+def _operators(part: Profile, tables: Tables) -> Check | None:
     table = part.kernel_table
     theirs = _rows(tables.table(OPERATOR_TYPES.stem).frame, ("type", "core"), ("count", "total"))
     theirs = {key: row for key, row in theirs.items() if key[1] not in _COLLECTIVES}
@@ -105,7 +67,7 @@ def _operators(part: Measured, tables: Tables) -> Check | None:
     return cross_check("op_statistic.csv", ours, theirs, {"total": 10 + _PER_CALL * most})
 
 
-def _apis(part: Measured, tables: Tables) -> Check | None:
+def _apis(part: Profile, tables: Tables) -> Check | None:
     theirs = _rows(tables.table(API_CALLS.stem).frame, ("level", "name"), ("count", "total", "least", "most"))
     ours: dict[Key, Figures] = {
         (each.level, each.name): {
@@ -118,7 +80,7 @@ def _apis(part: Measured, tables: Tables) -> Check | None:
     return cross_check("api_statistic.csv", ours, theirs, {"total": 10, "least": 1, "most": 1})
 
 
-def _steps(part: Measured, tables: Tables) -> Check | None:
+def _steps(part: Profile, tables: Tables) -> Check | None:
     names = ("computing", "exposed", "overlapped", "communication", "free", "bubble", "stage", "preparing")
     theirs = _rows(tables.table(STEPS.stem).frame, ("step",), names)
     ours: dict[Key, Figures] = {}
@@ -141,7 +103,7 @@ def _steps(part: Measured, tables: Tables) -> Check | None:
     return cross_check("step_trace_time.csv", ours, theirs, limits)
 
 
-def _kernels(part: Measured, tables: Tables) -> Check | None:
+def _kernels(part: Profile, tables: Tables) -> Check | None:
     """Every row with the slice that it is joined to."""
     length = tables.durations
     ours: dict[Key, Figures] = {}
@@ -155,11 +117,11 @@ def _kernels(part: Measured, tables: Tables) -> Check | None:
         theirs[key] = {"duration": duration}
         if row in length:
             ours[key] = {"duration": length[row]}
-    busy = any(each.busy.any() for each in part.devices)
+    busy = any(each.busy.any() for each in part.device_slices)
     return cross_check("kernel_details.csv", ours, theirs, {"duration": 2 * _PER_CALL}) if busy else None
 
 
-def _memory(part: Measured, tables: Tables) -> Check | None:
+def _memory(part: Profile, tables: Tables) -> Check | None:
     """Every allocation with the totals that its row names, in the record of its time; the components share a file."""
     curves = [curve for curve in part.memory.curves if curve.component != APP]
     columns = [amount for amount in ("allocated", "reserved", "active") if any(c.amount == amount for c in curves)]
@@ -182,7 +144,7 @@ def _nearest(curves: Sequence[MemoryCurve], amount: str, time: int, value: int) 
     return min((each for each in held if each is not None), key=lambda each: abs(each - value), default=None)
 
 
-def _collectives(part: Measured, tables: Tables) -> Check | None:
+def _collectives(part: Profile, tables: Tables) -> Check | None:
     names = ("elapsed", "wait", "transit", "synchronization", "idle")
     frame = tables.communication.frame
     theirs = _rows(frame, ("name",), names)

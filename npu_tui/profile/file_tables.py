@@ -9,8 +9,9 @@ import numpy as np
 from npu_tui.analysis.code_lines import line_of
 from npu_tui.analysis.collectives import PairSum
 from npu_tui.analysis.memory import BEFORE, NEVER, Holder, MemoryCurve, holders
+from npu_tui.profile.checks import checks_of
 from npu_tui.profile.columns import UNKNOWN, absolute, rank_of, where
-from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     I64,
     MISSING,
@@ -29,9 +30,9 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
 
-def memory(part: ProfilePart) -> Sheet:
+def memory(part: Profile) -> Sheet:
     """Every record of memory, of allocators, the process and the modules of CANN."""
-    profile = part.profile
+    profile = part.whole
     curves: list[MemoryCurve] = [*profile.memory.curves, *profile.memory.modules]
     lengths = [len(curve.time) for curve in curves]
     which = np.repeat(np.arange(len(curves), dtype=np.int64), lengths)
@@ -58,9 +59,9 @@ MEMORY = table(
 )
 
 
-def allocations(part: ProfilePart) -> Sheet:
+def allocations(part: Profile) -> Sheet:
     """Every allocation of operator_memory.csv."""
-    profile = part.profile
+    profile = part.whole
     found, rows = profile.memory.allocations, len(profile.memory.allocations)
     start = np.where(found.start == BEFORE, MISSING, found.start)
     end = np.where(found.end == NEVER, MISSING, found.end)
@@ -84,13 +85,13 @@ def allocations(part: ProfilePart) -> Sheet:
 ALLOCATIONS = table("allocations", allocations, sql="rank slice name size start end duration start_ns")
 
 
-def memory_holders(part: ProfilePart, chosen: I64, time: int | None) -> Sheet:
+def memory_holders(part: Profile, chosen: I64, time: int | None) -> Sheet:
     """Which operations and lines of code hold the allocations ``chosen``, most bytes first.
 
     A row leads to the operations that allocated, the largest allocation first. With ``time`` (ns) they are those of
     that time, and a last row without a name is what is allocated beyond them.
     """
-    profile, allocations = part.profile, part.profile.memory.allocations
+    profile, allocations = part.whole, part.memory.allocations
     makers = profile.tables.allocating_slices if len(allocations) else np.zeros(0, np.int64)
     lines = {item: line_of(part.trace, item) for item in set(makers[chosen].tolist()) - {UNKNOWN}}
     places = [lines.get(item) for item in makers[chosen].tolist()]
@@ -138,7 +139,7 @@ def memory_holders(part: ProfilePart, chosen: I64, time: int | None) -> Sheet:
     )
 
 
-def _span(part: ProfilePart, item: int) -> Span:
+def _span(part: Profile, item: int) -> Span:
     slices = part.trace.slices
     return Span(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), item, marked=False)
 
@@ -150,15 +151,15 @@ HOLDERS = table(
 )
 
 
-def memory_peaks(part: ProfilePart) -> Sheet:
+def memory_peaks(part: Profile) -> Sheet:
     """The most of every curve of memory that holds any: of allocators, the process and the modules of CANN."""
-    known = part.profile.memory
+    known = part.memory
     return _peaks([each for each in (*known.curves, *known.modules) if each.peak[1]])
 
 
-def module_peaks(part: ProfilePart) -> Sheet:
+def module_peaks(part: Profile) -> Sheet:
     """The same of the modules of CANN alone, the largest first."""
-    modules = part.profile.memory.modules
+    modules = part.memory.modules
     return _peaks(sorted((each for each in modules if each.peak[1]), key=lambda each: -each.peak[1]))
 
 
@@ -187,9 +188,9 @@ MEMORY_PEAKS = table(
 MODULE_PEAKS = table("module_peaks", module_peaks, panel="peak component peak_at=at at_end")
 
 
-def files(part: ProfilePart) -> Sheet:
+def files(part: Profile) -> Sheet:
     """What became of every file that may lie beside the trace."""
-    found = part.profile.files
+    found = part.files
     return Sheet(
         len(found),
         attributes(
@@ -216,9 +217,9 @@ FILES = table(
 )
 
 
-def checks(part: ProfilePart) -> Sheet:
+def checks(part: Profile) -> Sheet:
     """Our figures against each file of the profiler."""
-    found = part.checks
+    found = checks_of(part)
     return Sheet(
         len(found),
         attributes(
@@ -239,9 +240,9 @@ CHECKS = table(
 )
 
 
-def link_matrix(part: ProfilePart) -> Sheet:
+def link_matrix(part: Profile) -> Sheet:
     """What went from rank to rank over each transport."""
-    return pair_sheet(part.profile.link_matrix)
+    return pair_sheet(part.link_matrix)
 
 
 def pair_sheet(pairs: Sequence[PairSum]) -> Sheet:

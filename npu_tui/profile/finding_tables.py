@@ -7,19 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu_tui.profile.columns import rank_of
-from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Data, Sheet, Span, attributes, labels, numbers, optional, table
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.strings import say, words
 
 
-def findings(part: ProfilePart, found: Sequence[Finding] | None = None) -> Sheet:
+def findings(part: Profile, found: Sequence[Finding] | None = None) -> Sheet:
     """The findings in the order of work, each at its first place; ``found`` where they are known.
 
     Raises ``InputError`` if the file is gone.
     """
-    profile, found = part.profile, part.findings.findings if found is None else found
+    profile, found = part.whole, part.findings.findings if found is None else found
     return Sheet(
         len(found),
         {
@@ -50,9 +49,9 @@ FINDINGS = table(
 )
 
 
-def evidence(part: ProfilePart) -> Sheet:
+def evidence(part: Profile) -> Sheet:
     """Every place that proves a finding."""
-    profile = part.profile
+    profile = part.whole
     found: list[tuple[int, Finding, Evidence]] = [
         (number, each, place) for number, each in enumerate(part.findings.findings, 1) for place in each.evidence
     ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.device import DeviceSlices
@@ -15,14 +16,36 @@ from npu_tui.analysis.operators import kernel_types
 from npu_tui.ingest.companions.schemas import KERNELS, L2_CACHE
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.times import INVALID
-from npu_tui.profile.tables import Tables
+from npu_tui.profile.companions import Tables
 from npu_tui.trace.model import Trace
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 _NONE = np.zeros(0, np.int64)
 _COLLECTIVES = ("HCCL", "COMMUNICATION")
+
+
+class Kernels(Struct, frozen=True):
+    """Compute slices ``item`` of all devices, ascending, with the ``type`` (an index into ``types``) of each; (n,).
+
+    ``core`` is the Accelerator Core that kernel_details.csv names (None for a kernel without a row), None without that
+    file.
+    """
+
+    item: I64
+    types: list[str]
+    type: I64
+    core: list[str | None] | None
+
+    def of(self, type_name: str, core: str | None) -> I64:
+        """The slices of one operator type and core."""
+        own = self.type == self.types.index(type_name)
+        if self.core is not None:
+            own &= np.array([each == core for each in self.core], np.bool_)
+        items: I64 = self.item[own]
+        return items
 
 
 def kernels_of(trace: Trace, devices: list[DeviceSlices], tables: Tables) -> KernelTable:
@@ -113,3 +136,30 @@ def _hits_of_rows(table: _Cells, tables: Tables, own: I64) -> F64:
     of_stream, of_task = (cache[name].fill_null(INVALID).to_numpy().astype(np.int64) for name in ("stream", "task"))
     row = rows_of_tasks(wanted, (of_stream, of_task, cache["name"].to_list()))
     return np.append(cache["hit_rate"].fill_null(np.nan).to_numpy(), np.nan)[row]
+
+
+def cores_of(table: KernelTable, tables: Tables) -> dict[int, str | None] | None:
+    """The Accelerator Core of every compute slice of ``table``, all kernels; None without kernel_details.csv."""
+    if not tables.has(KERNELS.stem) or not len(tables.table(KERNELS.stem).frame):
+        return None
+    return {item: table.core.at(k) for k, item in enumerate(table.item.tolist()) if item >= 0}
+
+
+def types_of(trace: Trace, items: I64, compute: Bools, table: Callable[[], KernelTable]) -> tuple[list[str], I64]:
+    """The distinct operator types of the slices ``items`` (n,), and which one each has; (n,).
+
+    A kernel (``compute`` says which slices are) has that of its row in ``table``; what has no row, the one its name
+    tells.
+    """
+    types, code = kernel_types(trace, items)
+    own = np.flatnonzero(compute[items])
+    if not len(own):
+        return types, code
+    known = table().of_slices(items[own]).type
+    own, known = own[known.code >= 0], known.taken(np.flatnonzero(known.code >= 0))
+    code[own] = len(types) + known.code
+    distinct, code = np.unique(code, return_inverse=True)
+    every = [*types, *known.values]
+    merged: dict[str, int] = {}
+    place = [merged.setdefault(every[kind], len(merged)) for kind in distinct.tolist()]
+    return list(merged), np.array(place, np.int64)[code]

@@ -11,7 +11,6 @@ from npu_tui.analysis.code_lines import launches_by_line, line_of
 from npu_tui.analysis.drains import host_lead
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
 from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
-from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
@@ -102,9 +101,9 @@ def _taken(values: Array, items: Array) -> Array:
     return np.where(items >= 0, values[items], UNKNOWN) if len(values) else np.full(len(items), UNKNOWN)
 
 
-def launches(part: ProfilePart) -> Sheet:
+def launches(part: Profile) -> Sheet:
     """Every launch with its way from the operation to the device."""
-    profile, trace = part.profile, part.trace
+    profile, trace = part.whole, part.trace
     all_of = _Launches(profile)
     link, rows = all_of.link, len(all_of.link)
     links, own = trace.links, trace.slices
@@ -161,7 +160,7 @@ LAUNCHES = table(
 )
 
 
-def code_lines(part: ProfilePart, devices: Sequence[Facts] | None = None) -> Sheet:
+def code_lines(part: Profile, devices: Sequence[Facts] | None = None) -> Sheet:
     """Lost time by line of code, of all devices or of some; a row leads to its launches, the worst first."""
     facts = [each for each in (part.facts if devices is None else devices) if each.launches is not None]
     rows = [(each, *losing) for each in facts for losing in each.losing]
@@ -175,7 +174,7 @@ def code_lines(part: ProfilePart, devices: Sequence[Facts] | None = None) -> She
     return Sheet(
         len(rows),
         {
-            "rank": rank_of(part.profile),
+            "rank": rank_of(part),
             "device": optional([each.part.device for each, _, _ in rows]),
             **attributes(
                 losses,
@@ -203,9 +202,9 @@ CODE_LINES = table(
 )
 
 
-def free(part: ProfilePart) -> Sheet:
+def free(part: Profile) -> Sheet:
     """Every time a device was free, and whose fault it was."""
-    profile = part.profile
+    profile = part.whole
     found = [each.within(part.window) for each in profile.idles]
     rows = sum(len(each) for each in found)
 
@@ -254,9 +253,9 @@ def _has_launches(profile: Profile, device: int | None) -> bool:
     return any(each.device == device for each in profile.dispatch)
 
 
-def syncs(part: ProfilePart) -> Sheet:
+def syncs(part: Profile) -> Sheet:
     """The waits of the host for the device by call and line of code, the costliest first, each at its longest."""
-    profile, trace = part.profile, part.trace
+    profile, trace = part.whole, part.trace
     found = sync_sums(trace, profile.idles, ahead_of(profile), part.window)
 
     def lengths(row: int) -> Array:

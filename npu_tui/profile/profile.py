@@ -1,50 +1,76 @@
-"""One rank of one run, with everything that is computed of it once and read by every screen and report."""
+"""One rank of one run, or a part of it, with everything that is computed of it once for every screen and report."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from functools import partial
-from threading import Lock
-from typing import TYPE_CHECKING, Literal
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.source.find import Source
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
+from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
-from npu_tui.trace.once import once
+from npu_tui.trace.once import Known, once
+from npu_tui.trace.transfers import communication_args, copies_of
 
 if TYPE_CHECKING:
     from npu_tui.analysis.bubbles import Idles
-    from npu_tui.analysis.calls import HostOperators
-    from npu_tui.analysis.collectives import PairSum, Preprocessing, Transfer
+    from npu_tui.analysis.calls import ApiSum, HostOperators
+    from npu_tui.analysis.collectives import Collectives, PairSum, Preprocessing, Transfer
     from npu_tui.analysis.device import DeviceSlices
     from npu_tui.analysis.health import TraceHealth
     from npu_tui.analysis.kernels import KernelTable
     from npu_tui.analysis.launches import Dispatch
     from npu_tui.analysis.memory import Memory
+    from npu_tui.analysis.operators import OperatorSum
     from npu_tui.analysis.overlap import DevicePart, Overlap, OverlapLanes
     from npu_tui.analysis.replay import Replay
     from npu_tui.analysis.replay_device import DeviceTasks
     from npu_tui.analysis.search import Searchable
     from npu_tui.analysis.steps import Step, StepSums
     from npu_tui.ingest.companions.files import Companions
-    from npu_tui.profile.files import FileState
-    from npu_tui.profile.part import ProfilePart
-    from npu_tui.profile.step_table import StepRow
-    from npu_tui.profile.tables import Tables
-    from npu_tui.rules.facts.beside import Beside
+    from npu_tui.profile.companions import FileState, StepRow, Tables
+    from npu_tui.profile.kernels import Kernels
+    from npu_tui.rules.facts.facts import Facts
+    from npu_tui.rules.facts.inputs import Beside, Inputs
+    from npu_tui.rules.model import Findings
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+T = TypeVar("T")
 
 SourceKind = Literal["trace_view_json", "msprof_json", "profile_directory", "database", "chrome_trace"]
 
 _KEPT_PARTS = 8
 """Ranges that a user marks come and go; the last ones stay measured."""
+_WORTH_A_THREAD = 200_000
+_LARGE = 2_000_000
+"""Slices from which a trace is worth several threads that ask the rules."""
+
+
+class shared(once[T]):  # noqa: N801 - like ``once``
+    """A value that does not depend on the window: it is computed once for a profile and all its parts."""
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> shared[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None or instance.whole is instance:
+            return super().__get__(instance, owner)
+        return getattr(instance.whole, self._name)
+
+    def is_known(self, instance: Any) -> bool:
+        """Whether the value of ``instance`` is there at once."""
+        return super().is_known(instance.whole)
 
 
 class StarvedLaunch(Struct, frozen=True):
@@ -56,11 +82,14 @@ class StarvedLaunch(Struct, frozen=True):
 
 
 class Profile:
-    """``trace`` as ``source`` holds it, measured by ``thresholds``.
+    """``trace`` as ``source`` holds it, measured by ``thresholds``: all of it, or the part that is its ``selection``.
 
     Each value is computed once, when it is first asked for; a thread that asks while another one computes it waits.
+    ``part`` gives a profile of the same trace with another window. What does not depend on the window is ``shared``
+    by all of them: ``profile.part(step_3).steps`` are all steps, computed once, ``.collectives`` those of step 3.
+
     Without a ``source`` (a trace that is made up, or still loading) nothing lies beside the trace. Findings of a large
-    trace take so many ``threads``: one where somebody looks at it meanwhile.
+    trace take up to ``threads`` threads: one where somebody looks at it meanwhile.
 
     What computes a value is imported when that is asked for: all of it together takes longer than the first picture.
     """
@@ -72,8 +101,45 @@ class Profile:
         self.source = source
         self.thresholds = thresholds or Thresholds()
         self.threads = threads
-        self._parts: OrderedDict[Selection, ProfilePart] = OrderedDict()
+        self.selection = WHOLE_TRACE
+        self.known = Known()
+        self._whole: Profile | None = None  # a reference to itself would keep a large trace until the next collection
+        self._parts: OrderedDict[Selection, Profile] = OrderedDict()
         self._parts_lock = Lock()
+
+    # The part that is asked about.
+
+    @property
+    def whole(self) -> Profile:
+        """The profile of the whole trace."""
+        return self if self._whole is None else self._whole
+
+    @property
+    def window(self) -> Window:
+        """The time that is selected, ns."""
+        return self.selection.window
+
+    @property
+    def step(self) -> int | None:
+        """The number of the step that is selected, None for a range or everything."""
+        return self.selection.step
+
+    def part(self, selection: Selection) -> Profile:
+        """The part that ``selection`` names, measured once as long as it is among the last that were asked for."""
+        whole = self.whole
+        if selection == WHOLE_TRACE:
+            return whole
+        with whole._parts_lock:
+            found = whole._parts.pop(selection, None)
+            if found is None:
+                found = Profile(self.trace, self.source, self.thresholds, self.threads)
+                found.selection, found._whole = selection, whole
+            whole._parts[selection] = found
+            while len(whole._parts) > _KEPT_PARTS:
+                whole._parts.popitem(last=False)
+            return found
+
+    # What was opened.
 
     @property
     def path(self) -> str:
@@ -94,28 +160,6 @@ class Profile:
             return "chrome_trace"
         return "trace_view_json" if any(layer.kind == "python" for layer in self.trace.layers) else "msprof_json"
 
-    # The part that is asked about.
-
-    @once
-    def whole(self) -> ProfilePart:
-        """All of it."""
-        from npu_tui.profile.part import ProfilePart
-
-        return ProfilePart(self, WHOLE_TRACE)
-
-    def part(self, selection: Selection) -> ProfilePart:
-        """The part that ``selection`` names, measured once as long as it is among the last that were asked for."""
-        from npu_tui.profile.part import ProfilePart
-
-        if selection == WHOLE_TRACE:
-            return self.whole
-        with self._parts_lock:
-            found = self._parts.pop(selection, None) or ProfilePart(self, selection)
-            self._parts[selection] = found
-            while len(self._parts) > _KEPT_PARTS:
-                self._parts.popitem(last=False)
-            return found
-
     # Beside the trace.
 
     def large_tables(self) -> list[tuple[str, int]]:
@@ -126,7 +170,7 @@ class Profile:
             return []
         return large_tables(self.source.folder)
 
-    @once
+    @shared
     def companions(self) -> Companions | None:
         """The files beside the trace, None where there is no folder to look into."""
         from npu_tui.ingest.companions.files import Companions
@@ -139,41 +183,31 @@ class Profile:
             return DatabaseCompanions(self.source.folder, self.source.path)
         return Companions(self.source.folder)
 
-    @once
+    @shared
     def tables(self) -> Tables:
         """The tables beside the trace, all of them read and joined to its slices here and nowhere else."""
-        from npu_tui.profile.tables import Tables
+        from npu_tui.profile.companions import Tables
 
         collective = np.zeros(len(self.trace.slices), np.bool_)
         for device in self.device_slices:
             collective |= device.collective
         return Tables(self.companions, self.trace, np.flatnonzero(self.compute), np.flatnonzero(collective))
 
-    @once
+    @shared
     def beside(self) -> Beside:
         """Settings, environment and tables beside the trace, as the rules read them."""
-        from npu_tui.profile.beside import beside_of
+        from npu_tui.profile.companions import beside_of
 
         return beside_of(self.companions)
 
-    @once
-    def kernel_cores(self) -> dict[int, str | None] | None:
-        """The Accelerator Core of every compute slice, as kernel_details.csv has it; None without that file."""
-        from npu_tui.ingest.companions.schemas import KERNELS
-
-        if not self.tables.has(KERNELS.stem) or not len(self.tables.table(KERNELS.stem).frame):
-            return None
-        table = self.kernel_table
-        return {item: table.core.at(k) for k, item in enumerate(table.item.tolist()) if item >= 0}
-
-    @once
+    @shared
     def memory(self) -> Memory:
         """Memory of the device over time and what was allocated, as the files beside the trace tell."""
-        from npu_tui.profile.memory import memory_of
+        from npu_tui.profile.companions import memory_of
 
         return memory_of(self.tables)
 
-    @once
+    @shared
     def link_matrix(self) -> list[PairSum]:
         """What went from rank to rank, by communication_matrix.json; empty without it."""
         if self.tables.lacks_matrix:
@@ -183,67 +217,49 @@ class Profile:
         columns = ("name", "group", "source", "target", "transport", "size_mb", "transit")
         return pair_sums(self.tables.matrix.frame.select(*columns).iter_rows())
 
-    @once
-    def kernel_table(self) -> KernelTable:
-        """Every kernel with what its row of kernel_details.csv says."""
-        from npu_tui.profile.kernels import kernels_of
-
-        return kernels_of(self.trace, self.device_slices, self.tables)
-
-    def types_of(self, items: I64) -> tuple[list[str], I64]:
-        """The distinct operator types of the slices ``items`` (n,), and which one each has; (n,).
-
-        A kernel has that of its row of kernel_details.csv; what has no row, the one its name tells.
-        """
-        from npu_tui.analysis.operators import kernel_types
-
-        types, code = kernel_types(self.trace, items)
-        own = np.flatnonzero(self.compute[items])
-        if not len(own):
-            return types, code
-        known = self.kernel_table.of_slices(items[own]).type
-        own, known = own[known.code >= 0], known.taken(np.flatnonzero(known.code >= 0))
-        code[own] = len(types) + known.code
-        distinct, code = np.unique(code, return_inverse=True)
-        every = [*types, *known.values]
-        merged: dict[str, int] = {}
-        place = [merged.setdefault(every[each], len(merged)) for each in distinct.tolist()]
-        return list(merged), np.array(place, np.int64)[code]
-
-    @once
+    @shared
     def transfers(self) -> list[Transfer]:
         """What every collective moved over every transport, by communication.json."""
-        from npu_tui.profile.transfers import transfers_of
+        from npu_tui.profile.companions import transfers_of
 
         return transfers_of(self.tables)
 
-    @once
+    @shared
     def preprocessing(self) -> list[Preprocessing]:
         """The rows of data_preprocess.csv."""
-        from npu_tui.profile.transfers import preprocessing_of
+        from npu_tui.profile.companions import preprocessing_of
 
         return preprocessing_of(self.tables)
 
-    @once
+    @shared
     def files(self) -> list[FileState]:
         """What became of every file that may lie beside the trace; empty where there is no folder."""
-        from npu_tui.profile.files import file_states
+        from npu_tui.profile.companions import file_states
 
         return file_states(self.companions, self.tables)
 
-    @once
+    @shared
     def table_steps(self) -> list[StepRow]:
         """The steps as step_trace_time.csv has them."""
-        from npu_tui.profile.step_table import step_rows
+        from npu_tui.profile.companions import step_rows
 
         return step_rows(self.tables)
 
-    @once
+    @property
+    def table_sums(self) -> Overlap:
+        """The sums of step_trace_time.csv."""
+        from npu_tui.profile.companions import step_sums
+
+        return step_sums(self.table_steps)
+
+    @shared
     def profiler_level(self) -> int | None:
         """0, 1 or 2 where the settings of the profiler say so; only Level0 leaves name and slices of CANN out."""
         level = self.companions.profiler_level if self.companions else None
         unnamed = any(layer.kind == "cann" and not layer.lanes for layer in self.trace.layers)
         return 0 if level is None and unnamed else level
+
+    # Devices and their launches.
 
     @property
     def device(self) -> int | None:
@@ -251,16 +267,21 @@ class Profile:
         devices = {each.device for each in self.devices}
         return devices.pop() if len(devices) == 1 else None
 
-    # Devices and their launches.
+    @shared
+    def devices(self) -> list[DevicePart]:
+        """Every device, also one of an Overlap Analysis layer only."""
+        from npu_tui.analysis.overlap import device_parts
 
-    @once
+        return device_parts(self.trace, self.device_slices, self.overlap_lanes, self.dispatch)
+
+    @shared
     def device_slices(self) -> list[DeviceSlices]:
         """What keeps each device busy."""
         from npu_tui.analysis.device import device_slices
 
         return device_slices(self.trace)
 
-    @once
+    @shared
     def compute(self) -> Bools:
         """Which slices are kernels that compute, on any device; (n,)."""
         found = np.zeros(len(self.trace.slices), np.bool_)
@@ -268,126 +289,104 @@ class Profile:
             found |= device.compute
         return found
 
-    @once
+    @shared
     def dispatch(self) -> list[Dispatch]:
         """The classed launches of every device that has any."""
         from npu_tui.analysis.launches import dispatch
 
         return dispatch(self.trace, self.device_slices, self.thresholds)
 
-    @once
+    @shared
+    def starved(self) -> list[StarvedLaunch]:
+        """The starved launches of all devices by start."""
+        links = self.trace.links
+        launches = [
+            StarvedLaunch(int(links.target_slice[link]), int(links.target_time[link]), float(lost))
+            for device in self.dispatch
+            for link, lost in zip(device.link[device.starved], device.lost[device.starved], strict=True)
+        ]
+        return sorted(launches, key=lambda launch: launch.start)
+
+    @shared
     def overlap_lanes(self) -> list[OverlapLanes]:
         """The Overlap Analysis of every device, of the file or computed."""
         from npu_tui.analysis.overlap import overlap_lanes
 
         return overlap_lanes(self.trace, self.device_slices)
 
-    @once
+    @shared
     def overlaps(self) -> list[Overlap]:
         """The sums of ``overlap_lanes`` over the whole trace."""
-        from npu_tui.analysis.device import EVERYTHING
-
         return [lanes.sums(EVERYTHING) for lanes in self.overlap_lanes]
 
-    @once
-    def devices(self) -> list[DevicePart]:
-        """Every device, also one of an Overlap Analysis layer only."""
-        from npu_tui.analysis.overlap import device_parts
+    @shared
+    def lane_excess(self) -> list[tuple[str, int]]:
+        """Lanes of Overlap Analysis that disagree with the slices of their device, and by how much, ns."""
+        from npu_tui.analysis.overlap import disagreement
 
-        return device_parts(self.trace, self.device_slices, self.overlap_lanes, self.dispatch)
+        excess = []
+        for device in self.devices:
+            if device.lanes is not None and device.lanes.layer is not None and device.slices is not None:
+                by = disagreement(self.trace, device.lanes, device.slices)
+                excess += [(lane, ns) for lane, ns in zip(("Computing", "Communication"), by, strict=True) if ns]
+        return excess
 
-    @once
-    def starved(self) -> list[StarvedLaunch]:
-        """The starved launches of all devices by start."""
-        links = self.trace.links
-        found = [
-            StarvedLaunch(int(links.target_slice[link]), int(links.target_time[link]), float(lost))
-            for device in self.dispatch
-            for link, lost in zip(device.link[device.starved], device.lost[device.starved], strict=True)
-        ]
-        return sorted(found, key=lambda launch: launch.start)
-
-    @once
+    @shared
     def idles(self) -> list[Idles]:
         """When each device was free, and who was late."""
         from npu_tui.analysis.bubbles import idles
 
         return [
-            idles(self.trace, each.slices, each.lanes, each.pairs) for each in self.devices if each.lanes is not None
+            idles(self.trace, device.slices, device.lanes, device.pairs)
+            for device in self.devices
+            if device.lanes is not None
         ]
 
-    @once
+    @shared
     def free_slices(self) -> I64:
         """The slices of the Free lanes of all devices, by start."""
         from npu_tui.analysis.overlap import free_slices
 
         return free_slices(self.trace)
 
-    @once
-    def lane_excess(self) -> list[tuple[str, int]]:
-        """Lanes of Overlap Analysis that disagree with the slices of their device, and by how much, ns."""
-        from npu_tui.analysis.overlap import disagreement
+    # Steps.
 
-        found = []
-        for each in self.devices:
-            if each.lanes is not None and each.lanes.layer is not None and each.slices is not None:
-                excess = disagreement(self.trace, each.lanes, each.slices)
-                found += [(lane, by) for lane, by in zip(("Computing", "Communication"), excess, strict=True) if by]
-        return found
-
-    # Steps and work.
-
-    @once
+    @shared
     def steps(self) -> list[Step]:
-        """All steps; one without a number where the trace has none."""
+        """All steps of the trace; one without a number where it has none."""
         from npu_tui.analysis.steps import steps
 
         return steps(self.trace)
 
-    @once
-    def step_sums(self) -> list[list[StepSums]]:
-        """For every device of ``overlap_lanes`` the time of each step by kind."""
+    @shared
+    def sums_by_device(self) -> list[list[StepSums]]:
+        """For every device of ``overlap_lanes`` the time of each of ``steps`` by kind."""
         from npu_tui.analysis.steps import step_sums
 
         return [step_sums(self.trace, self.steps, lanes) for lanes in self.overlap_lanes]
 
     @once
+    def step_sums(self) -> list[tuple[Step, list[StepSums]]]:
+        """The steps that the selection touches, each as a whole, with the sums of every device.
+
+        There are no sums where no launch is linked: nothing tells when such a step is on the device.
+        """
+        linked = any(step.window is not None for step in self.steps)
+        touched = []
+        for k, step in enumerate(self.steps):
+            window = step.window or EVERYTHING
+            if window.end > self.window.start and window.start < self.window.end and self.step in (None, step.number):
+                touched.append((step, [sums[k] for sums in self.sums_by_device] if linked else []))
+        return touched
+
+    # Work.
+
+    @shared
     def host_operators(self) -> HostOperators:
-        """The operations of the framework."""
+        """The operations of the framework, of the whole trace."""
         from npu_tui.analysis.calls import host_operators
 
         return host_operators(self.trace)
-
-    @once
-    def device_tasks(self) -> list[DeviceTasks]:
-        """The tasks of each device of ``device_slices``, in the order of their streams."""
-        from npu_tui.analysis.replay_device import device_tasks
-
-        return [device_tasks(self.trace, device) for device in self.device_slices]
-
-    def _tasks_of(self, number: int) -> DeviceTasks:
-        return self.device_tasks[number]
-
-    @once
-    def replays(self) -> list[tuple[DevicePart, Replay | None]]:
-        """Every device with a model of its run, None where no launch leads to it; raises what ``planes`` does."""
-        from npu_tui.analysis.replay import Replay
-        from npu_tui.analysis.replay_model import build
-
-        steps = np.array([each.item for each in self.steps if each.item >= 0], np.int64)
-        found = []
-        for number, device in enumerate(self.devices):
-            tasks = partial(self._tasks_of, number)
-            model = build(self.trace, device, tasks, lambda: self.whole.collectives, steps)
-            found.append((device, None if model is None else Replay(model)))
-        return found
-
-    @once
-    def event_pairs(self) -> tuple[I64, I64]:
-        """Waits of streams for events and the records they wait for, as slices."""
-        from npu_tui.analysis.replay_device import event_pairs
-
-        return event_pairs(self.device_tasks)
 
     def operation_of(self, item: int) -> int:
         """The outermost operation of the framework that launched the kernel ``item``; -1 without one."""
@@ -402,16 +401,195 @@ class Profile:
             at = above
         return int(hosts.item[at])
 
-    # What else is asked of a trace.
+    @shared
+    def all_kernels(self) -> KernelTable:
+        """Every kernel of the trace with what its row of kernel_details.csv says."""
+        from npu_tui.profile.kernels import kernels_of
+
+        return kernels_of(self.trace, self.device_slices, self.tables)
 
     @once
+    def kernel_table(self) -> KernelTable:
+        """``all_kernels`` that start in the selection."""
+        table = self.all_kernels
+        return table if self.window == EVERYTHING else table.taken(np.flatnonzero(self.window.holds(table.start)))
+
+    @shared
+    def kernel_cores(self) -> dict[int, str | None] | None:
+        """The Accelerator Core of every compute slice, as kernel_details.csv has it; None without that file."""
+        from npu_tui.profile.kernels import cores_of
+
+        return cores_of(self.all_kernels, self.tables)
+
+    @once
+    def kernels(self) -> Kernels:
+        """The compute slices that start in the selection."""
+        from npu_tui.profile.kernels import Kernels
+
+        item = np.sort(np.concatenate([facts.kernels for facts in self.facts] or [np.zeros(0, np.int64)]))
+        table, cores = self.all_kernels.of_slices(item), self.kernel_cores
+        core = None if cores is None else [cores[kernel] for kernel in item.tolist()]
+        return Kernels(item, table.type.values, table.type.code, core)
+
+    def types_of(self, items: I64) -> tuple[list[str], I64]:
+        """The distinct operator types of the slices ``items`` (n,), and which one each has; (n,).
+
+        A kernel has that of its row of kernel_details.csv; what has no row, the one its name tells.
+        """
+        from npu_tui.profile.kernels import types_of
+
+        return types_of(self.trace, items, self.compute, lambda: self.all_kernels)
+
+    @once
+    def operators(self) -> list[OperatorSum]:
+        """The kernels by type and core, most time first."""
+        from npu_tui.analysis.operators import operators
+
+        kernels = self.kernels
+        return operators(self.trace, kernels.item, kernels.core, (kernels.types, kernels.type))
+
+    @once
+    def apis(self) -> list[ApiSum]:
+        """The calls of the CANN runtime that start in the selection, by level and name."""
+        from npu_tui.analysis.calls import apis
+
+        return apis(self.trace, self.window)
+
+    @once
+    def collectives(self) -> Collectives:
+        """The collectives that start in the selection. Raises ``InputError`` if the file is gone or has changed."""
+        from npu_tui.analysis.collectives import with_ranks_of_job
+        from npu_tui.analysis.communication import collectives
+
+        found = collectives(self.trace, communication_args(self.trace), self.window)
+        return with_ranks_of_job(self.trace, found, self.beside.groups)
+
+    # Replay.
+
+    @shared
+    def device_tasks(self) -> list[DeviceTasks]:
+        """The tasks of each device of ``device_slices``, in the order of their streams."""
+        from npu_tui.analysis.replay_device import device_tasks
+
+        return [device_tasks(self.trace, device) for device in self.device_slices]
+
+    def _tasks_of(self, number: int) -> DeviceTasks:
+        return self.device_tasks[number]
+
+    @shared
+    def replays(self) -> list[tuple[DevicePart, Replay | None]]:
+        """Every device with a model of its run, None where no launch leads to it; raises as ``collectives``."""
+        from npu_tui.analysis.replay import Replay
+        from npu_tui.analysis.replay_model import build
+
+        steps = np.array([step.item for step in self.steps if step.item >= 0], np.int64)
+        found = []
+        for number, device in enumerate(self.devices):
+            tasks = partial(self._tasks_of, number)
+            model = build(self.trace, device, tasks, lambda: self.collectives, steps)
+            found.append((device, None if model is None else Replay(model)))
+        return found
+
+    def replay_of(self, device: DevicePart) -> Replay | None:
+        """The model of the whole run of ``device``, one of ``devices``, and its host."""
+        return next((replay for known, replay in self.replays if known is device), None)
+
+    @shared
+    def event_pairs(self) -> tuple[I64, I64]:
+        """Waits of streams for events and the records they wait for, as slices."""
+        from npu_tui.analysis.replay_device import event_pairs
+
+        return event_pairs(self.device_tasks)
+
+    # Findings.
+
+    @once
+    def inputs(self) -> Inputs:
+        """What the rules are given of the selection."""
+        from npu_tui.rules.facts.inputs import Inputs
+
+        return Inputs(
+            self.trace,
+            self.window,
+            self.step,
+            self.thresholds,
+            self.beside,
+            self.steps,
+            planes=lambda: communication_args(self.trace).planes,
+            copies=lambda: copies_of(self.trace),
+            collectives=lambda: self.collectives,
+            hosts=lambda: self.host_operators,
+            all_kernels=lambda: self.all_kernels,
+            memory=lambda: self.memory,
+            transfers=lambda: self.transfers,
+            preprocessing=lambda: self.preprocessing,
+            table_sums=lambda: self.table_sums,
+            replay_of=self.replay_of,
+        )
+
+    @once
+    def facts(self) -> list[Facts]:
+        """What the rules read of every device, in the order of ``devices``."""
+        from npu_tui.rules.facts.facts import Facts
+
+        return [Facts(device, self.inputs) for device in self.devices]
+
+    @property
+    def _judged(self) -> list[Facts]:
+        """What the rules read: of all devices that did anything, or of tables where there is no trace."""
+        from npu_tui.analysis.overlap import DevicePart
+        from npu_tui.rules.facts.facts import Facts
+
+        devices = [facts for facts in self.facts if facts.has("overlap")]
+        if devices or len(self.trace.slices) or self.companions is None:
+            return devices
+        return [Facts(DevicePart(None, None, None, None, None, None), self.inputs)]
+
+    @once
+    def findings(self) -> Findings:
+        """The findings of all devices that did anything. Raises ``InputError`` as ``collectives`` does."""
+        from npu_tui.ingest.heap import reused_memory
+        from npu_tui.rules.find import find
+
+        with reused_memory():
+            self.compute_ahead()
+            return find(self._judged, self.threads if len(self.trace.slices) >= _LARGE else 1)
+
+    def compute_ahead(self) -> None:
+        """Begin with what the findings wait for longest, in a thread of its own, where the trace is worth one.
+
+        Most of it is reading and compiled loops, which leave the interpreter to others.
+        """
+        if self.threads > 1 and len(self.trace.slices) >= _WORTH_A_THREAD:
+            self._ahead  # noqa: B018 - it is begun once
+
+    @once
+    def _ahead(self) -> Thread:
+        def compute() -> None:
+            with suppress(Exception):  # it is raised again where it is asked for
+                self.collectives, self.replays, self.host_operators  # noqa: B018 - they are kept
+
+        begun = Thread(target=compute, name="ahead", daemon=True)
+        begun.start()
+        return begun
+
+    @once
+    def titles(self) -> tuple[dict[str, Message], set[str]]:
+        """What the rules find above info, by id, and those that cannot tell; raises as ``collectives``."""
+        from npu_tui.rules.find import titles
+
+        return titles(self._judged)
+
+    # What else is asked of a trace.
+
+    @shared
     def health(self) -> TraceHealth:
         """What could not be placed as it stands."""
         from npu_tui.analysis.health import trace_health
 
         return trace_health(self.trace)
 
-    @once
+    @shared
     def searchable(self) -> Searchable:
         """The trace ready to be searched."""
         from npu_tui.analysis.search import Searchable

@@ -7,17 +7,22 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_tui.analysis.drains import backlog, host_lead, waiting
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.memory import AMOUNTS, APP, MemoryCurve
 from npu_tui.analysis.overlap import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED
+from npu_tui.analysis.replay import Run
+from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Layer, Trace
 from npu_tui.view.scene import Chart, FindingMark, LinkClasses, LinkShape, Losses, Scene, StepFunction
+
+I64 = npt.NDArray[np.int64]
 
 _LARGE = 100 * 2**20
 _NO_LANES = Layer(0, -1, "Ascend Hardware", "hardware", None, None, ())
@@ -166,3 +171,23 @@ def _depth(profile: Profile, device: int | None) -> StepFunction:
 def _losses(devices: list[Dispatch]) -> Losses:
     found = [waiting(device) for device in devices]
     return Losses(*(np.concatenate(parts) for parts in zip(*found, strict=True))) if found else Losses.none()
+
+
+def ghost_charts(run: Run) -> list[Chart]:
+    """A chart for each stream that ``run`` keeps busy: 1 while it runs something, 0 else."""
+    tasks, trace = run.model.tasks, run.model.trace
+    busy = np.isin(tasks.kind, (KERNEL, COLLECTIVE))
+    found = []
+    for stream in np.unique(tasks.stream[busy]).tolist():
+        own = busy & (tasks.stream == stream)
+        lane = trace.lanes[stream]
+        function = partial(_busy, run.starts[own], run.ends[own])
+        found.append(Chart("ghost", lane.layer, say("whatif.ghost"), function, lane=lane.index))
+    return found
+
+
+def _busy(start: I64, end: I64) -> StepFunction:
+    """1 within ``[start, end)``, 0 between them."""
+    low, high = union(start, end)
+    time = np.stack((low, high), axis=1).reshape(-1)
+    return StepFunction(time, np.tile(np.array([1, 0], np.int64), len(low)), int(high[-1]) if len(high) else 0)

@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 
 from npu_tui.profile.columns import absolute, devices_of, lanes_of, names_of, rank_of, slowest, times
-from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Array, Column, Labels, Numbers, Sheet, coded, constant, labels, numbers, table
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import distinct
@@ -16,9 +16,9 @@ from npu_tui.trace.model import LayerKind
 _KINDS: list[str] = list(get_args(LayerKind))
 
 
-def slices(part: ProfilePart) -> Sheet:
+def slices(part: Profile) -> Sheet:
     """Every slice of the trace."""
-    profile, trace = part.profile, part.trace
+    profile, trace = part.whole, part.trace
     own, rows = trace.slices, len(trace.slices)
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
     kind_of = np.array([_KINDS.index(trace.layers[lane.layer].kind) for lane in trace.lanes], np.int64)
@@ -65,9 +65,9 @@ SLICES = table(
 )
 
 
-def links(part: ProfilePart) -> Sheet:
+def links(part: Profile) -> Sheet:
     """Every (source, target) pair."""
-    profile, trace = part.profile, part.trace
+    profile, trace = part.whole, part.trace
     own, rows = trace.links, len(trace.links)
     return Sheet(
         rows,
@@ -96,9 +96,9 @@ LINKS = table(
 )
 
 
-def counters(part: ProfilePart) -> Sheet:
+def counters(part: Profile) -> Sheet:
     """Every sample of every counter."""
-    profile, trace = part.profile, part.trace
+    profile, trace = part.whole, part.trace
     own, rows = trace.counters, len(trace.counters)
     series = np.repeat(np.arange(len(own.series), dtype=np.int64), np.diff(own.offset)) if rows else np.zeros(0, int)
     return Sheet(
@@ -120,9 +120,9 @@ def counters(part: ProfilePart) -> Sheet:
 COUNTERS = table("counters", counters, sql="rank layer series name key instance start start_ns value")
 
 
-def overview(part: ProfilePart) -> Sheet:
+def overview(part: Profile) -> Sheet:
     """One row about the profile."""
-    profile, trace = part.profile, part.trace
+    profile, trace = part.whole, part.trace
     return Sheet(
         1,
         {
@@ -149,9 +149,9 @@ OVERVIEW = table(
 )
 
 
-def host_operators(part: ProfilePart) -> Sheet:
+def host_operators(part: Profile) -> Sheet:
     """Every operation of the framework."""
-    profile, found, trace = part.profile, part.hosts, part.trace
+    profile, found, trace = part.whole, part.host_operators, part.trace
     item, rows = found.item, len(found.item)
     return Sheet(
         rows,
@@ -174,9 +174,9 @@ HOST_OPERATORS = table(
 )
 
 
-def operations(part: ProfilePart) -> Sheet:
+def operations(part: Profile) -> Sheet:
     """The operations of the framework that start in the part by name, most host time of their own first."""
-    found, slices = part.hosts, part.trace.slices
+    found, slices = part.host_operators, part.trace.slices
     chosen = np.flatnonzero(part.window.holds(slices.start[found.item]))
     item = found.item[chosen]
     names, code = distinct(slices.name[item])
@@ -205,7 +205,7 @@ def operations(part: ProfilePart) -> Sheet:
             **{name: numbers(values[order]) for name, values in sums.items()},
             "spread": numbers((longest / np.maximum(shortest, 1))[order]),
         },
-        **slowest(part.profile, members),
+        **slowest(part, members),
     )
 
 

@@ -20,7 +20,6 @@ from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.ingest.companions.schemas import API_CALLS, OPERATOR_TYPES
 from npu_tui.profile.columns import UNKNOWN, devices_of, lanes_of, names_of, rank_of, slowest, steps_at, times, where
-from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
@@ -51,9 +50,9 @@ _NO_CORES = ("HCCL", "COMMUNICATION")
 """What op_statistic.csv names instead of a core for collectives."""
 
 
-def kernels(part: ProfilePart) -> Sheet:
+def kernels(part: Profile) -> Sheet:
     """Every kernel with its row of kernel_details.csv; the columns of that file that the table lacks come last."""
-    profile, found, trace = part.profile, part.kernel_table, part.trace
+    profile, found, trace = part.whole, part.kernel_table, part.trace
     rows, item = len(found), found.item
     known = bool(len(trace.slices))
     device = devices_of(profile)
@@ -112,7 +111,7 @@ KERNELS = table(
 )
 
 
-def operators(part: ProfilePart, by: By = "type") -> Sheet:
+def operators(part: Profile, by: By = "type") -> Sheet:
     """The kernels gathered ``by`` type and core, or by something else; most time first.
 
     Without a trace and kernel_details.csv they are those of op_statistic.csv.
@@ -121,7 +120,7 @@ def operators(part: ProfilePart, by: By = "type") -> Sheet:
     groups = kernel_groups(found, by)
     if by == "type":
         if not groups and not len(part.trace.slices):
-            return _operators_of_file(part.profile)
+            return _operators_of_file(part)
         groups.sort(key=lambda each: (-each.total, each.type, each.core or ""))
     items = found.item
 
@@ -135,7 +134,7 @@ def operators(part: ProfilePart, by: By = "type") -> Sheet:
     return Sheet(
         len(groups),
         {
-            "rank": rank_of(part.profile),
+            "rank": rank_of(part),
             **attributes(
                 groups,
                 "type name shapes dtypes core calls=count total ratio=share shortest p50 p90 mean=average longest "
@@ -217,17 +216,17 @@ TrafficRow = row_type(
 )
 
 
-def collectives(part: ProfilePart, running: Window | None = None) -> Sheet:
+def collectives(part: Profile, running: Window | None = None) -> Sheet:
     """The collectives that start in the part, or those that run in a window, by start, with what their tasks tell.
 
     Without a trace those of communication.json. Raises ``InputError`` if the file of the trace is gone.
     """
-    profile, slices = part.profile, part.trace.slices
+    profile, slices = part.whole, part.trace.slices
     if not len(slices):
         return _collectives_of_file(profile)
     found = part.collectives
     if running is not None:
-        found = profile.whole.collectives
+        found = profile.collectives
         found = found.taken((slices.start[found.item] < running.end) & (slices.end[found.item] > running.start))
     item, timings, waited, moved = found.item, found.timings, found.waits, found.moved
     lane, start = slices.lane[item], slices.start[item]
@@ -397,9 +396,9 @@ COLLECTIVES = table(
 )
 
 
-def arrivals(part: ProfilePart) -> Sheet:
+def arrivals(part: Profile) -> Sheet:
     """When every rank of a collective was there. Raises ``InputError`` as ``collectives`` does."""
-    profile, trace = part.profile, part.trace
+    profile, trace = part.whole, part.trace
     if not len(trace.slices):
         empty = np.zeros(0, np.int64)
         item, rank, after, start = empty, empty, empty, empty
@@ -427,12 +426,12 @@ ARRIVALS = table("arrivals", arrivals, sql="rank slice name group_name peer_rank
 _STEP_SUMS = ("computing", "not_overlapped", "overlapped", "communication", "free", "stage", "bubble", "preparing")
 
 
-def steps(part: ProfilePart, together: bool = False) -> Sheet:
+def steps(part: Profile, together: bool = False) -> Sheet:
     """The steps that the part touches by device, or of all devices ``together``, as step_trace_time.csv has them.
 
     Without a trace they are the rows of that file. What spans from first to last has no sum over devices.
     """
-    profile, trace = part.profile, part.trace
+    profile, trace = part.whole, part.trace
     if not len(trace.slices) and profile.table_steps:
         return _steps_of_file(profile)
     unlinked = all(step.window is None for step in profile.steps)
@@ -550,7 +549,7 @@ STEPS = table(
 )
 
 
-def overlap(part: ProfilePart) -> Sheet:
+def overlap(part: Profile) -> Sheet:
     """How each device spent its time; without a trace one row, the sum of step_trace_time.csv.
 
     Free is split by who was late, null where there are no launches.
@@ -561,7 +560,7 @@ def overlap(part: ProfilePart) -> Sheet:
             each.lanes.sums(part.window),
             each.split.sums(part.window) if each.split is not None else (None, None, None),
         )
-        for each in part.profile.devices
+        for each in part.devices
         if each.lanes is not None
     ]
     if not len(part.trace.slices) and part.table_sums.total:
@@ -581,9 +580,9 @@ def overlap(part: ProfilePart) -> Sheet:
 OVERLAP = table("overlap", overlap)
 
 
-def apis(part: ProfilePart) -> Sheet:
+def apis(part: Profile) -> Sheet:
     """The calls of CANN that start in the part, by level and name; without a trace those of api_statistic.csv."""
-    profile, trace = part.profile, part.trace
+    profile, trace = part.whole, part.trace
     if not len(trace.slices):
         return _apis_of_file(profile)
     found = part.apis

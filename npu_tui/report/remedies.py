@@ -24,7 +24,7 @@ def remedies(profile: Profile) -> tuple[Row, ...]:
     ``NoReplayError``, and ``InputError`` if the file has changed.
     """
     device, replay = replay_of(profile)
-    facts = next(each for each in profile.whole.facts if each.part.device == device)
+    facts = next(each for each in profile.facts if each.part.device == device)
     found, count = [], replay.steps
     for text in _texts(facts, replay):
         try:

@@ -9,7 +9,6 @@ from msgspec import structs
 from npu_tui import __version__
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
-from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import Selection
 from npu_tui.profile.trace_tables import OPERATIONS
@@ -35,9 +34,9 @@ from npu_tui.strings import say, words
 from npu_tui.trace.model import Trace
 
 
-def report(part: ProfilePart) -> Report:
+def report(part: Profile) -> Report:
     """All that is said about ``part``. Raises ``InputError`` if the file of the trace is gone or has changed."""
-    profile, trace, selection = part.profile, part.trace, part.selection
+    profile, trace, selection = part.whole, part.trace, part.selection
     part.compute_ahead()
     found = Report(
         selection=_selection(selection),
@@ -85,7 +84,7 @@ def _source(profile: Profile) -> SourcePart:
         rank=profile.trace.rank,
         device=profile.device,
         profiler_level=profile.profiler_level,
-        step_count=sum(number is not None for number in STEPS.make(profile.whole, together=True).values("step")),
+        step_count=sum(number is not None for number in STEPS.make(profile, together=True).values("step")),
         tool_version=__version__,
     )
 
@@ -162,9 +161,9 @@ def _distinct(trace: Trace, events: npt.NDArray[np.int64]) -> int:
     return int(np.count_nonzero(seen))
 
 
-def _memory(part: ProfilePart) -> MemoryPart | None:
+def _memory(part: Profile) -> MemoryPart | None:
     """None without files that tell of it."""
-    memory = part.profile.memory
+    memory = part.memory
     if not memory.is_known:
         return None
     gap, kept = memory.fragmented(), memory.allocations.kept

@@ -10,8 +10,8 @@ from msgspec import Struct
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold
-from npu_tui.rules.facts.beside import Input
 from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.inputs import Input
 from npu_tui.rules.facts.spans import Span
 from npu_tui.rules.model import Confidence, Evidence, FindingClass, Kind, Severity
 from npu_tui.trace.message import Message

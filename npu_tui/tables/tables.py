@@ -71,7 +71,7 @@ class ProfileTables:
 
     def _sheets(self, name: str) -> list[Sheet]:
         table = TABLES[name]
-        return [table.make(self.job)] if table is RANKS else [table.make(each.whole) for each in self.profiles]
+        return [table.make(self.job)] if table is RANKS else [table.make(each) for each in self.profiles]
 
 
 def tables_of(profile: Profile) -> ProfileTables:

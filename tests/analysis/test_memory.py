@@ -15,6 +15,7 @@ from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Memory, holders, memory_curve
 from npu_tui.analysis.steps import step_spread
 from npu_tui.ingest.opening import opening_of
+from npu_tui.profile.checks import checks_of
 from npu_tui.profile.profile import Profile
 from npu_tui.view.curves import StepCurve
 from npu_tui.view.scene import StepFunction
@@ -113,7 +114,7 @@ def test_real_memory_and_checks(level):
         rows = list(csv.DictReader(lines))
     assert len(profile.memory.allocations) == len(rows)
     assert len(profile.memory.allocations.kept) == sum(not row["Release Time(us)"].strip() for row in rows)
-    checks = profile.whole.checks
+    checks = checks_of(profile)
     assert {check.file for check in checks} >= {"step_trace_time.csv", "kernel_details.csv"}
     assert [(check.file, check.rows - check.matched, check.differing) for check in checks] == [
         (check.file, 0, 0) for check in checks

@@ -36,7 +36,7 @@ def processor():
 base, begun = memory(), processor()
 trace = load(sys.argv[1])
 loaded = processor()
-part = Profile(trace).whole
+part = Profile(trace)
 text_report(report(part))
 reported = processor()
 timeline_pictures(part)

@@ -27,7 +27,7 @@ def test_a_shape_is_kept_whole(shape: str, tmp_path: Path) -> None:
     pairs = sum(event["ph"] == "B" for event in events)
     assert len(trace.slices) == sum(event["ph"] == "X" for event in events) + pairs
     assert len(trace.links) == sum(event["ph"] == "f" for event in events)
-    part = Profile(trace).whole
+    part = Profile(trace)
     found = report(part)
     assert found.trace.slices == len(trace.slices)
     assert text_report(found).strip()

@@ -39,7 +39,7 @@ def slower(factor: str, folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def found() -> dict[str, Any]:
     """The report of ``PROFILE``; whoever changes it copies it first."""
-    return to_builtins(report(profile_at(PROFILE).whole))
+    return to_builtins(report(profile_at(PROFILE)))
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,7 @@ def test_each_says_what_its_report_says(folder):
     assert told.keys() == {each.path for each in listed}
     one = folder / "run" / "rank1_ascend_pt"
     opening = Opening(one, False)
-    assert told[one].text == words(Profile(opening.trace(), opening.source).whole.findings.verdict[0])
+    assert told[one].text == words(Profile(opening.trace(), opening.source).findings.verdict[0])
     assert told[folder / "bare"].failed
     assert "trace_view.json" in told[folder / "bare"].text
 

@@ -79,7 +79,7 @@ def test_reports(known: Known, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_the_timeline_of_the_page(known: Known) -> None:
-    page = html_report(report(known.profile.whole), known.profile.whole)
+    page = html_report(report(known.profile), known.profile)
     pictures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(pictures) == 1
     async with opened(make_session([known.profile]), (200, 50)) as driver:

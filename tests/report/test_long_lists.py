@@ -32,7 +32,7 @@ def test_the_heaviest_stay_in_their_order() -> None:
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
     """A report of many steps, of which one is long, and of many ranges, of which the last loses most."""
-    plain = to_builtins(report(profile_at(PROFILE).whole))
+    plain = to_builtins(report(profile_at(PROFILE)))
     step = plain["steps"][0]
     length = step["stage_us"] or step["duration_us"]
     steps = [
@@ -56,7 +56,7 @@ def test_text_and_markdown_show_the_longest_of_many_steps(found: dict[str, Any])
 
 
 def test_the_page_holds_so_many_steps_and_the_longest_among_them(found: dict[str, Any]) -> None:
-    said = html_report(report_of(found), profile_at(PROFILE).whole)
+    said = html_report(report_of(found), profile_at(PROFILE))
     table = said[said.index('<h2 id="steps">') : said.index('<h2 id="operators">')]
     assert table.count('data-head="step"') == 500
     assert f">ProfilerStep#{LONG}<" in table

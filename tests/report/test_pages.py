@@ -23,7 +23,7 @@ from measured import profile_at, report_of
 
 from npu_tui import __version__
 from npu_tui.cli import main
-from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE
 from npu_tui.report.pages.html_report import html_report
 from npu_tui.report.pages.html_style import SCRIPT
@@ -41,18 +41,18 @@ HOSTILE = (
 
 
 @pytest.fixture(scope="module")
-def part() -> ProfilePart:
-    return profile_at(PROFILE).whole
+def part() -> Profile:
+    return profile_at(PROFILE)
 
 
 @pytest.fixture(scope="module")
-def found(part: ProfilePart) -> dict[str, Any]:
+def found(part: Profile) -> dict[str, Any]:
     rows = [proven(), finding("OP.SMALL", "medium", hidden=True), finding("UTIL", "info"), finding("OPT.FUSED", "low")]
     return to_builtins(report(part)) | {"findings": rows, "verdict": ["Bound by dispatch."]}
 
 
 @pytest.fixture(scope="module")
-def page(found: dict[str, Any], part: ProfilePart) -> str:
+def page(found: dict[str, Any], part: Profile) -> str:
     return html_report(report_of(found), part)
 
 
@@ -183,7 +183,7 @@ def poisoned(found: Any) -> Any:
     return found + HOSTILE if isinstance(found, str) else found
 
 
-def test_hostile_names_in_the_page(found: dict[str, Any], part: ProfilePart, page: str) -> None:
+def test_hostile_names_in_the_page(found: dict[str, Any], part: Profile, page: str) -> None:
     bad = html_report(report_of(poisoned(found)), part)
     clean, reader = read(page), read(bad)
     assert reader.tags == clean.tags

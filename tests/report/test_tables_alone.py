@@ -22,7 +22,7 @@ HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Report, Profile]:
     """The report with the trace, the one without, and the profile without."""
     folder = profile_with_files(HEALTHY, tmp_path_factory.mktemp("alone") / "profile")
-    whole = report(profile_at(folder).whole)
+    whole = report(profile_at(folder))
     (folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").unlink()
     alone = profile_at(folder)
     return whole, report(alone.whole), alone
@@ -59,6 +59,6 @@ def test_it_says_what_is_missing_and_what_it_finds(both: tuple[Report, Report, P
     assert "no slices, only curves of memory" in text
     assert "Kernels by shapes" in text
     assert "Links between ranks" in text
-    for page in (markdown_report(alone), html_report(alone, profile.whole)):
+    for page in (markdown_report(alone), html_report(alone, profile)):
         assert "Kernels by shapes" in page
         assert "Files beside the trace" in page

@@ -18,7 +18,7 @@ from ways import every_way
 from npu_tui.ingest.args.json_args import json_args
 from npu_tui.ingest.errors import InputError
 from npu_tui.ingest.load import load
-from npu_tui.profile import part
+from npu_tui.profile import profile as measuring
 from npu_tui.profile.profile import Profile
 from npu_tui.report.pages.json_report import json_report
 from npu_tui.report.report import report
@@ -37,31 +37,31 @@ def test_trace_and_report_are_the_same(
     _, alone = next(ways)
     assert_equal(alone, read(document.data))
     events = [json.loads(event) for event in document.events]
-    answer = json_report(report(Profile(alone).whole))
+    answer = json_report(report(Profile(alone)))
     for way, trace in ways:
         assert_same(alone, trace, way)
         assert [json_args(trace).event(ordinal) for ordinal in range(len(events))] == events, way
         trace.path = alone.path
-        assert json_report(report(Profile(trace).whole)) == answer, way
+        assert json_report(report(Profile(trace))) == answer, way
 
 
 @pytest.mark.parametrize("name", ["dispatch_bound", "communication_bound", "msprof_two_devices", "level0"])
 @pytest.mark.parametrize("large", [False, True])
 def test_threads_change_no_answer(name: str, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = load(FIXTURES / name)
-    alone = json_report(report(Profile(trace).whole))
-    monkeypatch.setattr(part, "_WORTH_A_THREAD", 0)
+    alone = json_report(report(Profile(trace)))
+    monkeypatch.setattr(measuring, "_WORTH_A_THREAD", 0)
     if large:
-        monkeypatch.setattr(part, "_LARGE", 0)
+        monkeypatch.setattr(measuring, "_LARGE", 0)
     trace = load(FIXTURES / name)
-    assert json_report(report(Profile(trace, threads=3).whole)) == alone
+    assert json_report(report(Profile(trace, threads=3))) == alone
 
 
 def test_what_a_thread_meets_is_told_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "trace_view.json"
     shutil.copy(FIXTURES / "communication_bound" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json", path)
-    monkeypatch.setattr(part, "_WORTH_A_THREAD", 0)
+    monkeypatch.setattr(measuring, "_WORTH_A_THREAD", 0)
     profile = Profile(load(path), threads=2)
     path.unlink()
     with pytest.raises(InputError, match="trace_view"):
-        report(profile.whole)
+        report(profile)

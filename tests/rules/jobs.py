@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
 
 import numpy as np
 from generate import Files, recorded
 from measured import profile_at
+from msgspec import structs
 from simulator import simulate, simulate_ranks
 from situations import Situation
 from troubled import TROUBLED
@@ -25,13 +25,12 @@ from npu_tui.ingest.companions.reading import Reading
 from npu_tui.ingest.companions.schema import Schema
 from npu_tui.ingest.companions.schemas import KERNELS, MEMORY
 from npu_tui.ingest.json.columns.whole_columns import WholeColumns
+from npu_tui.profile.companions import Tables, memory_of
 from npu_tui.profile.kernels import kernels_of
-from npu_tui.profile.memory import memory_of
-from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
-from npu_tui.profile.tables import Tables
-from npu_tui.rules.facts.beside import Beside, Shared
 from npu_tui.rules.facts.facts import Facts
+from npu_tui.rules.facts.inputs import Beside
 from npu_tui.rules.find import RULES
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped
@@ -42,7 +41,7 @@ def measured(
     situation: Situation | tuple[Situation, ...],
     selection: Selection = WHOLE_TRACE,
     thresholds: Thresholds | None = None,
-) -> ProfilePart:
+) -> Profile:
     """The profile of ``situation``, of several ranks that of the first, with everything that is read again."""
     ranks = situation if isinstance(situation, tuple) else (situation,)
     with TemporaryDirectory() as alone:
@@ -63,7 +62,7 @@ def _first_of(ranks: tuple[Situation, ...]) -> Files:
 
 
 @cache
-def job(trouble: str, seed: int = 7) -> ProfilePart:
+def job(trouble: str, seed: int = 7) -> Profile:
     """The troubled job of that name."""
     return measured(replace(TROUBLED[trouble], seed=seed))
 
@@ -90,7 +89,7 @@ Cells = dict[str, "str | None"]
 
 
 def facts_of(
-    found: ProfilePart,
+    found: Profile,
     beside: Beside | None = None,
     thresholds: Thresholds | None = None,
     kernels: Sequence[Cells] | None = None,
@@ -100,10 +99,10 @@ def facts_of(
     """The facts of the only device, with other files beside the trace or other thresholds.
 
     ``kernels`` and ``memory`` are rows of kernel_details.csv and memory_record.csv by their headings, ``values`` other
-    values of ``Shared``.
+    values of ``Inputs``.
     """
-    (device,) = found.profile.devices
-    values = {"beside": beside or found.beside, "thresholds": thresholds or found.thresholds, **values}
+    (device,) = found.devices
+    changed: dict[str, object] = {"beside": beside or found.beside, "thresholds": thresholds or found.thresholds}
     bare = build_trace(WholeColumns(), "rows", (), None, Health())
     if kernels is not None:
         rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]
@@ -113,7 +112,9 @@ def facts_of(
     elif memory is not None:
         rows = [{"Timestamp(us)": f"{k + 1}.000", **row} for k, row in enumerate(memory)]
         values["memory"] = memory_of(Tables(_Rows(Path(), MEMORY, rows), bare, NONE, NONE))
-    return Facts(device, cast(Shared, _Other(found, values)))
+    for name, value in values.items():
+        changed[name] = value if name == "replay_of" else lambda value=value: value
+    return Facts(device, structs.replace(found.inputs, **changed))
 
 
 NONE = np.zeros(0, np.int64)
@@ -130,14 +131,3 @@ class _Rows(Companions, frozen=True):
 
     def read(self, schema: Schema) -> Reading:
         return table_of(self.schema, self.listed)
-
-
-class _Other:
-    """What ``found`` has, but for ``values``."""
-
-    def __init__(self, found: ProfilePart, values: dict[str, object]) -> None:
-        self._found = found
-        self.__dict__.update(values)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._found, name)

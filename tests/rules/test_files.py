@@ -13,7 +13,7 @@ from npu_tui.analysis.collectives import Preprocessing, Transfer
 from npu_tui.analysis.kernels import Coded, product_flops
 from npu_tui.analysis.memory import NEVER, Allocations, Memory, memory_curve
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.rules.facts.beside import Beside
+from npu_tui.rules.facts.inputs import Beside
 from npu_tui.rules.facts.spans import length_of
 from npu_tui.rules.gains import scale_of
 from npu_tui.rules.rule import Draft
@@ -167,7 +167,7 @@ def test_conversions_by_their_neighbours() -> None:
 
 def test_conversions_that_are_not_needed() -> None:
     found = job("healthy")
-    (device,) = found.profile.devices
+    (device,) = found.devices
     assert device.slices is not None
     own = np.flatnonzero(device.slices.compute)
     there = kernel(Type="TransData", Input_Formats="NCHW", Output_Formats="NC1HWC0")
@@ -198,7 +198,7 @@ def transfer(transport: str, size: float, gb_s: float, packets: tuple[tuple[floa
 
 def test_packets_and_bandwidth() -> None:
     found = job("healthy")
-    nothing = replace(found.planes, item=found.planes.item[:0])
+    nothing = replace(found.inputs.planes(), item=found.inputs.planes().item[:0])
     small = transfer("HCCS", 4e6, 20.0, ((1e6, 4),))
     odd = transfer("SDMA", 40e6 + 4, 20.0, ((40e6 + 4, 1),))
     slow = transfer("RDMA", 64e6, 3.0, ((64e6, 1),))
@@ -226,7 +226,7 @@ def test_slow_transfers_beside_products_are_in_contention(kind: str, contended: 
 @pytest.mark.parametrize(("size", "speaks"), [(40e6 + 4, True), (512 * 80_000.0, False)])
 def test_packets_off_the_grid(size: float, speaks: bool) -> None:
     found = job("healthy")
-    nothing = replace(found.planes, item=found.planes.item[:0])
+    nothing = replace(found.inputs.planes(), item=found.inputs.planes().item[:0])
     own = transfer("HCCS", size, 20.0, ((size, 1),))
     assert isinstance(check("COMM.PACKETS", facts_of(found, transfers=[own], planes=nothing)), Draft) == speaks
 

@@ -20,7 +20,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.ingest.load import load
 from npu_tui.profile.selection import Selection
 from npu_tui.rules import FAMILIES
-from npu_tui.rules.facts.beside import Beside
+from npu_tui.rules.facts.inputs import Beside
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.rule import Draft, Rule, Skipped
 from npu_tui.strings import table, words

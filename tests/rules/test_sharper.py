@@ -244,7 +244,7 @@ def test_what_crosses_the_end_of_a_step_is_divided() -> None:
     draft = Draft("high", said, said, removes=(begin, end))
     assert steps_of(draft, whole) == (whole.steps[1].number,)
     selections = [select_step(found.steps, each.number or 0) for each in whole.steps]
-    parts = [found.profile.part(each).facts[0] for each in selections if each is not None]
+    parts = [found.part(each).facts[0] for each in selections if each is not None]
     assert sum(length_of(each.free) for each in parts) == length_of(whole.free)
     assert sum(length_of(each.host_late) for each in parts) == length_of(whole.host_late)
 
@@ -321,8 +321,8 @@ def test_many_waits_count_from_a_few_percent_on() -> None:
 def test_a_wait_at_the_end_of_a_step_is_not_what_holds_up_the_next_fetch() -> None:
     fetching = replace(TROUBLED["loader"], seed=3, steps=4)
     found = measured(fetching)
-    selection = select_step(found.profile.steps, found.profile.steps[1].number)
-    own = by_id(found.profile.part(selection).findings)
+    selection = select_step(found.steps, found.steps[1].number)
+    own = by_id(found.part(selection).findings)
     assert own["DATA.LOADER"].gain_ns is not None
     sync = own.get("SYNC.HOST")
     assert sync is None or sync.severity == "info"

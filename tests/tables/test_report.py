@@ -160,7 +160,7 @@ def test_steps_are_those_of_the_report(fixture: Path) -> None:
 
 def test_a_profile_without_a_trace_has_its_tables(traces: Path) -> None:
     profile = profile_at(traces / "job4" / "rank_0_ascend_pt")
-    tables, told = tables_of(profile), report(profile.whole)
+    tables, told = tables_of(profile), report(profile)
     calls = rows(tables, "SELECT level, name, calls, total FROM apis")
     assert [(r["name"], r["calls"], us(r["total"])) for r in calls] == [
         (r.name, r.count, r.total_us) for r in told.apis

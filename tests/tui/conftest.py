@@ -12,6 +12,7 @@ from measured import profile_at, session_of
 from msgspec.structs import replace
 
 from npu_tui.ingest.load import load
+from npu_tui.profile.checks import checks_of
 from npu_tui.tui import screen
 from npu_tui.tui.session import Session, make_session
 
@@ -50,7 +51,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Session:
     assert found.source is not None
     found.source = replace(found.source, opened=Path("profile"))  # what is shown is the same everywhere
     found.trace.path = "profile"
-    _ = found.files, found.kernel_table, found.memory, found.whole.checks, found.link_matrix
+    _ = found.files, found.kernel_table, found.memory, checks_of(found), found.link_matrix
     return make_session([found])
 
 

@@ -88,8 +88,8 @@ def shown(request: pytest.FixtureRequest) -> Shown:
     opening = Opening(_path(request.param), cached=False)
     profile = Profile(opening.trace(), opening.source)
     session = make_session([profile])
-    session.learn(0, profile.whole.findings)
-    return Shown(session, orjson.loads(json_report(report(profile.whole))))
+    session.learn(0, profile.findings)
+    return Shown(session, orjson.loads(json_report(report(profile))))
 
 
 def times(us: float) -> set[str]:

@@ -71,7 +71,7 @@ async def test_calls_are_those_of_the_report_and_their_slowest_comes_first(sessi
     async with opened(session, (120, 40)) as driver:
         await driver.press("C")
         await driver.settle()
-        part = session.profiles[0].whole
+        part = session.profiles[0]
         assert [(row.cells[6], row.cells[5]) for row in driver.panel.rows] == [(e.level, e.name) for e in part.apis]
         slices, row = session.profiles[0].trace.slices, driver.panel.rows[0]
         place = row.places[0]

@@ -221,7 +221,7 @@ async def test_o_without_a_code_line_says_so(session):
 async def test_a_collective_is_there_in_every_range_that_it_runs_in(sessions):
     async with opened(sessions["two_ranks"]) as driver:
         trace = driver.main.session.profiles[0].trace
-        one = driver.main.session.profiles[0].whole.collectives[0].item
+        one = driver.main.session.profiles[0].collectives[0].item
         start, end = int(trace.slices.start[one]), int(trace.slices.end[one])
         driver.explorer.set_range(start + (end - start) // 3, end - (end - start) // 3)
         await driver.run("tab_communication")

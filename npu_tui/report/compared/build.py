@@ -181,7 +181,7 @@ def profile_findings(comparison: Comparison) -> list[schema.KnownFinding]:
     Between two ranks of one job nothing came or went: one of them has it.
     """
     try:
-        (base, base_silent), (now, new_silent) = (side.profile.whole.titles for side in comparison.sides)
+        (base, base_silent), (now, new_silent) = (side.profile.titles for side in comparison.sides)
     except InputError:
         return []
     own = [{key: title for key, title in of.items() if key not in base_silent | new_silent} for of in (base, now)]

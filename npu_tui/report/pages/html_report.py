@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
 from npu_tui.report.advice import profile_again, verdict
 from npu_tui.report.finding_words import evidence_place, finding_foot, finding_head, source_line
 from npu_tui.report.pages.html_parts import listed, page, table_part, text
@@ -15,7 +15,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.view.palette import DARK, LIGHT, bar
 
 
-def html_report(report: Report, part: ProfilePart) -> str:
+def html_report(report: Report, part: Profile) -> str:
     """The page of the ``report`` about ``part``, with a picture of its lanes."""
     parts = [
         f'<p class="faint">{text(source_line(report))}</p>',

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import finding_marks, make_scene
 from npu_tui.profile.selection import WHOLE_TRACE
 from npu_tui.report.pages.svg import CELL_HEIGHT, CELL_WIDTH, CLOSED, Piece, svg
@@ -32,7 +32,7 @@ _LONGEST = 90
 """Slices that tell themselves, and characters of their names."""
 
 
-def timeline_pictures(part: ProfilePart) -> tuple[str, str]:
+def timeline_pictures(part: Profile) -> tuple[str, str]:
     """The SVG of ``part``, light and dark, at its range or step, else the first step, else all of it; at most 60 rows.
 
     Findings that shorten the step are numbered above the lanes, over what proves them.
@@ -40,8 +40,8 @@ def timeline_pictures(part: ProfilePart) -> tuple[str, str]:
     return explorer_pictures(_explorer(part))
 
 
-def _explorer(part: ProfilePart) -> Explorer:
-    scene = make_scene([part.profile])
+def _explorer(part: Profile) -> Explorer:
+    scene = make_scene([part])
     scene.findings = [finding_marks(part.findings.findings)]
     explorer = explorer_of(scene)
     if part.selection != WHOLE_TRACE:
@@ -51,7 +51,7 @@ def _explorer(part: ProfilePart) -> Explorer:
     return explorer
 
 
-def page_picture(part: ProfilePart) -> str:
+def page_picture(part: Profile) -> str:
     """The SVG of ``part`` for a page: in the palette of the page, with names of slices and links to findings."""
     return explorer_page_picture(_explorer(part))
 

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType, structs
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.profile.launch_tables import CODE_LINES
-from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.profile import Profile
 from npu_tui.profile.work_tables import OVERLAP
 from npu_tui.report.schema import (
     DispatchPart,
@@ -22,7 +22,7 @@ from npu_tui.report.values import ratio, text, us
 from npu_tui.rules.facts.facts import Facts
 
 
-def overlap_part(part: ProfilePart) -> OverlapPart:
+def overlap_part(part: Profile) -> OverlapPart:
     """Sums over all devices, with one object per device where there are several."""
     sheet = OVERLAP.make(part)
     rows = [
@@ -60,7 +60,7 @@ def overlap_object(sums: Mapping[str, float | None], device: int | UnsetType | N
     )
 
 
-def dispatch_part(part: ProfilePart) -> DispatchPart | list[DispatchPart]:
+def dispatch_part(part: Profile) -> DispatchPart | list[DispatchPart]:
     """The launches: one object, or a list by device where several have any."""
     found = [_dispatch_object(part, facts, facts.launches) for facts in part.facts if facts.launches is not None]
     if not found:
@@ -68,7 +68,7 @@ def dispatch_part(part: ProfilePart) -> DispatchPart | list[DispatchPart]:
     return found[0] if len(found) == 1 else found
 
 
-def _dispatch_object(part: ProfilePart, facts: Facts, launches: Dispatch) -> DispatchPart:
+def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> DispatchPart:
     floor = launches.floors[0] if len(launches.floors) == 1 else None
     near = int(np.count_nonzero(launches.near_vertical))
     return DispatchPart(

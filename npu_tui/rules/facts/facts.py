@@ -20,7 +20,7 @@ from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.analysis.replay_device import KERNEL, DeviceTasks
 from npu_tui.analysis.steps import Rhythm, rhythm
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.rules.facts.beside import Input
+from npu_tui.rules.facts.inputs import Input
 from npu_tui.rules.facts.own_host import foreign_threads
 from npu_tui.rules.facts.spans import I64, NOTHING, Bools, Span, both
 from npu_tui.rules.facts.within import WithinWindow
@@ -59,7 +59,7 @@ class Facts(WithinWindow):
     @once
     def sums(self) -> Overlap:
         """Computing, communication and free time of the window, without a trace those of step_trace_time.csv."""
-        return self._shared.table_sums if self.part.lanes is None else self.part.lanes.sums(self.window)
+        return self._inputs.table_sums() if self.part.lanes is None else self.part.lanes.sums(self.window)
 
     @property
     def total(self) -> int:
@@ -71,7 +71,7 @@ class Facts(WithinWindow):
         """What repeats in a run without steps; None with steps, or of a part of the run."""
         if self.window != EVERYTHING or self.part.slices is None:
             return None
-        if any(each.number is not None for each in self._shared.steps):
+        if any(each.number is not None for each in self._inputs.steps):
             return None
         links = self.trace.links
         link = self.trace.links_of(HOST_TO_DEVICE)
@@ -103,7 +103,7 @@ class Facts(WithinWindow):
         if not self.steps:
             whole = self.total if self.replay is None else self.replay.recorded
             return float(self.total) if self.rhythm is None else whole / self.rhythm.count
-        if self.replay is not None and self._shared.step is None and not self.warm_up:
+        if self.replay is not None and self._inputs.step is None and not self.warm_up:
             return self.replay.recorded / self.count
         items = [each.item for each in self.steps]
         on_host = float(np.mean(self.trace.slices.end[items] - self.trace.slices.start[items]))
@@ -121,7 +121,7 @@ class Facts(WithinWindow):
         Without a step that is chosen what starts in the window belongs to it as a whole.
         """
         start, end = span
-        if self._shared.step is not None:
+        if self._inputs.step is not None:
             low, high = clipped(start, end, self._since, self.window.end)
             return low[high > low], high[high > low]
         if self.window.whole:
@@ -241,7 +241,7 @@ class Facts(WithinWindow):
         if self.part.slices is None or self.part.pairs is None:
             return []
         found = drains(self.trace, self.part.slices, self.part.pairs)
-        if self._shared.step is not None:
+        if self._inputs.step is not None:
             return [each for each in found if self._since < each.end <= self.window.end]
         return [each for each in found if self.window.start <= each.start < self.window.end]
 
@@ -257,13 +257,13 @@ class Facts(WithinWindow):
     @property
     def replay(self) -> Replay | None:
         """The model of the whole run, None where there is none or where it misses the recording by more than 2 %."""
-        found = self._shared.replay_of(self.part)
+        found = self._inputs.replay_of(self.part)
         return found if found is not None and found.trusted else None
 
     @property
     def tasks(self) -> DeviceTasks | None:
         """The tasks of the device in the order of its streams; None where no launch leads to it."""
-        found = self._shared.replay_of(self.part)
+        found = self._inputs.replay_of(self.part)
         return None if found is None else found.model.tasks
 
     @once
@@ -309,7 +309,7 @@ class Facts(WithinWindow):
     @once
     def kernel_table(self) -> KernelTable:
         """``kernels`` with their rows of kernel_details.csv; the rows alone where the trace has no kernels."""
-        table = self._shared.all_kernels
+        table = self._inputs.all_kernels()
         return table.of_slices(self.kernels) if (table.item >= 0).any() else table
 
     @property
@@ -320,17 +320,17 @@ class Facts(WithinWindow):
     @property
     def memory(self) -> Memory:
         """Memory of the device over all the time."""
-        return self._shared.memory
+        return self._inputs.memory()
 
     @property
     def transfers(self) -> Sequence[Transfer]:
         """What every collective moved over every transport, of the whole trace."""
-        return self._shared.transfers
+        return self._inputs.transfers()
 
     @property
     def preprocessing(self) -> Sequence[Preprocessing]:
         """The rows of data_preprocess.csv."""
-        return self._shared.preprocessing
+        return self._inputs.preprocessing()
 
     @once
     def time_by_type(self) -> dict[str, int]:

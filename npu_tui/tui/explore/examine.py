@@ -53,7 +53,7 @@ def examine(session: Session, post: Callable[[Message], object]) -> None:
         post(Measured(session, index, measure(profile)))
         try:
             with kept():
-                findings = profile.whole.findings
+                findings = profile.findings
         except InputError as error:
             findings = Findings((), (), (words(error.message),))
         post(Examined(session, index, findings))

@@ -9,8 +9,8 @@ from textual.message import Message
 
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.ingest.errors import InputError
-from npu_tui.profile.ghosts import ghost_charts
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.scene import ghost_charts
 from npu_tui.report.remedies import remedies, remedies_lines
 from npu_tui.report.whatif import NoReplayError, head, predicted, whatif, whatif_lines
 from npu_tui.strings import say, words

@@ -67,7 +67,7 @@ class DetailsTab(Tab):
         profile = now.session.profiles[now.selection.trace]
         if is_of_event(profile.trace.name_of(now.selection.item)) and not Profile.event_pairs.is_known(profile):
             return False
-        tables = not profile.compute[now.selection.item] or Profile.kernel_table.is_known(profile)
+        tables = not profile.compute[now.selection.item] or Profile.all_kernels.is_known(profile)
         return tables and profile.trace.args.is_ready
 
     def content(self, now: Context) -> Content:

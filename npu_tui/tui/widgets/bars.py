@@ -50,7 +50,7 @@ class Times(Struct, frozen=True, dict=True):
 
 def measure(profile: Profile) -> Times:
     """The times that the lines show."""
-    sums = zip(profile.overlaps, profile.step_sums, strict=True)
+    sums = zip(profile.overlaps, profile.sums_by_device, strict=True)
     return Times(profile.steps, [DeviceTimes(overlap.device, overlap, steps) for overlap, steps in sums])
 
 

@@ -6,6 +6,6 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[2]
-for folder in (TESTS / "analysis" / "findings", TESTS, TESTS.parent / "fixtures"):
+for folder in (TESTS / "rules", TESTS, TESTS.parent / "fixtures"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def answer(situation: Situation, *texts: str):
-    return whatif(measured(replace(situation, paired=True)).profile, texts)
+    return whatif(measured(replace(situation, paired=True)), texts)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_changes_apply_in_order() -> None:
 
 
 def test_what_is_no_change() -> None:
-    profile = measured(replace(TROUBLED["healthy"], seed=6)).profile
+    profile = measured(replace(TROUBLED["healthy"], seed=6))
     ((_, replay),) = profile.replays
     assert replay is not None
     for text in ("", "faster", "line model.py x0", "rank two in time", "kernel MatMulV2", "kernel MatMulV2 x-1", "no"):

@@ -11,7 +11,7 @@ from npu_tui.tui.tabs.details import event_lines
 
 
 def test_a_wait_in_a_graph_and_the_record_it_waits_for() -> None:
-    profile = measured(CAUSES["device: waits in a graph"].job).profile
+    profile = measured(CAUSES["device: waits in a graph"].job)
     trace = profile.trace
     waits, records = profile.event_pairs
     of_wait = {trace.name_of(each) for each in waits.tolist()}

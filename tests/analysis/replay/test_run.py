@@ -19,15 +19,15 @@ from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Repl
 if TYPE_CHECKING:
     from conftest import Sample
 
-    from npu_tui.profile.part import ProfilePart
+    from npu_tui.profile.profile import Profile
     from npu_tui.trace.model import Trace
 
 #: Fixtures without a link from the host to a device.
 WITHOUT_LAUNCHES = {"kineto", "chrome_generic"}
 
 
-def replays(found: ProfilePart) -> list[Replay]:
-    return [each for _, each in found.profile.replays if each is not None]
+def replays(found: Profile) -> list[Replay]:
+    return [each for _, each in found.replays if each is not None]
 
 
 def of_job(situation: Situation) -> tuple[Trace, Replay]:

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import Window
-from npu_tui.profile.part import ProfilePart
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.selection import WHOLE_TRACE, Selection
 from npu_tui.tui.hits import Hits
@@ -49,7 +48,7 @@ class Context(Struct, frozen=True):
         return self.session.profiles[self.trace]
 
     @property
-    def part(self) -> ProfilePart:
+    def part(self) -> Profile:
         """The range of it, if it lasts, else all of it."""
         marked = self.marked_in(self.trace)
         return self.profile.part(WHOLE_TRACE if marked is None else Selection(Window(*marked)))

@@ -12,7 +12,7 @@ from npu_tui.analysis.joins import Check, Difference
 from npu_tui.analysis.memory import AMOUNTS
 from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import step_spread
-from npu_tui.profile.part import ProfilePart
+from npu_tui.profile.checks import checks_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.text import brief, duration_text, memory_text, share_text
@@ -53,7 +53,7 @@ class SummaryTab(ComputedTab):
         """All sections one below the other."""
         profile = now.profile
         sections = [
-            _steps(now.trace, profile.whole), _settings(profile), _files(profile), _checks(profile.whole.checks),
+            _steps(now.trace, profile), _settings(profile), _files(profile), _checks(checks_of(profile)),
         ]  # fmt: skip
         rows: list[Row] = []
         starts = []
@@ -89,12 +89,12 @@ def _head(profile: Profile) -> str:
     )
 
 
-def _steps(index: int, part: ProfilePart) -> list[Row]:
+def _steps(index: int, part: Profile) -> list[Row]:
     """How each step was spent, and how their lengths spread."""
     rows, lengths = [], []
     trace = part.trace
     if not len(trace.slices):
-        return [_split(_name(each.number), each.overlap) for each in part.profile.table_steps]
+        return [_split(_name(each.number), each.overlap) for each in part.table_steps]
     for step, sums in part.step_sums:
         if not sums or step.window is None:
             continue
@@ -132,7 +132,7 @@ def _split(name: str, sums: Overlap, length: int | None = None, places: tuple[Pl
     return _line("steps", name, value, split, places)
 
 
-def _times(part: ProfilePart, item: int) -> tuple[int, int]:
+def _times(part: Profile, item: int) -> tuple[int, int]:
     slices = part.trace.slices
     return int(slices.start[item]), int(slices.end[item])
 

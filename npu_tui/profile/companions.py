@@ -1,0 +1,417 @@
+"""What lies beside a trace: its tables, each read once and joined once, and what they and the settings say.
+
+The files are those that torch_npu and msprof write into one folder with the trace. Readers of ``ingest`` turn each into
+a frame; here rows find their slices, and times become ns since the trace began.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from npu_tui.analysis.collectives import Preprocessing, Transfer
+from npu_tui.analysis.joins import (
+    kernels_allocated_for,
+    operations_at,
+    rows_of_kernels,
+    rows_of_tasks,
+    slices_of_collectives,
+    task_ids,
+)
+from npu_tui.analysis.kernels import Coded
+from npu_tui.analysis.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, Memory, MemoryCurve, memory_curve
+from npu_tui.analysis.overlap import Overlap
+from npu_tui.ingest.companions.communication import (
+    communication_bandwidth,
+    communication_matrix,
+    communication_packets,
+    communication_times,
+)
+from npu_tui.ingest.companions.documents import Document
+from npu_tui.ingest.companions.files import Companions
+from npu_tui.ingest.companions.reading import Reading, State
+from npu_tui.ingest.companions.schema import Schema
+from npu_tui.ingest.companions.schemas import (
+    ALLOCATIONS,
+    DATA_PREPROCESS,
+    KERNELS,
+    L2_CACHE,
+    MEMORY,
+    MODULES,
+    SCHEMAS,
+    STEPS,
+)
+from npu_tui.rules.facts.inputs import Beside
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Trace
+from npu_tui.trace.once import once
+
+if TYPE_CHECKING:
+    import polars as pl
+
+I64 = npt.NDArray[np.int64]
+
+FILES = (
+    "kernel_details.csv", "op_statistic.csv", "api_statistic.csv", "operator_details.csv", "step_trace_time.csv",
+    "memory_record.csv", "operator_memory.csv", "npu_module_mem.csv", "static_op_mem.csv", "l2_cache.csv",
+    "communication.json", "communication_matrix.json", "data_preprocess.csv", "nic.csv", "roce.csv", "pcie.csv",
+    "hccs.csv", "profiler_info.json", "profiler_metadata.json",
+)  # fmt: skip
+"""What may lie beside a trace; ``summary.tells.<file>`` says what it tells, ``summary.makes.<file>`` what makes it."""
+_MEGABYTE, _KILOBYTE = 2**20, 2**10
+_NOTHING = Allocations(Coded([], np.zeros(0, np.int64)), *(np.zeros(0, np.int64) for _ in range(3)))
+_PLACE = ("step", "kind", "name", "group")
+"""What names a collective in communication.json."""
+
+
+class Tables:
+    """What ``companions`` (None where there is no folder to look into) hold beside ``trace``.
+
+    ``kernels`` are the compute slices of the trace and ``collectives`` those of its group lanes, both ascending. Joins
+    raise ``InputError`` where they need args and the file of the trace is gone.
+    """
+
+    def __init__(self, companions: Companions | None, trace: Trace, kernels: I64, collectives: I64) -> None:
+        self._companions = companions
+        self._trace = trace
+        self._kernels = kernels
+        self._collectives = collectives
+        self._read: dict[str, Reading] = {}
+        self._lock = Lock()
+
+    def table(self, stem: str) -> Reading:
+        """The table ``stem``, one of ``SCHEMAS``, such as ``kernel_details``."""
+        with self._lock:
+            if stem not in self._read:
+                self._read[stem] = (
+                    self._companions.read(SCHEMAS[stem]) if self._companions is not None else absent(SCHEMAS[stem])
+                )
+            return self._read[stem]
+
+    def has(self, stem: str) -> bool:
+        """Whether there is a table ``stem``, whatever is in it; nothing is read for the answer."""
+        return self._companions is not None and self._companions.has(SCHEMAS[stem])
+
+    def _document(self, name: str) -> Document:
+        return self._companions.document_state(name) if self._companions is not None else Document("missing")
+
+    @once
+    def start_ns(self) -> int:
+        """What times are relative to, ns since 1970: the start of the trace, without one the first of a table."""
+        if len(self._trace.slices):
+            return self._trace.start_ns
+        places = ((KERNELS, "start"), (MEMORY, "time"), (ALLOCATIONS, "allocated_at"))
+        times = [self.table(schema.stem).frame[column].min() for schema, column in places if self.has(schema.stem)]
+        times.append(self.communication.frame["start"].min())
+        known = [time for time in times if isinstance(time, int)]
+        return min(known, default=self._trace.start_ns)
+
+    @once
+    def _communication(self) -> Document:
+        return self._document("communication.json")
+
+    @property
+    def has_communication(self) -> bool:
+        """Whether there is a communication.json that holds anything."""
+        return self._communication.value is not None
+
+    @property
+    def lacks_communication(self) -> bool:
+        """Whether there is no communication.json."""
+        return self._communication.state == "missing"
+
+    @once
+    def communication(self) -> Reading:
+        """Times of every collective."""
+        return communication_times(self._communication)
+
+    @once
+    def bandwidth(self) -> Reading:
+        """What every collective moved over every transport."""
+        return communication_bandwidth(self._communication)
+
+    @once
+    def packets(self) -> Reading:
+        """How many packets of which size every collective moved."""
+        return communication_packets(self._communication)
+
+    @once
+    def _matrix(self) -> Document:
+        return self._document("communication_matrix.json")
+
+    @property
+    def lacks_matrix(self) -> bool:
+        """Whether there is no communication_matrix.json."""
+        return self._matrix.state == "missing"
+
+    @once
+    def matrix(self) -> Reading:
+        """What went between every pair of ranks."""
+        return communication_matrix(self._matrix)
+
+    @once
+    def kernel_rows(self) -> I64:
+        """For every compute slice its row of kernel_details, -1 without one."""
+        return self._rows_of(self._kernels)
+
+    @once
+    def collective_rows(self) -> I64:
+        """For every collective its row of kernel_details, -1 without one."""
+        return self._rows_of(self._collectives)
+
+    def _rows_of(self, items: I64) -> I64:
+        if not self.has(KERNELS.stem):
+            return np.full(len(items), -1, np.int64)
+        frame = self.table(KERNELS.stem).frame
+        return rows_of_kernels(self._trace, items, frame["name"].to_list(), _whole(frame, "start"))
+
+    @once
+    def durations(self) -> dict[int, int]:
+        """The length (ns) of the slice that each row of kernel_details is joined to, by row."""
+        items = np.concatenate([self._kernels, self._collectives])
+        rows = np.concatenate([self.kernel_rows, self.collective_rows])
+        length = self._trace.slices.end[items] - self._trace.slices.start[items]
+        return {row: time for row, time in zip(rows.tolist(), length.tolist(), strict=True) if row >= 0}
+
+    @once
+    def collective_slices(self) -> I64:
+        """For every row of ``communication`` its slice on a group lane, -1 without one."""
+        frame = self.communication.frame
+        return slices_of_collectives(self._trace, self._collectives, frame["name"].to_list(), _whole(frame, "start"))
+
+    @once
+    def allocating_slices(self) -> I64:
+        """For every row of operator_memory the operation that allocated, or the kernel it was for; -1 without one."""
+        frame = self.table(ALLOCATIONS.stem).frame
+        names, time = frame["name"].to_list(), _whole(frame, "allocated_at")
+        found = operations_at(self._trace, names, time)
+        return np.where(found >= 0, found, kernels_allocated_for(self._trace, self._kernels, names, time))
+
+    @once
+    def cache_rows(self) -> I64:
+        """For every compute slice its row of l2_cache, by stream, task and name; -1 without one."""
+        if not self.has(L2_CACHE.stem) or not len(self.table(L2_CACHE.stem).frame):
+            return np.full(len(self._kernels), -1, np.int64)
+        cache, kernels = self.table(L2_CACHE.stem).frame, self.table(KERNELS.stem)
+        if "task" in kernels.headings:
+            row = self.kernel_rows
+            task = np.where(row >= 0, np.append(_whole(kernels.frame, "task"), -1)[row], -1)
+            stream = np.where(row >= 0, np.append(_whole(kernels.frame, "stream"), -1)[row], -1)
+        else:
+            task, stream = task_ids(self._trace, self._kernels), self._trace.slices.stream[self._kernels]
+        order = np.argsort(self._trace.slices.start[self._kernels], kind="stable")
+        names = [self._trace.name_of(item) for item in self._kernels[order].tolist()]
+        found = np.full(len(self._kernels), -1, np.int64)
+        found[order] = rows_of_tasks(
+            (stream[order], task[order], names),
+            (_whole(cache, "stream"), _whole(cache, "task"), cache["name"].to_list()),
+        )
+        return found
+
+
+def absent(schema: Schema) -> Reading:
+    """The reading of a table that is not there."""
+    from npu_tui.ingest.companions.csv_table import empty_frame
+
+    return Reading(f"{schema.stem}.csv", "missing", empty_frame(schema))
+
+
+def _whole(frame: pl.DataFrame, column: str) -> I64:
+    """A column of whole numbers, absent ones as the lowest int64."""
+    return frame[column].fill_null(np.iinfo(np.int64).min).to_numpy().astype(np.int64)
+
+
+def beside_of(companions: Companions | None) -> Beside:
+    """Settings and environment in ``companions``."""
+    if companions is None:
+        return Beside()
+    settings: dict[str, object] = {}
+    config = companions.profiler_info.get("config")
+    for group in ("common_config", "experimental_config"):
+        values = config.get(group) if isinstance(config, dict) else None
+        settings.update(values if isinstance(values, dict) else {})
+    return Beside(settings, _environment(companions), companions.ranks, groups_in(companions.metadata), companions.chip)
+
+
+def groups_in(document: Any) -> dict[str, tuple[int, ...]]:
+    """The ranks of every group that ``document``, profiler_metadata.json, names; a malformed entry is left out."""
+    values = document.get("parallel_group_info") if isinstance(document, dict) else None
+    found = {}
+    for name, group in values.items() if isinstance(values, dict) else ():
+        ranks = group.get("global_ranks") if isinstance(group, dict) else None
+        if isinstance(ranks, list) and ranks and all(type(rank) is int and rank >= 0 for rank in ranks):
+            found[str(name)] = tuple(ranks)
+    return found
+
+
+def _environment(companions: Companions) -> dict[str, str] | None:
+    """The variables that profiler_metadata.json records; None without them."""
+    document: Any = companions.metadata
+    values = document.get("ENV_VARIABLES") if isinstance(document, dict) else None
+    if not isinstance(values, dict):
+        return None
+    return {str(name): str(value) for name, value in values.items()}
+
+
+def memory_of(tables: Tables) -> Memory:
+    """What ``tables`` say of memory; empty where they are not there."""
+    start = tables.start_ns
+    curves: list[MemoryCurve] = []
+    if tables.has(MEMORY.stem):
+        curves = [each for amount in AMOUNTS for each in _curves(tables.table(MEMORY.stem).frame, amount, start)]
+    modules = _curves(tables.table(MODULES.stem).frame, "reserved", start) if tables.has(MODULES.stem) else []
+    has = tables.has(ALLOCATIONS.stem)
+    allocations = _allocations(tables.table(ALLOCATIONS.stem).frame, start) if has else _NOTHING
+    return Memory(tuple(curves), allocations, tuple(modules))
+
+
+def _curves(frame: pl.DataFrame, amount: Amount, origin: int) -> list[MemoryCurve]:
+    """A curve per component, and per device where there are several."""
+    if not len(frame):
+        return []
+    found = []
+    frame = frame.select("component", "time", "device", amount).drop_nulls(["time", amount])
+    several = frame["device"].n_unique() > 1
+    keys = ["component", "device"] if several else ["component"]
+    for key, own in frame.partition_by(keys, as_dict=True, maintain_order=True).items():
+        name = " ".join(str(part) for part in key if part is not None)
+        value = np.rint(own[amount].to_numpy() * _MEGABYTE).astype(np.int64)
+        found.append(memory_curve(name, amount, own["time"].to_numpy() - origin, value))
+    return found
+
+
+def _allocations(frame: pl.DataFrame, origin: int) -> Allocations:
+    if not len(frame):
+        return _NOTHING
+    size = np.nan_to_num(_floats(frame["size"]))
+    return Allocations(
+        Coded.of(frame["name"].to_list()),
+        np.rint(size * _KILOBYTE).astype(np.int64),
+        _times(frame["allocated_at"], origin, BEFORE),
+        _times(frame["released_at"], origin, NEVER),
+    )
+
+
+def _floats(column: pl.Series) -> npt.NDArray[np.float64]:
+    return np.asarray(column.cast(float).to_numpy(), np.float64)
+
+
+def _times(column: Any, origin: int, missing: int) -> I64:
+    known = column.is_not_null().to_numpy()
+    times = column.fill_null(0).to_numpy().astype(np.int64) - origin
+    return np.where(known, times, missing)
+
+
+def transfers_of(tables: Tables) -> list[Transfer]:
+    """What every collective moved over every transport that moved anything, by start."""
+    if not tables.has_communication:
+        return []
+    times = tables.communication.frame
+    items = tables.collective_slices.tolist()
+    rows: dict[tuple[Any, ...], tuple[int, int, int]] = {}
+    for item, row in zip(items, times.select(*_PLACE, "start", "elapsed").iter_rows(), strict=True):
+        start = tables.start_ns if row[4] is None else row[4]
+        rows[row[:4]] = item, start - tables.start_ns, row[5] or 0
+    packets: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
+    for *place, transport, size, count, _ in tables.packets.frame.iter_rows():
+        if size is not None and count:
+            packets.setdefault((*place, transport), []).append((size * 1e6, count))
+    found = []
+    for *place, transport, size, time, _, large in tables.bandwidth.frame.iter_rows():
+        item, start, length = rows.get(tuple(place), (-1, 0, 0))
+        if size:
+            own = tuple(packets.get((*place, transport), ()))
+            found.append(Transfer(place[2], item, start, start + length, transport, size * 1e6, time or 0, large, own))
+    return sorted(found, key=lambda each: each.start)
+
+
+def preprocessing_of(tables: Tables) -> list[Preprocessing]:
+    """The rows of data_preprocess.csv; a row without a total has the sum of its parts."""
+    if not tables.has(DATA_PREPROCESS.stem):
+        return []
+    frame = tables.table(DATA_PREPROCESS.stem).frame
+    found = []
+    for name, start, *parts, total in frame.select("name", "time", "compute", "copy", "dispatch", "total").iter_rows():
+        length = total if total is not None else sum(part or 0 for part in parts)
+        if name is not None and length:
+            found.append(Preprocessing(name, None if start is None else start - tables.start_ns, length))
+    return found
+
+
+class StepRow(Struct, frozen=True):
+    """A row of the table, times in ns: ``number`` is None without steps, others where they are absent."""
+
+    number: int | None
+    overlap: Overlap
+    stage: int | None
+    bubble: int | None
+    preparing: int | None
+
+
+def step_rows(tables: Tables) -> list[StepRow]:
+    """The rows that have all parts of a step."""
+    if not tables.has(STEPS.stem):
+        return []
+    columns = ("device", "step", "computing", "communication", "exposed", "free", "stage", "bubble", "preparing")
+    found = []
+    for device, step, *times, stage, bubble, preparing in tables.table(STEPS.stem).frame.select(*columns).iter_rows():
+        if all(time is not None for time in times):
+            number = int(step) if step is not None and step.isdecimal() else None
+            found.append(StepRow(number, Overlap(device, *times), stage, bubble, preparing))
+    return found
+
+
+def step_sums(rows: list[StepRow]) -> Overlap:
+    """All ``rows`` together."""
+    parts = [each.overlap for each in rows]
+    return Overlap(
+        None,
+        sum(each.computing for each in parts),
+        sum(each.communication for each in parts),
+        sum(each.not_overlapped for each in parts),
+        sum(each.free for each in parts),
+    )
+
+
+class FileState(Struct, frozen=True):
+    """The file ``name``: how far it could be read, its ``rows`` (None for settings), and what is wrong with it."""
+
+    name: str
+    state: State
+    rows: int | None
+    problems: tuple[Message, ...]
+
+
+def file_states(companions: Companions | None, tables: Tables) -> list[FileState]:
+    """Every file of ``FILES``; those that are there are read for the answer."""
+    return [_state(name, companions, tables) for name in FILES] if companions is not None else []
+
+
+def _state(name: str, companions: Companions, tables: Tables) -> FileState:
+    stem, _, kind = name.rpartition(".")
+    if stem in ("profiler_info", "profiler_metadata"):
+        document = companions.info_state if stem == "profiler_info" else companions.metadata_state
+        return FileState(name, document.state, None, _problems(name, document))
+    if kind == "csv":
+        if not tables.has(stem):
+            return FileState(name, "missing", 0, ())
+        reading = tables.table(stem)
+    elif tables.lacks_communication if stem == "communication" else tables.lacks_matrix:
+        return FileState(name, "missing", 0, ())
+    else:
+        reading = tables.communication if stem == "communication" else tables.matrix
+    return FileState(
+        name, reading.state, len(reading.frame), () if reading.state == "missing" else tuple(reading.messages)
+    )
+
+
+def _problems(name: str, document: Document) -> tuple[Message, ...]:
+    if document.state in ("read", "missing"):
+        return ()
+    if document.state == "unreadable":
+        return (message("companion.unreadable", name=name, why=document.why),)
+    return (message("companion.cut_short" if document.state == "cut_off" else "companion.empty", name=name),)
